@@ -1,0 +1,127 @@
+"""The tree of errors: one root, one sentence a class, by whose fault it was.
+
+    LakeingestError               anything that lakeingest refuses or cannot do
+    ├── UsageError                what was asked for makes no sense
+    │   └── PipelineFileError     the pipeline file is wrong (every mistake at once)
+    ├── SetupError                this machine lacks something: Java, a port, disk, a running stack
+    ├── SourceError               the Kafka side
+    │   ├── SourceUnreachable     the broker does not answer                            (a retry helps)
+    │   ├── SourceChanged         not the topics or the cluster that the table was fed from
+    │   └── OffsetsLost           the broker no longer has offsets that were never read
+    ├── StorageError              the table side
+    │   ├── StorageUnreachable    the object store does not answer, or denies access    (a retry helps)
+    │   ├── UnsafeStore           the object store cannot commit safely
+    │   └── TableMismatch         the table is not the one that the pipeline file describes
+    ├── Fenced                    another writer holds the pipeline
+    └── NotConserved              an audit found records missing or double
+
+Bad data is no error here: a refused record is a row of the quarantine table.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class LakeingestError(Exception):
+    """Root of the tree.
+
+    Attributes:
+        what: what is wrong, with the value that is wrong.
+        cure: what to do about it, as an imperative sentence.
+        stage: where on the way of a record it was noticed.
+        retry_helps: whether the same call may succeed later, unchanged.
+        exit_code: what the command line ends with: 1 a broken promise of the data, 2 usage,
+            3 lost fence, 4 an outside service or this machine.
+    """
+
+    stage: ClassVar[str] = "lakeingest"
+    retry_helps: ClassVar[bool] = False
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, what: str, *, cure: str) -> None:
+        super().__init__(what, cure)
+        self.what = what
+        self.cure = cure
+
+    def __str__(self) -> str:
+        return f"{self.what}\n  cure: {self.cure}"
+
+
+class UsageError(LakeingestError):
+    """What was asked for makes no sense."""
+
+    stage = "usage"
+    exit_code = 2
+
+
+class PipelineFileError(UsageError):
+    """The pipeline file is wrong; `problems` holds every mistake, in the order of the file."""
+
+    stage = "pipeline file"
+
+    def __init__(self, what: str, *, cure: str, problems: tuple[str, ...] = ()) -> None:
+        super().__init__(what, cure=cure)
+        self.problems = problems
+
+
+class SetupError(LakeingestError):
+    """This machine lacks something: Java, a port, disk, a running stack."""
+
+    stage = "setup"
+    exit_code = 4
+
+
+class SourceError(LakeingestError):
+    """The Kafka side."""
+
+    stage = "source"
+
+
+class SourceUnreachable(SourceError):
+    """The broker does not answer."""
+
+    retry_helps = True
+    exit_code = 4
+
+
+class SourceChanged(SourceError):
+    """Not the topics or the cluster that the table was fed from."""
+
+
+class OffsetsLost(SourceError):
+    """The broker no longer has offsets that were never read."""
+
+
+class StorageError(LakeingestError):
+    """The table side."""
+
+    stage = "storage"
+
+
+class StorageUnreachable(StorageError):
+    """The object store does not answer, or denies access."""
+
+    retry_helps = True
+    exit_code = 4
+
+
+class UnsafeStore(StorageError):
+    """The object store cannot commit safely."""
+
+
+class TableMismatch(StorageError):
+    """The table is not the one that the pipeline file describes."""
+
+
+class Fenced(LakeingestError):
+    """Another writer holds the pipeline."""
+
+    stage = "commit"
+    exit_code = 3
+
+
+class NotConserved(LakeingestError):
+    """An audit found records missing or double."""
+
+    stage = "audit"

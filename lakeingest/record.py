@@ -1,0 +1,79 @@
+"""The shared words: a record's coordinates, the names of its columns, spans of offsets.
+
+A record is known by its coordinates (topic, partition, offset). Everything that is exact in lakeingest
+is exact because of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+TOPIC = "_topic"
+PARTITION = "_partition"
+OFFSET = "_offset"
+TIMESTAMP = "_timestamp"
+KEY = "_key"
+HEADERS = "_headers"
+RESCUED = "_rescued"
+
+COORDINATES = (TOPIC, PARTITION, OFFSET)
+"""What makes a record itself: STRING, INT, BIGINT."""
+
+RESERVED = frozenset({TOPIC, PARTITION, OFFSET, TIMESTAMP, KEY, HEADERS, RESCUED})
+"""Columns that lakeingest adds to a table; a declared column may not bear such a name."""
+
+Frontier = Mapping[tuple[str, int], int]
+"""(topic, partition) → the first offset that was not consumed yet."""
+
+
+@dataclass(frozen=True, order=True)
+class Span:
+    """The offsets start ≤ offset < end of one topic-partition. Some may hold no record (see `Spans.offsets`)."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Spans:
+    """What one micro-batch consumes: a span for each topic-partition, empty ones included.
+
+    As JSON: `{topic: {partition: [start, end]}}`, the form in which every commit carries it.
+    """
+
+    spans: tuple[Span, ...]
+
+    def __iter__(self) -> Iterator[Span]:
+        return iter(self.spans)
+
+    @property
+    def offsets(self) -> int:
+        """How many offsets lie within: at least as many as records, as compaction and transactions leave gaps."""
+        return sum(s.end - s.start for s in self.spans)
+
+    @property
+    def frontier(self) -> dict[tuple[str, int], int]:
+        """Where consumption stands once these spans are committed."""
+        return {(s.topic, s.partition): s.end for s in self.spans}
+
+    def to_json(self) -> dict[str, dict[str, list[int]]]:
+        tree: dict[str, dict[str, list[int]]] = {}
+        for s in sorted(self.spans):
+            tree.setdefault(s.topic, {})[str(s.partition)] = [s.start, s.end]
+        return tree
+
+    @classmethod
+    def from_json(cls, tree: Mapping[str, Mapping[str, Any]]) -> Spans:
+        return cls(
+            tuple(
+                sorted(
+                    Span(topic, int(partition), int(start), int(end))
+                    for topic, partitions in tree.items()
+                    for partition, (start, end) in partitions.items()
+                )
+            )
+        )
