@@ -61,7 +61,7 @@ class Source(_Part):
     )
     options: dict[str, Secret] = Field(
         default_factory=dict,
-        description="Further Kafka client options (security.protocol, sasl.mechanism, sasl.username, …), never printed.",
+        description="Further Kafka client options (security.protocol, sasl.username, …), never printed.",
     )
 
 
@@ -111,8 +111,8 @@ class Schema(_Part):
 
     columns: str | None = Field(
         None,
-        description="The value's fields as DDL text, nested types and NOT NULL included: 'flight INT, carrier STRING NOT NULL'. "
-        "Required for JSON.",
+        description="The value's fields as DDL text, nested types and NOT NULL included: "
+        "'flight INT, carrier STRING NOT NULL'. Required for JSON.",
     )
 
 
@@ -188,7 +188,7 @@ class Storage(_Part):
     path_style: bool = Field(False, description="Whether the bucket is part of the path instead of the host name.")
     options: dict[str, Secret] = Field(
         default_factory=dict,
-        description="Further Hadoop options (fs.s3a.…: encryption, roles, proxies), never printed.",
+        description="Further Hadoop options (fs.s3a.…: encryption, roles), never printed.",
     )
 
 
