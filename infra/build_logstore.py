@@ -1,0 +1,46 @@
+"""Builds lakeingest/logstore/lakeingest-logstore.jar: the same source on JDK 17 gives the same bytes.
+
+    python infra/build_logstore.py JARS [OUT]
+
+JARS is a folder with the jars of delta-storage and hadoop-aws (and the AWS SDK's core); Hadoop itself comes from pyspark.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+import pyspark
+
+HERE = Path(__file__).resolve().parents[1] / "lakeingest" / "logstore"
+EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def build(jars: Path, out: Path) -> Path:
+    """Compile the log store against `jars` and pyspark's own, and write it to `out`."""
+    hadoop = Path(pyspark.__file__).parent / "jars"
+    with tempfile.TemporaryDirectory() as scratch:
+        options = ["--release", "17", "-Xlint:all,-path,-classfile", "-cp", f"{jars}/*:{hadoop}/*"]
+        subprocess.run(["javac", *options, "-d", scratch, str(HERE / "ConditionalS3LogStore.java")], check=True)
+        pack(Path(scratch), out)
+    return out
+
+
+def pack(classes: Path, out: Path) -> None:
+    """Zip `classes` in a fixed order with a fixed time; stored, because zlibs differ between machines."""
+    entries = {"META-INF/MANIFEST.MF": b"Manifest-Version: 1.0\r\n\r\n"}
+    entries |= {path.relative_to(classes).as_posix(): path.read_bytes() for path in sorted(classes.rglob("*.class"))}
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as jar:
+        for name, content in entries.items():
+            info = zipfile.ZipInfo(name, EPOCH)
+            info.create_system = 3
+            info.external_attr = 0o644 << 16
+            jar.writestr(info, content)
+
+
+if __name__ == "__main__":
+    jars, *out = map(Path, sys.argv[1:])
+    build(jars, *(out or [HERE / "lakeingest-logstore.jar"]))
