@@ -1,0 +1,192 @@
+"""The parts of the pipeline file as frozen values: what each option means, its type and its default."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from lakeingest.values import (
+    Brokers,
+    Columns,
+    Duration,
+    FieldPath,
+    Location,
+    Options,
+    Period,
+    Secret,
+    Timezone,
+    Topics,
+    ValueColumns,
+)
+
+
+class Part(BaseModel):
+    """A part of the file: frozen, and an unknown key in it is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True, hide_input_in_errors=True)
+
+
+class Source(Part):
+    """Which Kafka topics are read, and from where."""
+
+    topics: Topics = Field(description="The topics to read, all of them into the one table.", examples=[["flights"]])
+    bootstrap_servers: Brokers | None = Field(
+        None, description="Brokers as host:port,host:port. Left out: those of the running embedded stack."
+    )
+    start: Literal["earliest", "latest"] = Field(
+        "earliest", description="Where a topic-partition begins that the table has never seen."
+    )
+    options: Options = Field(
+        default_factory=dict,
+        description="Further Kafka client options (security.protocol, sasl.username, …), never printed.",
+    )
+
+
+class JsonValue(Part):
+    """The value is a JSON object, decoded against schema.columns."""
+
+    format: Literal["json"] = Field(description="Read as a JSON object.")
+    timezone: Timezone = Field("UTC", description="The zone of timestamps that are written without one.")
+
+
+class JsonKey(JsonValue):
+    """The key is a JSON object, decoded against columns of its own."""
+
+    columns: Columns = Field(
+        description="The key's fields as DDL text, as in 'id BIGINT NOT NULL'.", examples=["id BIGINT NOT NULL"]
+    )
+
+
+class StringFormat(Part):
+    """UTF-8 text; bytes that are not UTF-8 are refused."""
+
+    format: Literal["string"] = Field(description="Read as UTF-8 text.")
+
+
+class BytesFormat(Part):
+    """Raw bytes, as they came."""
+
+    format: Literal["bytes"] = Field(description="Kept as raw bytes.")
+
+
+ValueFormat = Annotated[JsonValue | StringFormat | BytesFormat, Field(discriminator="format")]
+KeyFormat = Annotated[JsonKey | StringFormat | BytesFormat, Field(discriminator="format")]
+
+
+class Decode(Part):
+    """How the bytes of a record become columns."""
+
+    value: ValueFormat = Field(JsonValue(format="json"), description="Format of the record's value.")
+    key: KeyFormat = Field(BytesFormat(format="bytes"), description="Format of the record's key (column _key).")
+    headers: bool = Field(True, description="Whether the record's headers are kept (column _headers).")
+    on_null: Literal["ignore", "write", "quarantine"] = Field(
+        "quarantine",
+        description="A record without a value (a tombstone): drop and count it, write its key alone, or set it aside.",
+    )
+
+
+class Schema(Part):
+    """The columns of the value, and how they may change."""
+
+    columns: ValueColumns | None = Field(
+        None,
+        description="The value's fields as DDL text, nested types and NOT NULL included: "
+        "'flight INT, carrier STRING NOT NULL'. Required for JSON, and only for it.",
+        examples=["flight INT, carrier STRING NOT NULL, time_hour TIMESTAMP"],
+    )
+
+
+class Gate(Part):
+    """The Great Expectations suite that records must meet."""
+
+    suite: str = Field(
+        min_length=1,
+        description="Path of a suite (JSON), relative to the pipeline file. Read and checked.",
+        examples=["../expectations/flights.json"],
+    )
+
+
+class TimePartition(Part):
+    """Partition by a time, cut to a period in a time zone."""
+
+    by: Literal["time"] = Field(description="Partition by a time.")
+    field: FieldPath | None = Field(
+        None, description="The field that holds the time (dotted for nested ones). Left out: see extract."
+    )
+    extract: Literal["record", "field", "wallclock"] | None = Field(
+        None,
+        description="Whose time: the Kafka record's timestamp, a field's, or the batch's own clock. "
+        "Default: field if one is named, else record.",
+    )
+    every: Period = Field("day", description="The period: hour, day, month, year, or a duration such as '15 minutes'.")
+    timezone: Timezone = Field("UTC", description="The IANA zone in which the period is cut.")
+    format: str | None = Field(
+        None,
+        description="Names and patterns of the partition columns, as in \"'year'=yyyy/'month'=MM\". "
+        "Default: one column named after the period.",
+    )
+    locale: str = Field("en_US", description="The locale of names of months and days in format.")
+
+
+class FieldPartition(Part):
+    """Partition by the value of a field (integer, string or boolean)."""
+
+    by: Literal["field"] = Field(description="Partition by the value of a field.")
+    field: FieldPath = Field(description="The field, dotted for nested ones.", examples=["carrier"])
+    name: str | None = Field(None, description="The partition column's name. Default: the field's, dots as _.")
+
+
+class KafkaPartition(Part):
+    """Partition by the record's Kafka partition."""
+
+    by: Literal["kafka_partition"] = Field(description="Partition by the record's Kafka partition.")
+
+
+Partition = Annotated[TimePartition | FieldPartition | KafkaPartition, Field(discriminator="by")]
+
+
+class Table(Part):
+    """The Delta table that accepted records are written to."""
+
+    path: Location = Field(
+        description="Where the table lies: s3a://bucket/path, or a local path.", examples=["s3a://lake/flights"]
+    )
+    name: str | None = Field(None, description="The name to register it under in Spark's catalog, as in lake.flights.")
+    compression: Literal["zstd", "snappy", "gzip", "none"] = Field("zstd", description="Codec of the Parquet files.")
+
+
+class Quarantine(Part):
+    """The Delta table for refused records: the dead-letter queue."""
+
+    path: Location = Field(
+        description="Where the quarantine lies: outside the table's own path.",
+        examples=["s3a://lake/flights_quarantine"],
+    )
+
+
+class Storage(Part):
+    """How S3 is reached; left out: the embedded stack's, or what the platform provides."""
+
+    endpoint: str | None = Field(None, description="URL of an S3 server that is not AWS.")
+    region: str | None = Field(None, description="AWS region.")
+    access_key: Secret | None = Field(None, description="Access key id. Left out: the platform's credential chain.")
+    secret_key: Secret | None = Field(None, description="Secret access key.")
+    session_token: Secret | None = Field(None, description="Token of temporary credentials.")
+    path_style: bool = Field(False, description="Whether the bucket is part of the path instead of the host name.")
+    options: Options = Field(
+        default_factory=dict,
+        description="Further Hadoop options (fs.s3a.…: encryption, roles), never printed.",
+    )
+
+
+class Trigger(Part):
+    """When a micro-batch is cut."""
+
+    every: Duration = Field(
+        timedelta(minutes=1),
+        description="Time between the starts of two batches.",
+        json_schema_extra={"default": "1 minute"},
+    )
+    max_records: int = Field(500_000, gt=0, description="Most records (offsets) in one batch, and so in one commit.")

@@ -1,0 +1,114 @@
+"""What the parts of a pipeline file must agree on: format and columns, columns and partitions, table and quarantine.
+
+Pure: parts in, mistakes out. A part that is wrong in itself comes as None, so that the others are checked all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from lakeingest import parts
+from lakeingest.schema import ddl
+
+_TIME_TYPES = ("timestamp", "date", "int", "bigint", "string")
+_FIELD_TYPES = ("tinyint", "smallint", "int", "bigint", "string", "boolean")
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One disagreement: where (option names and positions), and what it is, cure included."""
+
+    path: tuple[str | int, ...]
+    text: str
+
+
+def columns(decode: parts.Decode, schema: parts.Schema) -> tuple[ddl.Column, ...]:
+    """The columns that a record's value becomes: the declared ones, or `value` for text and bytes."""
+    if decode.value.format == "json":
+        return ddl.parse(schema.columns) if schema.columns else ()
+    return (ddl.Column("value", ddl.Atomic("string" if decode.value.format == "string" else "binary")),)
+
+
+def mistakes(
+    decode: parts.Decode | None,
+    schema: parts.Schema | None,
+    partition: Mapping[int, parts.Partition],
+    table: parts.Table | None,
+    quarantine: parts.Quarantine | None,
+) -> Iterator[Mistake]:
+    """Every disagreement between the parts that are given; `partition` maps a position in the list to its part."""
+    declared: tuple[ddl.Column, ...] = ()
+    if decode and schema:
+        yield from _format(decode, schema)
+        declared = columns(decode, schema)
+    for position, part in partition.items():
+        yield from _extract(position, part)
+        if declared and not isinstance(part, parts.KafkaPartition) and part.field:
+            yield from _field(position, part, declared)
+    if table and quarantine:
+        yield from _paths(table.path, quarantine.path)
+
+
+def _format(decode: parts.Decode, schema: parts.Schema) -> Iterator[Mistake]:
+    where = ("schema", "columns")
+    if decode.value.format == "json" and not schema.columns:
+        yield Mistake(where, "required, and missing; declare the value's fields, as in 'flight INT, carrier STRING'")
+    if decode.value.format != "json" and schema.columns:
+        yield Mistake(
+            where,
+            f"not for decode.value.format {decode.value.format}, whose one column is called value; "
+            "drop schema.columns, or write format: json",
+        )
+    if decode.on_null == "write" and decode.value.format == "json" and schema.columns:
+        required = ", ".join(c.name for c in ddl.parse(schema.columns) if not c.nullable)
+        if required:
+            yield Mistake(
+                ("decode", "on_null"),
+                f'"write" needs columns that may be null, but NOT NULL is declared for {required}; '
+                "drop NOT NULL, or write quarantine or ignore",
+            )
+
+
+def _extract(position: int, part: parts.Partition) -> Iterator[Mistake]:
+    if not isinstance(part, parts.TimePartition):
+        return
+    if part.extract == "field" and not part.field:
+        yield Mistake(("partition", position, "field"), "required by extract: field, and missing; name the field")
+    if part.extract in ("record", "wallclock") and part.field:
+        yield Mistake(
+            ("partition", position, "extract"),
+            f'"{part.extract}" takes no field, but field is "{part.field}"; drop one of the two',
+        )
+
+
+def _field(
+    position: int, part: parts.TimePartition | parts.FieldPartition, declared: tuple[ddl.Column, ...]
+) -> Iterator[Mistake]:
+    where, name = ("partition", position, "field"), str(part.field)
+    column = ddl.find(declared, name)
+    if column is None:
+        names = [c.name for c in declared]
+        close = get_close_matches(name, names, n=1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        yield Mistake(where, f'"{name}" is not among the columns; {hint}declared: {", ".join(names)}')
+        return
+    allowed = _TIME_TYPES if isinstance(part, parts.TimePartition) else _FIELD_TYPES
+    if str(column.type) not in allowed:
+        yield Mistake(
+            where,
+            f'"{name}" is {column.type}, which cannot be partitioned by {part.by}; '
+            f"choose a field of type {', '.join(allowed)}",
+        )
+
+
+def _paths(table: str, quarantine: str) -> Iterator[Mistake]:
+    one, other = table.rstrip("/") + "/", quarantine.rstrip("/") + "/"
+    if one.startswith(other) or other.startswith(one):
+        # Delta's vacuum deletes whatever it does not know within a table's folder.
+        yield Mistake(
+            ("quarantine", "path"),
+            f'"{quarantine}" and table.path "{table}" are the same or lie within each other; '
+            f'write a path beside it, as in "{table.rstrip("/")}_quarantine"',
+        )

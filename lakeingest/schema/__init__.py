@@ -1,0 +1,1 @@
+"""Schemas: DDL text as columns, and how columns may change."""

@@ -1,0 +1,311 @@
+"""Columns as DDL text, read without Spark: `flight INT, carrier STRING NOT NULL` → frozen columns.
+
+sqlglot cuts the text into Spark's own tokens; the grammar of columns is walked here, as sqlglot's parser takes any
+SQL type (Spark would refuse it later, at run time) and answers a misspelt one with "Expecting )".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from sqlglot.tokenizer_core import Token
+
+_SYNONYMS = {
+    "string": ("STRING",),
+    "boolean": ("BOOLEAN",),
+    "tinyint": ("TINYINT", "BYTE"),
+    "smallint": ("SMALLINT", "SHORT"),
+    "int": ("INT", "INTEGER"),
+    "bigint": ("BIGINT", "LONG"),
+    "float": ("FLOAT", "REAL"),
+    "double": ("DOUBLE",),
+    "decimal": ("DECIMAL", "DEC", "NUMERIC"),
+    "binary": ("BINARY",),
+    "date": ("DATE",),
+    "timestamp": ("TIMESTAMP", "TIMESTAMP_LTZ"),
+    "timestamp_ntz": ("TIMESTAMP_NTZ",),
+}
+_ATOMIC = {word: name for name, words in _SYNONYMS.items() for word in words}
+_NESTED = {"ARRAY": "ARRAY<INT>", "MAP": "MAP<STRING, INT>", "STRUCT": "STRUCT<a: INT, b: STRING>"}
+_ALLOWED = "STRING, BOOLEAN, BYTE, SHORT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p,s), BINARY, DATE, TIMESTAMP, " + (
+    "TIMESTAMP_NTZ, ARRAY<…>, MAP<…, …>, STRUCT<name: type, …>"
+)
+_IN_SCHEMA_JSON = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
+_UNSTORABLE = " ,;{}()\n\t="
+"""Characters that Delta refuses in the name of a column."""
+
+
+@dataclass(frozen=True)
+class Atomic:
+    """A type without parts, under the name that Spark prints: int, bigint, decimal(10,2), …"""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Array:
+    """A list of elements, any of which may be null."""
+
+    element: Type
+
+    def __str__(self) -> str:
+        return f"array<{self.element}>"
+
+
+@dataclass(frozen=True)
+class Map:
+    """Keys to values, any of which may be null (a key may not)."""
+
+    key: Type
+    value: Type
+
+    def __str__(self) -> str:
+        return f"map<{self.key},{self.value}>"
+
+
+@dataclass(frozen=True)
+class Struct:
+    """Named fields."""
+
+    fields: tuple[Column, ...]
+
+    def __str__(self) -> str:
+        return f"struct<{','.join(f'{f.name}:{f.type}' for f in self.fields)}>"
+
+
+Type: TypeAlias = Atomic | Array | Map | Struct
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column, or a field of a struct."""
+
+    name: str
+    type: Type
+    nullable: bool = True
+    comment: str | None = None
+
+
+class DdlError(ValueError):
+    """The text declares no columns; `problems` holds one sentence for each column that is wrong."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = tuple(problems)
+
+
+@cache
+def parse(text: str) -> tuple[Column, ...]:
+    """Read DDL text, as in `flight INT, carrier STRING NOT NULL, via ARRAY<STRING>`.
+
+    Raises:
+        DdlError: for every column that cannot be read, its name, the offending text and what is allowed.
+    """
+    columns, problems = [], []
+    for tokens in _declarations(text):
+        try:
+            columns.append(_Reader(text, tokens).column(last=True))
+        except ValueError as error:
+            problems.append(str(error))
+    if not columns and not problems:
+        problems.append("declares no column; write columns as in 'flight INT, carrier STRING NOT NULL'")
+    problems += _twice(columns, "")
+    if problems:
+        raise DdlError(problems)
+    return tuple(columns)
+
+
+def to_json(columns: Sequence[Column]) -> str:
+    """The columns as Spark's schema JSON, as `StructType.json()` writes it and `StructType.fromJson` reads it."""
+    return json.dumps(_plain(Struct(tuple(columns))), separators=(",", ":"), sort_keys=True)
+
+
+def find(columns: Sequence[Column], path: str) -> Column | None:
+    """The column, or nested field, at a dotted path through structs and maps; None if there is none."""
+    for column in columns:
+        if column.name == path:
+            return column
+        if path.startswith(column.name + "."):
+            return _within(column.type, path[len(column.name) + 1 :])
+    return None
+
+
+def _within(kind: Type, path: str) -> Column | None:
+    if isinstance(kind, Struct):
+        return find(kind.fields, path)
+    if isinstance(kind, Map):
+        key, _, rest = path.partition(".")
+        return _within(kind.value, rest) if rest else Column(key, kind.value)
+    return None
+
+
+def _plain(kind: Type) -> Any:
+    if isinstance(kind, Atomic):
+        return _IN_SCHEMA_JSON.get(kind.name, kind.name)
+    if isinstance(kind, Array):
+        return {"type": "array", "elementType": _plain(kind.element), "containsNull": True}
+    if isinstance(kind, Map):
+        key, value = _plain(kind.key), _plain(kind.value)
+        return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
+    fields = [
+        {
+            "name": field.name,
+            "type": _plain(field.type),
+            "nullable": field.nullable,
+            "metadata": {} if field.comment is None else {"comment": field.comment},
+        }
+        for field in kind.fields
+    ]
+    return {"type": "struct", "fields": fields}
+
+
+def _declarations(text: str) -> Iterator[list[Token]]:
+    """The tokens of each column: cut at the commas that are not within brackets."""
+    from sqlglot.dialects.spark import Spark
+    from sqlglot.errors import TokenError
+
+    try:
+        tokens = Spark().tokenize(text)
+    except TokenError:
+        raise DdlError([f"{text!r} cannot be read: a quote or a comment is opened and never closed"]) from None
+    depth, start = 0, 0
+    for i, token in enumerate(tokens):
+        depth += (token.text in ("<", "(")) - (token.text in (">", ")"))
+        if token.text == "," and depth <= 0:
+            yield tokens[start:i]
+            start = i + 1
+    if tokens:
+        yield tokens[start:]
+
+
+def _twice(columns: Sequence[Column], owner: str) -> list[str]:
+    """Spark compares names without regard to case, so that Id and id are one column."""
+    names = [column.name.lower() for column in columns]
+    return [
+        f"{owner}{column.name}: declared twice (upper and lower case are one); rename or drop one"
+        for i, column in enumerate(columns)
+        if names[i] in names[:i]
+    ]
+
+
+class _Reader:
+    """Walks the tokens of one column."""
+
+    def __init__(self, text: str, tokens: list[Token]) -> None:
+        self.text, self.tokens, self.at = text, tokens, 0
+        self.owner = ""
+
+    def column(self, *, last: bool = False) -> Column:
+        name = self._name()
+        outer, self.owner = self.owner, f"{self.owner}.{name}" if self.owner else name
+        self._take(":")
+        kind = self._type()
+        nullable = not self._take("NOT")
+        if not nullable and not self._take("NULL"):
+            raise self._wrong("after NOT comes NULL")
+        comment = self._comment() if self._take("COMMENT") else None
+        if last and self.at < len(self.tokens):
+            raise self._wrong("not understood here; after the type only NOT NULL and COMMENT 'text' may follow")
+        self.owner = outer
+        return Column(name, kind, nullable, comment)
+
+    def _name(self) -> str:
+        token = self._next()
+        plain = token is not None and (token.text.isidentifier() or token.text.replace("_", "a").isalnum())
+        quoted = token is not None and self.text[token.start] == "`"
+        if token is None or not (plain or quoted):
+            self.at -= token is not None
+            raise self._wrong("a column begins with its name, as in 'flight INT'")
+        if not token.text or any(c in _UNSTORABLE for c in token.text):
+            raise ValueError(
+                f"{token.text!r} is no name for a Delta column: it is empty, or has a blank or one of ,;{{}}()="
+            )
+        return token.text
+
+    def _type(self) -> Type:
+        token = self._next()
+        word = "" if token is None else token.text.upper()
+        if word in _NESTED:
+            return self._nested(word)
+        if word not in _ATOMIC:
+            self.at -= token is not None
+            close = get_close_matches(word, [*_ATOMIC, *_NESTED], n=1, cutoff=0.75)
+            hint = f"did you mean {close[0]}? " if close else ""
+            raise self._wrong(f"not a type; {hint}allowed: {_ALLOWED}")
+        name = _ATOMIC[word]
+        return Atomic(self._decimal() if name == "decimal" else name)
+
+    def _nested(self, word: str) -> Type:
+        self._expect("<", f"its parts are missing; write {_NESTED[word]}")
+        if word == "ARRAY":
+            kind: Type = Array(self._type())
+        elif word == "MAP":
+            key = self._type()
+            self._expect(",", "a map has two types, as in MAP<STRING, INT>")
+            if isinstance(key, Map):
+                raise ValueError(f"{self.owner}: the key of a map may not be a map itself")
+            kind = Map(key, self._type())
+        else:
+            fields = [self.column()]
+            while self._take(","):
+                fields.append(self.column())
+            if problems := _twice(fields, f"{self.owner}."):
+                raise DdlError(problems)
+            kind = Struct(tuple(fields))
+        self._expect(">", f"the < of {word} is closed by >")
+        return kind
+
+    def _decimal(self) -> str:
+        precision, scale = 10, 0
+        if self._take("("):
+            precision = self._number()
+            scale = self._number() if self._take(",") else 0
+            self._expect(")", "write DECIMAL(precision, scale), as in DECIMAL(10,2)")
+        if not 1 <= precision <= 38 or scale > precision:
+            raise ValueError(
+                f"{self.owner}: DECIMAL({precision},{scale}) does not exist; "
+                "the precision is 1 to 38, the scale 0 to the precision"
+            )
+        return f"decimal({precision},{scale})"
+
+    def _number(self) -> int:
+        token = self._next()
+        if token is None or not token.text.isdecimal():
+            self.at -= token is not None
+            raise self._wrong("write DECIMAL(precision, scale), as in DECIMAL(10,2)")
+        return int(token.text)
+
+    def _comment(self) -> str:
+        start = self.at
+        while self.at < len(self.tokens) and self.text[self.tokens[self.at].start] in "'\"":
+            self.at += 1
+        if start == self.at:
+            raise self._wrong("after COMMENT comes a text in quotes")
+        return "".join(token.text for token in self.tokens[start : self.at])
+
+    def _next(self) -> Token | None:
+        self.at += 1
+        return self.tokens[self.at - 1] if self.at <= len(self.tokens) else None
+
+    def _take(self, word: str) -> bool:
+        found = self.at < len(self.tokens) and self.tokens[self.at].text.upper() == word
+        self.at += found
+        return found
+
+    def _expect(self, word: str, cure: str) -> None:
+        if not self._take(word):
+            raise self._wrong(cure)
+
+    def _wrong(self, cure: str) -> ValueError:
+        rest = self.tokens[self.at :]
+        found = repr(self.text[rest[0].start : rest[0].end + 1]) if rest else "the end"
+        return ValueError(f"{self.owner or 'columns'}: {found}: {cure}")

@@ -1,0 +1,158 @@
+"""The kinds of values that options of the pipeline file take: durations, time zones, topics, columns, secrets.
+
+Each is a type that pydantic checks, with the words that `lakeingest describe` calls it by.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from difflib import get_close_matches
+from pathlib import PurePath
+from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+
+from lakeingest.record import RESERVED
+from lakeingest.schema import ddl
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a type is called in front of a user, and as which part of JSON schema an editor checks it."""
+
+    words: str
+
+
+_UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800}
+_DURATION = re.compile(r"\s*(\d+)\s*(second|minute|hour|day|week)s?\s*", re.IGNORECASE)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_BROKER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:,\[\]/]+):(\d{1,5})")
+_PERIODS = ("hour", "day", "month", "year")
+_LONGEST = timedelta(days=3650)
+
+
+def duration_text(value: timedelta) -> str:
+    """A duration as one writes it in a file: 90 seconds, 15 minutes, 1 day."""
+    seconds = int(value.total_seconds())
+    unit = next(u for u in reversed(_UNITS) if seconds % _UNITS[u] == 0 and u != "week")
+    count = seconds // _UNITS[unit]
+    return f"{count} {unit}{'' if count == 1 else 's'}"
+
+
+def _duration(value: Any) -> Any:
+    if isinstance(value, timedelta):
+        return value
+    match = _DURATION.fullmatch(str(value))
+    if not match or int(match[1]) == 0:
+        raise ValueError(
+            "not a duration; write a positive number and a unit, as in '90 seconds', '15 minutes', '1 day'"
+        )
+    if len(match[1]) > 12 or int(match[1]) * _UNITS[match[2].lower()] > _LONGEST.total_seconds():
+        raise ValueError("longer than 10 years; write a shorter duration, as in '1 day'")
+    return timedelta(seconds=int(match[1]) * _UNITS[match[2].lower()])
+
+
+def _period(value: Any) -> Any:
+    if value in _PERIODS:
+        return value
+    try:
+        return _duration(value)
+    except ValueError:
+        raise ValueError(
+            f"not a period; write one of {', '.join(_PERIODS)}, or a duration such as '15 minutes'"
+        ) from None
+
+
+def _timezone(value: str) -> str:
+    # The machine's own pseudo zones are files beside the real ones, and mean something else on each machine.
+    try:
+        if value.startswith(("posix", "right", "localtime", "Factory")) or ZoneInfo(value).key != value:
+            raise ValueError(value)
+    except (ValueError, OSError, KeyError):
+        from zoneinfo import available_timezones
+
+        close = get_close_matches(value, available_timezones(), n=1, cutoff=0.75)
+        raise ValueError(
+            "not an IANA time zone; "
+            + (f"did you mean {close[0]}?" if close else "write one such as 'UTC' or 'America/New_York'")
+        ) from None
+    return value
+
+
+def _field_path(value: str) -> str:
+    if not value.strip() or any(not part.strip() for part in value.split(".")):
+        raise ValueError("not a field; write a name, or names joined by dots, without an empty part")
+    return value
+
+
+def _topic(value: str) -> str:
+    if not _TOPIC.fullmatch(value) or value in (".", ".."):
+        raise ValueError("not a Kafka topic's name; write 1 to 249 of letters, digits, '.', '_' and '-'")
+    return value
+
+
+def _topics(value: tuple[str, ...]) -> tuple[str, ...]:
+    if twice := sorted({topic for topic in value if value.count(topic) > 1}):
+        raise ValueError(f"the same topic twice: {', '.join(twice)}; name each once")
+    return value
+
+
+def _brokers(value: str) -> str:
+    for broker in value.split(","):
+        match = _BROKER.fullmatch(broker.strip())
+        if not match or not 0 < int(match[2]) < 65536:
+            raise ValueError("not a list of brokers; write host:port, or host:port,host:port, without a scheme")
+    return value
+
+
+def _name(value: str) -> str:
+    if not _NAME.fullmatch(value):
+        raise ValueError("not a name; write letters, digits, '.', '_' and '-', the first one a letter or digit")
+    return value
+
+
+def _columns(value: str) -> str:
+    ddl.parse(value)
+    return value
+
+
+def _value_columns(value: str) -> str:
+    columns = ddl.parse(value)
+    taken = [c.name for c in columns if c.name.lower() in RESERVED or c.name.startswith("_")]
+    if taken:
+        raise ddl.DdlError([f"{name}: names that begin with _ are lakeingest's own; rename it" for name in taken])
+    return value
+
+
+def _location(value: str) -> str:
+    if not value.strip():
+        raise ValueError("empty; write a path, as in 's3a://lake/flights'")
+    scheme, mark, rest = value.partition("://")
+    if mark and not rest.strip("/"):
+        raise ValueError(f"no bucket or path behind {scheme}://; write it as in 's3a://lake/flights'")
+    if mark and scheme not in ("file",) and not PurePath(rest).parts[1:]:
+        raise ValueError("a bucket without a path; a table needs a folder of its own, as in 's3a://lake/flights'")
+    return value
+
+
+Name = Annotated[str, AfterValidator(_name), Kind("name"), Field(json_schema_extra={"pattern": f"^{_NAME.pattern}$"})]
+Topic = Annotated[str, AfterValidator(_topic), Kind("topic")]
+Topics = Annotated[tuple[Topic, ...], AfterValidator(_topics), Field(min_length=1), Kind("list of topics")]
+Brokers = Annotated[str, AfterValidator(_brokers), Kind("host:port,…")]
+Duration = Annotated[timedelta, BeforeValidator(_duration, json_schema_input_type=str), Kind("duration")]
+Period = Annotated[
+    Literal["hour", "day", "month", "year"] | timedelta,
+    BeforeValidator(_period, json_schema_input_type=Literal["hour", "day", "month", "year"] | str),
+    Kind(f"one of {', '.join(_PERIODS)}, or a duration"),
+]
+Timezone = Annotated[str, AfterValidator(_timezone), Kind("time zone")]
+FieldPath = Annotated[str, AfterValidator(_field_path), Kind("field")]
+Location = Annotated[str, AfterValidator(_location), Kind("path")]
+Columns = Annotated[str, AfterValidator(_columns), Kind("columns as DDL")]
+ValueColumns = Annotated[str, AfterValidator(_value_columns), Kind("columns as DDL")]
+Secret = Annotated[SecretStr, Kind("secret text")]
+Options = Annotated[dict[str, Secret], Kind("map of name: secret text")]
