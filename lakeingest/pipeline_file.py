@@ -1,0 +1,191 @@
+"""Reads and checks a pipeline file: the one place that does.
+
+1. The YAML text becomes plain values, each with its line.
+2. `${NAME}` and `${NAME:-default}` are filled in, value by value, from the environment.
+3. pydantic checks every part, `rules` what the parts must agree on.
+4. Every mistake is told at once, with file, line and cure; values of secrets and of the environment never are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from lakeingest import mistakes, parts, rules, yaml_text
+from lakeingest.config import Pipeline
+from lakeingest.errors import PipelineFileError
+from lakeingest.rules import Mistake
+
+_VARIABLE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{")
+
+
+def read(path: Path, environment: Mapping[str, str]) -> Pipeline:
+    """Read a pipeline file. A relative `gate.suite` is taken from the file's own folder.
+
+    Args:
+        path: the YAML file.
+        environment: what `${NAME}` is filled from; `os.environ` as a rule.
+
+    Raises:
+        PipelineFileError: the file cannot be read, or is wrong; `problems` holds every mistake.
+    """
+    try:
+        document = yaml_text.parse(_text(path))
+    except yaml_text.BadYaml as error:
+        raise failure(path.name, [f"{path.name}:{error.line}: {error}"]) from None
+    found = [
+        (line, Mistake(where, f"stands twice, first in line {first}; keep one of them"))
+        for where, line, first in document.twice()
+    ]
+    try:
+        pipeline: Pipeline | None = _check(document.data, environment, path.parent)
+    except _Mistaken as error:
+        pipeline = None
+        found += [(document.line(m.path), m) for m in error.mistakes]
+    if pipeline is None or found:
+        found.sort(key=lambda each: each[0])
+        raise failure(path.name, [f"{path.name}:{line}: {_place(m)}" for line, m in found])
+    return pipeline
+
+
+def from_mapping(
+    data: Mapping[str, Any], environment: Mapping[str, str] | None = None, folder: Path | None = None
+) -> Pipeline:
+    """Check the values of a pipeline file that Python holds, as `read` does.
+
+    Args:
+        data: what the YAML file would hold.
+        environment: what `${NAME}` is filled from; nothing by default.
+        folder: where a relative `gate.suite` is taken from; the current folder by default.
+
+    Raises:
+        PipelineFileError: a value is wrong; `problems` holds every mistake.
+    """
+    try:
+        return _check(data, environment or {}, folder or Path())
+    except _Mistaken as error:
+        raise failure("the pipeline", [_place(m) for m in error.mistakes]) from None
+
+
+def failure(name: str, problems: list[str]) -> PipelineFileError:
+    """The one error that tells every mistake of a file, or of several."""
+    count = "a mistake" if len(problems) == 1 else f"{len(problems)} mistakes"
+    what = "\n".join([f"{name} has {count}:", *(f"  {problem}" for problem in problems)])
+    cure = "change what is named above; `lakeingest describe` explains every option"
+    return PipelineFileError(what, cure=cure, problems=tuple(problems))
+
+
+class _Mistaken(Exception):
+    def __init__(self, found: list[Mistake]) -> None:
+        super().__init__(found)
+        self.mistakes = found
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        problem = "no such file; `lakeingest init` writes one to start from"
+    except IsADirectoryError:
+        problem = "a folder; name the pipeline file within it"
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        problem = f"byte 0x{error.object[error.start]:02x} in line {line} is not UTF-8; save the file as UTF-8"
+    except OSError as error:
+        problem = f"cannot be read ({error.strerror}); check its path and permissions"
+    raise failure(path.name, [f"{path}: {problem}"])
+
+
+def _place(mistake: Mistake) -> str:
+    path = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in mistake.path).lstrip(".")
+    return f"{path}: {mistake.text}" if path else mistake.text
+
+
+def _check(data: Any, environment: Mapping[str, str], folder: Path) -> Pipeline:
+    if data is None or data == {}:
+        raise _Mistaken([Mistake((), "empty; `lakeingest init` writes a file to start from")])
+    if not isinstance(data, Mapping):
+        raise _Mistaken([Mistake((), "not a mapping of options; begin with a line such as 'name: flights'")])
+    missing: list[Mistake] = []
+    filled: dict[tuple[str | int, ...], str] = {}
+    values = _fill(data, (), environment, filled, missing)
+    _resolve_suite(values, folder)
+    try:
+        pipeline = Pipeline.model_validate(values)
+    except ValidationError as error:
+        wrong = {m.path for m in missing}
+        found = [m for m in mistakes.of(error, values, filled) if m.path not in wrong]
+        agreed = {m.path for m in (*found, *missing)}
+        found += [m for m in _disagreements(values) if m.path not in agreed]
+        raise _Mistaken(missing + found) from None
+    if missing:
+        raise _Mistaken(missing)
+    return pipeline
+
+
+def _fill(
+    value: Any,
+    path: tuple[str | int, ...],
+    environment: Mapping[str, str],
+    filled: dict[tuple[str | int, ...], str],
+    missing: list[Mistake],
+) -> Any:
+    """Plain values with variables filled in; an option without a value is as good as left out.
+
+    `filled` takes the text as the file has it, for errors to show in place of what the environment holds.
+    """
+    if isinstance(value, Mapping):
+        return {
+            str(k): _fill(v, (*path, str(k)), environment, filled, missing) for k, v in value.items() if v is not None
+        }
+    if isinstance(value, list | tuple):
+        return [_fill(v, (*path, i), environment, filled, missing) for i, v in enumerate(value)]
+    if not isinstance(value, str) or "${" not in value:
+        return value
+    filled[path] = value
+
+    def one(match: re.Match[str]) -> str:
+        name, default = match[1], match[2]
+        if match[0] == "$${":
+            return "${"
+        if name is None:
+            missing.append(
+                Mistake(path, "${ begins no variable; write ${NAME} or ${NAME:-default}, or $${ for a plain ${")
+            )
+        elif default is None and name not in environment:
+            missing.append(Mistake(path, f"${{{name}}} is not set; export {name}, or write ${{{name}:-default}}"))
+        else:
+            return environment.get(name) or default or ""
+        return match[0]
+
+    return _VARIABLE.sub(one, value)
+
+
+def _resolve_suite(values: dict[str, Any], folder: Path) -> None:
+    gate = values.get("gate")
+    if isinstance(gate, dict) and isinstance(gate.get("suite"), str) and gate["suite"].strip():
+        gate["suite"] = str(folder / gate["suite"].strip())
+
+
+def _disagreements(values: dict[str, Any]) -> Iterator[Mistake]:
+    """What the parts that are right in themselves do not agree on, although others are wrong."""
+    partition = values.get("partition")
+    listed = [_valid(parts.Partition, p) for p in partition] if isinstance(partition, list) else []
+    return rules.mistakes(
+        _valid(parts.Decode, values.get("decode", {})),
+        _valid(parts.Schema, values.get("schema", {})),
+        {i: part for i, part in enumerate(listed) if part is not None},
+        _valid(parts.Table, values.get("table")),
+        _valid(parts.Quarantine, values.get("quarantine")),
+    )
+
+
+def _valid(kind: Any, value: Any) -> Any:
+    try:
+        return TypeAdapter(kind).validate_python(value)
+    except ValidationError:
+        return None
