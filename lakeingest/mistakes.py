@@ -116,6 +116,6 @@ def _shown(path: Path, option: Option | None, values: Any, filled: Mapping[Path,
     for step in path:
         value = value[step]
     if isinstance(value, dict | list) or option.options:
-        return {dict: "a mapping", list: "a list"}.get(type(value), "a single value")
+        return "a mapping" if isinstance(value, dict) else "a list" if isinstance(value, list) else "a single value"
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 80 else f"{text[:76]}…{text[-1]}"
