@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from lakeingest.config import Pipeline
-from lakeingest.errors import PipelineFileError
 from lakeingest.gate_types import EVERYWHERE, KNOWN
 from lakeingest.mistakes import meant
 from lakeingest.pipeline_file import failure
@@ -170,6 +169,3 @@ def _patterns(kwargs: Mapping[str, Any]) -> Iterator[str]:
             yield f"{where}: not a pattern; write it in quotes"
         except re.error as error:
             yield f"{where}: {json.dumps(pattern)} is not a regular expression: {error}; mend it"
-
-
-__all__ = ["NOTICE", "Expectation", "PipelineFileError", "Suite", "load", "read"]

@@ -169,4 +169,7 @@ def _written(value: Any) -> str | None:
 def _example(examples: list[Any] | None) -> str | None:
     if not examples:
         return None
-    return f"[{', '.join(examples[0])}]" if isinstance(examples[0], list) else str(examples[0])
+    first = examples[0]
+    if isinstance(first, dict):
+        return "{" + ", ".join(f"{k}: {v}" for k, v in first.items()) + "}"
+    return f"[{', '.join(first)}]" if isinstance(first, list) else str(first)

@@ -33,7 +33,9 @@ class Source(Part):
 
     topics: Topics = Field(description="The topics to read, all of them into the one table.", examples=[["flights"]])
     bootstrap_servers: Brokers | None = Field(
-        None, description="Brokers as host:port,host:port. Left out: those of the running embedded stack."
+        None,
+        description="Brokers as host:port,host:port. Left out: those of the running embedded stack.",
+        examples=["localhost:9092"],
     )
     start: Literal["earliest", "latest"] = Field(
         "earliest", description="Where a topic-partition begins that the table has never seen."
@@ -41,6 +43,7 @@ class Source(Part):
     options: Options = Field(
         default_factory=dict,
         description="Further Kafka client options (security.protocol, sasl.username, …), never printed.",
+        examples=[{"security.protocol": "SSL"}],
     )
 
 
@@ -113,12 +116,15 @@ class TimePartition(Part):
 
     by: Literal["time"] = Field(description="Partition by a time.")
     field: FieldPath | None = Field(
-        None, description="The field that holds the time (dotted for nested ones). Left out: see extract."
+        None,
+        description="The field that holds the time (dotted for nested ones). Left out: see extract.",
+        examples=["time_hour"],
     )
     extract: Literal["record", "field", "wallclock"] | None = Field(
         None,
         description="Whose time: the Kafka record's timestamp, a field's, or the batch's own clock. "
         "Default: field if one is named, else record.",
+        examples=["field"],
     )
     every: Period = Field("day", description="The period: hour, day, month, year, or a duration such as '15 minutes'.")
     timezone: Timezone = Field("UTC", description="The IANA zone in which the period is cut.")
@@ -126,6 +132,7 @@ class TimePartition(Part):
         None,
         description="Names and patterns of the partition columns, as in \"'year'=yyyy/'month'=MM\". "
         "Default: one column named after the period.",
+        examples=["'year'=yyyy/'month'=MM"],
     )
     locale: str = Field("en_US", description="The locale of names of months and days in format.")
 
@@ -135,7 +142,9 @@ class FieldPartition(Part):
 
     by: Literal["field"] = Field(description="Partition by the value of a field.")
     field: FieldPath = Field(description="The field, dotted for nested ones.", examples=["carrier"])
-    name: str | None = Field(None, description="The partition column's name. Default: the field's, dots as _.")
+    name: str | None = Field(
+        None, description="The partition column's name. Default: the field's, dots as _.", examples=["airline"]
+    )
 
 
 class KafkaPartition(Part):
@@ -153,7 +162,11 @@ class Table(Part):
     path: Location = Field(
         description="Where the table lies: s3a://bucket/path, or a local path.", examples=["s3a://lake/flights"]
     )
-    name: str | None = Field(None, description="The name to register it under in Spark's catalog, as in lake.flights.")
+    name: str | None = Field(
+        None,
+        description="The name to register it under in Spark's catalog, as in lake.flights.",
+        examples=["lake.flights"],
+    )
     compression: Literal["zstd", "snappy", "gzip", "none"] = Field("zstd", description="Codec of the Parquet files.")
 
 
@@ -169,15 +182,24 @@ class Quarantine(Part):
 class Storage(Part):
     """How S3 is reached; left out: the embedded stack's, or what the platform provides."""
 
-    endpoint: str | None = Field(None, description="URL of an S3 server that is not AWS.")
-    region: str | None = Field(None, description="AWS region.")
-    access_key: Secret | None = Field(None, description="Access key id. Left out: the platform's credential chain.")
-    secret_key: Secret | None = Field(None, description="Secret access key.")
-    session_token: Secret | None = Field(None, description="Token of temporary credentials.")
+    endpoint: str | None = Field(
+        None, description="URL of an S3 server that is not AWS.", examples=["http://localhost:9000"]
+    )
+    region: str | None = Field(None, description="AWS region.", examples=["us-east-1"])
+    access_key: Secret | None = Field(
+        None,
+        description="Access key id. Left out: the platform's credential chain.",
+        examples=["${AWS_ACCESS_KEY_ID}"],
+    )
+    secret_key: Secret | None = Field(None, description="Secret access key.", examples=["${AWS_SECRET_ACCESS_KEY}"])
+    session_token: Secret | None = Field(
+        None, description="Token of temporary credentials.", examples=["${AWS_SESSION_TOKEN}"]
+    )
     path_style: bool = Field(False, description="Whether the bucket is part of the path instead of the host name.")
     options: Options = Field(
         default_factory=dict,
         description="Further Hadoop options (fs.s3a.…: encryption, roles), never printed.",
+        examples=[{"fs.s3a.encryption.algorithm": "SSE-KMS"}],
     )
 
 
