@@ -64,7 +64,7 @@ def read(path: Path, columns: Sequence[ddl.Column]) -> Suite:
     document = _document(path)
     problems = list(_problems(document, columns))
     if problems:
-        raise failure(path.name, [f"{path.name}: {problem}" for problem in problems])
+        raise failure(str(path), [f"{path}: {problem}" for problem in problems])
     listed = (Expectation(e["type"], e.get("kwargs", {}), e.get("meta") or {}) for e in document["expectations"])
     return Suite(document["name"], tuple(listed))
 
@@ -77,12 +77,10 @@ def _document(path: Path) -> Any:
     except OSError as error:
         problem = f"{path}: cannot be read ({error.strerror}); check the path and its permissions"
     except UnicodeDecodeError:
-        problem = f"{path.name}: not UTF-8; save the file as UTF-8"
+        problem = f"{path}: not UTF-8; save the file as UTF-8"
     except json.JSONDecodeError as error:
-        problem = (
-            f"{path.name}:{error.lineno}: not JSON: {error.msg} in column {error.colno}; mend it there or just above"
-        )
-    raise failure(path.name, [problem])
+        problem = f"{path}:{error.lineno}: not JSON: {error.msg} in column {error.colno}; mend it there or just above"
+    raise failure(str(path), [problem])
 
 
 def _problems(document: Any, columns: Sequence[ddl.Column]) -> Iterator[str]:

@@ -3,13 +3,16 @@
 1. The YAML text becomes plain values, each with its line.
 2. `${NAME}` and `${NAME:-default}` are filled in, value by value, from the environment.
 3. pydantic checks every part, `rules` what the parts must agree on.
-4. Every mistake is told at once, with file, line and cure; values of secrets and of the environment never are.
+4. Every mistake is told at once, with file, line and cure. Values of secrets are never told, and for a value that
+   the environment filled in stands the text of the file.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +39,7 @@ def read(path: Path, environment: Mapping[str, str]) -> Pipeline:
     try:
         document = yaml_text.parse(_text(path))
     except yaml_text.BadYaml as error:
-        raise failure(path.name, [f"{path.name}:{error.line}: {error}"]) from None
+        raise failure(str(path), [f"{path}:{error.line}: {error}"]) from None
     found = [
         (line, Mistake(where, f"stands twice, first in line {first}; keep one of them"))
         for where, line, first in document.twice()
@@ -48,7 +51,7 @@ def read(path: Path, environment: Mapping[str, str]) -> Pipeline:
         found += [(document.line(m.path), m) for m in error.mistakes]
     if pipeline is None or found:
         found.sort(key=lambda each: each[0])
-        raise failure(path.name, [f"{path.name}:{line}: {_place(m)}" for line, m in found])
+        raise failure(str(path), [f"{path}:{line}: {_place(m)}" for line, m in found])
     return pipeline
 
 
@@ -73,8 +76,8 @@ def from_mapping(
 
 def failure(name: str, problems: list[str]) -> PipelineFileError:
     """The one error that tells every mistake of a file, or of several."""
-    count = "a mistake" if len(problems) == 1 else f"{len(problems)} mistakes"
-    what = "\n".join([f"{name} has {count}:", *(f"  {problem}" for problem in problems)])
+    count = "1 mistake" if len(problems) == 1 else f"{len(problems)} mistakes"
+    what = "\n".join([f"{name}: {count}", *(f"  {problem}" for problem in problems)])
     cure = "change what is named above; `lakeingest describe` explains every option"
     return PipelineFileError(what, cure=cure, problems=tuple(problems))
 
@@ -97,7 +100,7 @@ def _text(path: Path) -> str:
         problem = f"byte 0x{error.object[error.start]:02x} in line {line} is not UTF-8; save the file as UTF-8"
     except OSError as error:
         problem = f"cannot be read ({error.strerror}); check its path and permissions"
-    raise failure(path.name, [f"{path}: {problem}"])
+    raise failure(str(path), [f"{path}: {problem}"])
 
 
 def _place(mistake: Mistake) -> str:
@@ -121,7 +124,7 @@ def _check(data: Any, environment: Mapping[str, str], folder: Path) -> Pipeline:
         found = [m for m in mistakes.of(error, values, filled) if m.path not in wrong]
         agreed = {m.path for m in (*found, *missing)}
         found += [m for m in _disagreements(values) if m.path not in agreed]
-        raise _Mistaken(missing + found) from None
+        raise _Mistaken([*missing, *(_as_written(m, values, filled) for m in found)]) from None
     if missing:
         raise _Mistaken(missing)
     return pipeline
@@ -163,6 +166,16 @@ def _fill(
         return match[0]
 
     return _VARIABLE.sub(one, value)
+
+
+def _as_written(mistake: Mistake, values: Any, filled: Mapping[tuple[str | int, ...], str]) -> Mistake:
+    """The same mistake, with the text of the file in place of what the environment filled in."""
+    text = mistake.text
+    for path, written in filled.items():
+        value = reduce(getitem, path, values)
+        if len(value) > 3:
+            text = text.replace(value, written)
+    return Mistake(mistake.path, text)
 
 
 def _resolve_suite(values: dict[str, Any], folder: Path) -> None:

@@ -1,0 +1,133 @@
+"""The values of a pipeline file: defaults, and what is refused."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from lakeingest.config import Pipeline
+
+COLUMNS = "a INT, b BIGINT, t TIMESTAMP, d DATE, s STRING, f DOUBLE, x STRUCT<y: BOOLEAN>"
+
+
+def pipeline(**parts: Any) -> Pipeline:
+    """A pipeline with the given parts in place of a small file's."""
+    plain = {
+        "name": "flights",
+        "source": {"topics": ["flights"]},
+        "table": {"path": "s3a://lake/flights"},
+        "schema": {"columns": COLUMNS},
+    }
+    return Pipeline.model_validate({**plain, **parts})
+
+
+def test_a_small_file_has_careful_defaults() -> None:
+    """Name, topics, columns and a path are enough."""
+    small = pipeline()
+    assert small.quarantine.path == "s3a://lake/flights_quarantine"
+    assert (small.source.start, small.decode.on_null, small.table.compression) == ("earliest", "quarantine", "zstd")
+    assert (small.trigger.every, small.partition, small.gate) == (timedelta(minutes=1), (), None)
+
+
+def test_text_and_bytes_have_one_column() -> None:
+    """Without declared columns the value is one, called value."""
+    kinds = {f: pipeline(decode={"value": {"format": f}}, schema={}).columns for f in ("string", "bytes")}
+    assert {f: [(c.name, str(c.type)) for c in columns] for f, columns in kinds.items()} == {
+        "string": [("value", "string")],
+        "bytes": [("value", "binary")],
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90 seconds", 90), ("1 second", 1), ("15 Minutes", 900), ("2hours", 7200), ("1 day", 86400), ("1 week", 604800)],
+)
+def test_durations(text: str, seconds: int) -> None:
+    """A duration is a number and a unit."""
+    assert pipeline(trigger={"every": text}).trigger.every.total_seconds() == seconds
+
+
+@pytest.mark.parametrize(
+    "text", ["", "5", "0 days", "-1 day", "1.5 hours", "fortnight", "99999999999999 days", "5 years"]
+)
+def test_what_is_no_duration(text: str) -> None:
+    """Nothing is guessed: no unit, no duration."""
+    with pytest.raises(ValidationError):
+        pipeline(trigger={"every": text})
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ({"name": "a b"}, "not a name"),
+        ({"source": {"topics": []}}, "at least 1"),
+        ({"source": {"topics": ["a b"]}}, "not a Kafka topic"),
+        ({"source": {"topics": [".."]}}, "not a Kafka topic"),
+        ({"source": {"topics": ["a" * 250]}}, "not a Kafka topic"),
+        ({"source": {"topics": ["a", "a"]}}, "the same topic twice: a"),
+        ({"source": {"topics": ["a"], "bootstrap_servers": "http://h:1"}}, "not a list of brokers"),
+        ({"source": {"topics": ["a"], "bootstrap_servers": "h:70000"}}, "not a list of brokers"),
+        ({"schema": {}}, "schema.columns: required"),
+        ({"schema": {"columns": "_topic STRING"}}, "_topic: names that begin with _"),
+        ({"schema": {"columns": "_mine STRING"}}, "_mine: names that begin with _"),
+        ({"schema": {"columns": "a INT, A INT"}}, "A: declared twice"),
+        ({"decode": {"value": {"format": "string"}}}, "schema.columns: not for decode.value.format string"),
+        ({"decode": {"value": {"format": "bytes"}}}, "schema.columns: not for decode.value.format bytes"),
+        ({"decode": {"on_null": "write"}, "schema": {"columns": "a INT NOT NULL"}}, "NOT NULL is declared for a"),
+        ({"decode": {"key": {"format": "json", "columns": "id INTT"}}}, "did you mean INT?"),
+        ({"partition": [{"by": "field", "field": "z"}]}, '"z" is not among the columns'),
+        ({"partition": [{"by": "field", "field": "a..b"}]}, "not a field"),
+        ({"partition": [{"by": "field", "field": "f"}]}, '"f" is double, which cannot be partitioned by field'),
+        ({"partition": [{"by": "field", "field": "t"}]}, '"t" is timestamp'),
+        ({"partition": [{"by": "time", "field": "f"}]}, '"f" is double, which cannot be partitioned by time'),
+        ({"partition": [{"by": "time", "extract": "field"}]}, "partition.0.field: required by extract: field"),
+        ({"partition": [{"by": "time", "extract": "record", "field": "t"}]}, '"record" takes no field'),
+        ({"partition": [{"by": "time", "extract": "wallclock", "field": "t"}]}, '"wallclock" takes no field'),
+        ({"partition": [{"by": "time", "timezone": "Europe/Berln"}]}, "did you mean Europe/Berlin?"),
+        ({"partition": [{"by": "time", "timezone": "localtime"}]}, "not an IANA time zone"),
+        ({"partition": [{"by": "time", "timezone": "../UTC"}]}, "not an IANA time zone"),
+        ({"quarantine": {"path": "s3a://lake/flights/"}}, "are the same or lie within each other"),
+        ({"quarantine": {"path": "s3a://lake/flights/refused"}}, "are the same or lie within each other"),
+        ({"table": {"path": " "}}, "empty; write a path"),
+        ({"table": {"path": "s3a://lake"}}, "a bucket without a path"),
+        ({"trigger": {"max_records": 0}}, "greater than 0"),
+        ({"tirgger": {}}, "tirgger"),
+    ],
+)
+def test_what_is_refused(parts: dict[str, Any], said: str) -> None:
+    """Each value that could not work is refused before anything runs."""
+    with pytest.raises(ValidationError) as caught:
+        pipeline(**parts)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "partition",
+    [
+        *({"by": "time", "field": name} for name in ("t", "d", "a", "b", "s")),
+        *({"by": "field", "field": name} for name in ("a", "b", "s", "x.y")),
+        {"by": "time", "every": "15 minutes"},
+        {"by": "kafka_partition"},
+    ],
+)
+def test_partitions_that_are_allowed(partition: dict[str, Any]) -> None:
+    """Times from timestamps, dates, milliseconds and text; values of integers, text and booleans."""
+    assert pipeline(partition=[partition]).partition
+
+
+def test_secrets_stay_masked() -> None:
+    """Neither repr nor a pydantic error tells a secret."""
+    secret = {"secret_key": "hunter2", "options": {"fs.s3a.x": "hunter2"}}
+    assert "hunter2" not in repr(pipeline(storage=secret))
+    with pytest.raises(ValidationError) as caught:
+        pipeline(storage={**secret, "region": ["hunter2"]})
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_pipeline_is_frozen() -> None:
+    """Nobody changes a pipeline that runs."""
+    with pytest.raises(ValidationError):
+        pipeline().name = "other"

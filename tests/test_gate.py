@@ -1,0 +1,130 @@
+"""A suite of expectations is checked without Great Expectations, and as it would check it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeingest import gate, gate_types, pipeline_file
+from lakeingest.errors import PipelineFileError
+from lakeingest.schema import ddl
+
+COLUMNS = ddl.parse("flight INT, carrier STRING, x STRUCT<y: INT>")
+BETWEEN = "expect_column_values_to_be_between"
+REGEX = "expect_column_values_to_match_regex"
+SET = "expect_column_values_to_be_in_set"
+
+
+def suite(*expectations: Any) -> str:
+    return json.dumps({"name": "s", "expectations": list(expectations)})
+
+
+def one(kind: str, **kwargs: Any) -> str:
+    return suite({"type": kind, "kwargs": kwargs})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{\n 'name'", "s.json:2: not JSON"),
+        ("[]", "s.json: not a suite"),
+        ('{"expectations": [3]}', "s.json: name: required"),
+        ('{"name": "s"}', "s.json: expectations: required"),
+        (suite(3), "expectations[0]: not an expectation"),
+        (suite({"kwargs": {}}), "expectations[0].type: required"),
+        (suite({"expectation_type": BETWEEN}), "Great Expectations 0.x calls it expectation_type"),
+        (one("expect_column_values_to_be_betwen"), f"is no expectation of Great Expectations; did you mean {BETWEEN}?"),
+        (suite({"type": BETWEEN, "kwargs": 3}), "expectations[0].kwargs: not a mapping"),
+        (one(BETWEEN, min_value=1), ".kwargs.column: required by"),
+        (one(BETWEEN, column="flight"), "needs min_value, max_value or both"),
+        (one(BETWEEN, column="flight", min_value=2, max_value=1), "2 is above max_value 1"),
+        (one(BETWEEN, column="flight", min_value=2, mostly=95), "95 is not a share"),
+        (one(BETWEEN, column="flight", minvalue=1), ".kwargs.minvalue: "),
+        (one(BETWEEN, column="carier", min_value=1), '"carier" is not among the columns; did you mean carrier?'),
+        (one(BETWEEN, column=3, min_value=1), "not the name of a column"),
+        (one(SET, column="carrier", value_set="UA"), ".value_set: not a list with values"),
+        (one(REGEX, column="carrier", regex="^(N"), 'kwargs.regex: "^(N" is not a regular expression'),
+        (one("expect_compound_columns_to_be_unique", column_list=["flight", "z"]), '.column_list[1]: "z" is not'),
+        (one("expect_column_pair_values_to_be_equal", column_A="flight", column_B="z"), '.column_B: "z" is not'),
+    ],
+)
+def test_a_mistake_has_file_index_and_cure(tmp_path: Path, text: str, said: str) -> None:
+    """Each way to miswrite a suite is answered."""
+    path = tmp_path / "s.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(PipelineFileError) as caught:
+        gate.read(path, COLUMNS)
+    assert any(said in problem for problem in caught.value.problems), caught.value.problems
+
+
+def test_every_expectation_is_checked(tmp_path: Path) -> None:
+    """Two wrong ones make two problems, with their positions."""
+    path = tmp_path / "s.json"
+    good = {"type": BETWEEN, "kwargs": {"column": "flight", "min_value": 1}}
+    path.write_text(suite({"type": "a"}, good, {"type": "b"}), encoding="utf-8")
+    with pytest.raises(PipelineFileError) as caught:
+        gate.read(path, COLUMNS)
+    assert [problem.split(".type")[0] for problem in caught.value.problems] == [
+        f"{path}: expectations[0]",
+        f"{path}: expectations[2]",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        one(BETWEEN, column="x.y", min_value=1),
+        one("expect_column_values_to_not_be_null", column="_key"),
+        one("expect_compound_columns_to_be_unique", column_list=["_topic", "_partition", "_offset"]),
+        one(REGEX, column="carrier", regex=r"^\p{Lu}{2}$"),
+        one("expect_table_row_count_to_be_between", min_value=1),
+    ],
+)
+def test_what_is_good(tmp_path: Path, text: str) -> None:
+    """Nested fields, coordinates, Java's patterns and expectations of the whole table pass."""
+    path = tmp_path / "s.json"
+    path.write_text(text, encoding="utf-8")
+    assert gate.read(path, COLUMNS).name == "s"
+
+
+def test_a_missing_suite(tmp_path: Path) -> None:
+    """The path that was tried is named."""
+    with pytest.raises(PipelineFileError, match=r"s\.json: no such file; gate\.suite is relative"):
+        gate.read(tmp_path / "s.json", COLUMNS)
+
+
+def test_the_suite_of_flights_is_good() -> None:
+    """The suite that ships fits the columns that the pipeline declares, and each rule says why it is there."""
+    file = Path(__file__).parent.parent / "pipelines" / "flights.yaml"
+    loaded = gate.load(pipeline_file.read(file, {}))
+    assert loaded is not None
+    assert loaded.name == "flights"
+    assert all(expectation.meta["notes"] for expectation in loaded.expectations)
+
+
+_ASK = """
+import json
+from great_expectations.expectations.expectation import BatchExpectation
+from great_expectations.expectations.registry import get_expectation_impl, list_registered_expectation_implementations
+import great_expectations.expectations
+common = {*BatchExpectation.__fields__, "library_metadata", "row_condition", "condition_parser"}
+known = {}
+for name in list_registered_expectation_implementations():
+    fields = {k: v.required for k, v in get_expectation_impl(name).__fields__.items() if k not in common}
+    known[name] = [sorted(k for k in fields if fields[k]), sorted(k for k in fields if not fields[k])]
+print(json.dumps(known))
+"""
+
+
+@pytest.mark.slow
+def test_the_table_is_what_great_expectations_knows() -> None:
+    """Names and arguments are those of the installed Great Expectations: it is asked in a process of its own."""
+    pytest.importorskip("great_expectations")
+    asked = subprocess.run([sys.executable, "-c", _ASK], capture_output=True, text=True, check=True, timeout=120)
+    known = {name: [sorted(r), sorted(o)] for name, (r, o) in gate_types.KNOWN.items()}
+    assert known == json.loads(asked.stdout.splitlines()[-1])

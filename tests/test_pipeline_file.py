@@ -1,0 +1,229 @@
+"""Reading a pipeline file: every mistake at once, each with its line, value and cure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakeingest.config import Pipeline
+from lakeingest.errors import PipelineFileError
+from lakeingest.pipeline_file import from_mapping, read
+
+GOOD = """\
+name: flights
+source:
+  topics: [flights]
+schema:
+  columns: flight INT
+table:
+  path: s3a://lake/flights
+"""
+
+
+def problems(path: Path, text: str | bytes, **environment: str) -> tuple[str, ...]:
+    """What is said of a file with this text."""
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    with pytest.raises(PipelineFileError) as caught:
+        read(path, environment)
+    return tuple(problem.removeprefix(f"{path.parent}/") for problem in caught.value.problems)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "flights.yaml"
+
+
+def good(path: Path, text: str, **environment: str) -> Pipeline:
+    """The pipeline of a file with this text."""
+    path.write_text(text, encoding="utf-8")
+    return read(path, environment)
+
+
+def test_a_good_file(path: Path) -> None:
+    """The file becomes frozen values."""
+    assert good(path, GOOD).table.path == "s3a://lake/flights"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("nmae: x", "8: nmae: unknown option; did you mean name? allowed: name, source"),
+        ("trigger: {every: fortnight}", '8: trigger.every: "fortnight" is not a duration; write a positive number'),
+        ("trigger: {max_records: many}", '8: trigger.max_records: "many" is not a whole number; write one'),
+        ("trigger: {max_records: 0}", "8: trigger.max_records: 0 is too small; write a number above 0"),
+        ("trigger: often", "8: trigger: a single value, where options are expected"),
+        (
+            "decode: {on_null: wrte}",
+            '8: decode.on_null: "wrte" is not one of ignore, write, quarantine; did you mean write',
+        ),
+        ("decode: {headers: maybe}", '8: decode.headers: "maybe" is not true or false'),
+        (
+            "decode: {value: {format: jsn}}",
+            '8: decode.value.format: "jsn" is not one of json, string, bytes; did you mean',
+        ),
+        ("decode: {value: {}}", "8: decode.value.format: required, and missing; write one of json, string, bytes"),
+        ("decode:\n  key:\n    format: json", "9: decode.key.columns: required, and missing; as in columns: id BIGINT"),
+        ("partition: {by: time}", "8: partition: a mapping is not a list"),
+        (
+            "partition:\n  - by: time\n    every: x",
+            '10: partition[0].every: "x" is not a period; write one of hour, day',
+        ),
+        ("partition:\n  - by: time\n    evry: x", "10: partition[0].evry: unknown option; did you mean every?"),
+        (
+            "partition:\n  - by: field\n    field: fligt",
+            '10: partition[0].field: "fligt" is not among the columns; did you',
+        ),
+        ("table:\n  path: a", "8: table: stands twice, first in line 6"),
+        ("quarantine: {path: 5}", "8: quarantine.path: 5 is not text; write text, in quotes"),
+        ("quarantine: {path: 2024-01-01}", '8: quarantine.path: "2024-01-01" is not text; write text, in quotes'),
+    ],
+)
+def test_a_mistake_has_line_path_value_and_cure(path: Path, text: str, said: str) -> None:
+    """One line too many, and the message that it is answered with."""
+    found = problems(path, f"{GOOD}{text}\n")
+    assert any(problem.startswith(f"flights.yaml:{said}") for problem in found), found
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", ":1: empty"),
+        ("# nothing\n", ":1: empty"),
+        ("- a\n", ":1: not a mapping of options"),
+        ("a: [1\nb: 2\n", ":2: not YAML: expected ',' or ']'"),
+        ("a:\n\tb: 1\n", ":2: not YAML: a tab; indent with blanks"),
+        ("a: 1\n---\nb: 2\n", ":2: a second document begins"),
+        ("a: *b\n", ":1: not YAML: an alias (*name) that nothing defines"),
+        ("a: &b [*b]\n", ":1: not understood here: an alias (*name) within the part"),
+        ("a: !b c\n", ":1: not YAML that is understood here: a tag"),
+        ("a: \x00\n", ":1: not YAML"),
+        (b"a: 1\nb: \xff\n", ": byte 0xff in line 2 is not UTF-8"),
+    ],
+)
+def test_what_is_no_pipeline_file_at_all(path: Path, text: str | bytes, said: str) -> None:
+    """Text that cannot be read has one problem, with its line."""
+    (problem,) = problems(path, text)
+    assert f"flights.yaml{said}" in problem
+
+
+def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
+    """What is not there, or no file, is said so."""
+    with pytest.raises(PipelineFileError, match="no such file; `lakeingest init`"):
+        read(tmp_path / "none.yaml", {})
+    with pytest.raises(PipelineFileError, match="a folder; name the pipeline file within it"):
+        read(tmp_path, {})
+
+
+def test_every_mistake_is_told_at_once_in_the_order_of_the_file(path: Path) -> None:
+    """Parts are checked although others are wrong, and what they should agree on too."""
+    found = problems(
+        path,
+        """\
+        source: {topics: ["a b"]}
+        schema: {columns: "a INT"}
+        partition:
+          - {by: field, field: b}
+          - {by: tiem}
+        table: {path: s3a://lake/x}
+        quarantine: {path: s3a://lake/x}
+        trigger: {every: 5}
+        """,
+    )
+    assert [problem.split(": ")[:2] for problem in found] == [
+        ["flights.yaml:1", "name"],
+        ["flights.yaml:1", "source.topics[0]"],
+        ["flights.yaml:4", "partition[0].field"],
+        ["flights.yaml:5", "partition[1].by"],
+        ["flights.yaml:7", "quarantine.path"],
+        ["flights.yaml:8", "trigger.every"],
+    ]
+
+
+def test_nothing_of_pydantic_shows(path: Path) -> None:
+    """No raw text, no type names, no URL."""
+    found = "\n".join(problems(path, "name: [1]\nsource: 5\ndecode: {value: 3, key: []}\nstorage: {path_style: 7}\n"))
+    assert not any(word in found.lower() for word in ("input should", "pydantic", "http", "value error", "_type"))
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("${N}", "flights"),
+        ("${NONE:-flights}", "flights"),
+        ("${EMPTY:-flights}", "flights"),
+        ("x-${N}.${N}", "x-flights.flights"),
+    ],
+)
+def test_variables_are_filled_in(path: Path, written: str, name: str) -> None:
+    """A variable is the environment's value, or its default."""
+    filled = good(path, GOOD.replace("name: flights", f"name: {written}"), N="flights", EMPTY="")
+    assert filled.name == name
+
+
+def test_variables_of_numbers_and_an_escape(path: Path) -> None:
+    """A filled value takes the option's type, and $${ is a plain ${."""
+    text = GOOD + 'trigger: {max_records: "${MAX:-5}"}\nquarantine: {path: "s3a://lake/$${x}"}\n'
+    pipeline = good(path, text)
+    assert (pipeline.trigger.max_records, pipeline.quarantine.path) == (5, "s3a://lake/${x}")
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [("${NONE}", "${NONE} is not set; export NONE, or write ${NONE:-default}"), ("${", "${ begins no variable")],
+)
+def test_a_variable_that_is_not_set(path: Path, written: str, said: str) -> None:
+    """Missing without a default is a problem of its line, told once."""
+    (problem,) = problems(path, GOOD.replace("s3a://lake/flights", written))
+    assert problem.startswith(f"flights.yaml:7: table.path: {said}")
+
+
+def test_the_environment_never_reaches_keys_or_yaml(path: Path) -> None:
+    """A value with YAML in it stays a value."""
+    assert good(path, GOOD + "storage: {region: '${R}'}\n", R="a\nb: {c}").storage.region == "a\nb: {c}"
+
+
+@pytest.mark.parametrize(
+    "storage",
+    [
+        "secret_key: [hunter2]",
+        "secret_key: {a: hunter2}",
+        "secretkey: hunter2",
+        "options: {a: [hunter2]}",
+        "options: hunter2",
+        "path_style: ${PASSWORD}",
+        "options: {}\nquarantine:\n  path: s3a://lake/flights/${PASSWORD}",
+        "secret_key: *hunter2",
+        "secret_key: hunter2: hunter2",
+        "secret_key: 'hunter2",
+        "secret_key: !hunter2 x",
+        "secret_key: @hunter2",
+    ],
+)
+def test_errors_tell_no_secret(path: Path, storage: str) -> None:
+    """However a secret is miswritten, no message repeats it, nor what the environment holds."""
+    path.write_text(f"{GOOD}storage:\n  {storage}\n", encoding="utf-8")
+    with pytest.raises(PipelineFileError) as caught:
+        read(path, {"PASSWORD": "hunter2"})
+    assert "hunter2" not in f"{caught.value}{caught.value!r}{caught.value.__cause__}"
+
+
+def test_the_suite_lies_beside_the_file(path: Path) -> None:
+    """A relative suite is the folder's; an absolute one stays."""
+    gate = good(path, GOOD + "gate: {suite: ../e/flights.json}\n").gate
+    assert gate is not None
+    assert Path(gate.suite) == path.parent / "../e/flights.json"
+
+
+def test_an_option_without_a_value_is_left_out(path: Path) -> None:
+    """A part whose options are all commented out means its defaults."""
+    assert good(path, GOOD + "trigger:\n  # every: 1 day\n").trigger.max_records == 500_000
+
+
+def test_python_users_have_the_same_check() -> None:
+    """A mapping is checked as a file is, without lines."""
+    data = {"name": "a", "source": {"topics": ["a"]}, "table": {"path": "/t"}, "schema": {"columns": "a INT"}}
+    assert from_mapping(data).quarantine.path == "/t_quarantine"
+    with pytest.raises(PipelineFileError) as caught:
+        from_mapping({**data, "nmae": 1})
+    assert caught.value.problems[0].startswith("nmae: unknown option; did you mean name?")
