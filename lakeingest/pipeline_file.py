@@ -9,10 +9,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
-from functools import reduce
-from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +19,7 @@ from lakeingest import mistakes, parts, rules, yaml_text
 from lakeingest.config import Pipeline
 from lakeingest.errors import PipelineFileError
 from lakeingest.rules import Mistake
-
-_VARIABLE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{")
+from lakeingest.variables import Variables
 
 
 def read(path: Path, environment: Mapping[str, str]) -> Pipeline:
@@ -113,69 +109,21 @@ def _check(data: Any, environment: Mapping[str, str], folder: Path) -> Pipeline:
         raise _Mistaken([Mistake((), "empty; `lakeingest init` writes a file to start from")])
     if not isinstance(data, Mapping):
         raise _Mistaken([Mistake((), "not a mapping of options; begin with a line such as 'name: flights'")])
-    missing: list[Mistake] = []
-    filled: dict[tuple[str | int, ...], str] = {}
-    values = _fill(data, (), environment, filled, missing)
+    variables = Variables(environment)
+    values = variables.fill(data)
     _resolve_suite(values, folder)
+    missing = variables.missing
     try:
         pipeline = Pipeline.model_validate(values)
     except ValidationError as error:
-        wrong = {m.path for m in missing}
-        found = [m for m in mistakes.of(error, values, filled) if m.path not in wrong]
-        agreed = {m.path for m in (*found, *missing)}
-        found += [m for m in _disagreements(values) if m.path not in agreed]
-        raise _Mistaken([*missing, *(_as_written(m, values, filled) for m in found)]) from None
+        unset = {m.path for m in missing}
+        found = [m for m in mistakes.of(error, values, variables.filled) if m.path not in unset]
+        told = unset | {m.path for m in found}
+        found += [m for m in _disagreements(values) if m.path not in told]
+        raise _Mistaken([*missing, *(variables.as_written(m, values) for m in found)]) from None
     if missing:
         raise _Mistaken(missing)
     return pipeline
-
-
-def _fill(
-    value: Any,
-    path: tuple[str | int, ...],
-    environment: Mapping[str, str],
-    filled: dict[tuple[str | int, ...], str],
-    missing: list[Mistake],
-) -> Any:
-    """Plain values with variables filled in; an option without a value is as good as left out.
-
-    `filled` takes the text as the file has it, for errors to show in place of what the environment holds.
-    """
-    if isinstance(value, Mapping):
-        return {
-            str(k): _fill(v, (*path, str(k)), environment, filled, missing) for k, v in value.items() if v is not None
-        }
-    if isinstance(value, list | tuple):
-        return [_fill(v, (*path, i), environment, filled, missing) for i, v in enumerate(value)]
-    if not isinstance(value, str) or "${" not in value:
-        return value
-    filled[path] = value
-
-    def one(match: re.Match[str]) -> str:
-        name, default = match[1], match[2]
-        if match[0] == "$${":
-            return "${"
-        if name is None:
-            missing.append(
-                Mistake(path, "${ begins no variable; write ${NAME} or ${NAME:-default}, or $${ for a plain ${")
-            )
-        elif default is None and name not in environment:
-            missing.append(Mistake(path, f"${{{name}}} is not set; export {name}, or write ${{{name}:-default}}"))
-        else:
-            return environment.get(name) or default or ""
-        return match[0]
-
-    return _VARIABLE.sub(one, value)
-
-
-def _as_written(mistake: Mistake, values: Any, filled: Mapping[tuple[str | int, ...], str]) -> Mistake:
-    """The same mistake, with the text of the file in place of what the environment filled in."""
-    text = mistake.text
-    for path, written in filled.items():
-        value = reduce(getitem, path, values)
-        if len(value) > 3:
-            text = text.replace(value, written)
-    return Mistake(mistake.path, text)
 
 
 def _resolve_suite(values: dict[str, Any], folder: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,6 +25,7 @@ def check(
 ) -> None:
     """Check pipeline files, offline: every mistake, with its line and its cure.
 
+    \f
     Raises:
         PipelineFileError: at least one file is wrong; `problems` holds the mistakes of all of them.
     """
@@ -65,10 +65,12 @@ def describe(
 ) -> None:
     """Explain the options of a pipeline file: type, default and meaning, the required ones first.
 
+    \f
     Raises:
         UsageError: there is no such part.
     """
     from lakeingest import options
+    from lakeingest.mistakes import meant
 
     out = Output.of(output)
     if json_schema:
@@ -76,11 +78,10 @@ def describe(
         Output(is_json=True).result(schema())
         return
     found = options.find(part)
-    if found is None or not (found.options or found.path):
-        known = [*options.parts()]
-        close = get_close_matches(part, known, n=1)
-        hint = f"did you mean {close[0]}? " if close else ""
-        raise UsageError(f'"{part}" is no part of a pipeline file', cure=f"{hint}write one of {', '.join(known)}")
+    if found is None:
+        known = options.parts()
+        cure = f"{meant(part, known)}write one of {', '.join(known)}"
+        raise UsageError(f'"{part}" is no part of a pipeline file', cure=cure)
     out.result(_plain(found))
     if not found.options:
         out.table(found.path, _HEADINGS, [_row(found)])
@@ -95,6 +96,7 @@ def init(
 ) -> None:
     """Write a commented pipeline file to start from.
 
+    \f
     Raises:
         UsageError: the file exists, or cannot be written.
     """

@@ -1,0 +1,65 @@
+"""`${NAME}` and `${NAME:-default}` in the values of a file, filled in from the environment; `$${` is a plain `${`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import getitem
+from typing import Any
+
+from lakeingest.rules import Mistake
+
+Path = tuple[str | int, ...]
+
+_VARIABLE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{")
+
+
+@dataclass
+class Variables:
+    """Fills in values, and remembers where.
+
+    Attributes:
+        environment: name → value.
+        filled: path → the text as the file has it: what an error shows in place of what the environment holds.
+        missing: the variables that are not set and have no default.
+    """
+
+    environment: Mapping[str, str]
+    filled: dict[Path, str] = field(default_factory=dict)
+    missing: list[Mistake] = field(default_factory=list)
+
+    def fill(self, value: Any, path: Path = ()) -> Any:
+        """Plain values with variables filled in, never in keys. An option without a value is as good as left out."""
+        if isinstance(value, Mapping):
+            return {str(k): self.fill(v, (*path, str(k))) for k, v in value.items() if v is not None}
+        if isinstance(value, list | tuple):
+            return [self.fill(v, (*path, i)) for i, v in enumerate(value)]
+        if not isinstance(value, str) or "${" not in value:
+            return value
+        self.filled[path] = value
+        return _VARIABLE.sub(lambda match: self._one(match, path), value)
+
+    def as_written(self, mistake: Mistake, values: Any) -> Mistake:
+        """The same mistake, with the text of the file in place of what was filled into `values`."""
+        text = mistake.text
+        for path, written in self.filled.items():
+            value = reduce(getitem, path, values)
+            if len(value) > 3:
+                text = text.replace(value, written)
+        return Mistake(mistake.path, text)
+
+    def _one(self, match: re.Match[str], path: Path) -> str:
+        name, default = match[1], match[2]
+        if match[0] == "$${":
+            return "${"
+        if name is None:
+            cure = "write ${NAME} or ${NAME:-default}, or $${ for a plain ${"
+            self.missing.append(Mistake(path, f"${{ begins no variable; {cure}"))
+        elif default is None and name not in self.environment:
+            cure = f"export {name}, or write ${{{name}:-default}}"
+            self.missing.append(Mistake(path, f"${{{name}}} is not set; {cure}"))
+        else:
+            return self.environment.get(name) or default or ""
+        return match[0]
