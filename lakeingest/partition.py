@@ -1,0 +1,216 @@
+"""In which partition a record lies: the table's partition columns, and the records that have no partition.
+
+Delta generates a column only where its expression is a bare field (a, a.b, _partition). A generated
+CAST(ts AS DATE), DATE_FORMAT(ts, …) or DATE_TRUNC(…, ts) is not safe: Delta evaluates it in the *reader's* session
+time zone, and a filter on `ts` then passes over files that hold matching rows. Seen with Delta 4.4.0: rows written in
+UTC and filtered in Asia/Kolkata, America/New_York, … are missing from the answer, in silence.
+
+So times are computed here, in the partition's zone, into plain columns, and a filter on the time itself is answered by
+the files' own statistics: within a partition they are as narrow as the partition is, and hold in every zone. They
+exist for the columns that Delta collects them for (the first 32 leaves, or delta.dataSkippingStatsColumns).
+
+A null field lies in the partition null. Delta stores '' as null in a partition column: in the value's column itself
+it becomes null too, and where that is NOT NULL the record is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from lakeingest import partition_format, partition_time
+from lakeingest.errors import PipelineFileError
+from lakeingest.parts import FieldPartition, KafkaPartition, Partition, TimePartition
+from lakeingest.record import PARTITION, TIMESTAMP, Refusal
+
+STAGE = "partition"
+NO_TIME = "NO_PARTITION_TIME"
+UNSTORABLE = "UNSTORABLE_PARTITION_VALUE"
+MAX_NAME = 255
+"""Bytes of a directory's name, `column=value` after escaping: what local file systems take (S3: 1024 for the path)."""
+
+_FIELDS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.StringType, T.BooleanType)
+_ESCAPED = r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]"
+"""What Spark's ExternalCatalogUtils.escapePathName writes as %XX."""
+
+
+@dataclass(frozen=True)
+class PartitionColumn:
+    """A partition column of the table.
+
+    Attributes:
+        name: its name.
+        type: its type.
+        generated: SQL expression by which Delta generates it; the frame that is written must lack it.
+        value: else its value over the decoded frame; None too where it is a column of the value itself.
+    """
+
+    name: str
+    type: T.DataType
+    generated: str | None = None
+    value: Column | None = None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The partition columns in their order, and the records that have no partition."""
+
+    columns: tuple[PartitionColumn, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Field:
+    """A value within the frame: as an expression, its type, and as SQL unless the way leads through a map."""
+
+    path: str
+    column: Column
+    type: T.DataType
+    sql: str | None
+    nullable: bool = True
+
+    @property
+    def top_level(self) -> bool:
+        return self.sql == _quoted(self.path)
+
+
+def layout(partitions: Sequence[Partition], schema: T.StructType, now: datetime) -> Layout:
+    """The partitions of a table. Called once a batch, with an active session (in UTC); touches no data.
+
+    Args:
+        partitions: the pipeline file's list.
+        schema: the columns of the decoded value.
+        now: the batch's own clock (aware), for extract: wallclock.
+
+    Raises:
+        PipelineFileError: names, formats or types that no table can have (`partition_format.mistakes` and here).
+    """
+    found = partition_format.mistakes(dict(enumerate(partitions)), schema.fieldNames())
+    problems = [f"{'.'.join(map(str, where))}: {text}" for where, text in found]
+    parts: list[Layout] = []
+    for position, part in enumerate(partitions if not problems else ()):
+        try:
+            parts.append(_layout(part, schema, now))
+        except ValueError as error:
+            problems.append(f"partition.{position}.field: {error}")
+    if problems:
+        raise PipelineFileError(
+            f"no table can be partitioned like this: {'; '.join(problems)}",
+            cure="Correct partition in the pipeline file.",
+            problems=tuple(problems),
+        )
+    return Layout(tuple(c for p in parts for c in p.columns), tuple(r for p in parts for r in p.refusals))
+
+
+def _layout(part: Partition, schema: T.StructType, now: datetime) -> Layout:
+    if isinstance(part, KafkaPartition):
+        return Layout((PartitionColumn(partition_format.KAFKA_PARTITION, T.IntegerType(), generated=PARTITION),))
+    if isinstance(part, FieldPartition):
+        return _by_field(part, _find(schema, part.field))
+    return _by_time(part, schema, now)
+
+
+def _by_field(part: FieldPartition, field: _Field) -> Layout:
+    if not isinstance(field.type, _FIELDS):
+        raise ValueError(f"{part.field!r} is {field.type.simpleString()}; choose an integer, a string or a boolean")
+    name = partition_format.field_name(part)
+    itself = field.top_level and name == part.field
+    is_text = isinstance(field.type, T.StringType)
+    refusals = (_unstorable(field, name, required=itself and not field.nullable),) if is_text else ()
+    if itself:
+        return Layout((PartitionColumn(name, field.type),), refusals)
+    value = None if field.sql else field.column
+    return Layout((PartitionColumn(name, field.type, generated=field.sql, value=value),), refusals)
+
+
+def _by_time(part: TimePartition, schema: T.StructType, now: datetime) -> Layout:
+    segments = partition_format.segments(part)
+    if part.extract == "wallclock":
+        there = partition_time.local(partition_time.literal(now), T.TimestampType(), part.timezone)
+        return Layout(_periods(part, segments, there))
+    field = _find(schema, part.field) if part.field else _kafka_time()
+    if not isinstance(field.type, partition_time.TIMES):
+        kind = field.type.simpleString()
+        raise ValueError(f"{part.field!r} is {kind}; choose TIMESTAMP, TIMESTAMP_NTZ, DATE, INT, BIGINT or STRING")
+    there = partition_time.local(field.column, field.type, part.timezone)
+    message = F.concat(F.lit(f"{field.path} "), partition_time.why_not(field.column, field.type))
+    refusal = Refusal(STAGE, there.isNull(), _diagnosis(NO_TIME, message))
+    if isinstance(field.type, T.DateType) and field.sql and segments[0].pattern is None:
+        return Layout((PartitionColumn(segments[0].name, T.DateType(), generated=field.sql),), (refusal,))
+    return Layout(_periods(part, segments, there), (refusal,))
+
+
+def _periods(
+    part: TimePartition, segments: tuple[partition_format.Segment, ...], there: Column
+) -> tuple[PartitionColumn, ...]:
+    start = partition_time.start(there, part.every)
+    return tuple(
+        PartitionColumn(s.name, T.DateType(), value=start.cast("date"))
+        if s.pattern is None
+        else PartitionColumn(s.name, T.StringType(), value=F.date_format(start, s.pattern))
+        for s in segments
+    )
+
+
+def _unstorable(field: _Field, name: str, *, required: bool) -> Refusal:
+    """A string that no directory can bear would fail the whole batch in the middle of its write."""
+    value = field.column
+    length = F.octet_length(F.regexp_replace(value, _ESCAPED, "%00")) + F.lit(len(f"{name}=".encode()))
+    message = F.when(value == "", F.lit("'', which Delta stores as null, but the column is NOT NULL")).otherwise(
+        F.concat(
+            F.lit("'"), F.substring(value, 1, 100), F.lit("…', for which a directory's name would take "),
+            length.cast("string"), F.lit(f" bytes; at most {MAX_NAME}"),
+        )
+    )  # fmt: skip
+    empty = value == "" if required else F.lit(False)
+    when = F.coalesce((length > MAX_NAME) | empty, F.lit(False))
+    return Refusal(STAGE, when, _diagnosis(UNSTORABLE, F.concat(F.lit(f"{field.path} is "), message)))
+
+
+def _diagnosis(reason: str, message: Column) -> Column:
+    return F.struct(F.lit(reason).alias("reason"), message.alias("message"))
+
+
+def _kafka_time() -> _Field:
+    return _Field(TIMESTAMP, F.col(TIMESTAMP), T.TimestampType(), TIMESTAMP)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _find(schema: T.StructType, path: str) -> _Field:
+    """The field at a dotted path through structs and maps.
+
+    Raises:
+        ValueError: there is none.
+    """
+    top = next((f for f in schema if path == f.name or path.startswith(f.name + ".")), None)
+    if top is None:
+        raise ValueError(f"{path!r} is not among the columns {', '.join(schema.fieldNames())}; choose one of them")
+    column, kind, sql = F.col(_quoted(top.name)), top.dataType, _quoted(top.name)
+    rest = path[len(top.name) + 1 :]
+    through_map = False
+    while rest:
+        step, _, rest = rest.partition(".")
+        column = column[_key(kind, step, path)]
+        if isinstance(kind, T.StructType):
+            kind, sql = kind[step].dataType, f"{sql}.{_quoted(step)}"
+        elif isinstance(kind, T.MapType):
+            kind, through_map = kind.valueType, True
+    return _Field(path, column, kind, None if through_map else sql, top.nullable)
+
+
+def _key(kind: T.DataType, step: str, path: str) -> str | int:
+    if isinstance(kind, T.StructType) and step in kind.fieldNames():
+        return step
+    if isinstance(kind, T.MapType) and isinstance(kind.keyType, T.StringType):
+        return step
+    if isinstance(kind, T.MapType) and isinstance(kind.keyType, T.IntegerType | T.LongType) and step.isdecimal():
+        return int(step)
+    raise ValueError(f"{path!r} leads to no {step!r} in {kind.simpleString()}; name a field or a key that it has")
