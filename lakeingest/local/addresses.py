@@ -50,7 +50,7 @@ class ServerRecord:
 
     def alive(self) -> bool:
         """Whether that very process runs; another one that was given the same pid does not count."""
-        return self.pid is not None and start_of(self.pid) == self.started
+        return self.pid is not None and self.started is not None and start_of(self.pid) == self.started
 
     def stopped(self) -> ServerRecord:
         """The same server without a process."""
@@ -64,6 +64,10 @@ class StackRecord:
     access_key: str
     secret_key: str = field(repr=False)
     servers: Mapping[str, ServerRecord] = field(default_factory=dict)
+
+    def having(self, name: str, server: ServerRecord) -> StackRecord:
+        """The same stack with one server as it is now."""
+        return replace(self, servers={**self.servers, name: server})
 
     def addresses(self) -> Addresses:
         """The addresses that follow from the ports.

@@ -1,0 +1,233 @@
+"""The embedded stack: start Kafka, S3 and the schema registry together, look at them, end them.
+
+`up` keeps this order, so that it may be killed anywhere and be run again:
+
+1. take the lock of the state folder, and read what is remembered;
+2. check Java and disk before anything starts;
+3. for each server that does not run, all at once: choose ports, prepare, start, and remember the process at once;
+4. wait until each one serves; only then is it remembered as ready;
+5. if one does not, end those that this call started, and show the last lines of its log.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from lakeingest.errors import SetupError
+from lakeingest.local.addresses import (
+    Addresses,
+    ServerRecord,
+    StackRecord,
+    read,
+    running,
+    stack_dir,
+    start_of,
+    state_dir,
+)
+from lakeingest.local.addresses import write as remember
+from lakeingest.local.kafka import Kafka
+from lakeingest.local.machine import java, locked, need_disk
+from lakeingest.local.registry import Registry
+from lakeingest.local.s3 import S3
+from lakeingest.local.server import Place, Server, free_ports, spawn, stop
+
+__all__ = ["Addresses", "ServerStatus", "down", "running", "status", "up"]
+
+_SERVERS: tuple[Server, ...] = (Kafka(), S3(), Registry())
+_PATIENCE = {server.name: server.patience for server in _SERVERS}
+_MAIN_PORT = {"kafka": "broker", "s3": "s3", "registry": "http"}
+
+
+@dataclass(frozen=True)
+class ServerStatus:
+    """One line of `stack status`."""
+
+    name: str
+    state: str
+    """ "running", "starting" (its process runs, but never served yet), "died" or "stopped"."""
+    port: int | None
+    pid: int | None
+    version: str
+    log: Path
+
+
+def up(state: Path | None = None, *, wait: float = 90.0, say: Callable[[str], None] = lambda text: None) -> Addresses:
+    """Start whatever of the stack does not run, and return when all of it serves. Harmless when all runs already.
+
+    Args:
+        state: the state folder, if not the default one.
+        wait: seconds within which each server must serve, downloads not counted.
+        say: is told each step, in a few words, from several threads.
+
+    Raises:
+        SetupError: no Java, no disk, no download, or a server that does not come up.
+    """
+    folder = stack_dir(state)
+    with locked(state_dir(state) / "stack.lock"):
+        if (addresses := running(state)) is not None:
+            return addresses
+        java()
+        need_disk(folder)
+        record = read(state) or StackRecord("lake" + secrets.token_hex(8), secrets.token_hex(20))
+        start = _Start(state, record, wait, say)
+        try:
+            start.all()
+        except BaseException:
+            start.undo()
+            raise
+        return start.record.addresses()
+
+
+def down(state: Path | None = None, *, wipe: bool = False) -> bool:
+    """End the stack's processes, these and no others; return whether any ran.
+
+    Args:
+        state: the state folder, if not the default one.
+        wipe: delete the stack's data, logs and keys as well.
+
+    Raises:
+        SetupError: stack.json is there, but not readable.
+    """
+    with locked(state_dir(state) / "stack.lock"):
+        record = read(state)
+        ran = record is not None and any(server.alive() for server in record.servers.values())
+        if record is not None:
+            _end(record.servers)
+            remember(replace(record, servers={n: s.stopped() for n, s in record.servers.items()}), state)
+        if wipe:
+            shutil.rmtree(stack_dir(state), ignore_errors=True)
+        return ran
+
+
+def status(state: Path | None = None) -> tuple[ServerStatus, ...]:
+    """How each server is, without asking it: what is remembered, and whether its process lives.
+
+    Raises:
+        SetupError: stack.json is there, but not readable.
+    """
+    record = read(state)
+    known = record.servers if record else {}
+    logs = stack_dir(state) / "logs"
+    return tuple(_status_of(server, known.get(server.name), logs) for server in _SERVERS)
+
+
+def _status_of(server: Server, known: ServerRecord | None, logs: Path) -> ServerStatus:
+    log = logs / f"{server.name}.log"
+    if known is None or known.pid is None:
+        port = known.ports[_MAIN_PORT[server.name]] if known else None
+        return ServerStatus(server.name, "stopped", port, None, server.version, log)
+    state = "died" if not known.alive() else "running" if known.ready else "starting"
+    return ServerStatus(server.name, state, known.ports[_MAIN_PORT[server.name]], known.pid, known.version, log)
+
+
+@dataclass
+class _Start:
+    """One call of `up` under way: several threads start servers, and write to one record."""
+
+    state: Path | None
+    record: StackRecord
+    wait: float
+    say: Callable[[str], None]
+    began: set[str] = field(default_factory=set)
+    taken: set[int] = field(default_factory=set)
+    guard: threading.Lock = field(default_factory=threading.Lock)
+    failed: threading.Event = field(default_factory=threading.Event)
+
+    def all(self) -> None:
+        for server in self.record.servers.values():
+            if server.alive():
+                self.taken |= set(server.ports.values())
+        with ThreadPoolExecutor(len(_SERVERS)) as pool:
+            pending = [pool.submit(self.one, server) for server in _SERVERS]
+            try:
+                for future in pending:
+                    future.result()
+            except BaseException:
+                self.failed.set()
+                raise
+
+    def one(self, server: Server) -> None:
+        try:
+            known = self.record.servers.get(server.name)
+            place = self.place(server, known)
+            if known is None or not known.alive():
+                known = self.launch(server, place)
+            self.wait_for(server, place, known)
+        except BaseException:
+            self.failed.set()
+            raise
+
+    def place(self, server: Server, known: ServerRecord | None) -> Place:
+        folder = stack_dir(self.state)
+        data, logs = folder / "data" / server.name, folder / "logs"
+        for needed in (data, logs):
+            needed.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if known is not None and known.alive():
+            ports = dict(known.ports)
+        else:
+            with self.guard:
+                ports = free_ports(server.ports, known.ports if known else {}, self.taken)
+        return Place(data, logs, ports, self.record.access_key, self.record.secret_key)
+
+    def launch(self, server: Server, place: Place) -> ServerRecord:
+        self.say(f"{server.name}: preparing")
+        command, env = server.command(place)
+        self.say(f"{server.name}: starting")
+        with self.guard:
+            pid = spawn(command, env, place.logs / f"{server.name}.log", place.data)
+            known = ServerRecord(server.version, place.ports, pid, start_of(pid))
+            self.began.add(server.name)
+            self.record = self.record.having(server.name, known)
+            remember(self.record, self.state)
+        return known
+
+    def wait_for(self, server: Server, place: Place, known: ServerRecord) -> None:
+        until = time.monotonic() + self.wait
+        while not server.ready(place):
+            if self.failed.is_set():
+                return
+            if not known.alive():
+                raise _not_up(server, place, "ended by itself")
+            if time.monotonic() > until:
+                raise _not_up(server, place, f"does not serve after {self.wait:.0f} s")
+            time.sleep(0.1)
+        self.remember(server.name, replace(known, ready=True))
+        self.say(f"{server.name}: ready")
+
+    def remember(self, name: str, server: ServerRecord) -> None:
+        with self.guard:
+            self.record = self.record.having(name, server)
+            remember(self.record, self.state)
+
+    def undo(self) -> None:
+        ours = {name: server for name, server in self.record.servers.items() if name in self.began}
+        _end(ours)
+        for name, server in ours.items():
+            self.remember(name, server.stopped())
+
+
+def _end(servers: Mapping[str, ServerRecord]) -> None:
+    stop(servers, _PATIENCE)
+    for server in servers.values():
+        for port in server.ports.values():
+            # SeaweedFS leaves its sockets behind.
+            for leftover in Path("/tmp").glob(f"seaweedfs-*-{port}.sock"):
+                leftover.unlink(missing_ok=True)
+
+
+def _not_up(server: Server, place: Place, what: str) -> SetupError:
+    lines: Sequence[str] = ()
+    for log in sorted(place.logs.glob(f"{server.name}*.log"), key=lambda log: log.stat().st_mtime):
+        lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-15:] or lines
+    said = "\n".join(f"    {line[:300]}" for line in lines)
+    return SetupError(
+        f"{server.name} ({server.version}) {what}; the last lines of its log:\n{said}",
+        cure=f"read {place.logs}; if its data is at fault, `lakeingest stack down --wipe` deletes it",
+    )
