@@ -71,11 +71,13 @@ def from_mapping(
 
 
 def failure(name: str, problems: list[str]) -> PipelineFileError:
-    """The one error that tells every mistake of a file, or of several."""
+    """The one error that tells every mistake of a file, or of several; a traceback shows them too."""
     count = "1 mistake" if len(problems) == 1 else f"{len(problems)} mistakes"
-    what = "\n".join([f"{name}: {count}", *(f"  {problem}" for problem in problems)])
     cure = "change what is named above; `lakeingest describe` explains every option"
-    return PipelineFileError(what, cure=cure, problems=tuple(problems))
+    error = PipelineFileError(f"{name}: {count}", cure=cure, problems=tuple(problems))
+    for problem in problems:
+        error.add_note(problem)
+    return error
 
 
 class _Mistaken(Exception):
