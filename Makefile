@@ -1,0 +1,37 @@
+PYTHON ?= python3.11
+VENV   := .venv
+BIN    := $(VENV)/bin
+
+.PHONY: help venv demo test stack-up stack-down clean
+
+help: ## Say what can be made
+	@grep -hE "^[a-z-]+:.*##" $(MAKEFILE_LIST) | sed -E "s/:.*## /	/" | expand -t 14
+
+venv: $(VENV)/.installed ## The Python environment in .venv, exactly as pinned in constraints.txt
+
+# Again only when what is to be installed has changed.
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" 2>/dev/null || { \
+	  echo "lakeingest needs Python 3.11 or newer, and $(PYTHON) is none: install one, or run make PYTHON=/path/to/python" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: venv ## Bring up Kafka, S3 and a registry, and ingest real flights
+	@$(BIN)/lakeingest demo
+
+test: venv ## Format, lint, types and tests; stops at the first that fails
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/pytest
+
+stack-up: venv ## Start the embedded stack
+	@$(BIN)/lakeingest stack up
+
+stack-down: venv ## End the embedded stack; its data stays
+	@$(BIN)/lakeingest stack down
+
+clean: ## Delete what was made here (end the stack first: make stack-down)
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache *.egg-info spark-warehouse metastore_db derby.log
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
