@@ -1,1 +1,38 @@
-"""lakeingest: Kafka records into Delta Lake tables on S3, exactly once."""
+"""lakeingest: Kafka records into Delta Lake tables on S3, exactly once.
+
+The way of a record, rooms in order: `source` reads exactly the offsets that the log says come next, `decode` turns
+bytes into columns, `partition` says where a record lies, `commit` writes the rows and the receipt in one Delta commit,
+`quarantine` keeps what was refused. `pipeline` is the corridor that walks a micro-batch through them; `audit` proves
+afterwards that nothing is missing or double.
+
+    import lakeingest
+    lakeingest.load("pipelines/flights.yaml").run(until_caught_up=True)
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lakeingest.errors import LakeingestError
+
+if TYPE_CHECKING:
+    from lakeingest.pipeline import Ingestion
+
+__all__ = ["LakeingestError", "load"]
+
+
+def load(file: str | Path) -> Ingestion:
+    """Read a pipeline file, and give the pipeline that can be run, asked and audited. Starts nothing yet.
+
+    Raises:
+        PipelineFileError: the file is wrong; `problems` holds every mistake.
+        SetupError: the file names no brokers, and no embedded stack is running.
+    """
+    from lakeingest import gate, pipeline_file
+    from lakeingest.pipeline import Ingestion
+
+    config = pipeline_file.read(Path(file), os.environ)
+    gate.load(config)
+    return Ingestion(config)

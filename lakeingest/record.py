@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
 
 TOPIC = "_topic"
 PARTITION = "_partition"
@@ -17,6 +20,10 @@ TIMESTAMP = "_timestamp"
 KEY = "_key"
 HEADERS = "_headers"
 RESCUED = "_rescued"
+
+RAW_KEY = "_raw_key"
+RAW_VALUE = "_raw_value"
+"""Key and value as bytes, on their way: a table has decoded columns in their place, quarantine keeps them."""
 
 COORDINATES = (TOPIC, PARTITION, OFFSET)
 """What makes a record itself: STRING, INT, BIGINT."""
@@ -77,3 +84,18 @@ class Spans:
                 )
             )
         )
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """One reason for which a record may be refused: a pure test, and what to say when it is true.
+
+    Attributes:
+        stage: the room that refuses: key, value, partition.
+        when: BOOLEAN over the batch's frame, never null; evaluated for every record.
+        diagnosis: STRUCT<reason: STRING, message: STRING>; evaluated for refused records alone, so it may be dear.
+    """
+
+    stage: str
+    when: Column
+    diagnosis: Column

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +50,17 @@ class Output:
             table.add_row(*(Text(str(cell)) for cell in row))
         # Without a terminal rich assumes 80 characters, which is too few for whoever reads a log.
         Console(width=None if sys.stdout.isatty() else 140).print(table)
+
+    @contextmanager
+    def progress(self, text: str) -> Iterator[None]:
+        """Show on a terminal (stderr) that something takes its time."""
+        if self.is_json or not sys.stderr.isatty():
+            yield
+            return
+        from rich.console import Console
+
+        with Console(stderr=True).status(text):
+            yield
 
     def result(self, data: Mapping[str, Any]) -> None:
         if self.is_json:

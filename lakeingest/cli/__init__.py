@@ -1,0 +1,45 @@
+"""The command line. Commands speak to an `Output`, never print; errors become one message and an exit code.
+
+Exit codes: 0 done, 1 a promise of the data is broken, 2 usage, 3 lost fence, 4 an outside service or this machine.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from lakeingest.cli import files, ingest, refused, stack
+from lakeingest.cli.demo import demo
+from lakeingest.errors import LakeingestError, PipelineFileError
+
+app = typer.Typer(
+    name="lakeingest",
+    help="Kafka records into Delta Lake tables on S3, exactly once.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+for _command in (files.init, files.check, files.describe, ingest.run, ingest.status, ingest.audit):
+    app.command()(_command)
+app.add_typer(refused.app)
+app.add_typer(stack.app)
+app.command()(demo)
+
+
+def main() -> None:
+    """Run the command line; an error of lakeingest's own is told without a traceback."""
+    try:
+        app()
+    except LakeingestError as error:
+        sys.stderr.write(message(error))
+        sys.exit(error.exit_code)
+
+
+def message(error: LakeingestError) -> str:
+    """An error as it is shown: what, every problem, the cure."""
+    lines = [f"error ({error.stage}): {error.what}"]
+    if isinstance(error, PipelineFileError):
+        lines += [f"  {problem}" for problem in error.problems]
+    return "\n".join([*lines, f"  cure: {error.cure}"]) + "\n"

@@ -1,0 +1,217 @@
+"""Commands that run a pipeline and ask about it: run, status, audit."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakeingest.cli.output import Output
+from lakeingest.errors import NotConserved
+
+if TYPE_CHECKING:
+    from lakeingest.commit import Counts
+    from lakeingest.pipeline import Progress
+
+File = Annotated[Path, typer.Argument(help="The pipeline file (YAML).", show_default=False)]
+Format = Annotated[str, typer.Option("--output", help="text, or json for programs.")]
+
+
+def run(
+    file: File,
+    until_caught_up: Annotated[
+        bool, typer.Option("--until-caught-up", help="Commit everything that is there now, then end.")
+    ] = False,
+    accept_dropped_topics: Annotated[
+        bool, typer.Option(help="Go on although the file no longer names a topic that the table was fed from.")
+    ] = False,
+    output: Format = "text",
+) -> None:
+    """Run a pipeline: by its trigger until stopped, or until caught up.
+
+    Ctrl-C and SIGTERM finish the batch in hand, commit it, and end with exit code 0.
+
+    Examples:
+
+        lakeingest run pipelines/flights.yaml --until-caught-up
+
+        lakeingest run pipelines/flights.yaml
+    """
+    import lakeingest
+    from lakeingest import gate
+
+    out = Output.of(output)
+    ingestion = lakeingest.load(file)
+    if ingestion.config.gate:
+        out.line(gate.NOTICE)
+    stop = threading.Event()
+    with _live(out, ingestion.config.name) as shown:
+        # Spark takes Ctrl-C for itself when its session starts; ours is set behind that.
+        shown.says("starting Spark")
+        _ = ingestion.spark
+        with _finishing(stop, shown):
+            shown.says("reading the tables' frontiers")
+            total = ingestion.run(
+                until_caught_up=until_caught_up,
+                on_progress=shown.commit,
+                stop=stop,
+                accept_dropped_topics=accept_dropped_topics,
+            )
+    out.line(_sum(total, shown, stopped=stop.is_set()))
+    out.result({"pipeline": ingestion.config.name, "commits": shown.commits, **asdict(total), "lag": shown.lag})
+
+
+def _sum(total: Counts, shown: Live, *, stopped: bool) -> str:
+    if not shown.commits:
+        return "stopped; nothing was committed" if stopped else "caught up; there was nothing new to commit"
+    return (
+        f"{'stopped' if stopped else 'caught up'}: {total.consumed:,} records in {shown.commits} commits, "
+        f"{total.accepted:,} to the table, {total.refused:,} to quarantine, {total.dropped:,} dropped"
+    )
+
+
+class Live:
+    """The one live line of a run on a terminal; elsewhere a line for each commit."""
+
+    def __init__(self, out: Output, name: str) -> None:
+        self.commits, self.lag = 0, 0
+        self._out, self._name, self._refused, self._records = out, name, 0, 0
+        self._begun = time.monotonic()
+        self._status = None
+        if sys.stderr.isatty() and not out.is_json:
+            from rich.console import Console
+
+            self._status = Console(stderr=True).status(name)
+            self._status.start()
+
+    def says(self, text: str) -> None:
+        """What is going on before and between commits."""
+        if self._status:
+            self._status.update(f"{self._name}: {text} …")
+
+    def commit(self, progress: Progress) -> None:
+        """A batch was committed."""
+        self.commits += 1
+        self.lag = progress.lag
+        self._records += progress.counts.consumed
+        self._refused += progress.counts.refused
+        rate = progress.counts.consumed / progress.seconds if progress.seconds else 0.0
+        text = (
+            f"{self._records:,} records · {rate:,.0f} records/s · lag {progress.lag:,} · refused {self._refused:,} · "
+            f"last commit: sequence {progress.sequence}, version {progress.version}, at {time.strftime('%H:%M:%S')}"
+        )
+        if self._status:
+            self.says(text)
+        else:
+            self._out.line(f"{self._name}: {text}")
+
+    def end(self) -> None:
+        if self._status:
+            self._status.stop()
+
+
+@contextmanager
+def _live(out: Output, name: str) -> Iterator[Live]:
+    shown = Live(out, name)
+    try:
+        yield shown
+    finally:
+        shown.end()
+
+
+@contextmanager
+def _finishing(stop: threading.Event, shown: Live) -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM set `stop`; a second Ctrl-C ends at once, which loses nothing either."""
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if stop.is_set() and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        stop.set()
+        shown.says("finishing the batch in hand")
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def status(file: File, output: Format = "text") -> None:
+    """Show where a pipeline stands: frontier and lag per partition, last commits, rows, files and their average size.
+
+    Example:
+
+        lakeingest status pipelines/flights.yaml --output json
+    """
+    import lakeingest
+
+    out = Output.of(output)
+    found = lakeingest.load(file).status()
+    out.table(
+        f"{found.pipeline}: lag {found.lag:,}",
+        ("topic", "partition", "frontier", "end", "lag"),
+        [[p["topic"], p["partition"], _or_dash(p["frontier"]), p["end"], p["lag"]] for p in found.partitions],
+    )
+    out.table(
+        "last commits",
+        ("sequence", "version", "time", "rows", "offsets", "refused", "dropped", "writer"),
+        [list(commit.values()) for commit in found.commits],
+    )
+    out.table(
+        "tables",
+        ("", "path", "rows", "files", "MB", "average MB"),
+        [
+            [name, t["path"], f"{t['rows']:,}", t["files"], _mb(t["bytes"]), _mb(t["average_file_bytes"])]
+            for name, t in found.tables.items()
+        ],
+    )
+    out.result(found.to_json())
+
+
+def _or_dash(value: object) -> object:
+    return "—" if value is None else value
+
+
+def _mb(size: int) -> str:
+    return f"{size / 1e6:.2f}"
+
+
+def audit(file: File, output: Format = "text") -> None:
+    """Prove that every consumed record is in the table, in quarantine, or a declared drop, exactly once.
+
+    Ends with exit code 1 if anything is missing or double, and names the coordinates.
+
+    Example:
+
+        lakeingest audit pipelines/flights.yaml --output json
+    """
+    import lakeingest
+
+    out = Output.of(output)
+    report = lakeingest.load(file).audit()
+    balance = f"{report.table:,} in the table + {report.quarantine:,} in quarantine + {report.dropped:,} dropped"
+    out.line(f"{report.pipeline}: {report.consumed:,} records consumed in {report.commits} commits")
+    out.line(f"  {balance}; {report.missing:,} missing, {report.duplicated:,} duplicated")
+    if report.gaps:
+        out.line(f"  {report.gaps:,} offsets hold no record (compaction, transaction markers)")
+    if report.conserved:
+        out.line("  conserved: every record is there, exactly once")
+    out.result(report.to_json())
+    if not report.conserved:
+        wrong = [*report.breaks, *(f"{kind}: {place}" for kind, places in report.named.items() for place in places)]
+        raise NotConserved(
+            f"{report.pipeline}: {report.missing} missing, {report.duplicated} duplicated, "
+            f"{report.unexpected} unexpected" + "".join(f"\n  {line}" for line in wrong),
+            cure="if a run is under way or was killed, let it finish (`lakeingest run FILE --until-caught-up`) and "
+            "audit again; else somebody changed the tables: see their history",
+        )

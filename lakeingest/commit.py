@@ -1,0 +1,257 @@
+"""The Delta log as the truth about progress: what a pipeline committed, where it stands, and the next commit.
+
+Every commit of lakeingest carries a `Receipt` as its userMetadata: the pipeline, a sequence number, the offsets per
+topic-partition, who wrote it, and (on quarantine) the counts. A table's `Ledger` reads these receipts back. Nothing
+else is remembered anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from lakeingest.errors import Fenced, StorageUnreachable, UnsafeStore
+from lakeingest.logstore import REFUSAL
+from lakeingest.record import Spans
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FORMAT = 1
+"""Version of the receipt's form; a reader refuses what is newer."""
+_RECENT = 20
+
+
+@dataclass(frozen=True)
+class Run:
+    """One start of a pipeline: who holds it. The last one to start wins (see `Ledger.append`)."""
+
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    host: str = field(default_factory=socket.gethostname)
+    pid: int = field(default_factory=os.getpid)
+    started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="milliseconds"))
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}, started {self.started}"
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What became of the records of one batch: consumed = accepted + refused + dropped."""
+
+    consumed: int = 0
+    accepted: int = 0
+    refused: int = 0
+    dropped: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(*(mine + yours for mine, yours in zip(astuple(self), astuple(other), strict=True)))
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What a commit says of itself.
+
+    Attributes:
+        pipeline: the pipeline's name.
+        sequence: 1, 2, 3, … for each batch of the pipeline in this table; quarantine bears the batch's own.
+        run: who wrote it.
+        cluster, topics: id of the Kafka cluster; topic → topic id.
+        spans: the offsets that were consumed, and so the frontier.
+        quarantine: where the pipeline's refused records are.
+        counts: on quarantine only: the table's commit is written before they are known.
+    """
+
+    pipeline: str
+    sequence: int
+    run: Run
+    cluster: str
+    topics: Mapping[str, str]
+    spans: Spans
+    quarantine: str
+    counts: Counts | None = None
+
+    def to_json(self) -> str:
+        data = {
+            "lakeingest": FORMAT,
+            "pipeline": self.pipeline,
+            "sequence": self.sequence,
+            "run": vars(self.run),
+            "cluster": self.cluster,
+            "topics": dict(self.topics),
+            "offsets": self.spans.to_json(),
+            "quarantine": self.quarantine,
+        }
+        if self.counts is not None:
+            data["counts"] = vars(self.counts)
+        return json.dumps(data, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str | None) -> Receipt | None:
+        """None where the text is no receipt: other tools write userMetadata too."""
+        try:
+            data = json.loads(text or "null")
+        except ValueError:
+            return None
+        if not isinstance(data, dict) or data.get("lakeingest") != FORMAT:
+            return None
+        return cls(
+            pipeline=data["pipeline"],
+            sequence=data["sequence"],
+            run=Run(**data["run"]),
+            cluster=data["cluster"],
+            topics=data["topics"],
+            spans=Spans.from_json(data["offsets"]),
+            quarantine=data["quarantine"],
+            counts=Counts(**data["counts"]) if "counts" in data else None,
+        )
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A receipt as it stands in the log: in version `version`, committed at `time`, with `rows` rows."""
+
+    version: int
+    time: datetime
+    rows: int
+    receipt: Receipt
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The commits of one pipeline to one table, newest first, as far back as the log tells.
+
+    Commits that a RESTORE took back are not among them; `last_sequence` counts them all the same, because Delta
+    remembers their txn, and skips in silence a write that bears a number it has seen.
+    """
+
+    path: str
+    pipeline: str
+    commits: tuple[Commit, ...] = ()
+    last_sequence: int = 0
+    complete: bool = True
+
+    @property
+    def newest(self) -> Commit | None:
+        return self.commits[0] if self.commits else None
+
+    @property
+    def frontier(self) -> dict[tuple[str, int], int]:
+        """(topic, partition) → the first offset not consumed; empty before the first commit."""
+        return self.newest.receipt.spans.frontier if self.newest else {}
+
+
+def read(spark: SparkSession, path: str, pipeline: str, *, all: bool = False) -> Ledger:
+    """The ledger of `pipeline` in the table at `path`: its recent commits, or all that the log still holds.
+
+    Raises:
+        StorageUnreachable: the table cannot be read.
+    """
+    history = _history(spark, path, None if all else _RECENT)
+    ledger = _ledger(path, pipeline, history)
+    if ledger.newest is None and history and history[-1]["version"] > 0 and not all:
+        return read(spark, path, pipeline, all=True)
+    return ledger
+
+
+def _history(spark: SparkSession, path: str, limit: int | None) -> Sequence[Mapping[str, Any]]:
+    from pyspark.errors import PySparkException
+
+    wanted = "version, timestamp, operation, operationParameters, operationMetrics, userMetadata"
+    newest = "" if limit is None else f" LIMIT {limit}"
+    try:
+        frame = spark.sql(f"DESCRIBE HISTORY delta.`{path}`{newest}").select(*wanted.split(", "))
+        return [row.asDict() for row in frame.collect()]
+    except PySparkException as failed:
+        raise unreachable(path, failed) from failed
+
+
+def _ledger(path: str, pipeline: str, history: Sequence[Mapping[str, Any]]) -> Ledger:
+    commits, last = [], 0
+    restored_to: int | None = None
+    for entry in history:
+        if entry["operation"] == "RESTORE" and (restored_to is None or entry["version"] <= restored_to):
+            restored_to = _restored_version(entry, history)
+        receipt = Receipt.from_json(entry["userMetadata"])
+        if receipt is None or receipt.pipeline != pipeline:
+            continue
+        last = max(last, receipt.sequence)
+        if restored_to is None or entry["version"] <= restored_to:
+            rows = int((entry["operationMetrics"] or {}).get("numOutputRows", 0))
+            commits.append(Commit(entry["version"], entry["timestamp"], rows, receipt))
+    begins = not history or history[-1]["version"] == 0
+    return Ledger(path, pipeline, tuple(commits), last, begins)
+
+
+def _restored_version(restore: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> int:
+    parameters = restore["operationParameters"]
+    if parameters.get("version") not in (None, "null"):
+        return int(parameters["version"])
+    moment = datetime.fromisoformat(parameters["timestamp"].strip('"').replace(" ", "T"))
+    older = [e["version"] for e in history if e["timestamp"] <= moment and e["version"] < restore["version"]]
+    return max(older, default=0)
+
+
+def append(spark: SparkSession, path: str, frame: DataFrame, receipt: Receipt, compression: str) -> Commit:
+    """Write `frame` as the commit of `receipt`, once, and make sure that it is ours.
+
+    1. Delta writes the files and commits, with the pipeline as txnAppId and the sequence number as txnVersion. A
+       writer that committed this number meanwhile makes our commit fail; one that did so before makes Delta skip ours.
+    2. The newest commit of the pipeline is read back: it must be this run's and have this number.
+
+    Raises:
+        Fenced: another run committed; nothing of ours was written.
+        UnsafeStore: the log store refuses the object store or its settings.
+        StorageUnreachable: the object store failed.
+    """
+    from pyspark.errors import PySparkException
+
+    writer = frame.write.format("delta").mode("append").option("compression", compression)
+    options = {
+        "txnAppId": f"lakeingest:{receipt.pipeline}",
+        "txnVersion": str(receipt.sequence),
+        "userMetadata": receipt.to_json(),
+    }
+    try:
+        writer.options(**options).save(path)
+    except PySparkException as failed:
+        if "CONCURRENT_TRANSACTION" not in str(failed) and "ConcurrentTransaction" not in str(failed):
+            raise unreachable(path, failed) from failed
+    newest = read(spark, path, receipt.pipeline).newest
+    if newest is None or newest.receipt.run.id != receipt.run.id or newest.receipt.sequence != receipt.sequence:
+        raise fenced(receipt, newest)
+    return newest
+
+
+def fenced(receipt: Receipt, newest: Commit | None) -> Fenced:
+    """The error that names the winner."""
+    if newest is None:
+        return Fenced(
+            f"commit {receipt.sequence} of pipeline {receipt.pipeline!r} is not in the table's log",
+            cure="another session changed the table: run again, the frontier will be read anew",
+        )
+    winner = newest.receipt
+    return Fenced(
+        f"pipeline {receipt.pipeline!r} is held by another writer: {winner.run} committed sequence {winner.sequence} "
+        f"(version {newest.version}); this writer ({receipt.run}) has written nothing of sequence {receipt.sequence}",
+        cure="let one of the two go on: stop the other, or leave this one stopped",
+    )
+
+
+def unreachable(path: str, failed: Exception) -> UnsafeStore | StorageUnreachable:
+    """What a failure of Spark on the table's side means."""
+    text = str(failed)
+    if REFUSAL in text:
+        reason = text[text.index(REFUSAL) + len(REFUSAL) :].splitlines()[0]
+        what, _, cure = reason.partition("; ")
+        return UnsafeStore(what, cure=cure or "use a store that honours If-None-Match")
+    first = next((line for line in text.splitlines() if line.strip()), type(failed).__name__)
+    return StorageUnreachable(
+        f"{path}: {first[:300]}", cure="look at the store and its credentials (storage: …), then run again"
+    )

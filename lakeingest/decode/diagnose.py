@@ -1,0 +1,156 @@
+"""Says what exactly is wrong with a JSON record that was refused. Plain Python: it runs on executors, by value.
+
+The hot path only knows *that* Spark's parser refused a record; this reads the bytes again, slowly, and finds out why.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+_RANGES = {"byte": 2**7, "short": 2**15, "integer": 2**31, "long": 2**63}
+_NAMES = {"byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT"}
+_LONGEST = 80
+
+
+def diagnose(value: bytes | None, schema: dict[str, Any]) -> tuple[str, str]:
+    """Reason code and message for a refused record.
+
+    Args:
+        value: the record's bytes.
+        schema: the declared columns, as Spark's schema JSON read into a dict.
+
+    Returns:
+        INVALID_UTF8, BROKEN_JSON, NOT_AN_OBJECT, WRONG_TYPE, REQUIRED_MISSING or REQUIRED_NULL with the place and the
+        value that is wrong; UNREADABLE where Spark's parser refuses what this one finds nothing wrong with.
+    """
+    if value is None:
+        return "NULL_VALUE", "the record has no value"
+    try:
+        record = json.loads(bytes(value).decode("utf-8"), parse_float=Decimal, parse_constant=_no_constant)
+    except UnicodeDecodeError as error:
+        return "INVALID_UTF8", f"byte 0x{error.object[error.start]:02x} at position {error.start} is not UTF-8"
+    except json.JSONDecodeError as error:
+        return "BROKEN_JSON", f"{error.msg} at character {error.pos} of {len(error.doc)}"
+    except (ValueError, RecursionError) as error:
+        return "BROKEN_JSON", str(error)
+    if not isinstance(record, dict):
+        return "NOT_AN_OBJECT", f"a JSON object is needed, this is {_kind(record)}: {_short(record)}"
+    return next(_faults(record, schema, ""), ("UNREADABLE", "Spark's JSON parser refuses this record"))
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON value")
+
+
+def _faults(record: dict[str, Any], struct: dict[str, Any], path: str) -> Iterator[tuple[str, str]]:
+    for field in struct["fields"]:
+        place = f"{path}{field['name']}"
+        if record.get(field["name"]) is None:
+            if not field["nullable"]:
+                null = field["name"] in record
+                yield (
+                    "REQUIRED_NULL" if null else "REQUIRED_MISSING",
+                    f"{place} is required, and {'null' if null else 'missing'}",
+                )
+            continue
+        yield from _misfits(record[field["name"]], field["type"], place)
+
+
+def _misfits(value: Any, kind: Any, place: str) -> Iterator[tuple[str, str]]:
+    if value is None or kind == "string":
+        return
+    if isinstance(kind, str):
+        if not _fits(value, kind):
+            yield "WRONG_TYPE", f"{place} = {_short(value)} is no {_spelled(kind)}"
+    elif kind["type"] == "struct" and isinstance(value, dict):
+        yield from _faults(value, kind, place + ".")
+    elif kind["type"] == "array" and isinstance(value, list):
+        for i, element in enumerate(value):
+            yield from _misfits(element, kind["elementType"], f"{place}[{i}]")
+    elif kind["type"] == "map" and isinstance(value, dict):
+        for key, element in value.items():
+            yield from _misfits(element, kind["valueType"], f"{place}.{key}")
+    else:
+        yield "WRONG_TYPE", f"{place} = {_short(value)} is no {kind['type'].upper()}"
+
+
+def _fits(value: Any, kind: str) -> bool:
+    if kind in _RANGES:
+        return type(value) is int and -_RANGES[kind] <= value < _RANGES[kind]
+    if kind.startswith("decimal"):
+        return _fits_decimal(value, kind)
+    return _FITS[kind](value)
+
+
+def _fits_decimal(value: Any, kind: str) -> bool:
+    precision, scale = map(int, kind[len("decimal(") : -1].split(","))
+    text = str(value)
+    if isinstance(value, bool) or not re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text):
+        return False
+    number = Decimal(text)
+    return number == round(number, scale) and abs(number) < Decimal(10) ** (precision - scale)
+
+
+def _finite(largest: float) -> Callable[[Any], bool]:
+    def fits(value: Any) -> bool:
+        return isinstance(value, int | Decimal) and not isinstance(value, bool) and bool(abs(value) <= largest)
+
+    return fits
+
+
+def _is_base64(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and base64.b64decode(value, validate=True) is not None
+    except ValueError:
+        return False
+
+
+_FITS: dict[str, Callable[[Any], bool]] = {
+    "boolean": lambda v: isinstance(v, bool),
+    "double": _finite(1.7976931348623157e308),
+    "float": _finite(3.4028234663852886e38),
+    "binary": _is_base64,
+    "date": lambda v: isinstance(v, str) and _parses(v, "date"),
+    "timestamp": lambda v: isinstance(v, int | str) and not isinstance(v, bool) and _parses(v, "timestamp"),
+    "timestamp_ntz": lambda v: isinstance(v, str) and _parses(v, "timestamp_ntz"),
+}
+_SHAPES = {
+    "date": r"\d{4}-\d{2}-\d{2}",
+    "timestamp": r"-?\d{1,19}|\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?)?(Z|[+-]\d{2}(:?\d{2})?)?",
+    "timestamp_ntz": r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?)?",
+}
+
+
+def _parses(value: int | str, kind: str) -> bool:
+    text = str(value)
+    if not re.fullmatch(_SHAPES[kind], text):
+        return False
+    if re.fullmatch(r"-?\d{1,19}", text):
+        return abs(int(text)) < 2**63 // 1000
+    try:
+        return datetime.fromisoformat(re.sub(r"(\.\d{1,6})\d*", r"\1", text)) is not None
+    except ValueError:
+        return False
+
+
+def _spelled(kind: str) -> str:
+    return _NAMES.get(kind, kind.upper())
+
+
+def _kind(value: Any) -> str:
+    names = {list: "an array", str: "a string", bool: "a boolean", int: "a number", Decimal: "a number"}
+    return names.get(type(value), "null")
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, Decimal):
+        return str(value)
+    text = json.dumps(value, ensure_ascii=False, default=lambda d: float(d) if math.isfinite(d) else str(d))
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"

@@ -1,0 +1,223 @@
+"""JSON objects against declared columns: what fits its type becomes a column, what does not refuses the record.
+
+Spark's `from_json` parses each record once. Left to itself it is too forgiving, so three things are done around it:
+the text is wrapped as `{"r":[TEXT,null]}`, which makes an array, a bare number, or anything behind the object an
+error; times and decimals are parsed as text and converted under rules of our own, since `from_json` reads "2026" as a
+date, epoch milliseconds as seconds, and rounds 12.345; and infinity is no number.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from lakeingest import instant
+from lakeingest.decode import diagnose
+from lakeingest.record import Refusal
+
+_CORRUPT = "_corrupt"
+_OPTIONS = {
+    "mode": "PERMISSIVE",
+    "columnNameOfCorruptRecord": _CORRUPT,
+    "allowNonNumericNumbers": "false",
+    "allowSingleQuotes": "false",
+}
+_AS_TEXT = (T.DateType, T.TimestampType, T.TimestampNTZType, T.DecimalType)
+_DATE = r"^\d{4}-\d{2}-\d{2}$"
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    """A value under its declared type, and the tests that are true where the original does not fit it."""
+
+    value: Column
+    misfits: tuple[Column, ...] = ()
+
+
+def parse(raw: Column, schema: T.StructType) -> Column:
+    """The one parse of a record: BINARY → STRUCT<r: ARRAY<STRUCT<…>>, _corrupt: STRING>."""
+    record = T.ArrayType(_parsed_type(schema))
+    wrapper = T.StructType([T.StructField("r", record), T.StructField(_CORRUPT, T.StringType())])
+    return F.from_json(F.concat(F.lit('{"r":['), raw.cast("string"), F.lit(",null]}")), wrapper, _OPTIONS)
+
+
+def columns(parsed: Column, schema: T.StructType, zone: str) -> dict[str, Column]:
+    """Each declared column, by name, out of what `parse` gave."""
+    record = F.get(parsed["r"], F.lit(0))
+    return {field.name: _fit(record[field.name], field.dataType, zone).value for field in schema}
+
+
+def refused(raw: Column, parsed: Column, schema: T.StructType, zone: str) -> Column:
+    """BOOLEAN, never null: whether the record is no JSON object, or does not fit the declared columns."""
+    record = F.get(parsed["r"], F.lit(0))
+    whole = (
+        F.is_valid_utf8(raw.cast("string"))
+        & parsed[_CORRUPT].isNull()
+        & (F.size(parsed["r"]) == 2)
+        & record.isNotNull()
+    )
+    # `get` answers null for what isn't there, so a broken record fails `whole` and not its fields.
+    misfits = _fit(record, schema, zone).misfits
+    return F.coalesce(~whole, F.lit(True)) | _any(misfits)
+
+
+def diagnosis(raw: Column, schema: T.StructType) -> Column:
+    """STRUCT<reason: STRING, message: STRING>: what exactly is wrong, by reading the bytes again in Python."""
+    from pyspark.cloudpickle import register_pickle_by_value
+
+    # Executors of a cluster need not have lakeingest installed.
+    register_pickle_by_value(diagnose)
+    tree = json.loads(schema.json())
+    explain = diagnose.diagnose
+    return F.udf(lambda value: explain(value, tree), "reason STRING, message STRING")(raw)
+
+
+def refusal(stage: str, raw: Column, parsed: Column, schema: T.StructType, zone: str) -> Refusal:
+    """The test and its diagnosis, for a record whose `raw` is not null."""
+    return Refusal(stage, raw.isNotNull() & refused(raw, parsed, schema, zone), diagnosis(raw, schema))
+
+
+def rescued(raw: Column, parsed: Column, schema: T.StructType) -> Column:
+    """STRING, a JSON object of the fields that are not declared; null where there are none.
+
+    A declared field that holds undeclared ones somewhere within is kept whole.
+    """
+    text = raw.cast("string")
+    record = F.get(parsed["r"], F.lit(0))
+    present = sum((record[field.name].isNotNull().cast("int") for field in schema), F.lit(0))
+    # Looking at every name is dear; where the numbers agree (no field null, none unknown) counting them is enough.
+    extra = (F.size(F.json_object_keys(text)) != present) & _undeclared(text, schema)
+    nested = [
+        F.when(_undeclared_within(_member(text, field.name), field.dataType), F.lit(field.name))
+        for field in schema
+        if _has_struct(field.dataType)
+    ]
+    whole = F.array_compact(F.array(*nested)) if nested else None
+    keep = extra if whole is None else extra | (F.size(whole) > 0)
+    declared = F.array(*(F.lit(field.name) for field in schema))
+
+    def undeclared(key: Column, _: Column) -> Column:
+        unknown = ~F.array_contains(declared, key)
+        return unknown if whole is None else unknown | F.array_contains(whole, key)
+
+    fields = F.from_json(text, "MAP<STRING, VARIANT>")
+    return F.when(keep, F.to_json(F.map_filter(fields, undeclared)))
+
+
+def _undeclared(text: Column, struct: T.StructType) -> Column:
+    names = [field.name for field in struct]
+    return F.coalesce(F.exists(F.json_object_keys(text), lambda key: ~key.isin(names)), F.lit(False))
+
+
+def _undeclared_within(text: Column, kind: T.DataType) -> Column:
+    if isinstance(kind, T.StructType):
+        inner = [_undeclared_within(_member(text, f.name), f.dataType) for f in kind if _has_struct(f.dataType)]
+        return _any([_undeclared(text, kind), *inner])
+    assert isinstance(kind, T.ArrayType | T.MapType)
+    element = kind.elementType if isinstance(kind, T.ArrayType) else kind.valueType
+    parts = (
+        F.from_json(text, "ARRAY<STRING>")
+        if isinstance(kind, T.ArrayType)
+        else F.map_values(F.from_json(text, "MAP<STRING, STRING>"))
+    )
+    return F.coalesce(F.exists(parts, lambda part: _undeclared_within(part, element)), F.lit(False))
+
+
+def _member(text: Column, name: str) -> Column:
+    return F.get_json_object(text, f"$['{name}']")
+
+
+def _has_struct(kind: T.DataType) -> bool:
+    if isinstance(kind, T.ArrayType):
+        return _has_struct(kind.elementType)
+    if isinstance(kind, T.MapType):
+        return _has_struct(kind.valueType)
+    return isinstance(kind, T.StructType)
+
+
+def _any(tests: Sequence[Column]) -> Column:
+    """True where any test is; a test that is null counts as false."""
+    answer = F.lit(False)
+    for test in tests:
+        answer = answer | F.coalesce(test, F.lit(False))
+    return answer
+
+
+def _parsed_type(kind: T.DataType) -> T.DataType:
+    """The type to ask `from_json` for: the declared one, with times and decimals as text."""
+    if isinstance(kind, T.StructType):
+        return T.StructType([T.StructField(f.name, _parsed_type(f.dataType)) for f in kind])
+    if isinstance(kind, T.ArrayType):
+        return T.ArrayType(_parsed_type(kind.elementType))
+    if isinstance(kind, T.MapType):
+        return T.MapType(kind.keyType, _parsed_type(kind.valueType))
+    return T.StringType() if isinstance(kind, _AS_TEXT) else kind
+
+
+def _fit(value: Column, kind: T.DataType, zone: str) -> _Fitted:
+    if isinstance(kind, T.StructType):
+        return _fit_struct(value, kind, zone)
+    if isinstance(kind, T.ArrayType):
+        element = kind.elementType
+        fitted = F.transform(value, lambda e: _fit(e, element, zone).value) if _converts(element) else value
+        misfit = F.exists(value, lambda e: _any(_fit(e, element, zone).misfits))
+        return _Fitted(fitted, (misfit,) if _checked(element) else ())
+    if isinstance(kind, T.MapType):
+        inner = kind.valueType
+        fitted = F.transform_values(value, lambda _, v: _fit(v, inner, zone).value) if _converts(inner) else value
+        misfit = F.exists(F.map_values(value), lambda v: _any(_fit(v, inner, zone).misfits))
+        return _Fitted(fitted, (misfit,) if _checked(inner) else ())
+    if isinstance(kind, (T.FloatType, T.DoubleType)):
+        return _Fitted(value, (F.abs(value) == float("inf"),))
+    if isinstance(kind, _AS_TEXT):
+        fitted = _from_text(value, kind, zone)
+        return _Fitted(fitted, (value.isNotNull() & fitted.isNull(),))
+    return _Fitted(value)
+
+
+def _fit_struct(value: Column, kind: T.StructType, zone: str) -> _Fitted:
+    misfits: list[Column] = []
+    fields = []
+    for field in kind:
+        fitted = _fit(value[field.name], field.dataType, zone)
+        fields.append(fitted.value.alias(field.name))
+        misfits += fitted.misfits
+        if not field.nullable:
+            misfits.append(value.isNotNull() & value[field.name].isNull())
+    whole = F.when(value.isNotNull(), F.struct(*fields)) if _converts(kind) else value
+    return _Fitted(whole, tuple(misfits))
+
+
+def _from_text(text: Column, kind: T.DataType, zone: str) -> Column:
+    """Null where the text is no such value. Rules: dates and times are ISO-8601; a decimal is never rounded."""
+    if isinstance(kind, T.DateType):
+        return F.when(text.rlike(_DATE), text.try_cast("date"))
+    if isinstance(kind, T.TimestampType):
+        return instant.from_text(text, zone)
+    if isinstance(kind, T.TimestampNTZType):
+        return instant.local_from_text(text)
+    assert isinstance(kind, T.DecimalType)
+    fitted = text.try_cast(kind)
+    widest = T.DecimalType(38, 38 - (kind.precision - kind.scale))
+    return F.when(fitted == text.try_cast(widest), fitted)
+
+
+def _converts(kind: T.DataType) -> bool:
+    return _parsed_type(kind) != _nullable(kind)
+
+
+def _nullable(kind: T.DataType) -> T.DataType:
+    if isinstance(kind, T.StructType):
+        return T.StructType([T.StructField(f.name, _nullable(f.dataType)) for f in kind])
+    if isinstance(kind, T.ArrayType):
+        return T.ArrayType(_nullable(kind.elementType))
+    return T.MapType(kind.keyType, _nullable(kind.valueType)) if isinstance(kind, T.MapType) else kind
+
+
+def _checked(kind: T.DataType) -> bool:
+    return bool(_fit(F.lit(None), kind, "UTC").misfits) if not isinstance(kind, T.StructType) else True

@@ -1,0 +1,230 @@
+"""The Kafka side: what the topics hold, which offsets the next micro-batch takes, and the frame of exactly these.
+
+lakeingest names the offsets of a batch itself, starting at the frontier of the Delta log. There is no checkpoint that
+could be lost, stale or another pipeline's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakeingest.config import Source
+from lakeingest.errors import OffsetsLost, SourceChanged, SourceUnreachable, UsageError
+from lakeingest.record import HEADERS, OFFSET, PARTITION, RAW_KEY, RAW_VALUE, TIMESTAMP, TOPIC, Frontier, Span, Spans
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TIMEOUT_S = 30.0
+READ_COMMITTED = "read_committed"
+_COLUMNS = (
+    f"{TOPIC} STRING, {PARTITION} INT, {OFFSET} BIGINT, {TIMESTAMP} TIMESTAMP, {RAW_KEY} BINARY, {RAW_VALUE} BINARY, "
+    f"{HEADERS} ARRAY<STRUCT<key: STRING, value: BINARY>>"
+)
+
+
+@dataclass(frozen=True)
+class Topics:
+    """What the broker says of the topics at one moment.
+
+    Attributes:
+        cluster: id of the Kafka cluster.
+        ids: topic → topic id; a topic that is deleted and made again has another one.
+        first, last: (topic, partition) → first offset kept, and one past the last committed record.
+    """
+
+    cluster: str
+    ids: Mapping[str, str]
+    first: Frontier
+    last: Frontier
+
+
+class Broker:
+    """Asks Kafka about topics and offsets; records themselves are read by Spark.
+
+    Raises:
+        SourceUnreachable: from every method, when the broker does not answer within 30 s.
+    """
+
+    def __init__(self, source: Source, bootstrap_servers: str) -> None:
+        from confluent_kafka.admin import AdminClient
+
+        self._source = source
+        self._servers = bootstrap_servers
+        self._admin = AdminClient({**_plain(source), "bootstrap.servers": bootstrap_servers}, logger=_silent())
+
+    def topics(self) -> Topics:
+        """Ids, first and last offsets of every partition of the pipeline's topics.
+
+        Raises:
+            UsageError: a topic does not exist.
+        """
+        from confluent_kafka import KafkaException, TopicCollection
+
+        try:
+            cluster = self._admin.describe_cluster(request_timeout=TIMEOUT_S).result(TIMEOUT_S).cluster_id
+            names = list(self._source.topics)
+            described = self._admin.describe_topics(TopicCollection(names), request_timeout=TIMEOUT_S)
+            known = {name: self._described(name, future) for name, future in described.items()}
+            partitions = [(name, p.id) for name, topic in known.items() for p in topic.partitions]
+            return Topics(
+                cluster=cluster,
+                ids={name: str(topic.topic_id) for name, topic in known.items()},
+                first=self._offsets(partitions, "earliest"),
+                last=self._offsets(partitions, "latest"),
+            )
+        except (KafkaException, TimeoutError) as failed:
+            raise SourceUnreachable(
+                f"Kafka at {self._servers} does not answer: {failed}",
+                cure="start the broker, or correct source.bootstrap_servers; nothing was lost, run again",
+            ) from failed
+
+    def _described(self, name: str, future: Any) -> Any:
+        from confluent_kafka import KafkaError, KafkaException
+
+        try:
+            return future.result(TIMEOUT_S)
+        except KafkaException as failed:
+            if failed.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise
+            raise UsageError(
+                f"topic {name!r} does not exist on {self._servers}",
+                cure="create the topic, or correct source.topics",
+            ) from failed
+
+    def _offsets(self, partitions: Collection[tuple[str, int]], which: str) -> dict[tuple[str, int], int]:
+        from confluent_kafka import IsolationLevel, TopicPartition
+        from confluent_kafka.admin import OffsetSpec
+
+        spec = getattr(OffsetSpec, which)()
+        asked = {TopicPartition(topic, partition): spec for topic, partition in partitions}
+        futures = self._admin.list_offsets(
+            asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=TIMEOUT_S
+        )
+        return {(tp.topic, tp.partition): future.result(TIMEOUT_S).offset for tp, future in futures.items()}
+
+
+def starts(source: Source, topics: Topics, frontier: Frontier) -> dict[tuple[str, int], int]:
+    """Where each topic-partition goes on: at its frontier, or where `source.start` says if its topic is new.
+
+    A new partition of a topic that is known begins at its first offset, whatever `source.start` says.
+
+    Raises:
+        OffsetsLost: the frontier lies before the first offset that the broker still has.
+        SourceChanged: the frontier lies after the last one, as it does when a topic was made anew.
+    """
+    known = {topic for topic, _ in frontier}
+    begin = {}
+    for tp, last in topics.last.items():
+        first = topics.first[tp]
+        fresh = last if source.start == "latest" and tp[0] not in known else first
+        begin[tp] = frontier.get(tp, fresh)
+        if begin[tp] < first:
+            raise OffsetsLost(
+                f"{tp[0]}-{tp[1]}: offsets {begin[tp]} to {first - 1} were never read, and Kafka no longer has them",
+                cure="bring the records back (a mirror, a backup), or begin a new table under another pipeline name",
+            )
+        if begin[tp] > last:
+            raise SourceChanged(
+                f"{tp[0]}-{tp[1]}: the table was fed up to offset {begin[tp]}, but the topic ends at {last}",
+                cure="the topic was made anew or the cluster is another one: give the pipeline a new name and table",
+            )
+    return begin
+
+
+def next_spans(begin: Frontier, end: Frontier, max_records: int) -> Spans:
+    """The next micro-batch: at most `max_records` offsets, shared out in proportion to each partition's backlog.
+
+    Partitions without new records keep an empty span, so that the spans always hold the whole frontier.
+    """
+    backlog = {tp: end.get(tp, start) - start for tp, start in begin.items()}
+    total = sum(backlog.values())
+    room = min(total, max_records)
+    spans, given, seen = [], 0, 0
+    for (topic, partition), start in sorted(begin.items()):
+        # Rounding the running sum, not each share, gives out exactly `room` in the end.
+        seen += backlog[topic, partition]
+        upto = room * seen // total if total else 0
+        spans.append(Span(topic, partition, start, start + upto - given))
+        given = upto
+    return Spans(tuple(spans))
+
+
+def lag(frontier: Frontier, last: Frontier) -> int:
+    """How many offsets Kafka holds beyond the frontier."""
+    return sum(end - frontier.get(tp, 0) for tp, end in last.items())
+
+
+def frame(spark: SparkSession, source: Source, bootstrap_servers: str, pipeline: str, spans: Spans) -> DataFrame:
+    """Exactly the records of `spans`, as bytes.
+
+    Columns: _topic STRING, _partition INT, _offset BIGINT, _timestamp TIMESTAMP, _raw_key BINARY, _raw_value BINARY,
+    _headers ARRAY<STRUCT<key: STRING, value: BINARY>>.
+    """
+    from pyspark.sql import functions as F
+
+    taken: dict[str, dict[str, list[int]]] = {
+        topic: {p: span for p, span in partitions.items() if span[1] > span[0]}
+        for topic, partitions in spans.to_json().items()
+    }
+    taken = {topic: partitions for topic, partitions in taken.items() if partitions}
+    if not taken:
+        return spark.createDataFrame([], _COLUMNS)
+    options = {
+        "kafka.bootstrap.servers": bootstrap_servers,
+        # A steady name lets executors keep their consumers from batch to batch; nothing is ever committed under it.
+        "kafka.group.id": f"lakeingest-{pipeline}",
+        "kafka.isolation.level": READ_COMMITTED,
+        "assign": json.dumps({topic: sorted(map(int, ps)) for topic, ps in taken.items()}),
+        "startingOffsets": json.dumps({t: {p: span[0] for p, span in ps.items()} for t, ps in taken.items()}),
+        "endingOffsets": json.dumps({t: {p: span[1] for p, span in ps.items()} for t, ps in taken.items()}),
+        "includeHeaders": "true",
+        "failOnDataLoss": "true",
+        **_for_java(source),
+    }
+    reader = spark.read.format("kafka").options(**options)
+    names = {
+        "topic": TOPIC,
+        "partition": PARTITION,
+        "offset": OFFSET,
+        "timestamp": TIMESTAMP,
+        "key": RAW_KEY,
+        "value": RAW_VALUE,
+        "headers": HEADERS,
+    }
+    return reader.load().select(*(F.col(theirs).alias(ours) for theirs, ours in names.items()))
+
+
+def _plain(source: Source) -> dict[str, str]:
+    return {name: secret.get_secret_value() for name, secret in source.options.items()}
+
+
+def _for_java(source: Source) -> dict[str, str]:
+    """The same options under the names that Kafka's Java client has, so that a file says them once."""
+    options = _plain(source)
+    user, password = options.pop("sasl.username", None), options.pop("sasl.password", None)
+    mechanism = options.pop("sasl.mechanisms", options.pop("sasl.mechanism", None))
+    if mechanism is not None:
+        options["sasl.mechanism"] = mechanism
+    if user is not None and password is not None:
+        module = "scram.ScramLoginModule" if (mechanism or "").startswith("SCRAM") else "plain.PlainLoginModule"
+        user, password = (text.replace("\\", "\\\\").replace('"', '\\"') for text in (user, password))
+        options["sasl.jaas.config"] = (
+            f'org.apache.kafka.common.security.{module} required username="{user}" password="{password}";'
+        )
+    if authority := options.pop("ssl.ca.location", None):
+        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": authority}
+    return {f"kafka.{name}": value for name, value in options.items()}
+
+
+def _silent() -> Any:
+    """Silence: librdkafka repeats every failed connection on stderr; the error that is raised says it once."""
+    import logging
+
+    logger = logging.getLogger("lakeingest.librdkafka")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False
+    return logger

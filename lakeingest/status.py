@@ -1,0 +1,87 @@
+"""Where a pipeline stands: its frontier and lag, its last commits, its rows and files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakeingest import table
+from lakeingest.config import Pipeline
+from lakeingest.source import Topics
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class Status:
+    """What `lakeingest status` shows.
+
+    Attributes:
+        partitions: one a topic-partition: topic, partition, frontier, end (offset), lag (offsets).
+        commits: the newest ten: sequence, version, time, rows, offsets, refused, dropped, writer.
+        tables: table and quarantine: path, rows, files, bytes, average_file_bytes.
+    """
+
+    pipeline: str
+    partitions: tuple[dict[str, Any], ...]
+    commits: tuple[dict[str, Any], ...]
+    tables: dict[str, dict[str, Any]]
+
+    @property
+    def lag(self) -> int:
+        return sum(p["lag"] for p in self.partitions)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"pipeline": self.pipeline, "lag": self.lag, **{k: v for k, v in vars(self).items() if k != "pipeline"}}
+
+
+def status(spark: SparkSession, pipeline: Pipeline, topics: Topics) -> Status:
+    """Ask the tables and Kafka.
+
+    Raises:
+        StorageUnreachable: a table cannot be read (before the first run there is none).
+    """
+    ledger, refused = table.ledgers(spark, pipeline)
+    accounts = {commit.receipt.sequence: commit.receipt.counts for commit in refused.commits}
+    partitions = [
+        {
+            "topic": topic,
+            "partition": partition,
+            "frontier": ledger.frontier.get((topic, partition)),
+            "end": end,
+            "lag": end - ledger.frontier.get((topic, partition), topics.first[topic, partition]),
+        }
+        for (topic, partition), end in sorted(topics.last.items())
+    ]
+    commits = []
+    for commit in ledger.commits[:10]:
+        counts = accounts.get(commit.receipt.sequence)
+        commits.append(
+            {
+                "sequence": commit.receipt.sequence,
+                "version": commit.version,
+                "time": commit.time.isoformat(timespec="seconds"),
+                "rows": commit.rows,
+                "offsets": commit.receipt.spans.offsets,
+                "refused": counts.refused if counts else 0,
+                "dropped": counts.dropped if counts else 0,
+                "writer": str(commit.receipt.run),
+            }
+        )
+    paths = {"table": pipeline.table.path, "quarantine": pipeline.quarantine.path}
+    return Status(
+        pipeline.name, tuple(partitions), tuple(commits), {name: _size(spark, path) for name, path in paths.items()}
+    )
+
+
+def _size(spark: SparkSession, path: str) -> dict[str, Any]:
+    files, size = spark.sql(f"DESCRIBE DETAIL delta.`{path}`").select("numFiles", "sizeInBytes").collect()[0]
+    rows = table.read(spark, path).count()
+    return {
+        "path": path,
+        "rows": rows,
+        "files": files,
+        "bytes": size,
+        "average_file_bytes": size // files if files else 0,
+    }

@@ -1,0 +1,156 @@
+"""The two Delta tables of a pipeline: made if they are not there, and held to what the pipeline file says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakeingest import commit, quarantine
+from lakeingest.commit import Ledger, unreachable
+from lakeingest.config import Pipeline
+from lakeingest.decode import key_type, struct, value_schema
+from lakeingest.errors import TableMismatch
+from lakeingest.partition import PartitionColumn
+from lakeingest.record import HEADERS, KEY, OFFSET, PARTITION, RESCUED, TIMESTAMP, TOPIC, Spans
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_PROPERTIES = {
+    # A log checkpoint costs two to four commits; readers replay at most this many small files without one.
+    "delta.checkpointInterval": "50",
+}
+
+
+def columns(pipeline: Pipeline) -> StructType:
+    """The table's columns but for partition columns: coordinates, timestamp, key, headers, value, rescued.
+
+    _topic STRING, _partition INT, _offset BIGINT, _timestamp TIMESTAMP, _key (as decode.key says),
+    _headers ARRAY<STRUCT<key: STRING, value: BINARY>>, the value's columns, _rescued STRING (JSON only).
+    The coordinates come first: Delta keeps statistics of the first 32 columns.
+    """
+    from pyspark.sql import types as T
+
+    shape = T.StructType(
+        [
+            T.StructField(TOPIC, T.StringType()),
+            T.StructField(PARTITION, T.IntegerType()),
+            T.StructField(OFFSET, T.LongType()),
+            T.StructField(TIMESTAMP, T.TimestampType()),
+            T.StructField(KEY, key_type(pipeline.decode.key)),
+        ]
+    )
+    if pipeline.decode.headers:
+        shape.add(HEADERS, struct("h ARRAY<STRUCT<key: STRING, value: BINARY>>")["h"].dataType)
+    for declared in value_schema(pipeline):
+        shape.add(declared)
+    if pipeline.decode.value.format == "json":
+        shape.add(RESCUED, T.StringType())
+    return shape
+
+
+def ensure(spark: SparkSession, pipeline: Pipeline, partitions: Sequence[PartitionColumn]) -> None:
+    """Make both tables if they are missing, add columns that the file newly declares, register the name.
+
+    Raises:
+        TableMismatch: the table has other types or partitions than the file says.
+        StorageUnreachable, UnsafeStore: the object store.
+    """
+    from pyspark.errors import PySparkException
+
+    shape = columns(pipeline)
+    try:
+        _create(spark, pipeline.table.path, shape, partitions)
+        _create(spark, pipeline.quarantine.path, struct(quarantine.COLUMNS), ())
+        _compare(spark, pipeline, shape, partitions)
+        if pipeline.table.name:
+            _register(spark, pipeline.table.name, pipeline.table.path)
+    except PySparkException as failed:
+        raise unreachable(pipeline.table.path, failed) from failed
+
+
+def _create(spark: SparkSession, path: str, shape: StructType, partitions: Sequence[PartitionColumn]) -> None:
+    from delta.tables import DeltaTable
+
+    if DeltaTable.isDeltaTable(spark, path):
+        return
+    builder = DeltaTable.createIfNotExists(spark).location(path)
+    for column in shape:
+        builder = builder.addColumn(column.name, column.dataType, nullable=column.nullable)
+    for partition in partitions:
+        if partition.name not in shape.fieldNames():
+            builder = builder.addColumn(partition.name, partition.type, generatedAlwaysAs=partition.generated)
+    if partitions:
+        builder = builder.partitionedBy(*(partition.name for partition in partitions))
+    for name, value in _PROPERTIES.items():
+        builder = builder.property(name, value)
+    builder.execute()
+
+
+def _compare(spark: SparkSession, pipeline: Pipeline, shape: StructType, partitions: Sequence[PartitionColumn]) -> None:
+    path = pipeline.table.path
+    there = read(spark, path).schema
+    laid = list(spark.sql(f"DESCRIBE DETAIL delta.`{path}`").select("partitionColumns").collect()[0][0])
+    wanted = [partition.name for partition in partitions]
+    if laid != wanted:
+        raise TableMismatch(
+            f"{path} is partitioned by {', '.join(laid) or 'nothing'}, "
+            f"the pipeline file says {', '.join(wanted) or 'nothing'}",
+            cure="put partition back as it was, or write to a new table under a new pipeline name",
+        )
+    for column in shape:
+        if column.name not in there.fieldNames():
+            _add(spark, path, column)
+        elif (kind := there[column.name].dataType.simpleString()) != column.dataType.simpleString():
+            raise TableMismatch(
+                f"{path}: column {column.name} is {kind}, the pipeline file says {column.dataType.simpleString()}",
+                cure=f"declare {column.name} as {kind}, or write to a new table under a new pipeline name",
+            )
+
+
+def _add(spark: SparkSession, path: str, column: object) -> None:
+    from pyspark.sql.types import StructField
+
+    assert isinstance(column, StructField)
+    if not column.nullable:
+        raise TableMismatch(
+            f"{path} has no column {column.name}, and a new one cannot be NOT NULL: the rows that are there lack it",
+            cure=f"declare {column.name} without NOT NULL",
+        )
+    spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMNS (`{column.name}` {column.dataType.simpleString()})")
+
+
+def _register(spark: SparkSession, name: str, path: str) -> None:
+    if "." in name:
+        spark.sql(f"CREATE SCHEMA IF NOT EXISTS {name.rpartition('.')[0]}")
+    spark.sql(f"CREATE TABLE IF NOT EXISTS {name} USING DELTA LOCATION '{path}'")
+
+
+def read(spark: SparkSession, path: str) -> DataFrame:
+    """The table's rows as they stand now."""
+    return spark.read.format("delta").load(path)
+
+
+def ledgers(spark: SparkSession, pipeline: Pipeline, *, all: bool = False) -> tuple[Ledger, Ledger]:
+    """The ledgers of table and quarantine (see `commit.read`).
+
+    Where the table has rows of the pipeline's topics but its log no longer says who wrote them (30 days by default),
+    the frontier is taken from the rows of both tables.
+    """
+    paths = (pipeline.table.path, pipeline.quarantine.path)
+    mine, refused = (commit.read(spark, path, pipeline.name, all=all) for path in paths)
+    return mine, refused
+
+
+def coordinates(spark: SparkSession, path: str, spans: Spans) -> DataFrame:
+    """The coordinates of the table's rows within `spans`: _topic STRING, _partition INT, _offset BIGINT."""
+    from pyspark.sql import functions as F
+
+    inside = F.lit(False)
+    for s in spans:
+        if s.end > s.start:
+            offsets = (F.col(OFFSET) >= s.start) & (F.col(OFFSET) < s.end)
+            inside = inside | ((F.col(TOPIC) == s.topic) & (F.col(PARTITION) == s.partition) & offsets)
+    return read(spark, path).where(inside).select(TOPIC, PARTITION, OFFSET)
