@@ -29,7 +29,7 @@ def test_check_tells_the_mistakes_of_every_file(tmp_path: Path, capsys: pytest.C
     (tmp_path / "a.yaml").write_text("nmae: a\n", encoding="utf-8")
     with pytest.raises(PipelineFileError) as caught:
         files.check([tmp_path / "a.yaml", FLIGHTS, tmp_path / "none.yaml"])
-    assert "2 of 3 files: " in caught.value.what
+    assert caught.value.what.startswith("2 of 3 files: ")
     assert any("nmae: unknown option" in problem for problem in caught.value.problems)
     assert any("no such file" in problem for problem in caught.value.problems)
     assert caught.value.exit_code == 2
@@ -42,10 +42,10 @@ def test_check_reads_the_suite(tmp_path: Path) -> None:
     (tmp_path / "s.json").write_text(json.dumps({"name": "s", "expectations": [rule]}), encoding="utf-8")
     text = re.sub(r"suite: .*", "suite: s.json", FLIGHTS.read_text(encoding="utf-8"))
     (tmp_path / "a.yaml").write_text(text, encoding="utf-8")
-    with pytest.raises(
-        PipelineFileError, match=r"s\.json: expectations\[0\]\.kwargs\.column: .* did you mean flight\?"
-    ):
+    with pytest.raises(PipelineFileError) as caught:
         files.check([tmp_path / "a.yaml"])
+    (problem,) = caught.value.problems
+    assert 's.json: expectations[0].kwargs.column: "fligt" is not among the columns; did you mean flight?' in problem
 
 
 def test_check_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
