@@ -2,7 +2,7 @@
 
     python infra/build_logstore.py JARS [OUT]
 
-JARS is a folder with the jars of delta-storage and hadoop-aws (and the AWS SDK's core); Hadoop itself comes from pyspark.
+JARS is a folder with the jars of delta-storage, hadoop-aws and the AWS SDK's core; Hadoop itself comes from pyspark.
 """
 
 from __future__ import annotations
