@@ -1,13 +1,14 @@
 """In which partition a record lies: the table's partition columns, and the records that have no partition.
 
-Delta generates a column only where its expression is a bare field (a, a.b, _partition). A generated
-CAST(ts AS DATE), DATE_FORMAT(ts, …) or DATE_TRUNC(…, ts) is not safe: Delta evaluates it in the *reader's* session
-time zone, and a filter on `ts` then passes over files that hold matching rows. Seen with Delta 4.4.0: rows written in
-UTC and filtered in Asia/Kolkata, America/New_York, … are missing from the answer, in silence.
+Delta generates a column only where its expression is a bare field (a, a.b, _partition): a filter on the field then
+becomes a filter on the partition. A generated CAST(ts AS DATE), DATE_FORMAT(ts, …) or DATE_TRUNC(…, ts) would do so
+too, but is not safe: Delta evaluates it in the *reader's* session time zone. Seen with Delta 4.4.0, days of UTC: of
+26 rows before a time New York found 24, of 28 rows after a time Kolkata found 24, in silence.
 
 So times are computed here, in the partition's zone, into plain columns, and a filter on the time itself is answered by
-the files' own statistics: within a partition they are as narrow as the partition is, and hold in every zone. They
-exist for the columns that Delta collects them for (the first 32 leaves, or delta.dataSkippingStatsColumns).
+the files' own statistics: within a partition they are as narrow as the partition is, and hold in every zone (seen: a
+day across two partitions of ten opens two files). Delta collects them for the first 32 leaf columns, or for those of
+delta.dataSkippingStatsColumns.
 
 A null field lies in the partition null. Delta stores '' as null in a partition column: in the value's column itself
 it becomes null too, and where that is NOT NULL the record is refused.
@@ -161,14 +162,16 @@ def _unstorable(field: _Field, name: str, *, required: bool) -> Refusal:
     """A string that no directory can bear would fail the whole batch in the middle of its write."""
     value = field.column
     length = F.octet_length(F.regexp_replace(value, _ESCAPED, "%00")) + F.lit(len(f"{name}=".encode()))
-    message = F.when(value == "", F.lit("'', which Delta stores as null, but the column is NOT NULL")).otherwise(
+    message = F.when(
+        value.contains("\0"), F.lit("a text with a NUL character, which no directory's name can hold")
+    ).when(value == "", F.lit("'', which Delta stores as null, but the column is NOT NULL")).otherwise(
         F.concat(
             F.lit("'"), F.substring(value, 1, 100), F.lit("…', for which a directory's name would take "),
             length.cast("string"), F.lit(f" bytes; at most {MAX_NAME}"),
         )
     )  # fmt: skip
     empty = value == "" if required else F.lit(False)
-    when = F.coalesce((length > MAX_NAME) | empty, F.lit(False))
+    when = F.coalesce((length > MAX_NAME) | value.contains("\0") | empty, F.lit(False))
     return Refusal(STAGE, when, _diagnosis(UNSTORABLE, F.concat(F.lit(f"{field.path} is "), message)))
 
 
