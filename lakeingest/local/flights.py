@@ -113,6 +113,7 @@ def _held(bootstrap_servers: str) -> list[int]:
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     if TOPIC not in admin.list_topics(timeout=30).topics:
         admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
+        return [0] * PARTITIONS
     asked = {TopicPartition(TOPIC, partition): OffsetSpec.latest() for partition in range(PARTITIONS)}
     ends = {tp.partition: future.result(30).offset for tp, future in admin.list_offsets(asked).items()}
     return [ends[partition] for partition in range(PARTITIONS)]

@@ -1,0 +1,228 @@
+"""The embedded stack is real, keeps its data, and touches only its own processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import stat
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from lakeingest.errors import SetupError
+from lakeingest.local import Addresses, running
+from lakeingest.local.addresses import ServerRecord, read, stack_dir, start_of
+from lakeingest.local.server import free_ports
+from lakeingest.local.stack import down, status, up
+
+ADDRESSES = Addresses("127.0.0.1:1", "http://127.0.0.1:2", "key", "hush", "http://127.0.0.1:3/apis/ccompat/v7")
+
+
+def s3(addresses: Addresses) -> Any:
+    return boto3.client(
+        "s3",
+        endpoint_url=addresses.s3,
+        aws_access_key_id=addresses.s3_access_key,
+        aws_secret_access_key=addresses.s3_secret_key,
+        region_name="us-east-1",
+    )
+
+
+def kafka(addresses: Addresses) -> AdminClient:
+    return AdminClient({"bootstrap.servers": addresses.kafka, "log_level": 0})
+
+
+def call(addresses: Addresses, path: str, body: object = None) -> Any:
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(addresses.registry + path, data, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        return json.load(answer)
+
+
+def fill(addresses: Addresses) -> None:
+    admin = kafka(addresses)
+    admin.create_topics([NewTopic("kept", 1, 1)])["kept"].result()
+    producer = Producer({"bootstrap.servers": addresses.kafka, "log_level": 0})
+    producer.produce("kept", b"record")
+    assert producer.flush(20) == 0
+    client = s3(addresses)
+    client.put_object(Bucket="lake", Key="kept", Body=b"object")
+    client.close()
+    call(addresses, "/subjects/kept/versions", {"schema": '{"type": "record", "name": "Kept", "fields": []}'})
+
+
+def content(addresses: Addresses) -> tuple[bytes | None, bytes, list[str]]:
+    settings = {"bootstrap.servers": addresses.kafka, "group.id": "look", "auto.offset.reset": "earliest"}
+    consumer = Consumer(settings | {"enable.auto.commit": False, "log_level": 0})
+    consumer.subscribe(["kept"])
+    message = consumer.poll(30)
+    consumer.close()
+    client = s3(addresses)
+    body = client.get_object(Bucket="lake", Key="kept")["Body"].read()
+    client.close()
+    return message and message.value(), body, call(addresses, "/subjects")
+
+
+def test_a_misspelt_topic_is_not_created(stack: Addresses) -> None:
+    """Reading metadata of an unknown topic brings no topic into being."""
+    admin = kafka(stack)
+    admin.list_topics("mispelt", timeout=10)
+    assert "mispelt" not in admin.list_topics(timeout=10).topics
+
+
+def test_the_second_conditional_put_is_refused(stack: Addresses) -> None:
+    """Two writers of one key with If-None-Match: the second gets 412, as on AWS."""
+    client = s3(stack)
+    client.put_object(Bucket="lake", Key="once", Body=b"first", IfNoneMatch="*")
+    with pytest.raises(ClientError) as refused:
+        client.put_object(Bucket="lake", Key="once", Body=b"second", IfNoneMatch="*")
+    assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 412
+    assert client.get_object(Bucket="lake", Key="once")["Body"].read() == b"first"
+    client.close()
+
+
+def test_a_wrong_key_is_denied(stack: Addresses) -> None:
+    """The object store lets in whoever has the keys, and nobody else."""
+    client = s3(Addresses(stack.kafka, stack.s3, stack.s3_access_key, "wrong", stack.registry))
+    with pytest.raises(ClientError, match="403|SignatureDoesNotMatch"):
+        client.list_objects_v2(Bucket="lake")
+    client.close()
+
+
+def test_the_registry_speaks_confluents_api(stack: Addresses) -> None:
+    """A schema that is registered comes back by its id."""
+    schema = '{"type":"record","name":"Flight","fields":[]}'
+    id = call(stack, "/subjects/flights-value/versions", {"schema": schema})["id"]
+    assert json.loads(call(stack, f"/schemas/ids/{id}")["schema"]) == json.loads(schema)
+
+
+@pytest.mark.slow
+def test_data_survives_down_kill_and_a_taken_port(tmp_path: Path) -> None:
+    """Records, objects and schemas are there after a crash, and after a restart for which a port had to change."""
+    first = up(tmp_path)
+    try:
+        fill(first)
+        before = content(first)
+        assert before == (b"record", b"object", ["kept"])
+        kill_all(tmp_path)
+        assert up(tmp_path) == first
+        assert content(first) == before
+        assert down(tmp_path)
+        with listening(int(first.kafka.rpartition(":")[2])):
+            moved = up(tmp_path)
+        assert (moved.kafka != first.kafka, moved.s3, moved.registry) == (True, first.s3, first.registry)
+        assert content(moved) == before
+    finally:
+        down(tmp_path, wipe=True)
+    assert not stack_dir(tmp_path).exists()
+
+
+@pytest.mark.slow
+def test_a_server_that_does_not_come_up_shows_its_log_and_ends_the_others(tmp_path: Path) -> None:
+    """Broken data of one server stops `up`, in that server's own words, and nothing is left running."""
+    broken = stack_dir(tmp_path) / "data" / "kafka" / "log" / "meta.properties"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("version=7")
+    with pytest.raises(SetupError, match="No `?node.id|meta.properties|version"):
+        up(tmp_path)
+    assert {server.state for server in status(tmp_path)} == {"stopped"}
+    assert not down(tmp_path)
+
+
+def test_up_is_harmless_when_all_runs(stack: Addresses, stack_state: Path) -> None:
+    """A second `up` starts nothing and answers with the same addresses."""
+    before = status(stack_state)
+    assert up(stack_state) == stack == running(stack_state)
+    assert status(stack_state) == before
+
+
+def test_secrets_are_for_the_owner_alone(stack: Addresses, stack_state: Path) -> None:
+    """No file that holds the secret key is readable by others, and no repr shows it."""
+    holders = [file for file in stack_dir(stack_state).rglob("*.json") if stack.s3_secret_key in file.read_text()]
+    assert {(file.name, stat.S_IMODE(file.stat().st_mode)) for file in holders} == {
+        ("stack.json", 0o600),
+        ("s3.json", 0o600),
+    }
+    assert stack.s3_secret_key not in repr(stack) + repr(read(stack_state))
+
+
+def test_env_names_what_other_tools_read() -> None:
+    """The variables are those of the AWS SDKs, of Kafka tools and of registry clients."""
+    assert ADDRESSES.env() == {
+        "KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1",
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:2",
+        "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:2",
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "hush",
+        "AWS_REGION": "us-east-1",
+        "SCHEMA_REGISTRY_URL": "http://127.0.0.1:3/apis/ccompat/v7",
+    }
+
+
+@pytest.mark.parametrize(
+    ("pid", "started", "alive"),
+    [
+        (os.getpid(), start_of(os.getpid()), True),
+        (os.getpid(), "1", False),
+        (None, None, False),
+        (2**22 + 1, None, False),
+    ],
+)
+def test_a_process_is_known_by_pid_and_start(pid: int | None, started: str | None, alive: bool) -> None:
+    """A pid that was given to another process is not ours, so it is never signalled."""
+    assert ServerRecord("1", {}, pid, started).alive() is alive
+
+
+def test_a_port_stays_while_it_is_free() -> None:
+    """A restart keeps its ports, and steps aside from whoever took one."""
+    ports = free_ports(("a", "b"), {}, set())
+    assert free_ports(("a", "b"), ports, set()) == ports
+    with listening(ports["a"]):
+        moved = free_ports(("a", "b"), ports, set())
+    assert moved["a"] != ports["a"]
+    assert moved["b"] == ports["b"]
+
+
+def test_where_nothing_ever_ran_all_is_stopped(tmp_path: Path) -> None:
+    """Without a record there is no stack: asking and ending are harmless."""
+    assert running(tmp_path) is None
+    assert {server.state for server in status(tmp_path)} == {"stopped"}
+    assert not down(tmp_path, wipe=True)
+
+
+def test_a_damaged_record_is_told(tmp_path: Path) -> None:
+    """A stack.json that someone edited is an error with a cure, not a traceback."""
+    stack_dir(tmp_path).mkdir()
+    (stack_dir(tmp_path) / "stack.json").write_text("{}")
+    with pytest.raises(SetupError, match=r"stack\.json is not readable"):
+        running(tmp_path)
+
+
+def kill_all(state: Path) -> None:
+    record = read(state)
+    assert record is not None
+    for server in record.servers.values():
+        assert server.pid is not None
+        os.kill(server.pid, signal.SIGKILL)
+    while any(server.alive() for server in record.servers.values()):
+        time.sleep(0.01)
+
+
+@contextmanager
+def listening(port: int) -> Iterator[None]:
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(("127.0.0.1", port))
+        taken.listen()
+        yield
