@@ -7,12 +7,17 @@ pinned jars of the local cache, which takes about 5 s and resolves nothing.
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlparse
 
 from lakeingest import logstore
 from lakeingest.config import Storage
 from lakeingest.errors import SetupError
+from lakeingest.local.addresses import state_dir
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -92,4 +97,29 @@ def _start(storage: Storage, name: str) -> SparkSession:
     builder = SparkSession.builder.master(os.environ.get("SPARK_MASTER", "local[*]")).appName(f"lakeingest {name}")
     for setting, value in settings.items():
         builder = builder.config(setting, value)
-    return builder.getOrCreate()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    log = state_dir() / "logs" / f"spark-{name}.log"
+    try:
+        with _stderr_to(log):
+            return builder.getOrCreate()
+    except Exception as failed:
+        raise SetupError(
+            f"Spark did not start: {failed}", cure=f"look at the end of {log}; LAKEINGEST_DRIVER_MEMORY sets its memory"
+        ) from failed
+
+
+@contextmanager
+def _stderr_to(log: Path) -> Iterator[None]:
+    """What is started within writes its stderr to a file, for good: Spark's log does not belong on a terminal."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    sys.stderr.flush()
+    before = os.dup(2)
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        os.dup2(file, 2)
+        yield
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
+        os.close(file)

@@ -7,6 +7,7 @@ could be lost, stale or another pipeline's.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TIMEOUT_S = 30.0
+_PAUSES_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 READ_COMMITTED = "read_committed"
 _COLUMNS = (
     f"{TOPIC} STRING, {PARTITION} INT, {OFFSET} BIGINT, {TIMESTAMP} TIMESTAMP, {RAW_KEY} BINARY, {RAW_VALUE} BINARY, "
@@ -62,25 +64,36 @@ class Broker:
         Raises:
             UsageError: a topic does not exist.
         """
-        from confluent_kafka import KafkaException, TopicCollection
+        from confluent_kafka import KafkaException
 
-        try:
-            cluster = self._admin.describe_cluster(request_timeout=TIMEOUT_S).result(TIMEOUT_S).cluster_id
-            names = list(self._source.topics)
-            described = self._admin.describe_topics(TopicCollection(names), request_timeout=TIMEOUT_S)
-            known = {name: self._described(name, future) for name, future in described.items()}
-            partitions = [(name, p.id) for name, topic in known.items() for p in topic.partitions]
-            return Topics(
-                cluster=cluster,
-                ids={name: str(topic.topic_id) for name, topic in known.items()},
-                first=self._offsets(partitions, "earliest"),
-                last=self._offsets(partitions, "latest"),
-            )
-        except (KafkaException, TimeoutError) as failed:
-            raise SourceUnreachable(
-                f"Kafka at {self._servers} does not answer: {failed}",
-                cure="start the broker, or correct source.bootstrap_servers; nothing was lost, run again",
-            ) from failed
+        for pause_s in (*_PAUSES_S, None):
+            try:
+                return self._topics()
+            except (KafkaException, TimeoutError) as failed:
+                # A leader that moves, or is not elected yet for a new topic, answers a moment later.
+                passing = isinstance(failed, KafkaException) and failed.args[0].code() in _passing()
+                if pause_s is None or not passing:
+                    raise SourceUnreachable(
+                        f"Kafka at {self._servers} does not answer: {failed}",
+                        cure="start the broker, or correct source.bootstrap_servers; nothing was lost, run again",
+                    ) from failed
+                time.sleep(pause_s)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _topics(self) -> Topics:
+        from confluent_kafka import TopicCollection
+
+        cluster = self._admin.describe_cluster(request_timeout=TIMEOUT_S).result(TIMEOUT_S).cluster_id
+        names = list(self._source.topics)
+        described = self._admin.describe_topics(TopicCollection(names), request_timeout=TIMEOUT_S)
+        known = {name: self._described(name, future) for name, future in described.items()}
+        partitions = [(name, p.id) for name, topic in known.items() for p in topic.partitions]
+        return Topics(
+            cluster=cluster,
+            ids={name: str(topic.topic_id) for name, topic in known.items()},
+            first=self._offsets(partitions, "earliest"),
+            last=self._offsets(partitions, "latest"),
+        )
 
     def _described(self, name: str, future: Any) -> Any:
         from confluent_kafka import KafkaError, KafkaException
@@ -105,6 +118,17 @@ class Broker:
             asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=TIMEOUT_S
         )
         return {(tp.topic, tp.partition): future.result(TIMEOUT_S).offset for tp, future in futures.items()}
+
+
+def _passing() -> set[int]:
+    from confluent_kafka import KafkaError
+
+    return {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError._WAIT_COORD,
+    }
 
 
 def starts(source: Source, topics: Topics, frontier: Frontier) -> dict[tuple[str, int], int]:

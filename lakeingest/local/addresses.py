@@ -149,7 +149,8 @@ def start_of(pid: int) -> str | None:
     try:
         # The name, in parentheses, may hold spaces: count the fields behind it.
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-        return None if fields[0] in "ZX" else fields[19]
+        # The first thread of a Java that was killed is a zombie while others still hold the ports.
+        return None if fields[0] in "ZX" and int(fields[17]) <= 1 else fields[19]
     except ProcessLookupError:
         return None
     except FileNotFoundError:
