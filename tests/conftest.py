@@ -1,20 +1,26 @@
-"""What tests share: the one embedded stack of the run."""
+"""What tests share: one embedded stack and one Spark session for the whole run."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
+from lakeingest import session
+from lakeingest.config import Storage
 from lakeingest.local import Addresses
 from lakeingest.local.stack import down, up
 
 
 @pytest.fixture(scope="session")
 def stack_state(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The state folder of the stack of the run."""
-    return tmp_path_factory.mktemp("state")
+    """The state folder of the run: no test sees the stack that a developer has running."""
+    state = tmp_path_factory.mktemp("state")
+    os.environ["LAKEINGEST_STATE"] = str(state)
+    return state
 
 
 @pytest.fixture(scope="session")
@@ -24,3 +30,20 @@ def stack(stack_state: Path) -> Iterator[Addresses]:
         yield up(stack_state)
     finally:
         down(stack_state, wipe=True)
+
+
+@pytest.fixture(scope="session")
+def spark(stack: Addresses) -> Iterator[SparkSession]:
+    """The one session, as lakeingest starts it for itself, with the stack's S3."""
+    storage = Storage.model_validate(
+        {
+            "endpoint": stack.s3,
+            "access_key": stack.s3_access_key,
+            "secret_key": stack.s3_secret_key,
+            "path_style": True,
+        }
+    )
+    spark = session.attach(storage, "tests")
+    spark.sparkContext.setLogLevel("ERROR")
+    yield spark
+    spark.stop()

@@ -225,8 +225,10 @@ def _end(servers: Mapping[str, ServerRecord]) -> None:
 def _not_up(server: Server, place: Place, what: str) -> SetupError:
     lines: Sequence[str] = ()
     for log in sorted(place.logs.glob(f"{server.name}*.log"), key=lambda log: log.stat().st_mtime):
-        lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-15:] or lines
-    said = "\n".join(f"    {line[:300]}" for line in lines)
+        text = log.read_text(encoding="utf-8", errors="replace")
+        # Frames of a Java stack trace would push out what was said.
+        lines = [line for line in text.splitlines() if line.strip() and not line.startswith("\tat ")] or lines
+    said = "\n".join(f"    {line[:300]}" for line in lines[-15:])
     return SetupError(
         f"{server.name} ({server.version}) {what}; the last lines of its log:\n{said}",
         cure=f"read {place.logs}; if its data is at fault, `lakeingest stack down --wipe` deletes it",
