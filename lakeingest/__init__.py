@@ -30,7 +30,8 @@ def load(file: str | Path) -> Ingestion:
         PipelineFileError: the file is wrong; `problems` holds every mistake.
         SetupError: the file names no brokers, and no embedded stack is running.
     """
-    from lakeingest import gate, pipeline_file
+    from lakeingest import gate
+    from lakeingest.config import file as pipeline_file
     from lakeingest.pipeline import Ingestion
 
     config = pipeline_file.read(Path(file), os.environ)

@@ -161,14 +161,12 @@ def read(spark: SparkSession, path: str, pipeline: str, *, all: bool = False) ->
 
 
 def _history(spark: SparkSession, path: str, limit: int | None) -> Sequence[Mapping[str, Any]]:
-    from pyspark.errors import PySparkException
-
     wanted = "version, timestamp, operation, operationParameters, operationMetrics, userMetadata"
     newest = "" if limit is None else f" LIMIT {limit}"
     try:
         frame = spark.sql(f"DESCRIBE HISTORY delta.`{path}`{newest}").select(*wanted.split(", "))
         return [row.asDict() for row in frame.collect()]
-    except PySparkException as failed:
+    except spark_failures() as failed:
         raise unreachable(path, failed) from failed
 
 
@@ -210,8 +208,6 @@ def append(spark: SparkSession, path: str, frame: DataFrame, receipt: Receipt, c
         UnsafeStore: the log store refuses the object store or its settings.
         StorageUnreachable: the object store failed.
     """
-    from pyspark.errors import PySparkException
-
     writer = frame.write.format("delta").mode("append").option("compression", compression)
     options = {
         "txnAppId": f"lakeingest:{receipt.pipeline}",
@@ -220,7 +216,7 @@ def append(spark: SparkSession, path: str, frame: DataFrame, receipt: Receipt, c
     }
     try:
         writer.options(**options).save(path)
-    except PySparkException as failed:
+    except spark_failures() as failed:
         if "CONCURRENT_TRANSACTION" not in str(failed) and "ConcurrentTransaction" not in str(failed):
             raise unreachable(path, failed) from failed
     newest = read(spark, path, receipt.pipeline).newest
@@ -242,6 +238,17 @@ def fenced(receipt: Receipt, newest: Commit | None) -> Fenced:
         f"(version {newest.version}); this writer ({receipt.run}) has written nothing of sequence {receipt.sequence}",
         cure="let one of the two go on: stop the other, or leave this one stopped",
     )
+
+
+def spark_failures() -> tuple[type[Exception], ...]:
+    """What Spark raises: errors that it names itself, and, but for Spark Connect, those of the JVM as they come."""
+    from pyspark.errors import PySparkException
+
+    try:
+        from py4j.protocol import Py4JJavaError
+    except ImportError:
+        return (PySparkException,)
+    return (PySparkException, Py4JJavaError)
 
 
 def unreachable(path: str, failed: Exception) -> UnsafeStore | StorageUnreachable:

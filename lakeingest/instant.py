@@ -1,32 +1,129 @@
-"""Times in text: ISO-8601, or epoch milliseconds as digits (CONFLUENT-SEMANTICS.md, section 2). Sessions are in UTC."""
+"""A record's time as local time in a zone, and the start of the period it lies in: columns, no Spark job.
+
+A local time is held as a TIMESTAMP whose UTC digits are the digits on the wall in the zone, so every expression here
+needs a session in UTC. Null stands for: no time. Nothing raises for any input, in ANSI mode either.
+
+The rules are Confluent's TimeBasedPartitioner: the local time, divided by the period. Two differences: the division
+rounds down before 1970 too, and a period that would begin within the hour that daylight saving skips is named by
+that beginning (Joda moves it an hour on).
+"""
 
 from __future__ import annotations
 
-from pyspark.sql import Column
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
-_LOCAL = r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?)?"
-_ZONED = r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})"
-_DIGITS = r"-?\d{1,19}"
-# The years 1 to 9999: what ISO-8601 writes in four digits, and every reader of the table understands.
-_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+TIMES = (T.TimestampType, T.TimestampNTZType, T.DateType, T.IntegerType, T.LongType, T.StringType)
+"""Types that hold a time; INT and BIGINT count milliseconds since 1970."""
+
+_MICROSECOND = timedelta(microseconds=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // _MICROSECOND
+_LAST = (datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC) - _EPOCH) // _MICROSECOND
+_DAY = 86_400_000_000
+
+_DIGITS = r"\A-?\d{1,19}\z"
+_ZONE = r"(?:Z|[+-]\d{2}:?\d{2})\z"
+_COMMON = r"\A\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:\d{2})\z"
+_ISO = r"\A\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})?)?\z"
 
 
-def from_millis(millis: Column) -> Column:
-    """BIGINT epoch ms → TIMESTAMP; null outside the years 1 to 9999."""
-    return F.when(millis.between(_FIRST_MS, _LAST_MS), F.timestamp_millis(millis))
+def local(raw: Column, kind: T.DataType, zone: str) -> Column:
+    """The time of a value as local time in `zone`; null if it is none, or outside of the years 0001 to 9999.
+
+    Args:
+        raw: the value. A string is 1 to 19 digits with an optional minus
+            (milliseconds since 1970) or ISO-8601: a date, T or a blank, a time to the minute, second or fraction,
+            and Z, an offset, or nothing for local time in `zone`.
+        kind: the value's type, one of `TIMES`.
+        zone: an IANA time zone.
+    """
+    if isinstance(kind, T.StringType):
+        there = F.coalesce(_shifted(_instant_of_text(raw), zone), local_from_text(raw).cast("timestamp"))
+    elif isinstance(kind, T.IntegerType | T.LongType):
+        there = _shifted(_instant(raw.cast("bigint")), zone)
+    elif isinstance(kind, T.DateType):
+        there = F.when(raw.between(F.lit("0001-01-01").cast("date"), F.lit("9999-12-31").cast("date")), raw).cast(
+            "timestamp"
+        )
+    elif isinstance(kind, T.TimestampNTZType):
+        there = raw.cast("timestamp")
+    else:
+        there = _shifted(raw, zone)
+    return _within(there, _FIRST, _LAST)
 
 
-def from_text(text: Column, zone: str) -> Column:
-    """STRING → TIMESTAMP; a time without an offset is local in `zone`. Null where the text is no time."""
-    local = text.try_cast("timestamp")
+def from_text(raw: Column, zone: str) -> Column:
+    """The instant that a string means, as TIMESTAMP: see `local` for what it may look like; null if it is none."""
+    here = local_from_text(raw).cast("timestamp")
+    instant = F.coalesce(_instant_of_text(raw), here if zone == "UTC" else F.to_utc_timestamp(here, zone))
+    return _within(instant, _FIRST, _LAST)
+
+
+def local_from_text(raw: Column) -> Column:
+    """The time on the clock that an ISO-8601 string without an offset means, as TIMESTAMP_NTZ; null if it is none."""
+    return F.when(raw.rlike(_ISO) & ~raw.rlike(_ZONE), raw.try_cast("timestamp_ntz"))
+
+
+def _instant_of_text(raw: Column) -> Column:
+    """An ISO-8601 time with an offset, or epoch milliseconds. The commonest form comes first: each test costs."""
+    # Spark's cast knows no zone directly behind minutes, and no offset without a colon.
+    seconds = F.regexp_replace(raw, r"([T ]\d{2}:\d{2})(Z|[+-])", "$1:00$2")
+    whole = F.regexp_replace(seconds, r"([+-]\d{2})(\d{2})\z", "$1:$2")
     return (
-        F.when(text.rlike(f"^{_ZONED}$"), text.try_cast("timestamp"))
-        .when(text.rlike(f"^{_LOCAL}$"), local if zone == "UTC" else F.to_utc_timestamp(local, zone))
-        .when(text.rlike(f"^{_DIGITS}$"), from_millis(text.try_cast("bigint")))
+        F.when(raw.rlike(_COMMON), raw.try_cast("timestamp"))
+        .when(raw.rlike(_DIGITS), _instant(raw.try_cast("bigint")))
+        .when(raw.rlike(_ISO) & raw.rlike(_ZONE), whole.try_cast("timestamp"))
     )
 
 
-def local_from_text(text: Column) -> Column:
-    """STRING → TIMESTAMP_NTZ, the time on the clock; null where the text is no such time, or has an offset."""
-    return F.when(text.rlike(f"^{_LOCAL}$"), text.try_cast("timestamp_ntz"))
+def start(there: Column, every: str | timedelta) -> Column:
+    """The start of the period in which a local time lies.
+
+    Args:
+        there: a local time (see `local`).
+        every: hour, day, month, year, or a positive duration that is counted from 1970-01-01T00:00 local time.
+    """
+    if isinstance(every, str):
+        return F.date_trunc(every, there)
+    micros = F.unix_micros(there)
+    return F.timestamp_micros(micros - F.pmod(micros, F.lit(every // _MICROSECOND)))
+
+
+def literal(now: datetime) -> Column:
+    """An instant (aware) as a TIMESTAMP, whatever the time zone of this Python."""
+    return F.timestamp_micros(F.lit((now - _EPOCH) // _MICROSECOND))
+
+
+def why_not(raw: Column, kind: T.DataType) -> Column:
+    """Why `local` is null for a value, as the end of a sentence that begins with the value's name."""
+    value = F.concat(F.lit("is '"), F.substring(raw.cast("string"), 1, 200), F.lit("', "))
+    reason: Column = F.lit("which lies outside of the years 0001 to 9999")
+    if isinstance(kind, T.StringType):
+        reason = (
+            F.when(raw.rlike(_DIGITS), F.concat(F.lit("milliseconds since 1970, "), reason))
+            .when(raw.rlike(_ISO), F.lit("which is no date and time that exists in the years 0001 to 9999"))
+            .otherwise(F.lit("neither milliseconds since 1970 (1 to 19 digits) nor an ISO-8601 date or time"))
+        )
+    return F.when(raw.isNull(), F.lit("is null or missing")).otherwise(F.concat(value, reason))
+
+
+def _instant(millis: Column) -> Column:
+    # timestamp_millis raises on overflow in every mode, so that nothing beyond the years may reach it.
+    known = millis.between(F.lit((_FIRST - _DAY) // 1000), F.lit((_LAST + _DAY) // 1000))
+    return F.timestamp_millis(F.when(known, millis))
+
+
+def _shifted(instant: Column, zone: str) -> Column:
+    # A day more on both ends: a zone can bring such an instant back into the years.
+    return F.from_utc_timestamp(_within(instant, _FIRST - _DAY, _LAST + _DAY), zone)
+
+
+def _within(time: Column, first: int, last: int) -> Column:
+    return F.when(time.between(F.timestamp_micros(F.lit(first)), F.timestamp_micros(F.lit(last))), time)

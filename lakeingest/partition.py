@@ -24,9 +24,10 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakeingest import partition_format, partition_time
+from lakeingest import instant
+from lakeingest.config import partition_format
+from lakeingest.config.parts import FieldPartition, KafkaPartition, Partition, TimePartition
 from lakeingest.errors import PipelineFileError
-from lakeingest.parts import FieldPartition, KafkaPartition, Partition, TimePartition
 from lakeingest.record import PARTITION, TIMESTAMP, Refusal
 
 STAGE = "partition"
@@ -132,14 +133,14 @@ def _by_field(part: FieldPartition, field: _Field) -> Layout:
 def _by_time(part: TimePartition, schema: T.StructType, now: datetime) -> Layout:
     segments = partition_format.segments(part)
     if part.extract == "wallclock":
-        there = partition_time.local(partition_time.literal(now), T.TimestampType(), part.timezone)
+        there = instant.local(instant.literal(now), T.TimestampType(), part.timezone)
         return Layout(_periods(part, segments, there))
     field = _find(schema, part.field) if part.field else _kafka_time()
-    if not isinstance(field.type, partition_time.TIMES):
+    if not isinstance(field.type, instant.TIMES):
         kind = field.type.simpleString()
         raise ValueError(f"{part.field!r} is {kind}; choose TIMESTAMP, TIMESTAMP_NTZ, DATE, INT, BIGINT or STRING")
-    there = partition_time.local(field.column, field.type, part.timezone)
-    message = F.concat(F.lit(f"{field.path} "), partition_time.why_not(field.column, field.type))
+    there = instant.local(field.column, field.type, part.timezone)
+    message = F.concat(F.lit(f"{field.path} "), instant.why_not(field.column, field.type))
     refusal = Refusal(STAGE, there.isNull(), _diagnosis(NO_TIME, message))
     if isinstance(field.type, T.DateType) and field.sql and segments[0].pattern is None:
         return Layout((PartitionColumn(segments[0].name, T.DateType(), generated=field.sql),), (refusal,))
@@ -149,7 +150,7 @@ def _by_time(part: TimePartition, schema: T.StructType, now: datetime) -> Layout
 def _periods(
     part: TimePartition, segments: tuple[partition_format.Segment, ...], there: Column
 ) -> tuple[PartitionColumn, ...]:
-    start = partition_time.start(there, part.every)
+    start = instant.start(there, part.every)
     return tuple(
         PartitionColumn(s.name, T.DateType(), value=start.cast("date"))
         if s.pattern is None

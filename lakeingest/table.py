@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakeingest import commit, quarantine
-from lakeingest.commit import Ledger, unreachable
+from lakeingest.commit import Ledger, spark_failures, unreachable
 from lakeingest.config import Pipeline
 from lakeingest.decode import key_type, struct, value_schema
 from lakeingest.errors import TableMismatch
@@ -58,8 +58,6 @@ def ensure(spark: SparkSession, pipeline: Pipeline, partitions: Sequence[Partiti
         TableMismatch: the table has other types or partitions than the file says.
         StorageUnreachable, UnsafeStore: the object store.
     """
-    from pyspark.errors import PySparkException
-
     shape = columns(pipeline)
     try:
         _create(spark, pipeline.table.path, shape, partitions)
@@ -67,7 +65,7 @@ def ensure(spark: SparkSession, pipeline: Pipeline, partitions: Sequence[Partiti
         _compare(spark, pipeline, shape, partitions)
         if pipeline.table.name:
             _register(spark, pipeline.table.name, pipeline.table.path)
-    except PySparkException as failed:
+    except spark_failures() as failed:
         raise unreachable(pipeline.table.path, failed) from failed
 
 

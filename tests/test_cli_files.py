@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from lakeingest import gate, options, pipeline_file
+from lakeingest import gate
 from lakeingest.cli import files, starter
+from lakeingest.config import file as pipeline_file
+from lakeingest.config import options
 from lakeingest.errors import PipelineFileError, UsageError
 
 ROOT = Path(__file__).parent.parent

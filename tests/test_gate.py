@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from lakeingest import gate, gate_types, pipeline_file
+from lakeingest import gate
+from lakeingest.config import file as pipeline_file
 from lakeingest.errors import PipelineFileError
+from lakeingest.gate.known import KNOWN
 from lakeingest.schema import ddl
 
 COLUMNS = ddl.parse("flight INT, carrier STRING, x STRUCT<y: INT>")
@@ -127,5 +129,5 @@ def test_the_table_is_what_great_expectations_knows() -> None:
     """Names and arguments are those of the installed Great Expectations: it is asked in a process of its own."""
     pytest.importorskip("great_expectations")
     asked = subprocess.run([sys.executable, "-c", _ASK], capture_output=True, text=True, check=True, timeout=120)
-    known = {name: [sorted(r), sorted(o)] for name, (r, o) in gate_types.KNOWN.items()}
-    assert known == json.loads(asked.stdout.splitlines()[-1])
+    ours = {name: [sorted(r), sorted(o)] for name, (r, o) in KNOWN.items()}
+    assert ours == json.loads(asked.stdout.splitlines()[-1])

@@ -17,10 +17,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
+from lakeingest.config.partition_format import FormatError, Segment, mistakes, parse_format
+from lakeingest.config.parts import Partition
 from lakeingest.errors import PipelineFileError
 from lakeingest.partition import NO_TIME, UNSTORABLE, Layout, layout
-from lakeingest.partition_format import FormatError, Segment, mistakes, parse_format
-from lakeingest.parts import Partition
 
 # A socket that pyspark's collect leaves to the garbage collector is no news of ours.
 pytestmark = [

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from lakeingest.config import Pipeline
+from lakeingest.config.file import from_mapping, read
 from lakeingest.errors import PipelineFileError
-from lakeingest.pipeline_file import from_mapping, read
 
 GOOD = """\
 name: flights

@@ -29,7 +29,7 @@ def check(
     Raises:
         PipelineFileError: at least one file is wrong; `problems` holds the mistakes of all of them.
     """
-    from lakeingest.pipeline_file import failure
+    from lakeingest.config.file import failure
 
     out = Output.of(output)
     results = [_checked(file) for file in files]
@@ -46,7 +46,8 @@ def check(
 
 
 def _checked(file: Path) -> dict[str, Any]:
-    from lakeingest import gate, pipeline_file
+    from lakeingest import gate
+    from lakeingest.config import file as pipeline_file
 
     result: dict[str, Any] = {"file": str(file), "ok": True, "problems": [], "notices": []}
     try:
@@ -69,8 +70,8 @@ def describe(
     Raises:
         UsageError: there is no such part.
     """
-    from lakeingest import options
-    from lakeingest.mistakes import meant
+    from lakeingest.config import options
+    from lakeingest.config.mistakes import meant
 
     out = Output.of(output)
     if json_schema:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from lakeingest import options
-from lakeingest.options import Option
+from lakeingest.config import options
+from lakeingest.config.options import Option
 
 _FILLED = ("schema.columns",)
 """Not required by their part, but by the defaults of others."""

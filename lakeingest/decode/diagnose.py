@@ -100,7 +100,7 @@ def _fits_decimal(value: Any, kind: str) -> bool:
 
 def _finite(largest: float) -> Callable[[Any], bool]:
     def fits(value: Any) -> bool:
-        return isinstance(value, int | Decimal) and not isinstance(value, bool) and bool(abs(value) <= largest)
+        return isinstance(value, int | Decimal) and not isinstance(value, bool) and -largest <= value <= largest
 
     return fits
 

@@ -10,9 +10,9 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from lakeingest import options
-from lakeingest.options import Option, Path
-from lakeingest.rules import Mistake
+from lakeingest.config import options
+from lakeingest.config.options import Option, Path
+from lakeingest.config.rules import Mistake
 from lakeingest.schema.ddl import DdlError
 
 _NOT_TOLD = "default_factory_not_called"

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from lakeingest import parts
+from lakeingest.config import partition_format, parts
 from lakeingest.schema import ddl
 
 _TIME_TYPES = ("timestamp", "date", "int", "bigint", "string")
@@ -44,9 +44,15 @@ def mistakes(
         yield from _format(decode, schema)
         declared = columns(decode, schema)
     for position, part in partition.items():
-        yield from _extract(position, part)
+        if isinstance(part, parts.TimePartition) and part.extract in ("record", "wallclock") and part.field:
+            yield Mistake(
+                ("partition", position, "extract"),
+                f'"{part.extract}" takes no field, but field is "{part.field}"; drop one of the two',
+            )
         if declared and not isinstance(part, parts.KafkaPartition) and part.field:
             yield from _field(position, part, declared)
+    for where, text in partition_format.mistakes(partition, [column.name for column in declared]):
+        yield Mistake(where, text)
     if table and quarantine:
         yield from _paths(table.path, quarantine.path)
 
@@ -69,18 +75,6 @@ def _format(decode: parts.Decode, schema: parts.Schema) -> Iterator[Mistake]:
                 f'"write" needs columns that may be null, but NOT NULL is declared for {required}; '
                 "drop NOT NULL, or write quarantine or ignore",
             )
-
-
-def _extract(position: int, part: parts.Partition) -> Iterator[Mistake]:
-    if not isinstance(part, parts.TimePartition):
-        return
-    if part.extract == "field" and not part.field:
-        yield Mistake(("partition", position, "field"), "required by extract: field, and missing; name the field")
-    if part.extract in ("record", "wallclock") and part.field:
-        yield Mistake(
-            ("partition", position, "extract"),
-            f'"{part.extract}" takes no field, but field is "{part.field}"; drop one of the two',
-        )
 
 
 def _field(

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from lakeingest.values import (
+from lakeingest.config.values import (
     Brokers,
     Columns,
     Duration,

@@ -15,11 +15,10 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from lakeingest import mistakes, parts, rules, yaml_text
-from lakeingest.config import Pipeline
+from lakeingest.config import Pipeline, mistakes, parts, rules, yaml_text
+from lakeingest.config.rules import Mistake
+from lakeingest.config.variables import Variables
 from lakeingest.errors import PipelineFileError
-from lakeingest.rules import Mistake
-from lakeingest.variables import Variables
 
 
 def read(path: Path, environment: Mapping[str, str]) -> Pipeline:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from difflib import get_close_matches
 
-from lakeingest.parts import FieldPartition, KafkaPartition, Partition, TimePartition
+from lakeingest.config.parts import FieldPartition, KafkaPartition, Partition, TimePartition
 
 KAFKA_PARTITION = "kafka_partition"
 """The column of `by: kafka_partition`."""

@@ -9,7 +9,7 @@ from functools import reduce
 from operator import getitem
 from typing import Any
 
-from lakeingest.rules import Mistake
+from lakeingest.config.rules import Mistake
 
 Path = tuple[str | int, ...]
 

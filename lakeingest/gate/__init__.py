@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from lakeingest.config import Pipeline
-from lakeingest.gate_types import EVERYWHERE, KNOWN
-from lakeingest.mistakes import meant
-from lakeingest.pipeline_file import failure
+from lakeingest.config.file import failure
+from lakeingest.config.mistakes import meant
+from lakeingest.gate.known import EVERYWHERE, KNOWN
 from lakeingest.record import RESERVED
 from lakeingest.schema import ddl
 

@@ -1,6 +1,6 @@
 """The pipeline file as frozen values. No Spark, no network.
 
-`pipeline_file.read` turns a YAML file into a `Pipeline`; `lakeingest describe` prints the options.
+`file.read` turns a YAML file into a `Pipeline`; `lakeingest describe` prints the options.
 values.py holds the kinds of values, parts.py the parts, rules.py what the parts must agree on.
 """
 
@@ -11,8 +11,8 @@ from typing import Any
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from lakeingest import rules
-from lakeingest.parts import (
+from lakeingest.config import rules
+from lakeingest.config.parts import (
     BytesFormat,
     Decode,
     FieldPartition,
@@ -33,8 +33,8 @@ from lakeingest.parts import (
     Trigger,
     ValueFormat,
 )
+from lakeingest.config.values import Duration, FieldPath, Name, Secret, Timezone
 from lakeingest.schema import ddl
-from lakeingest.values import Duration, FieldPath, Name, Secret, Timezone
 
 __all__ = [
     "BytesFormat",

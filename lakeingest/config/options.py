@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from lakeingest.config import Pipeline
-from lakeingest.values import Kind, duration_text
+from lakeingest.config.values import Kind, duration_text
 
 Path: TypeAlias = tuple[str | int, ...]
 
