@@ -60,8 +60,12 @@ def ensure(spark: SparkSession, pipeline: Pipeline, partitions: Sequence[Partiti
     """
     shape = columns(pipeline)
     try:
-        _create(spark, pipeline.table.path, shape, partitions)
-        _create(spark, pipeline.quarantine.path, struct(quarantine.COLUMNS), ())
+        for path, columns_, partitions_ in (
+            (pipeline.table.path, shape, partitions),
+            (pipeline.quarantine.path, struct(quarantine.COLUMNS), ()),
+        ):
+            if not _exists(spark, path):
+                _create(spark, path, columns_, partitions_)
         _compare(spark, pipeline, shape, partitions)
         if pipeline.table.name:
             _register(spark, pipeline.table.name, pipeline.table.path)
@@ -69,11 +73,15 @@ def ensure(spark: SparkSession, pipeline: Pipeline, partitions: Sequence[Partiti
         raise unreachable(pipeline.table.path, failed) from failed
 
 
+def _exists(spark: SparkSession, path: str) -> bool:
+    from delta.tables import DeltaTable
+
+    return bool(DeltaTable.isDeltaTable(spark, path))
+
+
 def _create(spark: SparkSession, path: str, shape: StructType, partitions: Sequence[PartitionColumn]) -> None:
     from delta.tables import DeltaTable
 
-    if DeltaTable.isDeltaTable(spark, path):
-        return
     builder = DeltaTable.createIfNotExists(spark).location(path)
     for column in shape:
         builder = builder.addColumn(column.name, column.dataType, nullable=column.nullable)
@@ -90,7 +98,7 @@ def _create(spark: SparkSession, path: str, shape: StructType, partitions: Seque
 def _compare(spark: SparkSession, pipeline: Pipeline, shape: StructType, partitions: Sequence[PartitionColumn]) -> None:
     path = pipeline.table.path
     there = read(spark, path).schema
-    laid = list(spark.sql(f"DESCRIBE DETAIL delta.`{path}`").select("partitionColumns").collect()[0][0])
+    laid = _partition_columns(spark, path)
     wanted = [partition.name for partition in partitions]
     if laid != wanted:
         raise TableMismatch(
@@ -106,6 +114,13 @@ def _compare(spark: SparkSession, pipeline: Pipeline, shape: StructType, partiti
                 f"{path}: column {column.name} is {kind}, the pipeline file says {column.dataType.simpleString()}",
                 cure=f"declare {column.name} as {kind}, or write to a new table under a new pipeline name",
             )
+
+
+def _partition_columns(spark: SparkSession, path: str) -> list[str]:
+    """From DESCRIBE TABLE, which needs the table's metadata alone; DESCRIBE DETAIL adds up its files, for seconds."""
+    names = [row["col_name"] for row in spark.sql(f"DESCRIBE TABLE delta.`{path}`").collect()]
+    header = "# Partition Information"
+    return names[names.index(header) + 2 :] if header in names else []
 
 
 def _add(spark: SparkSession, path: str, column: object) -> None:
