@@ -129,6 +129,10 @@ class Ledger:
 
     Commits that a RESTORE took back are not among them; `last_sequence` counts them all the same, because Delta
     remembers their txn, and skips in silence a write that bears a number it has seen.
+
+    Attributes:
+        complete: whether the log still begins with the table's first version.
+        recovered: the frontier as the tables' rows tell it, where no receipt is left in the log.
     """
 
     path: str
@@ -136,6 +140,7 @@ class Ledger:
     commits: tuple[Commit, ...] = ()
     last_sequence: int = 0
     complete: bool = True
+    recovered: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
     @property
     def newest(self) -> Commit | None:
@@ -144,7 +149,7 @@ class Ledger:
     @property
     def frontier(self) -> dict[tuple[str, int], int]:
         """(topic, partition) → the first offset not consumed; empty before the first commit."""
-        return self.newest.receipt.spans.frontier if self.newest else {}
+        return self.newest.receipt.spans.frontier if self.newest else dict(self.recovered)
 
 
 def read(spark: SparkSession, path: str, pipeline: str, *, all: bool = False) -> Ledger:

@@ -286,7 +286,7 @@ class Ingestion:
             SourceChanged, TableMismatch: with what to do about it.
         """
         if ledger.newest is None:
-            if refused.newest is not None:
+            if refused.newest is not None and not ledger.recovered:
                 raise TableMismatch(
                     f"{self.config.table.path} holds nothing of pipeline {self.config.name!r}, but its quarantine "
                     f"{self.config.quarantine.path} does, up to sequence {refused.last_sequence}",

@@ -11,6 +11,7 @@ import hashlib
 import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -73,7 +74,20 @@ def attach(storage: Storage, name: str) -> SparkSession:
     session.conf.set(UTC, "UTC")
     for option, value in s3a_options(storage).items():
         session.conf.set(option, value)
+    _warn_of_log_store(session)
     return session
+
+
+def _warn_of_log_store(session: SparkSession) -> None:
+    """Databricks commits through a service of its own; elsewhere Delta's default store for s3a loses commits."""
+    ours = session.conf.get("spark.delta.logStore.s3a.impl", None) is not None
+    databricks = session.conf.get("spark.databricks.clusterUsageTags.sparkVersion", None) is not None
+    if not ours and not databricks:
+        warnings.warn(
+            "this Spark session has no safe log store for s3a:// tables: two drivers that write one table can lose "
+            f"commits. Start it with --jars {logstore.JAR} --conf spark.delta.logStore.s3a.impl={logstore.CLASS}",
+            stacklevel=3,
+        )
 
 
 def _start(storage: Storage, name: str) -> SparkSession:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from lakeingest import commit, quarantine
@@ -154,7 +157,21 @@ def ledgers(spark: SparkSession, pipeline: Pipeline, *, all: bool = False) -> tu
     """
     paths = (pipeline.table.path, pipeline.quarantine.path)
     mine, refused = (commit.read(spark, path, pipeline.name, all=all) for path in paths)
+    if mine.newest is None and not mine.complete:
+        # Delta still knows the number of the last batch, we do not: the clock's is larger than any count of batches.
+        mine = replace(mine, recovered=_frontier_of_rows(spark, pipeline), last_sequence=int(time.time()))
     return mine, refused
+
+
+def _frontier_of_rows(spark: SparkSession, pipeline: Pipeline) -> dict[tuple[str, int], int]:
+    from pyspark.sql import functions as F
+
+    both = (
+        read(spark, path).where(F.col(TOPIC).isin(*pipeline.source.topics)).select(TOPIC, PARTITION, OFFSET)
+        for path in (pipeline.table.path, pipeline.quarantine.path)
+    )
+    ends = reduce(lambda a, b: a.union(b), both).groupBy(TOPIC, PARTITION).agg(F.max(OFFSET) + 1)
+    return {(topic, partition): end for topic, partition, end in ends.collect()}
 
 
 def coordinates(spark: SparkSession, path: str, spans: Spans) -> DataFrame:
