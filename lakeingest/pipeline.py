@@ -9,26 +9,22 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from lakeingest import audit, commit, decode, partition, quarantine, session, source, status, table
+from lakeingest import audit, commit, identity, quarantine, session, source, status, table
 from lakeingest.audit import Report
+from lakeingest.batch import DROPPED, REFUSED, Batch, begin, observed
 from lakeingest.commit import Counts, Ledger, Receipt, Run
 from lakeingest.config import Pipeline, Storage
-from lakeingest.decode import Decoded
-from lakeingest.errors import SetupError, SourceChanged, TableMismatch
+from lakeingest.errors import SetupError
 from lakeingest.local import running
-from lakeingest.record import COORDINATES, HEADERS, Frontier, Refusal, Spans
+from lakeingest.record import COORDINATES, Frontier, Spans
 from lakeingest.source import Topics
 from lakeingest.status import Status
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, Observation, SparkSession
-
-_REFUSED = "_refused"
-_DROPPED = "_dropped"
+    from pyspark.sql import DataFrame, Observation, SparkSession
 
 
 @dataclass(frozen=True)
@@ -47,39 +43,6 @@ class Progress:
     counts: Counts
     seconds: float
     lag: int = 0
-
-
-@dataclass(frozen=True)
-class Batch:
-    """How the records of one micro-batch are decided: its clock, the decoding, the layout, the table's columns."""
-
-    now: datetime
-    decoded: Decoded
-    layout: partition.Layout
-    columns: tuple[str, ...]
-
-    @property
-    def refusals(self) -> tuple[Refusal, ...]:
-        return self.decoded.refusals + self.layout.refusals
-
-    def decide(self, kafka: DataFrame) -> DataFrame:
-        """The frame with decoded columns, _refused and _dropped (BOOLEAN, never null)."""
-        from pyspark.sql import functions as F
-
-        parsed = kafka.withColumns(self.decoded.parsed) if self.decoded.parsed else kafka
-        columns = {name: column for name, column in self.decoded.columns.items() if name != HEADERS}
-        refused: Column = F.lit(False)
-        for refusal in self.refusals:
-            refused = refused | refusal.when
-        return parsed.withColumns(columns).withColumns(
-            {_DROPPED: self.decoded.dropped, _REFUSED: refused & ~self.decoded.dropped}
-        )
-
-    def accepted(self, decided: DataFrame) -> DataFrame:
-        """The rows of the table: its columns, and the partition columns that Delta does not generate."""
-        taken = decided.where(f"NOT {_REFUSED} AND NOT {_DROPPED}")
-        computed = {c.name: c.value for c in self.layout.columns if c.value is not None}
-        return taken.select(*self.columns, *(column.alias(name) for name, column in computed.items()))
 
 
 def addresses(config: Pipeline) -> tuple[str, Storage]:
@@ -150,19 +113,21 @@ class Ingestion:
         """
         stop = stop or threading.Event()
         topics = self.broker.topics()
-        table.ensure(self.spark, self.config, self._batch().layout.columns)
+        table.ensure(self.spark, self.config, begin(self.config).layout.columns)
         ledger, refused = table.ledgers(self.spark, self.config)
-        self._same_source(ledger, refused, topics, accept_dropped_topics)
+        identity.check(self.config, ledger, refused, topics, accept_dropped_topics=accept_dropped_topics)
         self._settle(ledger, refused)
         frontier, sequence = ledger.frontier, max(ledger.last_sequence, refused.last_sequence)
+        last = ledger.newest.receipt if ledger.newest else None
         goal, total = topics.last if until_caught_up else None, Counts()
         while not stop.is_set():
             begun = time.monotonic()
-            begin = {**frontier, **source.starts(self.config.source, topics, frontier)}
-            spans = source.next_spans(begin, goal or topics.last, self.config.trigger.max_records)
-            if spans.offsets or self._opens(frontier, begin):
+            starts = {**frontier, **source.starts(self.config.source, topics, frontier)}
+            spans = source.next_spans(starts, goal or topics.last, self.config.trigger.max_records)
+            if spans.offsets or self._opens(frontier, starts):
                 sequence += 1
-                progress = self.batch(self._receipt(sequence, topics, spans), refused.frontier)
+                last = self._receipt(sequence, topics, spans)
+                progress = self.batch(last, refused.frontier)
                 frontier, total = spans.frontier, total + progress.counts
                 on_progress(replace(progress, lag=source.lag(frontier, topics.last)))
             elif until_caught_up:
@@ -171,7 +136,7 @@ class Ingestion:
                 if spans.offsets < self.config.trigger.max_records:
                     stop.wait(max(0.0, self.config.trigger.every.total_seconds() - (time.monotonic() - begun)))
                 topics = self.broker.topics()
-                self._same_topics(topics, ledger)
+                identity.check_topics(last, topics)
         return total
 
     def status(self) -> Status:
@@ -211,24 +176,19 @@ class Ingestion:
         from pyspark.sql import Observation
 
         begun = time.monotonic()
-        batch = self._batch()
+        batch = begin(self.config)
         kafka, known = self._unknown(self._read(receipt.spans), receipt.spans, behind)
         decided = batch.decide(kafka)
         seen = Observation()
         # 2.
-        accepted = batch.accepted(_observed(decided, seen))
+        accepted = batch.accepted(observed(decided, seen))
         done = commit.append(self.spark, self.config.table.path, accepted, receipt, self.config.table.compression)
         counts = _counts(seen, done.rows, known)
         # 3.
         if counts.accepted < receipt.spans.offsets:
-            refused = _observed(decided, Observation()).where(_REFUSED) if counts.refused else decided.limit(0)
+            refused = observed(decided, Observation()).where(REFUSED) if counts.refused else decided.limit(0)
             self._set_aside(refused, batch, replace(receipt, counts=counts))
         return Progress(receipt.sequence, done.version, counts, time.monotonic() - begun)
-
-    def _batch(self) -> Batch:
-        now = datetime.now(UTC)
-        layout = partition.layout(self.config.partition, decode.value_schema(self.config), now)
-        return Batch(now, decode.decode(self.config), layout, tuple(table.columns(self.config).fieldNames()))
 
     def _read(self, spans: Spans) -> DataFrame:
         return source.frame(self.spark, self.config.source, self.bootstrap_servers, self.config.name, spans)
@@ -263,12 +223,12 @@ class Ingestion:
             return
         from pyspark.sql import Observation
 
-        spans, batch, seen = newest.receipt.spans, self._batch(), Observation()
-        decided = _observed(batch.decide(self._read(spans)), seen)
+        spans, batch, seen = newest.receipt.spans, begin(self.config), Observation()
+        decided = observed(batch.decide(self._read(spans)), seen)
         missing = decided
         for path in (self.config.table.path, self.config.quarantine.path):
             missing = missing.join(table.coordinates(self.spark, path, spans), list(COORDINATES), "left_anti")
-        missing = missing.where(f"NOT {_DROPPED}").persist()
+        missing = missing.where(f"NOT {DROPPED}").persist()
         refused_rows = missing.count()
         found = seen.get
         counts = Counts(found["consumed"], newest.rows, refused_rows, found["consumed"] - newest.rows - refused_rows)
@@ -278,69 +238,6 @@ class Ingestion:
     def _opens(self, frontier: Frontier, begin: Frontier) -> bool:
         """Whether an empty commit is due, so that where "latest" was is remembered before a record arrives."""
         return self.config.source.start == "latest" and any(tp not in frontier for tp in begin)
-
-    def _same_source(self, ledger: Ledger, refused: Ledger, topics: Topics, accept_dropped_topics: bool) -> None:
-        """Notice that the pipeline file was changed to another table, quarantine, topic or cluster.
-
-        Raises:
-            SourceChanged, TableMismatch: with what to do about it.
-        """
-        if ledger.newest is None:
-            if refused.newest is not None and not ledger.recovered:
-                raise TableMismatch(
-                    f"{self.config.table.path} holds nothing of pipeline {self.config.name!r}, but its quarantine "
-                    f"{self.config.quarantine.path} does, up to sequence {refused.last_sequence}",
-                    cure="put table.path back as it was, or give the pipeline a new name",
-                )
-            return
-        last = ledger.newest.receipt
-        if last.quarantine != self.config.quarantine.path:
-            raise TableMismatch(
-                f"pipeline {self.config.name!r} kept its refused records in {last.quarantine}, "
-                f"the file now says {self.config.quarantine.path}",
-                cure="put quarantine.path (or table.path) back as it was, or give the pipeline a new name and table",
-            )
-        self._same_topics(topics, ledger)
-        dropped = sorted(set(last.topics) - set(topics.ids))
-        if dropped and not accept_dropped_topics:
-            raise SourceChanged(
-                f"the table was fed from {', '.join(dropped)} too, which source.topics no longer names",
-                cure="name it again, or run once with --accept-dropped-topics; its frontier stays remembered",
-            )
-
-    def _same_topics(self, topics: Topics, ledger: Ledger) -> None:
-        if ledger.newest is None:
-            return
-        last = ledger.newest.receipt
-        if last.cluster != topics.cluster:
-            raise SourceChanged(
-                f"the table was fed from Kafka cluster {last.cluster}, {self.bootstrap_servers} is {topics.cluster}: "
-                "the same offsets are other records there",
-                cure="correct source.bootstrap_servers, or give the pipeline a new name and table",
-            )
-        for name, identity in topics.ids.items():
-            if last.topics.get(name, identity) != identity:
-                raise SourceChanged(
-                    f"topic {name!r} was deleted and made again (id {identity}, it was {last.topics[name]}): "
-                    "its offsets begin anew",
-                    cure="give the pipeline a new name and table for the new topic",
-                )
-
-
-def _observed(decided: DataFrame, seen: Observation) -> DataFrame:
-    """The same rows, counted.
-
-    What is observed is also a barrier: without it Spark pushes the filter that follows below the parse, and parses once
-    for each use of a column (375 times was seen).
-    """
-    from pyspark.sql import functions as F
-
-    return decided.observe(
-        seen,
-        F.count(F.lit(1)).alias("consumed"),
-        F.count_if(F.col(_REFUSED)).alias("refused"),
-        F.count_if(F.col(_DROPPED)).alias("dropped"),
-    )
 
 
 def _counts(seen: Observation, accepted: int, known: int) -> Counts:

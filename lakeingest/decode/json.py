@@ -1,14 +1,15 @@
 """JSON objects against declared columns: what fits its type becomes a column, what does not refuses the record.
 
 Spark's `from_json` parses each record once. Left to itself it is too forgiving, so three things are done around it:
-the text is wrapped as `{"r":[TEXT,null]}`, which makes an array, a bare number, or anything behind the object an
-error; times and decimals are parsed as text and converted under rules of our own, since `from_json` reads "2026" as a
+the text is wrapped as `{"SEAL":[TEXT,{" end":"SEAL"}]}`, which makes an array, a bare number, or anything behind the
+object an error (the seal is a secret of this process, so that no text can close the brackets and open others); times and decimals are parsed as text and converted under rules of our own, since `from_json` reads "2026" as a
 date, epoch milliseconds as seconds, and rounds 12.345; and infinity is no number.
 """
 
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,9 @@ from lakeingest.decode import diagnose
 from lakeingest.record import Refusal
 
 _CORRUPT = "_corrupt"
+_SEAL = uuid.uuid4().hex
+_END = " end"
+"""No declared column can bear a name with a blank."""
 _OPTIONS = {
     "mode": "PERMISSIVE",
     "columnNameOfCorruptRecord": _CORRUPT,
@@ -40,25 +44,32 @@ class _Fitted:
 
 
 def parse(raw: Column, schema: T.StructType) -> Column:
-    """The one parse of a record: BINARY → STRUCT<r: ARRAY<STRUCT<…>>, _corrupt: STRING>."""
-    record = T.ArrayType(_parsed_type(schema))
-    wrapper = T.StructType([T.StructField("r", record), T.StructField(_CORRUPT, T.StringType())])
-    return F.from_json(F.concat(F.lit('{"r":['), raw.cast("string"), F.lit(",null]}")), wrapper, _OPTIONS)
+    """The one parse of a record: BINARY → STRUCT<SEAL: ARRAY<STRUCT<…>>, _corrupt: STRING>."""
+    fields = [T.StructField(f.name, _parsed_type(f.dataType)) for f in schema]
+    record = T.StructType([*fields, T.StructField(_END, T.StringType())])
+    wrapper = T.StructType([T.StructField(_SEAL, T.ArrayType(record)), T.StructField(_CORRUPT, T.StringType())])
+    head, tail = F.lit(f'{{"{_SEAL}":['), F.lit(f',{{"{_END}":"{_SEAL}"}}]}}')
+    return F.from_json(F.concat(head, raw.cast("string"), tail), wrapper, _OPTIONS)
+
+
+def _record(parsed: Column) -> Column:
+    return F.get(parsed[_SEAL], F.lit(0))
 
 
 def columns(parsed: Column, schema: T.StructType, zone: str) -> dict[str, Column]:
     """Each declared column, by name, out of what `parse` gave."""
-    record = F.get(parsed["r"], F.lit(0))
+    record = _record(parsed)
     return {field.name: _fit(record[field.name], field.dataType, zone).value for field in schema}
 
 
 def refused(raw: Column, parsed: Column, schema: T.StructType, zone: str) -> Column:
     """BOOLEAN, never null: whether the record is no JSON object, or does not fit the declared columns."""
-    record = F.get(parsed["r"], F.lit(0))
+    record = _record(parsed)
     whole = (
         F.is_valid_utf8(raw.cast("string"))
         & parsed[_CORRUPT].isNull()
-        & (F.size(parsed["r"]) == 2)
+        & (F.size(parsed[_SEAL]) == 2)
+        & (F.get(parsed[_SEAL], F.lit(1))[_END] == _SEAL)
         & record.isNotNull()
     )
     # `get` answers null for what isn't there, so a broken record fails `whole` and not its fields.
@@ -88,7 +99,7 @@ def rescued(raw: Column, parsed: Column, schema: T.StructType) -> Column:
     A declared field that holds undeclared ones somewhere within is kept whole.
     """
     text = raw.cast("string")
-    record = F.get(parsed["r"], F.lit(0))
+    record = _record(parsed)
     present = sum((record[field.name].isNotNull().cast("int") for field in schema), F.lit(0))
     # Looking at every name is dear; where the numbers agree (no field null, none unknown) counting them is enough.
     extra = (F.size(F.json_object_keys(text)) != present) & _undeclared(text, schema)
