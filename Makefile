@@ -14,7 +14,9 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" 2>/dev/null || { \
 	  echo "lakeingest needs Python 3.11 or newer, and $(PYTHON) is none: install one, or run make PYTHON=/path/to/python" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@echo "installing what constraints.txt pins into $(VENV) (once, some minutes)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' || { \
+	  echo "pip could not install it: see its message above; without a network, name a mirror to pip (PIP_INDEX_URL) and run this again" >&2; exit 1; }
 	@touch $@
 
 demo: venv ## Bring up Kafka, S3 and a registry, and ingest real flights

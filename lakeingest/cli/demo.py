@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,14 +18,14 @@ if TYPE_CHECKING:
     from lakeingest.pipeline import Ingestion
 
 FILE = Path("pipelines/flights.yaml")
-NEXT = f"""\
-Go on with:
-  lakeingest status {FILE}
-  lakeingest audit {FILE}
-  lakeingest quarantine list {FILE}
-  lakeingest run {FILE}                      until Ctrl-C, every minute
-  lakeingest describe                                      what a pipeline file can say
-The stack keeps running. Stop it with `lakeingest stack down`, and with --wipe to forget its data too."""
+_NEXT = (
+    ("status {file}", "frontier and lag, last commits, rows and files"),
+    ("audit {file} --output json", "the conservation proof, for programs"),
+    ("quarantine list {file}", "what was refused, and why"),
+    ("run {file}", "go on, every minute, until Ctrl-C"),
+    ("describe", "all that a pipeline file can say"),
+    ("stack down", "stop the servers, which keep running till then; --wipe forgets their data too"),
+)
 
 
 def demo(
@@ -55,7 +57,9 @@ def demo(
     out.line(f"5. lakeingest audit {file}")
     ingest.audit(file, output="text")
     out.line()
-    out.line(NEXT)
+    out.line("Go on with:")
+    for arguments, meaning in _NEXT:
+        out.line(f"  {_command()} {arguments.format(file=file):<44} {meaning}")
 
 
 def _show(ingestion: Ingestion, out: Output) -> None:
@@ -74,3 +78,10 @@ def _show(ingestion: Ingestion, out: Output) -> None:
         ("reason", "records", "for example"),
         [[g["reason"], g["count"], g["samples"][0]["message"]] for g in ingestion.quarantined(1)],
     )
+
+
+def _command() -> str:
+    """How this command line was called: by its name, or by a path as in a virtual environment that is not active."""
+    called = Path(sys.argv[0])
+    found = shutil.which(called.name)
+    return called.name if found and Path(found).samefile(called) else os.path.relpath(called)
