@@ -56,10 +56,10 @@ def run(
     stop = threading.Event()
     with _live(out, ingestion.config.name) as shown:
         # Spark takes Ctrl-C for itself when its session starts; ours is set behind that.
-        shown.says("starting Spark")
+        shown.says("starting Spark …")
         _ = ingestion.spark
         with _finishing(stop, shown):
-            shown.says("reading the tables' frontiers")
+            shown.says("reading the tables' frontiers …")
             total = ingestion.run(
                 until_caught_up=until_caught_up,
                 on_progress=shown.commit,
@@ -96,7 +96,7 @@ class Live:
     def says(self, text: str) -> None:
         """What is going on before and between commits."""
         if self._status:
-            self._status.update(f"{self._name}: {text} …")
+            self._status.update(f"{self._name}: {text}")
 
     def commit(self, progress: Progress) -> None:
         """A batch was committed."""
@@ -106,8 +106,8 @@ class Live:
         self._refused += progress.counts.refused
         rate = progress.counts.consumed / progress.seconds if progress.seconds else 0.0
         text = (
-            f"{self._records:,} records · {rate:,.0f} records/s · lag {progress.lag:,} · refused {self._refused:,} · "
-            f"last commit: sequence {progress.sequence}, version {progress.version}, at {time.strftime('%H:%M:%S')}"
+            f"{self._records:,} records · {rate:,.0f}/s · lag {progress.lag:,} · refused {self._refused:,} · "
+            f"commit {progress.sequence} at {time.strftime('%H:%M:%S')}"
         )
         if self._status:
             self.says(text)
@@ -136,7 +136,7 @@ def _finishing(stop: threading.Event, shown: Live) -> Iterator[None]:
         if stop.is_set() and number == signal.SIGINT:
             raise KeyboardInterrupt
         stop.set()
-        shown.says("finishing the batch in hand")
+        shown.says("finishing the batch in hand …")
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
