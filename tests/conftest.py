@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,3 +48,9 @@ def spark(stack: Addresses) -> Iterator[SparkSession]:
     spark.sparkContext.setLogLevel("ERROR")
     yield spark
     spark.stop()
+
+
+@pytest.fixture
+def named(request: pytest.FixtureRequest) -> str:
+    """The test's own name, fit for topics, tables and pipelines."""
+    return re.sub(r"\W+", "_", request.node.name.removeprefix("test_")).strip("_").lower()

@@ -1,0 +1,209 @@
+"""What tests of whole pipelines share: records, a pipeline over the stack, and an oracle that owes lakeingest nothing.
+
+The oracle reads back from Kafka, with a plain consumer, what a topic really holds, and asks both tables, with plain
+Spark, where each of these records is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from pyspark.sql import SparkSession
+
+from lakeingest.config import Pipeline, file
+from lakeingest.local import Addresses
+from lakeingest.pipeline import Ingestion
+
+Manifest = dict[tuple[str, int, int], str | None]
+"""(topic, partition, offset) → sha256 of the value, None for a tombstone."""
+
+DIRTY = b'{"n": "not a number"}'
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record to be produced; the partition is dealt out in turn unless it is named."""
+
+    value: bytes | None
+    key: bytes | None = None
+    partition: int | None = None
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+def clean(count: int, start: int = 0) -> list[bytes]:
+    """Values that fit the columns `n INT NOT NULL, text STRING`."""
+    return [json.dumps({"n": n, "text": f"text {n}"}).encode() for n in range(start, start + count)]
+
+
+def mixed(count: int, every: int = 5) -> list[bytes]:
+    """The same, but that each `every`-th one, the first included, is refused."""
+    return [DIRTY if n % every == 0 else value for n, value in enumerate(clean(count))]
+
+
+@cache
+def admin(stack: Addresses) -> AdminClient:
+    """One client for all: the answers of one that is thrown away are lost."""
+    return AdminClient({"bootstrap.servers": stack.kafka, "log_level": 0})
+
+
+def create(stack: Addresses, topic: str, partitions: int = 1) -> None:
+    """Make the topic, also one whose namesake is still being deleted; one that is there stays."""
+    for _ in range(50):
+        try:
+            admin(stack).create_topics([NewTopic(topic, partitions, 1)])[topic].result()
+        except KafkaException as failed:
+            if topic in admin(stack).list_topics(timeout=10).topics:
+                return
+            if not any(word in str(failed) for word in ("deletion", "exists")):
+                raise
+            time.sleep(0.1)
+        else:
+            return
+    raise AssertionError(f"topic {topic} could not be made")
+
+
+def recreate(stack: Addresses, topic: str) -> None:
+    """Delete the topic and make it again."""
+    admin(stack).delete_topics([topic])[topic].result()
+    deadline = time.monotonic() + 20
+    while topic in admin(stack).list_topics(timeout=10).topics:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    create(stack, topic)
+
+
+def widen(stack: Addresses, topic: str, partitions: int) -> None:
+    """Give the topic more partitions, and wait until they have leaders."""
+    admin(stack).create_partitions([NewPartitions(topic, partitions)])[topic].result()
+    deadline = time.monotonic() + 20
+    while len(admin(stack).list_topics(topic, timeout=10).topics[topic].partitions) < partitions:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def produce(stack: Addresses, topic: str, records: Iterable[bytes | Record | None], partitions: int = 1) -> None:
+    """Produce to the topic, made with `partitions` if it is not there, and wait until all are acknowledged."""
+    create(stack, topic, partitions)
+    producer = Producer({"bootstrap.servers": stack.kafka, "log_level": 0, "linger.ms": 20})
+    _send(producer, topic, records, partitions)
+    assert producer.flush(60) == 0
+
+
+def transaction(stack: Addresses, topic: str, values: Iterable[bytes | Record | None], *, commit: bool) -> None:
+    """Produce within one transaction, and commit it or abort it."""
+    create(stack, topic)
+    producer = Producer({"bootstrap.servers": stack.kafka, "log_level": 0, "transactional.id": topic})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    _send(producer, topic, values, 1)
+    assert producer.flush(60) == 0
+    producer.commit_transaction(30) if commit else producer.abort_transaction(30)
+
+
+def _send(producer: Producer, topic: str, records: Iterable[bytes | Record | None], partitions: int) -> None:
+    failures: list[Any] = []
+    for number, each in enumerate(records):
+        record = each if isinstance(each, Record) else Record(each)
+        partition = number % partitions if record.partition is None else record.partition
+        producer.produce(
+            topic,
+            record.value,
+            record.key,
+            partition,
+            headers=list(record.headers),
+            on_delivery=lambda error, _: failures.append(error) if error else None,
+        )
+        producer.poll(0)
+    producer.flush(60)
+    assert not failures
+
+
+def values_of(stack: Addresses, name: str, **changes: Any) -> dict[str, Any]:
+    """A pipeline file's values: topic, tables and pipeline all named `name`, the stack's addresses written out."""
+    values: dict[str, Any] = {
+        "name": name,
+        "source": {"topics": [name], "bootstrap_servers": stack.kafka},
+        "schema": {"columns": "n INT NOT NULL, text STRING"},
+        "table": {"path": f"s3a://lake/{name}"},
+        "trigger": {"every": "1 second"},
+        "storage": {
+            "endpoint": stack.s3,
+            "access_key": stack.s3_access_key,
+            "secret_key": stack.s3_secret_key,
+            "path_style": True,
+        },
+    }
+    for part, change in changes.items():
+        values[part] = {**values.get(part, {}), **change} if isinstance(change, Mapping) else change
+    return values
+
+
+def config_of(stack: Addresses, name: str, **changes: Any) -> Pipeline:
+    """The checked pipeline file of `values_of`."""
+    return file.from_mapping(values_of(stack, name, **changes))
+
+
+def manifest(stack: Addresses, *topics: str) -> Manifest:
+    """What the topics hold now for a reader of committed records."""
+    options = {
+        "bootstrap.servers": stack.kafka,
+        "group.id": "oracle",
+        "isolation.level": "read_committed",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "log_level": 0,
+    }
+    consumer = Consumer(options)
+    found: Manifest = {}
+    try:
+        known = consumer.list_topics(timeout=20).topics
+        assigned = [TopicPartition(topic, p, 0) for topic in topics for p in known[topic].partitions]
+        consumer.assign(assigned)
+        ended: set[tuple[str, int]] = set()
+        deadline = time.monotonic() + 60
+        while len(ended) < len(assigned):
+            assert time.monotonic() < deadline, "the oracle could not read its topics to the end"
+            for message in consumer.consume(2000, timeout=1):
+                if message.error():
+                    ended.add((message.topic(), message.partition()))
+                else:
+                    found[message.topic(), message.partition(), message.offset()] = sha256(message.value())
+    finally:
+        consumer.close()
+    return found
+
+
+def sha256(value: bytes | None) -> str | None:
+    return None if value is None else hashlib.sha256(value).hexdigest()
+
+
+def assert_exactly_once(spark: SparkSession, ingestion: Ingestion, wanted: Manifest) -> None:
+    """Every record is once in the table or in quarantine, with its bytes there; tombstones may be dropped."""
+    config = ingestion.config
+    coordinates = ["_topic", "_partition", "_offset"]
+    table = [tuple(r) for r in spark.read.format("delta").load(config.table.path).select(*coordinates).collect()]
+    refused = {
+        tuple(r)[:3]: r["hash"]
+        for r in spark.read.format("delta")
+        .load(config.quarantine.path)
+        .selectExpr(*coordinates, "sha2(value, 256) AS hash")
+        .collect()
+    }
+    count = spark.read.format("delta").load(config.quarantine.path).count()
+    assert count == len(refused), "quarantine holds a record twice"
+    found = Counter(table) + Counter(refused.keys())
+    twice = {place: n for place, n in found.items() if n > 1}
+    dropped = {place for place, hash in wanted.items() if hash is None and config.decode.on_null == "ignore"}
+    missing = sorted(wanted.keys() - found.keys() - dropped)
+    assert (twice, missing[:5], sorted(found.keys() - wanted.keys())[:5]) == ({}, [], [])
+    changed = {place for place, hash in refused.items() if wanted[place] != hash}
+    assert not changed

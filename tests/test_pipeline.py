@@ -1,0 +1,491 @@
+"""A micro-batch's way from Kafka to its commit: counted, settled, fenced, restored, and proved by two auditors.
+
+`checked` closes nearly every test: lakeingest's own audit, and the oracle of kit.py, which knows nothing of it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import kit
+import pytest
+from kit import DIRTY, Record, clean, config_of, mixed, produce
+from pyspark.sql import DataFrame, Observation, SparkSession
+
+from lakeingest import commit, pipeline
+from lakeingest.batch import Batch, begin, observed
+from lakeingest.commit import Counts, Ledger, Receipt
+from lakeingest.errors import Fenced, SourceChanged, TableMismatch
+from lakeingest.local import Addresses
+from lakeingest.pipeline import Ingestion
+
+
+@dataclass
+class World:
+    """One test's topic, tables and pipeline, all of one name."""
+
+    stack: Addresses
+    spark: SparkSession
+    name: str
+
+    def ingestion(self, kind: type[Ingestion] = Ingestion, **changes: Any) -> Ingestion:
+        """A pipeline as on a machine that never ran it: nothing local is handed over."""
+        return kind(config_of(self.stack, self.name, **changes))
+
+    def run(self, **changes: Any) -> Counts:
+        return self.ingestion(**changes).run(until_caught_up=True)
+
+    def produce(self, *records: bytes | Record | None, partitions: int = 1) -> None:
+        produce(self.stack, self.name, records, partitions)
+
+    def rows(self, where: str = "") -> list[dict[str, Any]]:
+        return rows(self.spark, f"s3a://lake/{self.name}{where}")
+
+    @property
+    def refused(self) -> list[dict[str, Any]]:
+        return self.rows("_quarantine")
+
+    def ledger(self, where: str = "") -> Ledger:
+        return commit.read(self.spark, f"s3a://lake/{self.name}{where}", self.name, all=True)
+
+    def restore(self, version: int) -> None:
+        self.spark.sql(f"RESTORE TABLE delta.`s3a://lake/{self.name}` TO VERSION AS OF {version}")
+
+    def checked(self, *topics: str, **changes: Any) -> pipeline.Report:
+        """Both auditors agree that every record is there exactly once."""
+        ingestion = self.ingestion(**changes)
+        report = ingestion.audit()
+        assert report.conserved, report
+        kit.assert_exactly_once(self.spark, ingestion, kit.manifest(self.stack, *(topics or (self.name,))))
+        return report
+
+
+def rows(spark: SparkSession, path: str) -> list[dict[str, Any]]:
+    order = ["_topic", "_partition", "_offset"]
+    return [row.asDict(recursive=True) for row in spark.read.format("delta").load(path).orderBy(*order).collect()]
+
+
+@pytest.fixture
+def world(stack: Addresses, spark: SparkSession, named: str) -> World:
+    return World(stack, spark, named)
+
+
+class Crash(Exception):
+    """The process ended here."""
+
+
+@dataclass
+class Crashing(Ingestion):
+    """A pipeline whose process ends between the table's commit and quarantine's."""
+
+    def _set_aside(self, refused: DataFrame, batch: Batch, receipt: Receipt) -> None:
+        raise Crash
+
+
+@dataclass
+class Stopping(Ingestion):
+    """A pipeline that is stopped after some batches."""
+
+    batches: int = field(default=1)
+
+    def batch(self, receipt: Receipt, *behind: Any) -> pipeline.Progress:
+        if not self.batches:
+            raise Crash
+        self.batches -= 1
+        return super().batch(receipt, *behind)
+
+
+def crash(world: World, **changes: Any) -> None:
+    with pytest.raises(Crash):
+        world.ingestion(Crashing, **changes).run(until_caught_up=True)
+
+
+# A batch and its commits
+
+
+def test_a_clean_batch_is_one_commit(world: World) -> None:
+    """Clean records become rows in one commit, and quarantine is not touched."""
+    world.produce(*clean(10), partitions=2)
+    assert world.run() == Counts(10, 10)
+    assert sorted(row["n"] for row in world.rows()) == list(range(10))
+    assert [c.rows for c in world.ledger().commits] == [10]
+    assert world.ledger("_quarantine").commits == ()
+    assert world.checked().consumed == 10
+
+
+def test_the_receipt_says_what_was_committed(world: World) -> None:
+    """A commit's userMetadata names pipeline, sequence, run, cluster, topic ids and offsets."""
+    world.produce(*clean(4), partitions=2)
+    ingestion = world.ingestion()
+    ingestion.run(until_caught_up=True)
+    history = world.spark.sql(f"DESCRIBE HISTORY delta.`s3a://lake/{world.name}` LIMIT 1").collect()
+    said, topics = json.loads(history[0]["userMetadata"]), ingestion.broker.topics()
+    assert said == {
+        "lakeingest": 1,
+        "pipeline": world.name,
+        "sequence": 1,
+        "run": vars(ingestion.me),
+        "cluster": topics.cluster,
+        "topics": topics.ids,
+        "offsets": {world.name: {"0": [0, 2], "1": [0, 2]}},
+        "quarantine": f"s3a://lake/{world.name}_quarantine",
+    }
+
+
+def test_refused_records_are_set_aside_with_bytes_and_reason(world: World) -> None:
+    """Quarantine says stage, reason, message and sequence, and keeps key, headers and value as they came."""
+    world.produce(Record(DIRTY, b"k", headers=(("h", b"1"),)), *clean(2), b"{")
+    assert world.run() == Counts(4, 2, 2)
+    wrong, broken = world.refused
+    assert (wrong["stage"], wrong["reason"], wrong["sequence"]) == ("value", "WRONG_TYPE", 1)
+    assert (wrong["key"], wrong["value"], wrong["headers"]) == (b"k", DIRTY, [{"key": "h", "value": b"1"}])
+    assert "n" in wrong["message"]
+    assert "not a number" in wrong["message"]
+    assert (broken["reason"], broken["_offset"]) == ("BROKEN_JSON", 3)
+    world.checked()
+
+
+def test_quarantine_accounts_for_the_batch(world: World) -> None:
+    """Where rows are fewer than offsets, quarantine's commit of the same sequence bears the counts."""
+    world.produce(*mixed(10))
+    world.run()
+    (account,) = world.ledger("_quarantine").commits
+    assert (account.receipt.sequence, account.receipt.counts) == (1, Counts(10, 8, 2))
+
+
+def test_max_records_cuts_batches(world: World) -> None:
+    """Batches of at most max_records offsets follow each other without a gap."""
+    world.produce(*mixed(10), partitions=2)
+    assert world.run(trigger={"max_records": 4}) == Counts(10, 8, 2)
+    assert [c.receipt.spans.offsets for c in world.ledger().commits] == [2, 4, 4]
+    assert world.checked().commits == 3
+
+
+def test_running_again_adds_nothing(world: World) -> None:
+    """A caught-up pipeline commits nothing, and goes on, on any machine, where the log says it stood."""
+    world.produce(*mixed(5))
+    world.run()
+    assert world.run() == Counts()
+    world.produce(*mixed(5))
+    assert world.run() == Counts(5, 4, 1)
+    assert [c.receipt.sequence for c in world.ledger().commits] == [2, 1]
+    world.checked()
+
+
+@pytest.mark.parametrize(
+    ("on_null", "counts"),
+    [("ignore", Counts(3, 2, 0, 1)), ("write", Counts(3, 3)), ("quarantine", Counts(3, 2, 1))],
+)
+def test_tombstones(world: World, on_null: str, counts: Counts) -> None:
+    """A record without a value is dropped and counted, written with its key, or set aside."""
+    world.produce(clean(1)[0], Record(None, b"gone"), clean(1)[0])
+    changes = {"decode": {"on_null": on_null, "key": {"format": "string"}}, "schema": {"columns": "n INT, text STRING"}}
+    assert world.run(**changes) == counts
+    assert world.checked(**changes).dropped == counts.dropped
+    assert [row["_key"] for row in world.rows()].count("gone") == (on_null == "write")
+    assert [row["reason"] for row in world.refused] == ["NULL_VALUE"] * (on_null == "quarantine")
+
+
+def test_key_and_headers_are_columns(world: World) -> None:
+    """Key, headers and the record's place stand beside its value."""
+    world.produce(Record(clean(1)[0], b"key", headers=(("a", b"1"), ("a", b"2"))))
+    world.run(decode={"key": {"format": "string"}})
+    (row,) = world.rows()
+    assert (row["_key"], row["_topic"], row["_partition"], row["_offset"]) == ("key", world.name, 0, 0)
+    assert row["_headers"] == [{"key": "a", "value": b"1"}, {"key": "a", "value": b"2"}]
+
+
+def test_transactions_leave_gaps_and_nothing_else(world: World) -> None:
+    """Aborted records are nowhere; they and the markers are counted as gaps."""
+    kit.transaction(world.stack, world.name, clean(3, 100), commit=False)
+    kit.transaction(world.stack, world.name, [*clean(4), DIRTY], commit=True)
+    assert world.run() == Counts(5, 4, 1)
+    assert all(row["n"] < 100 for row in world.rows())
+    assert world.checked().gaps == 3 + 2
+
+
+def test_a_batch_of_aborted_records_moves_the_frontier(world: World) -> None:
+    """Offsets without a single record are consumed and accounted for."""
+    kit.transaction(world.stack, world.name, clean(3), commit=False)
+    assert world.run() == Counts()
+    assert world.ledger().frontier == {(world.name, 0): 4}
+    assert world.run() == Counts()
+    assert world.checked().gaps == 4
+
+
+def test_a_clean_batch_reads_once_and_keeps_nothing(world: World) -> None:
+    """The plan of the accepted rows scans Kafka once, parses once, and no frame stays cached."""
+    world.produce(*clean(3))
+    ingestion = world.ingestion()
+    ingestion.run(until_caught_up=True)
+    batch = begin(ingestion.config)
+    decided = batch.decide(ingestion._read(world.ledger().commits[0].receipt.spans))
+    frame = batch.accepted(observed(decided, Observation()))
+    plan = frame._jdf.queryExecution().executedPlan().toString()
+    assert plan.lower().count("scan kafka") == 1
+    assert plan.count("from_json") <= 2  # the value, and the rescued fields' map
+    assert "InMemory" not in plan
+    assert world.spark.sparkContext._jsc.getPersistentRDDs().size() == 0
+
+
+# The source changes
+
+
+def test_new_partitions_are_read_from_their_beginning(world: World) -> None:
+    """A partition that a known topic gains begins at its first offset, even under start: latest."""
+    world.produce(*clean(2))
+    world.run(source={"start": "latest", "topics": [world.name], "bootstrap_servers": world.stack.kafka})
+    kit.widen(world.stack, world.name, 3)
+    world.produce(*(Record(value, partition=p) for p, value in enumerate(clean(3))))
+    assert world.run(source={"start": "latest"}).accepted == 3
+    assert world.ledger().frontier == {(world.name, 0): 3, (world.name, 1): 1, (world.name, 2): 1}
+
+
+def test_latest_is_remembered(world: World) -> None:
+    """Where "latest" was when the pipeline first ran is committed, so that what comes before the next run is read."""
+    world.produce(*clean(5))
+    assert world.run(source={"start": "latest"}) == Counts()
+    assert world.ledger().frontier == {(world.name, 0): 5}
+    world.produce(*clean(2, 5))
+    assert world.run(source={"start": "latest"}) == Counts(2, 2)
+    assert [row["n"] for row in world.rows()] == [5, 6]
+
+
+def test_topics_come_and_go(world: World) -> None:
+    """A topic that the file no longer names must be accepted; named again, it goes on where it stood."""
+    other = world.name + "_b"
+    world.produce(*mixed(5))
+    produce(world.stack, other, mixed(5))
+    both = {"source": {"topics": [world.name, other]}}
+    assert world.run(**both) == Counts(10, 8, 2)
+    with pytest.raises(SourceChanged, match=other):
+        world.run()
+    produce(world.stack, other, mixed(5))
+    world.produce(*mixed(5))
+    assert world.ingestion().run(until_caught_up=True, accept_dropped_topics=True) == Counts(5, 4, 1)
+    assert world.run() == Counts()
+    assert world.run(**both) == Counts(5, 4, 1)
+    world.checked(world.name, other, **both)
+
+
+def test_a_topic_made_anew_is_refused(world: World) -> None:
+    """Another topic id means other records, although the offsets would fit."""
+    world.produce(*clean(2))
+    world.run()
+    kit.recreate(world.stack, world.name)
+    world.produce(*clean(9))
+    with pytest.raises(SourceChanged, match="deleted and made again"):
+        world.run()
+    assert len(world.rows()) == 2
+
+
+def test_a_topic_made_anew_while_it_was_not_named_is_refused(world: World) -> None:
+    """The id of a topic is remembered as long as its frontier is."""
+    other, both = world.name + "_b", {"source": {"topics": [world.name, world.name + "_b"]}}
+    world.produce(*clean(2))
+    produce(world.stack, other, clean(2))
+    world.run(**both)
+    world.produce(*clean(2))
+    world.ingestion().run(until_caught_up=True, accept_dropped_topics=True)
+    kit.recreate(world.stack, other)
+    produce(world.stack, other, clean(9))
+    with pytest.raises(SourceChanged, match="deleted and made again"):
+        world.run(**both)
+
+
+def test_a_topic_made_anew_during_the_first_run_is_refused(world: World) -> None:
+    """A run compares topics with those that it began with, also before the table has a commit of its own."""
+    world.produce(*clean(2))
+
+    def anew(_: pipeline.Progress) -> None:
+        kit.recreate(world.stack, world.name)
+        world.produce(*clean(5))
+
+    with pytest.raises(SourceChanged, match="deleted and made again"):
+        world.ingestion().run(on_progress=anew)
+
+
+def test_another_cluster_is_refused(world: World) -> None:
+    """Where the newest receipt names another cluster, the same offsets are other records."""
+    world.produce(*clean(2))
+    world.run()
+    newest = world.ledger().commits[0].receipt
+    foreign = replace(newest, sequence=2, cluster="elsewhere")
+    empty = world.spark.read.format("delta").load(f"s3a://lake/{world.name}").limit(0)
+    commit.append(world.spark, f"s3a://lake/{world.name}", empty, foreign, "zstd")
+    with pytest.raises(SourceChanged, match="cluster elsewhere"):
+        world.run()
+
+
+@pytest.mark.parametrize("part", ["quarantine", "table"])
+def test_another_path_is_refused(world: World, part: str) -> None:
+    """A pipeline whose file names another table or quarantine would lose its frontier or its proof."""
+    world.produce(*mixed(2))
+    world.run()
+    # The quarantine stays where it was when the table's path is changed, as a careless edit leaves it.
+    paths = {"table": f"s3a://lake/{world.name}", "quarantine": f"s3a://lake/{world.name}_quarantine"}
+    paths[part] += "_elsewhere"
+    with pytest.raises(TableMismatch, match=r"put .* back"):
+        world.run(**{name: {"path": path} for name, path in paths.items()})
+
+
+# RESTORE
+
+
+def restored(world: World, version: int, batches: int = 3) -> None:
+    """`batches` dirty commits of four records, then the table goes back to `version`."""
+    world.produce(*mixed(4 * batches, every=4))
+    world.run(trigger={"max_records": 4})
+    world.restore(version)
+
+
+@pytest.mark.parametrize("max_records", [100, 3])
+def test_a_restored_table_is_read_again(world: World, max_records: int) -> None:
+    """The run after a RESTORE goes on from the older frontier, and quarantine gets nothing twice."""
+    restored(world, version=1)
+    assert world.run(trigger={"max_records": max_records}) == Counts(8, 6, 2)
+    assert len(world.refused) == 3
+    world.checked()
+    world.produce(*mixed(4))
+    assert world.run() == Counts(4, 3, 1)
+    world.checked()
+
+
+def test_a_table_restored_to_its_beginning_is_read_again(world: World) -> None:
+    """Back to the empty table: all is read again."""
+    restored(world, version=0)
+    assert world.run() == Counts(12, 9, 3)
+    world.checked()
+
+
+def test_reading_again_may_be_interrupted(world: World) -> None:
+    """A run that ends half-way after a RESTORE leaves the next one to leave out what quarantine holds."""
+    restored(world, version=0, batches=4)
+    with pytest.raises(Crash):
+        world.ingestion(Stopping, trigger={"max_records": 4}).run(until_caught_up=True)
+    assert world.run(trigger={"max_records": 4}) == Counts(12, 9, 3)
+    world.checked()
+
+
+def test_reading_again_may_crash_before_quarantine(world: World) -> None:
+    """What is settled after a RESTORE counts the records that quarantine held already as refused."""
+    restored(world, version=1)
+    world.produce(DIRTY, *clean(3))
+    crash(world)
+    assert world.run() == Counts()
+    assert world.checked().dropped == 0
+
+
+def test_a_table_restored_far_back_is_read_again(world: World) -> None:
+    """Also to a batch whose account is no longer among quarantine's newest commits."""
+    restored(world, version=1, batches=22)
+    assert world.run() == Counts(84, 63, 21)
+    world.checked()
+
+
+# A crash between the two commits
+
+
+def test_a_crash_before_quarantine_is_settled(world: World) -> None:
+    """The next run sets aside what the crashed one refused, under its sequence number, and goes on."""
+    world.produce(*mixed(10))
+    crash(world)
+    assert not world.ingestion().audit().conserved
+    world.produce(*clean(2))
+    assert world.run() == Counts(2, 2)
+    assert [(row["sequence"], row["reason"]) for row in world.refused] == [(1, "WRONG_TYPE")] * 2
+    world.checked()
+
+
+def test_a_record_that_passes_today_is_settled_as_such(world: World) -> None:
+    """Its reason says that only the rules of its time refused it."""
+    world.produce(b'{"text": "without n"}', *clean(3))
+    crash(world, schema={"columns": "n INT NOT NULL, text STRING"})
+    today = {"schema": {"columns": "n INT, text STRING"}}
+    world.run(**today)
+    assert [(row["stage"], row["reason"]) for row in world.refused] == [("settle", "SETTLED")]
+    world.checked(**today)
+
+
+def test_a_crash_with_nothing_refused_is_settled(world: World) -> None:
+    """Drops and gaps have their account written too."""
+    kit.transaction(world.stack, world.name, clean(3), commit=False)
+    world.produce(None, *clean(3))
+    crash(world, decode={"on_null": "ignore"})
+    assert world.run(decode={"on_null": "ignore"}) == Counts()
+    report = world.checked(decode={"on_null": "ignore"})
+    assert (report.dropped, report.gaps) == (1, 4)
+
+
+def test_a_crash_over_a_batch_without_records_is_settled(world: World) -> None:
+    """A batch of gaps alone has an account too."""
+    kit.transaction(world.stack, world.name, clean(3), commit=False)
+    crash(world)
+    assert world.run() == Counts()
+    assert world.checked().gaps == 4
+
+
+def test_settling_twice_is_harmless(world: World) -> None:
+    """A second run finds nothing open, and one that crashes while settling leaves all to the next."""
+    world.produce(*mixed(5))
+    crash(world)
+    crash(world)
+    world.run()
+    world.run()
+    assert len(world.ledger("_quarantine").commits) == 1
+    world.checked()
+
+
+# The audit finds what is not as it should be
+
+
+def test_the_audit_names_a_deleted_row(world: World) -> None:
+    """A row that somebody deleted is missing, by its coordinates."""
+    world.produce(*mixed(10))
+    world.run()
+    world.spark.sql(f"DELETE FROM delta.`s3a://lake/{world.name}` WHERE _offset = 7")
+    report = world.ingestion().audit()
+    assert (report.conserved, report.missing) == (False, 1)
+    assert report.named == {"missing": [f"{world.name}-0 offsets 7 to 7"]}
+
+
+@pytest.mark.parametrize(("shift", "kind"), [(0, "duplicated"), (100, "unexpected")])
+def test_the_audit_names_a_row_too_many(world: World, shift: int, kind: str) -> None:
+    """A copied row is duplicated, one of an offset that was never consumed is unexpected."""
+    world.produce(*mixed(10))
+    world.run()
+    table = world.spark.read.format("delta").load(f"s3a://lake/{world.name}")
+    strange = table.where("_offset = 7").selectExpr("* EXCEPT (_offset)", f"_offset + {shift} AS _offset")
+    strange.select(*table.columns).write.format("delta").mode("append").save(f"s3a://lake/{world.name}")
+    report = world.ingestion().audit()
+    assert (report.conserved, getattr(report, kind), report.missing) == (False, 1, 0)
+    assert report.named[kind] == [f"{world.name}-0 offset {7 + shift}"]
+
+
+# One writer
+
+
+def test_a_stale_writer_is_fenced(world: World) -> None:
+    """Who goes on after another run committed learns its name, and writes nothing."""
+    world.produce(*mixed(10))
+    stale, winner = world.ingestion(), world.ingestion()
+    topics = stale.broker.topics()
+    winner.run(until_caught_up=True)
+    spans = world.ledger().commits[0].receipt.spans
+    version = world.ledger().commits[0].version
+    with pytest.raises(Fenced, match=winner.me.started):
+        stale.batch(stale._receipt(1, topics, spans), {})
+    assert world.ledger().commits[0].version == version
+    world.checked()
+
+
+def test_a_writer_that_was_overtaken_is_fenced_in_its_run(world: World) -> None:
+    """Between two batches of one run another run commits: the first one stops at its next batch."""
+    world.produce(*mixed(8))
+    with pytest.raises(Fenced, match="held by another writer"):
+        world.ingestion(trigger={"max_records": 4}).run(
+            until_caught_up=True, on_progress=lambda _: world.run() and None
+        )
+    world.checked()
