@@ -48,14 +48,15 @@ class Broker:
     """Asks Kafka about topics and offsets; records themselves are read by Spark.
 
     Raises:
-        SourceUnreachable: from every method, when the broker does not answer within 30 s.
+        SourceUnreachable: from every method, when the broker does not answer within `timeout_s` seconds.
     """
 
-    def __init__(self, source: Source, bootstrap_servers: str) -> None:
+    def __init__(self, source: Source, bootstrap_servers: str, *, timeout_s: float = TIMEOUT_S) -> None:
         from confluent_kafka.admin import AdminClient
 
         self._source = source
         self._servers = bootstrap_servers
+        self._timeout_s = timeout_s
         self._admin = AdminClient({**_plain(source), "bootstrap.servers": bootstrap_servers}, logger=_silent())
 
     def topics(self) -> Topics:
@@ -83,9 +84,9 @@ class Broker:
     def _topics(self) -> Topics:
         from confluent_kafka import TopicCollection
 
-        cluster = self._admin.describe_cluster(request_timeout=TIMEOUT_S).result(TIMEOUT_S).cluster_id
+        cluster = self._admin.describe_cluster(request_timeout=self._timeout_s).result(self._timeout_s).cluster_id
         names = list(self._source.topics)
-        described = self._admin.describe_topics(TopicCollection(names), request_timeout=TIMEOUT_S)
+        described = self._admin.describe_topics(TopicCollection(names), request_timeout=self._timeout_s)
         known = {name: self._described(name, future) for name, future in described.items()}
         partitions = [(name, p.id) for name, topic in known.items() for p in topic.partitions]
         return Topics(
@@ -99,7 +100,7 @@ class Broker:
         from confluent_kafka import KafkaError, KafkaException
 
         try:
-            return future.result(TIMEOUT_S)
+            return future.result(self._timeout_s)
         except KafkaException as failed:
             if failed.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise
@@ -115,9 +116,9 @@ class Broker:
         spec = getattr(OffsetSpec, which)()
         asked = {TopicPartition(topic, partition): spec for topic, partition in partitions}
         futures = self._admin.list_offsets(
-            asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=TIMEOUT_S
+            asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=self._timeout_s
         )
-        return {(tp.topic, tp.partition): future.result(TIMEOUT_S).offset for tp, future in futures.items()}
+        return {(tp.topic, tp.partition): future.result(self._timeout_s).offset for tp, future in futures.items()}
 
 
 def _passing() -> set[int]:

@@ -5,18 +5,29 @@ The hot path only knows *that* Spark's parser refused a record; this reads the b
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 import re
+import struct
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 _RANGES = {"byte": 2**7, "short": 2**15, "integer": 2**31, "long": 2**63}
 _NAMES = {"byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT"}
 _LONGEST = 80
+_MILLIS = (-62_135_596_800_000, 253_402_300_799_999)
+"""The years 0001 to 9999."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class _Object(dict[str, Any]):
+    """A JSON object with every one of its fields: the last of a name holds, but Spark looks at all of them."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.pairs = pairs
 
 
 def diagnose(value: bytes | None, schema: dict[str, Any]) -> tuple[str, str]:
@@ -33,7 +44,8 @@ def diagnose(value: bytes | None, schema: dict[str, Any]) -> tuple[str, str]:
     if value is None:
         return "NULL_VALUE", "the record has no value"
     try:
-        record = json.loads(bytes(value).decode("utf-8"), parse_float=Decimal, parse_constant=_no_constant)
+        text = bytes(value).decode("utf-8")
+        record = json.loads(text, parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_Object)
     except UnicodeDecodeError as error:
         return "INVALID_UTF8", f"byte 0x{error.object[error.start]:02x} at position {error.start} is not UTF-8"
     except json.JSONDecodeError as error:
@@ -49,18 +61,18 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON value")
 
 
-def _faults(record: dict[str, Any], struct: dict[str, Any], path: str) -> Iterator[tuple[str, str]]:
+def _faults(record: _Object, struct: dict[str, Any], path: str) -> Iterator[tuple[str, str]]:
     for field in struct["fields"]:
         place = f"{path}{field['name']}"
-        if record.get(field["name"]) is None:
-            if not field["nullable"]:
-                null = field["name"] in record
-                yield (
-                    "REQUIRED_NULL" if null else "REQUIRED_MISSING",
-                    f"{place} is required, and {'null' if null else 'missing'}",
-                )
-            continue
-        yield from _misfits(record[field["name"]], field["type"], place)
+        for name, value in record.pairs:
+            if name == field["name"]:
+                yield from _misfits(value, field["type"], place)
+        if not field["nullable"] and record.get(field["name"]) is None:
+            null = field["name"] in record
+            yield (
+                "REQUIRED_NULL" if null else "REQUIRED_MISSING",
+                f"{place} is required, and {'null' if null else 'missing'}",
+            )
 
 
 def _misfits(value: Any, kind: Any, place: str) -> Iterator[tuple[str, str]]:
@@ -69,13 +81,13 @@ def _misfits(value: Any, kind: Any, place: str) -> Iterator[tuple[str, str]]:
     if isinstance(kind, str):
         if not _fits(value, kind):
             yield "WRONG_TYPE", f"{place} = {_short(value)} is no {_spelled(kind)}"
-    elif kind["type"] == "struct" and isinstance(value, dict):
+    elif kind["type"] == "struct" and isinstance(value, _Object):
         yield from _faults(value, kind, place + ".")
     elif kind["type"] == "array" and isinstance(value, list):
         for i, element in enumerate(value):
             yield from _misfits(element, kind["elementType"], f"{place}[{i}]")
-    elif kind["type"] == "map" and isinstance(value, dict):
-        for key, element in value.items():
+    elif kind["type"] == "map" and isinstance(value, _Object):
+        for key, element in value.pairs:
             yield from _misfits(element, kind["valueType"], f"{place}.{key}")
     else:
         yield "WRONG_TYPE", f"{place} = {_short(value)} is no {kind['type'].upper()}"
@@ -91,53 +103,64 @@ def _fits(value: Any, kind: str) -> bool:
 
 def _fits_decimal(value: Any, kind: str) -> bool:
     precision, scale = map(int, kind[len("decimal(") : -1].split(","))
-    text = str(value)
+    text = str(value).strip(_BLANKS)
     if isinstance(value, bool) or not re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text):
         return False
-    number = Decimal(text)
-    return number == round(number, scale) and abs(number) < Decimal(10) ** (precision - scale)
+    # By digits and exponent: Decimal's own arithmetic raises where a number has more digits than its context.
+    digits, exponent = Decimal(text).as_tuple()[1:]
+    written = "".join(map(str, digits)).lstrip("0")
+    significant = written.rstrip("0")
+    lowest = int(exponent) + len(written) - len(significant)
+    return not significant or (lowest >= -scale and lowest + len(significant) <= precision - scale)
 
 
-def _finite(largest: float) -> Callable[[Any], bool]:
+def _number(pack: str) -> Callable[[Any], bool]:
     def fits(value: Any) -> bool:
-        return isinstance(value, int | Decimal) and not isinstance(value, bool) and -largest <= value <= largest
+        if not isinstance(value, int | Decimal) or isinstance(value, bool):
+            return False
+        try:
+            number = float(value)
+            struct.pack(pack, number)
+        except OverflowError:
+            return False
+        return math.isfinite(number)
 
     return fits
 
 
-def _is_base64(value: Any) -> bool:
-    try:
-        return isinstance(value, str) and base64.b64decode(value, validate=True) is not None
-    except ValueError:
-        return False
+_BLANKS = "".join(map(chr, range(0x21)))
+_BASE64 = r"(?:[\x00-\x20]*(?:[A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==))*[\x00-\x20]*"
 
 
 _FITS: dict[str, Callable[[Any], bool]] = {
     "boolean": lambda v: isinstance(v, bool),
-    "double": _finite(1.7976931348623157e308),
-    "float": _finite(3.4028234663852886e38),
-    "binary": _is_base64,
+    "double": _number("<d"),
+    "float": _number("<f"),
+    "binary": lambda v: isinstance(v, str) and re.fullmatch(_BASE64, v) is not None,
     "date": lambda v: isinstance(v, str) and _parses(v, "date"),
     "timestamp": lambda v: isinstance(v, int | str) and not isinstance(v, bool) and _parses(v, "timestamp"),
     "timestamp_ntz": lambda v: isinstance(v, str) and _parses(v, "timestamp_ntz"),
 }
 _SHAPES = {
     "date": r"\d{4}-\d{2}-\d{2}",
-    "timestamp": r"-?\d{1,19}|\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?)?(Z|[+-]\d{2}(:?\d{2})?)?",
+    "timestamp": r"-?\d{1,19}|\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?)?(Z|[+-]\d{2}:?\d{2})?",
     "timestamp_ntz": r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?)?",
 }
 
 
 def _parses(value: int | str, kind: str) -> bool:
     text = str(value)
-    if not re.fullmatch(_SHAPES[kind], text):
+    if not re.fullmatch(_SHAPES[kind], text, re.ASCII):
         return False
-    if re.fullmatch(r"-?\d{1,19}", text):
-        return abs(int(text)) < 2**63 // 1000
+    if kind == "timestamp" and re.fullmatch(r"-?\d{1,19}", text, re.ASCII):
+        return _MILLIS[0] <= int(text) <= _MILLIS[1]
     try:
-        return datetime.fromisoformat(re.sub(r"(\.\d{1,6})\d*", r"\1", text)) is not None
+        moment = datetime.fromisoformat(re.sub(r"(\.\d{1,6})\d*", r"\1", text))
     except ValueError:
         return False
+    offset = moment.utcoffset() or timedelta()
+    millis = (moment.replace(tzinfo=UTC) - _EPOCH - offset) // timedelta(milliseconds=1)
+    return abs(offset) <= timedelta(hours=18) and _MILLIS[0] <= millis <= _MILLIS[1]
 
 
 def _spelled(kind: str) -> str:

@@ -2,8 +2,9 @@
 
 Spark's `from_json` parses each record once. Left to itself it is too forgiving, so three things are done around it:
 the text is wrapped as `{"SEAL":[TEXT,{" end":"SEAL"}]}`, which makes an array, a bare number, or anything behind the
-object an error (the seal is a secret of this process, so that no text can close the brackets and open others); times and decimals are parsed as text and converted under rules of our own, since `from_json` reads "2026" as a
-date, epoch milliseconds as seconds, and rounds 12.345; and infinity is no number.
+object an error (no text can close the brackets and open others, because nobody who writes records knows the seal);
+times and decimals are parsed as text and converted under rules of our own, since `from_json` reads "2026" as a date,
+epoch milliseconds as seconds, and rounds 12.345; and infinity is no number.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _OPTIONS = {
     "allowSingleQuotes": "false",
 }
 _AS_TEXT = (T.DateType, T.TimestampType, T.TimestampNTZType, T.DecimalType)
-_DATE = r"^\d{4}-\d{2}-\d{2}$"
+_DATE = r"\A(?!0000)\d{4}-\d{2}-\d{2}\z"
 
 
 @dataclass(frozen=True)
