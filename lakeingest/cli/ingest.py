@@ -32,7 +32,10 @@ def run(
         bool, typer.Option("--until-caught-up", help="Commit everything that is there now, then end.")
     ] = False,
     accept_dropped_topics: Annotated[
-        bool, typer.Option(help="Go on although the file no longer names a topic that the table was fed from.")
+        bool,
+        typer.Option(
+            "--accept-dropped-topics", help="Go on although the file no longer names a topic that fed the table."
+        ),
     ] = False,
     output: Format = "text",
 ) -> None:
