@@ -66,6 +66,7 @@ class Receipt:
         spans: the offsets that were consumed, and so the frontier.
         quarantine: where the pipeline's refused records are.
         counts: on quarantine only: the table's commit is written before they are known.
+        left: topic → topic id of topics that the file no longer names, and whose frontier is still in `spans`.
     """
 
     pipeline: str
@@ -76,6 +77,7 @@ class Receipt:
     spans: Spans
     quarantine: str
     counts: Counts | None = None
+    left: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
         data = {
@@ -90,6 +92,8 @@ class Receipt:
         }
         if self.counts is not None:
             data["counts"] = vars(self.counts)
+        if self.left:
+            data["left"] = dict(self.left)
         return json.dumps(data, separators=(",", ":"))
 
     @classmethod
@@ -110,6 +114,7 @@ class Receipt:
             spans=Spans.from_json(data["offsets"]),
             quarantine=data["quarantine"],
             counts=Counts(**data["counts"]) if "counts" in data else None,
+            left=data.get("left", {}),
         )
 
 

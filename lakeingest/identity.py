@@ -15,7 +15,8 @@ def check(pipeline: Pipeline, ledger: Ledger, refused: Ledger, topics: Topics, *
         SourceChanged, TableMismatch: with what to do about it.
     """
     if ledger.newest is None:
-        if refused.newest is not None and not ledger.recovered:
+        # A table that a RESTORE took back to its beginning still knows the sequence numbers.
+        if refused.newest is not None and not ledger.recovered and not ledger.last_sequence:
             raise TableMismatch(
                 f"{pipeline.table.path} holds nothing of pipeline {pipeline.name!r}, but its quarantine "
                 f"{pipeline.quarantine.path} does, up to sequence {refused.last_sequence}",
@@ -52,10 +53,11 @@ def check_topics(last: Receipt | None, topics: Topics) -> None:
             f"{topics.cluster}: the same offsets are other records there",
             cure="correct source.bootstrap_servers, or give the pipeline a new name and table",
         )
+    known = {**last.left, **last.topics}
     for name, identity in topics.ids.items():
-        if last.topics.get(name, identity) != identity:
+        if known.get(name, identity) != identity:
             raise SourceChanged(
-                f"topic {name!r} was deleted and made again (id {identity}, it was {last.topics[name]}): "
+                f"topic {name!r} was deleted and made again (id {identity}, it was {known[name]}): "
                 "its offsets begin anew",
                 cure="give the pipeline a new name and table for the new topic",
             )

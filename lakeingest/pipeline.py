@@ -119,6 +119,9 @@ class Ingestion:
         self._settle(ledger, refused)
         frontier, sequence = ledger.frontier, max(ledger.last_sequence, refused.last_sequence)
         last = ledger.newest.receipt if ledger.newest else None
+        # A quarantine without commits holds nothing, and costs no look.
+        reached = {**dict.fromkeys(topics.last, 0), **frontier}
+        behind = table.beyond(self.spark, self.config.quarantine.path, reached) if refused.newest else {}
         goal, total = topics.last if until_caught_up else None, Counts()
         while not stop.is_set():
             begun = time.monotonic()
@@ -126,8 +129,8 @@ class Ingestion:
             spans = source.next_spans(starts, goal or topics.last, self.config.trigger.max_records)
             if spans.offsets or self._opens(frontier, starts):
                 sequence += 1
-                last = self._receipt(sequence, topics, spans)
-                progress = self.batch(last, refused.frontier)
+                last = self._receipt(sequence, topics, spans, last)
+                progress = self.batch(last, behind)
                 frontier, total = spans.frontier, total + progress.counts
                 on_progress(replace(progress, lag=source.lag(frontier, topics.last)))
             elif until_caught_up:
@@ -168,7 +171,7 @@ class Ingestion:
 
         Args:
             receipt: the batch's sequence number, and its offsets.
-            behind: quarantine's frontier when the run began.
+            behind: how far quarantine's rows reached beyond the table's frontier when the run began (a RESTORE).
 
         Raises:
             Fenced: another run committed this sequence number; nothing was written.
@@ -193,10 +196,10 @@ class Ingestion:
     def _read(self, spans: Spans) -> DataFrame:
         return source.frame(self.spark, self.config.source, self.bootstrap_servers, self.config.name, spans)
 
-    def _receipt(self, sequence: int, topics: Topics, spans: Spans) -> Receipt:
-        return Receipt(
-            self.config.name, sequence, self.me, topics.cluster, topics.ids, spans, self.config.quarantine.path
-        )
+    def _receipt(self, sequence: int, topics: Topics, spans: Spans, last: Receipt | None = None) -> Receipt:
+        left = {n: i for n, i in {**last.left, **last.topics}.items() if n not in topics.ids} if last else {}
+        where = self.config.quarantine.path
+        return Receipt(self.config.name, sequence, self.me, topics.cluster, topics.ids, spans, where, left=left)
 
     def _set_aside(self, refused: DataFrame, batch: Batch, receipt: Receipt) -> None:
         rows = quarantine.rows(refused, batch.refusals, receipt.pipeline, receipt.sequence, batch.now)
@@ -212,26 +215,29 @@ class Ingestion:
     def _settle(self, ledger: Ledger, refused: Ledger) -> None:
         """Finish the newest batch, if its writer ended between the table's commit and quarantine's.
 
-        A batch with a row for each offset is whole; any other is, if quarantine has its sequence number. Older ones are
-        whole, because a run settles before it goes on. What is missing is a difference of coordinates, so it does
+        A batch with a row for each offset is whole; any other is, if quarantine has its sequence number or a later
+        one, because a run settles before it goes on. What is missing is a difference of coordinates, so it does
         not matter whether today's rules would decide as those of its time did.
         """
         newest = ledger.newest
         if newest is None or newest.rows == newest.receipt.spans.offsets:
             return
-        if any(commit.receipt.sequence == newest.receipt.sequence for commit in refused.commits):
+        if refused.last_sequence >= newest.receipt.sequence:
             return
         from pyspark.sql import Observation
 
         spans, batch, seen = newest.receipt.spans, begin(self.config), Observation()
         decided = observed(batch.decide(self._read(spans)), seen)
+        there = table.coordinates(self.spark, self.config.table.path, spans)
+        # Not empty where the batch read again what a RESTORE had taken back.
+        held = table.coordinates(self.spark, self.config.quarantine.path, spans)
         missing = decided
-        for path in (self.config.table.path, self.config.quarantine.path):
-            missing = missing.join(table.coordinates(self.spark, path, spans), list(COORDINATES), "left_anti")
+        for rows in (there, held):
+            missing = missing.join(rows, list(COORDINATES), "left_anti")
         missing = missing.where(f"NOT {DROPPED}").persist()
-        refused_rows = missing.count()
-        found = seen.get
-        counts = Counts(found["consumed"], newest.rows, refused_rows, found["consumed"] - newest.rows - refused_rows)
+        refused_rows = missing.count() + held.count()
+        consumed = seen.get["consumed"]
+        counts = Counts(consumed, newest.rows, refused_rows, consumed - newest.rows - refused_rows)
         self._set_aside(missing, batch, replace(newest.receipt, run=self.me, counts=counts))
         missing.unpersist()
 

@@ -13,7 +13,7 @@ from lakeingest.config import Pipeline
 from lakeingest.decode import key_type, struct, value_schema
 from lakeingest.errors import TableMismatch
 from lakeingest.partition import PartitionColumn
-from lakeingest.record import HEADERS, KEY, OFFSET, PARTITION, RESCUED, TIMESTAMP, TOPIC, Spans
+from lakeingest.record import HEADERS, KEY, OFFSET, PARTITION, RESCUED, TIMESTAMP, TOPIC, Frontier, Spans
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -171,6 +171,20 @@ def _frontier_of_rows(spark: SparkSession, pipeline: Pipeline) -> dict[tuple[str
         for path in (pipeline.table.path, pipeline.quarantine.path)
     )
     ends = reduce(lambda a, b: a.union(b), both).groupBy(TOPIC, PARTITION).agg(F.max(OFFSET) + 1)
+    return {(topic, partition): end for topic, partition, end in ends.collect()}
+
+
+def beyond(spark: SparkSession, path: str, frontier: Frontier) -> dict[tuple[str, int], int]:
+    """How far the table's rows reach beyond the frontier, where they do: (topic, partition) → last offset + 1.
+
+    Delta's statistics leave out the files that end before it: as a rule all of them.
+    """
+    from pyspark.sql import functions as F
+
+    ahead = F.lit(False)
+    for (topic, partition), end in frontier.items():
+        ahead = ahead | ((F.col(TOPIC) == topic) & (F.col(PARTITION) == partition) & (F.col(OFFSET) >= end))
+    ends = read(spark, path).where(ahead).groupBy(TOPIC, PARTITION).agg(F.max(OFFSET) + 1)
     return {(topic, partition): end for topic, partition, end in ends.collect()}
 
 
