@@ -33,7 +33,9 @@ class Output:
 
     def line(self, text: str = "") -> None:
         if not self.is_json:
+            # Whoever follows a run through a pipe wants each commit when it was made.
             sys.stdout.write(text + "\n")
+            sys.stdout.flush()
 
     def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         if self.is_json:
