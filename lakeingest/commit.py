@@ -16,7 +16,7 @@ from dataclasses import astuple, dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from lakeingest.errors import Fenced, StorageUnreachable, UnsafeStore
+from lakeingest.errors import Fenced, StorageError, StorageUnreachable, TableMismatch, UnsafeStore
 from lakeingest.logstore import REFUSAL
 from lakeingest.record import Spans
 
@@ -30,7 +30,7 @@ _RECENT = 20
 
 @dataclass(frozen=True)
 class Run:
-    """One start of a pipeline: who holds it. The last one to start wins (see `Ledger.append`)."""
+    """One start of a pipeline: the writer. Of two, the first to commit the next sequence number wins (see `append`)."""
 
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     host: str = field(default_factory=socket.gethostname)
@@ -231,22 +231,22 @@ def append(spark: SparkSession, path: str, frame: DataFrame, receipt: Receipt, c
             raise unreachable(path, failed) from failed
     newest = read(spark, path, receipt.pipeline).newest
     if newest is None or newest.receipt.run.id != receipt.run.id or newest.receipt.sequence != receipt.sequence:
-        raise fenced(receipt, newest)
+        raise fenced(path, receipt, newest)
     return newest
 
 
-def fenced(receipt: Receipt, newest: Commit | None) -> Fenced:
+def fenced(path: str, receipt: Receipt, newest: Commit | None) -> Fenced:
     """The error that names the winner."""
     if newest is None:
         return Fenced(
-            f"commit {receipt.sequence} of pipeline {receipt.pipeline!r} is not in the table's log",
-            cure="another session changed the table: run again, the frontier will be read anew",
+            f"commit {receipt.sequence} of pipeline {receipt.pipeline!r} is not in the log of {path}",
+            cure="look at the table's history: another session restored or replaced it; then run again",
         )
     winner = newest.receipt
     return Fenced(
         f"pipeline {receipt.pipeline!r} is held by another writer: {winner.run} committed sequence {winner.sequence} "
-        f"(version {newest.version}); this writer ({receipt.run}) has written nothing of sequence {receipt.sequence}",
-        cure="let one of the two go on: stop the other, or leave this one stopped",
+        f"(version {newest.version}); this writer ({receipt.run}) lost commit {receipt.sequence} to {path}",
+        cure="nothing is lost or double: let the other go on, or stop it and run this one again",
     )
 
 
@@ -261,13 +261,17 @@ def spark_failures() -> tuple[type[Exception], ...]:
     return (PySparkException, Py4JJavaError)
 
 
-def unreachable(path: str, failed: Exception) -> UnsafeStore | StorageUnreachable:
+def unreachable(path: str, failed: Exception) -> StorageError:
     """What a failure of Spark on the table's side means."""
     text = str(failed)
     if REFUSAL in text:
         reason = text[text.index(REFUSAL) + len(REFUSAL) :].splitlines()[0]
         what, _, cure = reason.partition("; ")
         return UnsafeStore(what, cure=cure or "use a store that honours If-None-Match")
+    if "DELTA_TABLE_ONLY_OPERATION" in text or "DELTA_MISSING_DELTA_TABLE" in text or "PATH_NOT_FOUND" in text:
+        return TableMismatch(
+            f"there is no Delta table at {path} yet", cure="run the pipeline first: it makes the table"
+        )
     first = next((line for line in text.splitlines() if line.strip()), type(failed).__name__)
     return StorageUnreachable(
         f"{path}: {first[:300]}", cure="look at the store and its credentials (storage: …), then run again"

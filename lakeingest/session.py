@@ -11,6 +11,7 @@ import hashlib
 import os
 import subprocess
 import sys
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 UTC = "spark.sql.session.timeZone"
+_DAY_S = 86_400
 
 
 def s3a_options(storage: Storage) -> dict[str, str]:
@@ -142,6 +144,10 @@ def _class_archive(java: Path, jars: list[str]) -> tuple[str, Path | None]:
     archive = artifacts.cache_dir() / "spark" / f"classes-{name}.jsa"
     if archive.exists():
         return f"-XX:SharedArchiveFile={archive}", None
+    for left in archive.parent.glob(f"{archive.stem}.*"):
+        # A process that was killed while its JVM wrote.
+        if time.time() - left.stat().st_mtime > _DAY_S:
+            left.unlink(missing_ok=True)
     recording = archive.with_suffix(f".{os.getpid()}")
     return f"-XX:ArchiveClassesAtExit={recording}", recording
 

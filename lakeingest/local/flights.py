@@ -76,6 +76,7 @@ def produce(bootstrap_servers: str, on_progress: Callable[[int], None] = lambda 
             "enable.idempotence": True,
             "compression.type": "zstd",
             "linger.ms": 50,
+            "log_level": 0,
         }
     )
 
