@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from pyspark.sql import SparkSession
 
 from lakeingest.schema import ddl
 
@@ -30,6 +31,14 @@ def test_spark_reads_the_schema_json(text: str) -> None:
     schema = StructType.fromJson(json.loads(written))
     assert schema.json() == written
     assert schema.simpleString() == str(ddl.Struct(ddl.parse(text)))
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_spark_parses_the_same_columns(spark: SparkSession, text: str) -> None:
+    """Spark's own parser of DDL makes the same columns of the text."""
+    from pyspark.sql.types import StructType
+
+    assert StructType.fromDDL(text).json() == ddl.to_json(ddl.parse(text))
 
 
 @pytest.mark.parametrize(
