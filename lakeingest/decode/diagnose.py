@@ -49,10 +49,10 @@ def diagnose(value: bytes | None, schema: dict[str, Any]) -> tuple[str, str]:
     except UnicodeDecodeError as error:
         return "INVALID_UTF8", f"byte 0x{error.object[error.start]:02x} at position {error.start} is not UTF-8"
     except json.JSONDecodeError as error:
-        return "BROKEN_JSON", f"{error.msg} at character {error.pos} of {len(error.doc)}"
+        return "BROKEN_JSON", f"{error.msg.removesuffix(' at')} at character {error.pos} of {len(error.doc)}"
     except (ValueError, RecursionError) as error:
         return "BROKEN_JSON", str(error)
-    if not isinstance(record, dict):
+    if not isinstance(record, _Object):
         return "NOT_AN_OBJECT", f"a JSON object is needed, this is {_kind(record)}: {_short(record)}"
     return next(_faults(record, schema, ""), ("UNREADABLE", "Spark's JSON parser refuses this record"))
 
