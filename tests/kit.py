@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka import Consumer, IsolationLevel, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 from pyspark.sql import SparkSession
 
 from lakeingest.config import Pipeline, file
@@ -99,14 +99,26 @@ def produce(stack: Addresses, topic: str, records: Iterable[bytes | Record | Non
 
 
 def transaction(stack: Addresses, topic: str, values: Iterable[bytes | Record | None], *, commit: bool) -> None:
-    """Produce within one transaction, and commit it or abort it."""
+    """Produce within one transaction to a topic of one partition, and commit it or abort it."""
     create(stack, topic)
+    records, begin = list(values), _end(stack, topic)
     producer = Producer({"bootstrap.servers": stack.kafka, "log_level": 0, "transactional.id": topic})
     producer.init_transactions(30)
     producer.begin_transaction()
-    _send(producer, topic, values, 1)
-    assert producer.flush(60) == 0
+    _send(producer, topic, records, 1)
     producer.commit_transaction(30) if commit else producer.abort_transaction(30)
+    # The broker answers before it writes the marker, and until then readers of committed records see nothing.
+    deadline = time.monotonic() + 60
+    while _end(stack, topic) < begin + len(records) + 1:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def _end(stack: Addresses, topic: str) -> int:
+    """One past the last offset that a reader of committed records may see in the topic's only partition."""
+    place = TopicPartition(topic, 0)
+    asked = admin(stack).list_offsets({place: OffsetSpec.latest()}, isolation_level=IsolationLevel.READ_COMMITTED)
+    return int(asked[place].result(30).offset)
 
 
 def _send(producer: Producer, topic: str, records: Iterable[bytes | Record | None], partitions: int) -> None:

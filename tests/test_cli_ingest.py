@@ -1,0 +1,192 @@
+"""Commands that ask about a pipeline: what they show, what they print for programs, what they end with."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import kit
+import pytest
+from kit import DIRTY, Record, clean, produce
+from pyspark.sql import SparkSession
+
+from lakeingest import cli
+from lakeingest.local import Addresses
+from lakeingest.pipeline import Ingestion
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command wrote, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def data(self) -> Any:
+        return json.loads(self.out)
+
+
+Command = Callable[..., Said]
+
+
+@pytest.fixture
+def lakeingest(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """The command line in this process, with the session that is there."""
+
+    def command(*words: object) -> Said:
+        monkeypatch.setattr(sys, "argv", ["lakeingest", *map(str, words)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        return Said(ended.value.code or 0, *capsys.readouterr())  # type: ignore[arg-type]
+
+    return command
+
+
+def written(folder: Path, values: dict[str, Any]) -> Path:
+    """The pipeline file; JSON is YAML too."""
+    path = folder / "pipeline.yaml"
+    path.write_text(json.dumps(values))
+    return path
+
+
+@pytest.fixture
+def file(stack: Addresses, spark: SparkSession, named: str, tmp_path: Path) -> Path:
+    """A pipeline that ran over four records, one of them refused, and has one to go.
+
+    | offset | 0     | 1     | 2     | 3     | 4           |
+    | ------ | ----- | ----- | ----- | ----- | ----------- |
+    | record | clean | clean | clean | dirty | not yet run |
+    """
+    produce(stack, named, [*clean(3), Record(DIRTY, b"key \xff", headers=(("h", b"1"),))])
+    Ingestion(kit.config_of(stack, named)).run(until_caught_up=True)
+    produce(stack, named, clean(1))
+    return written(tmp_path, kit.values_of(stack, named))
+
+
+def test_status(file: Path, named: str, lakeingest: Command) -> None:
+    """Frontier, lag, commits and tables, for people and for programs."""
+    said = lakeingest("status", file)
+    assert (said.code, said.err) == (0, "")
+    assert all(word in said.out for word in (f"{named}: lag 1", "last commits", f"s3a://lake/{named}_quarantine"))
+    data = lakeingest("status", file, "--output", "json").data
+    assert data["partitions"] == [{"topic": named, "partition": 0, "frontier": 4, "end": 5, "lag": 1}]
+    assert data["lag"] == 1
+    (commit,) = data["commits"]
+    assert {name: commit[name] for name in ("sequence", "rows", "offsets", "refused", "dropped")} == {
+        "sequence": 1,
+        "rows": 3,
+        "offsets": 4,
+        "refused": 1,
+        "dropped": 0,
+    }
+    assert {name: table["rows"] for name, table in data["tables"].items()} == {"table": 3, "quarantine": 1}
+
+
+def test_audit(file: Path, named: str, lakeingest: Command) -> None:
+    """A proof, for people and for programs."""
+    said = lakeingest("audit", file)
+    assert said.code == 0
+    assert said.out.splitlines() == [
+        f"{named}: 4 records consumed in 1 commits",
+        "  3 in the table + 1 in quarantine + 0 dropped; 0 missing, 0 duplicated",
+        "  conserved: every record is there, exactly once",
+    ]
+    data = lakeingest("audit", file, "--output", "json").data
+    assert (data["conserved"], data["consumed"], data["named"]) == (True, 4, {})
+
+
+def test_audit_of_a_broken_table(file: Path, named: str, spark: SparkSession, lakeingest: Command) -> None:
+    """Exit code 1, and the coordinates that are missing, on stderr and in the JSON."""
+    spark.sql(f"DELETE FROM delta.`s3a://lake/{named}` WHERE _offset = 1")
+    said = lakeingest("audit", file, "--output", "json")
+    assert said.code == 1
+    assert f"missing: {named}-0 offsets 1 to 1" in said.err
+    assert said.data["named"] == {"missing": [f"{named}-0 offsets 1 to 1"]}
+
+
+def test_quarantine_list(file: Path, named: str, lakeingest: Command) -> None:
+    """Refused records by stage and reason, with samples."""
+    said = lakeingest("quarantine", "list", file)
+    assert said.code == 0
+    assert all(word in said.out for word in ("1 records in", "WRONG_TYPE", f"{named}-0:3"))
+    data = lakeingest("quarantine", "list", file, "--output", "json").data
+    (group,) = data["reasons"]
+    assert (group["stage"], group["reason"], group["count"]) == ("value", "WRONG_TYPE", 1)
+    assert group["samples"][0]["coordinates"] == f"{named}-0:3"
+
+
+def test_quarantine_show(file: Path, named: str, lakeingest: Command) -> None:
+    """One record, its bytes as text where they are."""
+    said = lakeingest("quarantine", "show", file, f"{named}-0:3")
+    assert said.code == 0
+    assert f"       value  {DIRTY.decode()}" in said.out.splitlines()
+    data = lakeingest("quarantine", "show", file, f"{named}-0:3", "--output", "json").data
+    assert (data["value"], data["key"], data["headers"]) == (
+        DIRTY.decode(),
+        "key \\xff",
+        [{"key": "h", "value": "1"}],
+    )
+    missing = lakeingest("quarantine", "show", file, f"{named}-0:0")
+    assert (missing.code, missing.out) == (2, "")
+    assert "is not in quarantine" in missing.err
+    assert lakeingest("quarantine", "show", file, "nowhere").code == 2
+
+
+def test_run(file: Path, named: str, lakeingest: Command) -> None:
+    """Run tells each commit and the sum; as JSON, the sum alone."""
+    said = lakeingest("run", file, "--until-caught-up")
+    assert said.code == 0
+    assert " · commit 2 at " in said.out
+    assert said.out.splitlines()[-1].startswith("caught up: 1 records in 1 commits")
+    assert lakeingest("run", file, "--until-caught-up", "--output", "json").data == {
+        "pipeline": named,
+        "commits": 0,
+        "consumed": 0,
+        "accepted": 0,
+        "refused": 0,
+        "dropped": 0,
+        "lag": 0,
+    }
+
+
+@pytest.mark.parametrize("command", ["run", "status", "audit"])
+def test_without_stack_and_address(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lakeingest: Command
+) -> None:
+    """A file without brokers needs the embedded stack: exit code 4 and the cure."""
+    monkeypatch.setenv("LAKEINGEST_STATE", str(tmp_path / "empty"))
+    values = {"name": "lost", "source": {"topics": ["t"]}, "schema": {"columns": "n INT"}}
+    file = written(tmp_path, {**values, "table": {"path": "s3a://lake/lost"}})
+    said = lakeingest(command, file)
+    assert (said.code, said.out) == (4, "")
+    assert "lakeingest stack up" in said.err
+
+
+def test_a_wrong_file(tmp_path: Path, lakeingest: Command) -> None:
+    """Exit code 2, and every mistake with its place."""
+    said = lakeingest("run", written(tmp_path, {"name": "wrong", "source": {"topics": []}}))
+    assert said.code == 2
+    assert "source.topics" in said.err
+    assert "table" in said.err
+
+
+def test_a_missing_file(tmp_path: Path, lakeingest: Command) -> None:
+    """Exit code 2 too."""
+    assert lakeingest("status", tmp_path / "nowhere.yaml").code == 2
+
+
+def test_status_before_the_first_run(
+    stack: Addresses, spark: SparkSession, named: str, tmp_path: Path, lakeingest: Command
+) -> None:
+    """Without tables there is nothing to show, and the message says so, without a traceback."""
+    produce(stack, named, clean(1))
+    said = lakeingest("status", written(tmp_path, kit.values_of(stack, named)))
+    assert said.code == 4
+    assert f"s3a://lake/{named}" in said.err
