@@ -67,6 +67,8 @@ def create(stack: Addresses, topic: str, partitions: int = 1) -> None:
                 raise
             time.sleep(0.1)
         else:
+            for partition in range(partitions):
+                _end(stack, topic, partition)
             return
     raise AssertionError(f"topic {topic} could not be made")
 
@@ -114,11 +116,17 @@ def transaction(stack: Addresses, topic: str, values: Iterable[bytes | Record | 
         time.sleep(0.1)
 
 
-def _end(stack: Addresses, topic: str) -> int:
-    """One past the last offset that a reader of committed records may see in the topic's only partition."""
-    place = TopicPartition(topic, 0)
-    asked = admin(stack).list_offsets({place: OffsetSpec.latest()}, isolation_level=IsolationLevel.READ_COMMITTED)
-    return int(asked[place].result(30).offset)
+def _end(stack: Addresses, topic: str, partition: int = 0) -> int:
+    """One past the last offset that a reader of committed records may see; waits until the partition has a leader."""
+    place = TopicPartition(topic, partition)
+    deadline = time.monotonic() + 20
+    while True:
+        asked = admin(stack).list_offsets({place: OffsetSpec.latest()}, isolation_level=IsolationLevel.READ_COMMITTED)
+        try:
+            return int(asked[place].result(30).offset)
+        except KafkaException:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
 
 
 def _send(producer: Producer, topic: str, records: Iterable[bytes | Record | None], partitions: int) -> None:

@@ -17,7 +17,8 @@ from lakeingest.config import Pipeline
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 COLUMNS = (
-    "flight INT, big BIGINT, sm SMALLINT, carrier STRING, d DATE, t TIMESTAMP, dec DECIMAL(10,2), dbl DOUBLE, "
+    "flight INT, big BIGINT, sm SMALLINT, carrier STRING, d DATE, t TIMESTAMP, dec DECIMAL(10,2), "
+    "big_dec DECIMAL(38,19), dbl DOUBLE, "
     "fl FLOAT, b BOOLEAN, bin BINARY, st STRUCT<a: INT, b: DATE>, arr ARRAY<INT>, ard ARRAY<DATE>, m MAP<STRING,INT>, "
     "ntz TIMESTAMP_NTZ, sts ARRAY<STRUCT<x: INT NOT NULL>>, ms MAP<STRING,STRUCT<y: DECIMAL(4,1)>>"
 )
@@ -98,8 +99,8 @@ ACCEPTED = [
     ('{"dec":"1.5"}', '{"dec":1.50}'),
     ('{"dec":12.340}', '{"dec":12.34}'),
     ('{"dec":1e2}', '{"dec":100.00}'),
+    ('{"big_dec":1234567890123456789.1234567890123456789}', '{"big_dec":1234567890123456789.1234567890123456789}'),
     ('{"dec":-99999999.99}', '{"dec":-99999999.99}'),
-    ('{"dec":" 1.5\\t"}', '{"dec":1.50}'),
     ('{"dbl":1}', '{"dbl":1.0}'),
     ('{"dbl":1.7976931348623157e308}', '{"dbl":1.7976931348623157E308}'),
     ('{"fl":0.1}', '{"fl":0.1}'),
@@ -196,8 +197,10 @@ REFUSED = [
     ('{"ntz":"2013-01-01T10:00:00Z"}', "WRONG_TYPE", "is no TIMESTAMP_NTZ"),
     ('{"dec":12.345}', "WRONG_TYPE", "dec = 12.345 is no DECIMAL(10,2)"),
     ('{"dec":"0.001"}', "WRONG_TYPE", 'dec = "0.001" is no DECIMAL(10,2)'),
+    ('{"dec":99999999.999}', "WRONG_TYPE", "dec = 99999999.999 is no DECIMAL(10,2)"),
     ('{"dec":123456789012.1}', "WRONG_TYPE", "is no DECIMAL(10,2)"),
     ('{"dec":1e30}', "WRONG_TYPE", "dec = 1E+30 is no DECIMAL(10,2)"),
+    ('{"dec":" 1.5\\t"}', "WRONG_TYPE", "is no DECIMAL(10,2)"),
     ('{"dec":"x"}', "WRONG_TYPE", 'dec = "x" is no DECIMAL(10,2)'),
     ('{"dec":true}', "WRONG_TYPE", "dec = true is no DECIMAL(10,2)"),
     ('{"dbl":"NaN"}', "WRONG_TYPE", 'dbl = "NaN" is no DOUBLE'),

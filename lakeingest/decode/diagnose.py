@@ -103,7 +103,7 @@ def _fits(value: Any, kind: str) -> bool:
 
 def _fits_decimal(value: Any, kind: str) -> bool:
     precision, scale = map(int, kind[len("decimal(") : -1].split(","))
-    text = str(value).strip(_BLANKS)
+    text = str(value)
     if isinstance(value, bool) or not re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text):
         return False
     # By digits and exponent: Decimal's own arithmetic raises where a number has more digits than its context.
@@ -128,7 +128,6 @@ def _number(pack: str) -> Callable[[Any], bool]:
     return fits
 
 
-_BLANKS = "".join(map(chr, range(0x21)))
 _BASE64 = r"(?:[\x00-\x20]*(?:[A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==))*[\x00-\x20]*"
 
 

@@ -3,8 +3,8 @@
 Spark's `from_json` parses each record once. Left to itself it is too forgiving, so three things are done around it:
 the text is wrapped as `{"SEAL":[TEXT,{" end":"SEAL"}]}`, which makes an array, a bare number, or anything behind the
 object an error (no text can close the brackets and open others, because nobody who writes records knows the seal);
-times and decimals are parsed as text and converted under rules of our own, since `from_json` reads "2026" as a date,
-epoch milliseconds as seconds, and rounds 12.345; and infinity is no number.
+times are parsed as text and decimals with as many places as 38 digits allow, and then converted under rules of our own,
+since `from_json` reads "2026" as a date, epoch milliseconds as seconds, and rounds 12.345; and infinity is no number.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _OPTIONS = {
     "allowNonNumericNumbers": "false",
     "allowSingleQuotes": "false",
 }
-_AS_TEXT = (T.DateType, T.TimestampType, T.TimestampNTZType, T.DecimalType)
+_AS_TEXT = (T.DateType, T.TimestampType, T.TimestampNTZType)
 _DATE = r"\A(?!0000)\d{4}-\d{2}-\d{2}\z"
 
 
@@ -168,6 +168,9 @@ def _parsed_type(kind: T.DataType) -> T.DataType:
         return T.ArrayType(_parsed_type(kind.elementType))
     if isinstance(kind, T.MapType):
         return T.MapType(kind.keyType, _parsed_type(kind.valueType))
+    if isinstance(kind, T.DecimalType):
+        # Not as text: a number with a fraction would pass through a double on its way there.
+        return T.DecimalType(38, 38 - (kind.precision - kind.scale))
     return T.StringType() if isinstance(kind, _AS_TEXT) else kind
 
 
@@ -184,8 +187,16 @@ def _fit(value: Column, kind: T.DataType, zone: str) -> _Fitted:
         fitted = F.transform_values(value, lambda _, v: _fit(v, inner, zone).value) if _converts(inner) else value
         misfit = F.exists(F.map_values(value), lambda v: _any(_fit(v, inner, zone).misfits))
         return _Fitted(fitted, (misfit,) if _checked(inner) else ())
+    return _fit_scalar(value, kind, zone)
+
+
+def _fit_scalar(value: Column, kind: T.DataType, zone: str) -> _Fitted:
     if isinstance(kind, (T.FloatType, T.DoubleType)):
         return _Fitted(value, (F.abs(value) == float("inf"),))
+    if isinstance(kind, T.DecimalType):
+        # Rounding may carry into a digit too many: null then, which is another value too.
+        fitted = value.try_cast(kind)
+        return _Fitted(fitted, (~value.eqNullSafe(fitted),))
     if isinstance(kind, _AS_TEXT):
         fitted = _from_text(value, kind, zone)
         return _Fitted(fitted, (value.isNotNull() & fitted.isNull(),))
@@ -206,17 +217,12 @@ def _fit_struct(value: Column, kind: T.StructType, zone: str) -> _Fitted:
 
 
 def _from_text(text: Column, kind: T.DataType, zone: str) -> Column:
-    """Null where the text is no such value. Rules: dates and times are ISO-8601; a decimal is never rounded."""
+    """Null where the text is no such value. Dates and times are ISO-8601."""
     if isinstance(kind, T.DateType):
         return F.when(text.rlike(_DATE), text.try_cast("date"))
     if isinstance(kind, T.TimestampType):
         return instant.from_text(text, zone)
-    if isinstance(kind, T.TimestampNTZType):
-        return instant.local_from_text(text)
-    assert isinstance(kind, T.DecimalType)
-    fitted = text.try_cast(kind)
-    widest = T.DecimalType(38, 38 - (kind.precision - kind.scale))
-    return F.when(fitted == text.try_cast(widest), fitted)
+    return instant.local_from_text(text)
 
 
 def _converts(kind: T.DataType) -> bool:

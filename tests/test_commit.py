@@ -1,0 +1,83 @@
+"""Receipts in the log: written, read back, told from other tools' metadata, and what an error of Spark means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakeingest import commit
+from lakeingest.commit import Counts, Receipt, Run
+from lakeingest.errors import Fenced, StorageUnreachable, TableMismatch, UnsafeStore
+from lakeingest.record import Span, Spans
+
+
+def receipt(sequence: int, end: int, *, pipeline: str = "p", run: Run | None = None) -> Receipt:
+    spans = Spans((Span("t", 0, 0, end),))
+    return Receipt(pipeline, sequence, run or Run(), "cluster", {"t": "id"}, spans, "quarantine", Counts(3, 1, 1, 1))
+
+
+def write(spark: SparkSession, path: Path, made: Receipt) -> commit.Commit:
+    return commit.append(spark, str(path), spark.range(made.sequence), made, "zstd")
+
+
+def test_a_receipt_survives_json() -> None:
+    """What is written is what is read."""
+    made = receipt(7, 42)
+    assert Receipt.from_json(made.to_json()) == made
+
+
+@pytest.mark.parametrize("text", [None, "", "by hand", "{}", "[1]", '{"lakeingest": 99}', "{"])
+def test_what_is_no_receipt(text: str | None) -> None:
+    """Other tools write userMetadata too, and later versions may write it otherwise."""
+    assert Receipt.from_json(text) is None
+
+
+def test_the_ledger_of_one_pipeline_among_others(spark: SparkSession, tmp_path: Path) -> None:
+    """Two pipelines and an OPTIMIZE share a table; each has its own frontier and sequence."""
+    path = tmp_path / "t"
+    write(spark, path, receipt(1, 10))
+    write(spark, path, receipt(1, 5, pipeline="other"))
+    write(spark, path, receipt(2, 20))
+    spark.sql(f"OPTIMIZE delta.`{path}`")
+    mine, other = (commit.read(spark, str(path), name) for name in ("p", "other"))
+    assert (mine.frontier, mine.last_sequence, [c.rows for c in mine.commits]) == ({("t", 0): 20}, 2, [2, 1])
+    assert (other.frontier, other.last_sequence) == ({("t", 0): 5}, 1)
+
+
+@pytest.mark.parametrize("by", ["version", "timestamp"])
+def test_a_restore_takes_commits_back(spark: SparkSession, tmp_path: Path, by: str) -> None:
+    """The frontier goes back with the rows; the sequence does not, because Delta's own memory of it does not."""
+    path = tmp_path / "t"
+    for sequence in (1, 2, 3):
+        write(spark, path, receipt(sequence, sequence * 10))
+    history = spark.sql(f"DESCRIBE HISTORY delta.`{path}`").collect()
+    to = "VERSION AS OF 1" if by == "version" else f"TIMESTAMP AS OF '{history[1]['timestamp']}'"
+    spark.sql(f"RESTORE TABLE delta.`{path}` TO {to}")
+    ledger = commit.read(spark, str(path), "p")
+    assert (ledger.frontier, ledger.last_sequence) == ({("t", 0): 20}, 3)
+
+
+def test_a_number_that_was_taken_is_lost(spark: SparkSession, tmp_path: Path) -> None:
+    """Delta skips a sequence number that it has seen; the loser is told who took it, and nothing was written."""
+    path, winner = tmp_path / "t", Run(host="winner")
+    write(spark, path, receipt(1, 10, run=winner))
+    with pytest.raises(Fenced, match=f"process {winner.pid} on winner"):
+        write(spark, path, receipt(1, 10))
+    assert spark.read.format("delta").load(str(path)).count() == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "cure"),
+    [
+        ("x: Unsafe store: s3a://b cannot commit safely: why; do this", UnsafeStore, "do this"),
+        ("[DELTA_TABLE_ONLY_OPERATION] no table", TableMismatch, "run the pipeline first"),
+        ("503 SlowDown", StorageUnreachable, "run again"),
+    ],
+)
+def test_what_an_error_of_spark_means(text: str, kind: type[Exception], cure: str) -> None:
+    """A refusal of the log store, a table that is not there yet, and anything else."""
+    meant = commit.unreachable("s3a://b/t", RuntimeError(text))
+    assert type(meant) is kind
+    assert cure in meant.cure

@@ -1,0 +1,87 @@
+"""The tables of a pipeline are made as the file says, held to it, and grow by columns that may be null."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chispa.schema_comparer import assert_schema_equality
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from lakeingest import table
+from lakeingest.batch import begin
+from lakeingest.config import Pipeline
+from lakeingest.config.file import from_mapping
+from lakeingest.errors import TableMismatch
+
+BY_N = [{"by": "field", "field": "n"}]
+
+
+def made(spark: SparkSession, folder: Path, **parts: Any) -> Pipeline:
+    """The pipeline whose tables in the folder were made, or held to the file."""
+    values = {
+        "name": "p",
+        "source": {"topics": ["t"], "bootstrap_servers": "nowhere:1"},
+        "schema": {"columns": "n INT NOT NULL, s STRUCT<a: DATE>"},
+        "table": {"path": str(folder / "table")},
+        "partition": BY_N,
+    }
+    config = from_mapping({**values, **parts})
+    table.ensure(spark, config, begin(config).layout.columns)
+    return config
+
+
+def test_the_shape_of_a_new_table(spark: SparkSession, tmp_path: Path) -> None:
+    """Coordinates first, then key, headers, the declared columns, and what was not declared."""
+    config = made(spark, tmp_path)
+    wanted = (
+        "_topic STRING, _partition INT, _offset BIGINT, _timestamp TIMESTAMP, _key BINARY, "
+        "_headers ARRAY<STRUCT<key: STRING, value: BINARY>>, n INT NOT NULL, s STRUCT<a: DATE>, _rescued STRING"
+    )
+    found = spark.read.format("delta").load(config.table.path).schema
+    assert_schema_equality(found, StructType.fromDDL(wanted), ignore_nullable=True)
+    detail = spark.sql(f"DESCRIBE DETAIL delta.`{config.table.path}`").collect()[0]
+    assert detail["partitionColumns"] == ["n"]
+
+
+def test_making_it_again_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    """A table that is as the file says gets no commit."""
+    config = made(spark, tmp_path)
+    made(spark, tmp_path)
+    assert spark.sql(f"DESCRIBE HISTORY delta.`{config.table.path}`").count() == 1
+
+
+def test_a_newly_declared_column_is_added(spark: SparkSession, tmp_path: Path) -> None:
+    """A column that may be null is added to the table, nested types included."""
+    made(spark, tmp_path)
+    config = made(spark, tmp_path, schema={"columns": "n INT NOT NULL, s STRUCT<a: DATE>, more MAP<STRING, INT>"})
+    schema = spark.read.format("delta").load(config.table.path).schema
+    assert schema["more"].dataType.simpleString() == "map<string,int>"
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ({"schema": {"columns": "n BIGINT NOT NULL, s STRUCT<a: DATE>"}}, "column n is int"),
+        ({"schema": {"columns": "n INT NOT NULL, s STRUCT<a: DATE>, m INT NOT NULL"}}, "cannot be NOT NULL"),
+        ({"partition": []}, "is partitioned by n, the pipeline file says nothing"),
+    ],
+)
+def test_what_a_table_cannot_become(spark: SparkSession, tmp_path: Path, parts: dict[str, Any], said: str) -> None:
+    """Another type, a required column that rows lack, another layout: refused, with the cure."""
+    made(spark, tmp_path)
+    with pytest.raises(TableMismatch, match=said) as refused:
+        made(spark, tmp_path, **parts)
+    assert refused.value.cure
+
+
+def test_a_name_in_the_catalog(spark: SparkSession, tmp_path: Path) -> None:
+    """table.name makes the table known to SQL under that name."""
+    config = made(spark, tmp_path, table={"path": str(tmp_path / "table"), "name": "named_in_tests.flights"})
+    try:
+        assert spark.sql("SELECT count(*) FROM named_in_tests.flights").collect()[0][0] == 0
+        assert config.table.name == "named_in_tests.flights"
+    finally:
+        spark.sql("DROP SCHEMA named_in_tests CASCADE")
