@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import boto3
+import kit
 from pyspark.sql import SparkSession
 
 from lakeingest import table
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Ingestion
-from tests import kit
 
 
 def forget_receipts(spark: SparkSession, stack: Addresses, path: str) -> None:
