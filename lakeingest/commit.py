@@ -16,7 +16,7 @@ from dataclasses import astuple, dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from lakeingest.errors import Fenced, StorageError, StorageUnreachable, TableMismatch, UnsafeStore
+from lakeingest.errors import Fenced, StorageError, StorageUnreachable, UnsafeStore, UsageError
 from lakeingest.logstore import REFUSAL
 from lakeingest.record import Spans
 
@@ -261,7 +261,7 @@ def spark_failures() -> tuple[type[Exception], ...]:
     return (PySparkException, Py4JJavaError)
 
 
-def unreachable(path: str, failed: Exception) -> StorageError:
+def unreachable(path: str, failed: Exception) -> StorageError | UsageError:
     """What a failure of Spark on the table's side means."""
     text = str(failed)
     if REFUSAL in text:
@@ -269,9 +269,7 @@ def unreachable(path: str, failed: Exception) -> StorageError:
         what, _, cure = reason.partition("; ")
         return UnsafeStore(what, cure=cure or "use a store that honours If-None-Match")
     if "DELTA_TABLE_ONLY_OPERATION" in text or "DELTA_MISSING_DELTA_TABLE" in text or "PATH_NOT_FOUND" in text:
-        return TableMismatch(
-            f"there is no Delta table at {path} yet", cure="run the pipeline first: it makes the table"
-        )
+        return UsageError(f"there is no Delta table at {path} yet", cure="run the pipeline first: it makes the table")
     first = next((line for line in text.splitlines() if line.strip()), type(failed).__name__)
     return StorageUnreachable(
         f"{path}: {first[:300]}", cure="look at the store and its credentials (storage: …), then run again"

@@ -185,8 +185,9 @@ def test_a_missing_file(tmp_path: Path, lakeingest: Command) -> None:
 def test_status_before_the_first_run(
     stack: Addresses, spark: SparkSession, named: str, tmp_path: Path, lakeingest: Command
 ) -> None:
-    """Without tables there is nothing to show, and the message says so, without a traceback."""
+    """Without tables there is nothing to show, and the message says what to do, without a traceback."""
     produce(stack, named, clean(1))
     said = lakeingest("status", written(tmp_path, kit.values_of(stack, named)))
-    assert said.code == 4
+    assert said.code == 2
+    assert "run the pipeline first" in said.err
     assert f"s3a://lake/{named}" in said.err

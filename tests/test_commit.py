@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from lakeingest import commit
 from lakeingest.commit import Counts, Receipt, Run
-from lakeingest.errors import Fenced, StorageUnreachable, TableMismatch, UnsafeStore
+from lakeingest.errors import Fenced, StorageUnreachable, UnsafeStore, UsageError
 from lakeingest.record import Span, Spans
 
 
@@ -72,7 +72,7 @@ def test_a_number_that_was_taken_is_lost(spark: SparkSession, tmp_path: Path) ->
     ("text", "kind", "cure"),
     [
         ("x: Unsafe store: s3a://b cannot commit safely: why; do this", UnsafeStore, "do this"),
-        ("[DELTA_TABLE_ONLY_OPERATION] no table", TableMismatch, "run the pipeline first"),
+        ("[DELTA_TABLE_ONLY_OPERATION] no table", UsageError, "run the pipeline first"),
         ("503 SlowDown", StorageUnreachable, "run again"),
     ],
 )
