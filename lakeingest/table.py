@@ -68,7 +68,12 @@ def ensure(spark: SparkSession, pipeline: Pipeline, partitions: Sequence[Partiti
             (pipeline.quarantine.path, struct(quarantine.COLUMNS), ()),
         ):
             if not _exists(spark, path):
-                _create(spark, path, columns_, partitions_)
+                try:
+                    _create(spark, path, columns_, partitions_)
+                except spark_failures():
+                    # Another run of the pipeline may have made it meanwhile; then it is compared like any other.
+                    if not _exists(spark, path):
+                        raise
         _compare(spark, pipeline, shape, partitions)
         if pipeline.table.name:
             _register(spark, pipeline.table.name, pipeline.table.path)

@@ -17,6 +17,8 @@ import time
 import uuid
 from pathlib import Path
 
+import py4j.java_gateway
+import py4j.protocol
 import pyspark
 import pytest
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
@@ -94,6 +96,15 @@ def drivers(jars):
     yield both
     for driver in both:
         driver.close()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def errors_as_py4j_raises_them():
+    """A Spark session in this process has pyspark translate errors of every gateway, as if they were its own JVM's."""
+    translated = py4j.java_gateway.get_return_value
+    py4j.java_gateway.get_return_value = py4j.protocol.get_return_value
+    yield
+    py4j.java_gateway.get_return_value = translated
 
 
 @pytest.fixture

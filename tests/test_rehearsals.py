@@ -175,6 +175,6 @@ def test_others_read_the_table(rehearsal: Rehearsal) -> None:
     records = DeltaTable(ingestion.config.table.path, storage_options=options).to_pyarrow_dataset()
     with duckdb.connect() as connection:
         connection.register("records", records)
-        in_duckdb = connection.sql("SELECT count(*), sum(n) FROM records").fetchone()
+        in_duckdb = connection.sql("SELECT count(*), sum(n) FROM records").fetchall()[0]
     assert tuple(in_spark) == in_duckdb == (80, sum(n for n in range(100) if n % 5))
     assert records.count_rows() == 80
