@@ -71,9 +71,9 @@ def ensure(spark: SparkSession, pipeline: Pipeline, partitions: Sequence[Partiti
                 try:
                     _create(spark, path, columns_, partitions_)
                 except spark_failures():
-                    # Another run of the pipeline may have made it meanwhile; then it is compared like any other.
-                    if not _exists(spark, path):
-                        raise
+                    # Another run of the pipeline may have made it meanwhile. Reading makes Delta look anew, which
+                    # asking whether it exists does not, and fails where there is none.
+                    _ = read(spark, path).schema
         _compare(spark, pipeline, shape, partitions)
         if pipeline.table.name:
             _register(spark, pipeline.table.name, pipeline.table.path)
