@@ -119,9 +119,7 @@ class Ingestion:
         self._settle(ledger, refused)
         frontier, sequence = ledger.frontier, max(ledger.last_sequence, refused.last_sequence)
         last = ledger.newest.receipt if ledger.newest else None
-        # A quarantine without commits holds nothing, and costs no look.
-        reached = {**dict.fromkeys(topics.last, 0), **frontier}
-        behind = table.beyond(self.spark, self.config.quarantine.path, reached) if refused.newest else {}
+        behind: Frontier | None = None
         goal, total = topics.last if until_caught_up else None, Counts()
         while not stop.is_set():
             begun = time.monotonic()
@@ -130,6 +128,9 @@ class Ingestion:
             if spans.offsets or self._opens(frontier, starts):
                 sequence += 1
                 last = self._receipt(sequence, topics, spans, last)
+                if behind is None:
+                    # A quarantine without commits holds nothing, and costs no look.
+                    behind = table.beyond(self.spark, self.config.quarantine.path, starts) if refused.newest else {}
                 progress = self.batch(last, behind)
                 frontier, total = spans.frontier, total + progress.counts
                 on_progress(replace(progress, lag=source.lag(frontier, topics.last)))
