@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from lakeingest.errors import SetupError, SourceUnreachable
 
@@ -53,12 +53,11 @@ def _damaged(turn: int, value: bytes) -> bytes:
             return value.replace(b'"dest":"', b'"dest":"\xff', 1)
 
 
-def produce(bootstrap_servers: str, on_progress: Callable[[int], None] = lambda _: None) -> int:
+def produce(bootstrap_servers: str) -> int:
     """Make the topic if it is missing, and send every record that it does not hold yet.
 
     Args:
         bootstrap_servers: the broker.
-        on_progress: told the number of records gone through, every 10,000.
 
     Returns:
         How many records were sent.
@@ -97,7 +96,6 @@ def produce(bootstrap_servers: str, on_progress: Callable[[int], None] = lambda 
             sent += 1
         if number % 10_000 == 0:
             producer.poll(0)
-            on_progress(number)
     if producer.flush(120) or failed:
         raise SourceUnreachable(
             f"Kafka at {bootstrap_servers} did not take every record: {failed[:1] or 'no answer'}",
