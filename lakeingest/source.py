@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -79,7 +80,15 @@ class Broker:
                         cure="start the broker, or correct source.bootstrap_servers; nothing was lost, run again",
                     ) from failed
                 time.sleep(pause_s)
+                self._look_anew()
         raise AssertionError("the last attempt returns or raises")
+
+    def _look_anew(self) -> None:
+        """librdkafka keeps "no leader yet" in its cache for minutes, and asks again only when told to."""
+        from confluent_kafka import KafkaException
+
+        with suppress(KafkaException):
+            self._admin.list_topics(timeout=self._timeout_s)
 
     def _topics(self) -> Topics:
         from confluent_kafka import TopicCollection
@@ -127,6 +136,7 @@ def _passing() -> set[int]:
     return {
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError._NOENT,
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
         KafkaError._WAIT_COORD,
     }

@@ -119,13 +119,15 @@ def transaction(stack: Addresses, topic: str, values: Iterable[bytes | Record | 
 def _end(stack: Addresses, topic: str, partition: int = 0) -> int:
     """One past the last offset that a reader of committed records may see; waits until the partition has a leader."""
     place = TopicPartition(topic, partition)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while True:
         asked = admin(stack).list_offsets({place: OffsetSpec.latest()}, isolation_level=IsolationLevel.READ_COMMITTED)
         try:
             return int(asked[place].result(30).offset)
-        except KafkaException:
-            assert time.monotonic() < deadline
+        except KafkaException as failed:
+            assert time.monotonic() < deadline, failed
+            # librdkafka keeps "no leader yet" in its cache for minutes, and asks anew only when told to.
+            admin(stack).list_topics(topic, timeout=10)
             time.sleep(0.1)
 
 
