@@ -1,0 +1,187 @@
+"""A schema as Kafka Connect sees it: what Avro, Protobuf, JSON Schema and declared columns all become.
+
+Compatibility, projection and the ledger speak of these values alone, so each of their rules is written once. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias, get_args
+
+from lakeingest.schema import ddl
+
+Kind: TypeAlias = Literal[
+    "int8", "int16", "int32", "int64", "float32", "float64", "boolean", "string", "bytes", "array", "map", "struct"
+]
+"""Connect's types, in the order in which numbers promote: int8 ≤ int16 ≤ int32 ≤ int64 ≤ float32 ≤ float64."""
+KINDS: tuple[Kind, ...] = get_args(Kind)
+NUMBERS = KINDS[:6]
+
+DECIMAL = "org.apache.kafka.connect.data.Decimal"
+DATE = "org.apache.kafka.connect.data.Date"
+TIME = "org.apache.kafka.connect.data.Time"
+TIMESTAMP = "org.apache.kafka.connect.data.Timestamp"
+"""Connect's own logical types: bytes with `scale` (and `precision`), int32 days, int32 ms of a day, int64 ms."""
+TIME_MICROS = "time-micros"
+TIMESTAMP_MICROS = "timestamp-micros"
+LOCAL_TIMESTAMP_MILLIS = "local-timestamp-millis"
+LOCAL_TIMESTAMP_MICROS = "local-timestamp-micros"
+UUID = "uuid"
+"""Logical types that Connect does not know, under Avro's names."""
+
+SCALE, PRECISION, SYMBOLS = "scale", "precision", "symbols"
+"""Parameters: of a decimal, and an enum's symbols (joined by commas, in their order)."""
+
+_ATOMIC: Mapping[str, str] = {
+    "int8": "tinyint",
+    "int16": "smallint",
+    "int32": "int",
+    "int64": "bigint",
+    "float32": "float",
+    "float64": "double",
+    "boolean": "boolean",
+    "string": "string",
+    "bytes": "binary",
+}
+_LOGICAL: Mapping[str, str] = {
+    DATE: "date",
+    TIMESTAMP: "timestamp",
+    TIMESTAMP_MICROS: "timestamp",
+    LOCAL_TIMESTAMP_MILLIS: "timestamp_ntz",
+    LOCAL_TIMESTAMP_MICROS: "timestamp_ntz",
+}
+
+
+class SchemaError(ValueError):
+    """The text is no schema, or one that no table can hold (a recursive one); the message says where and why."""
+
+
+@dataclass(frozen=True)
+class Schema:
+    """A schema, or a part of one.
+
+    Attributes:
+        type: Connect's type.
+        name: of a struct, an enum or a logical type; None for a plain one.
+        optional: whether null is a value.
+        default: the default as JSON text; None where there is none (a default of null is none, as in Connect).
+            Bytes are text of the characters U+0000 to U+00FF, as Avro writes them.
+        parameters: sorted (name, value) pairs that belong to the type: scale, precision, symbols.
+        fields: of a struct.
+        key, value: of a map; an array's element is its value.
+        version: in its subject; None where unknown. Only the outermost schema has one.
+        doc: documentation.
+    """
+
+    type: Kind
+    name: str | None = None
+    optional: bool = False
+    default: str | None = None
+    parameters: tuple[tuple[str, str], ...] = ()
+    fields: tuple[Field, ...] = ()
+    key: Schema | None = None
+    value: Schema | None = None
+    version: int | None = None
+    doc: str | None = None
+
+    def parameter(self, name: str) -> str | None:
+        return dict(self.parameters).get(name)
+
+    def field(self, name: str) -> Schema | None:
+        """The schema of the field of that name; None where there is no such field."""
+        return next((field.schema for field in self.fields if field.name == name), None)
+
+    def to_json(self) -> dict[str, Any]:
+        """As a tree for JSON, without what is empty."""
+        tree: dict[str, Any] = {"type": self.type}
+        for name in ("name", "optional", "default", "version", "doc"):
+            if getattr(self, name) not in (None, False):
+                tree[name] = getattr(self, name)
+        if self.parameters:
+            tree["parameters"] = dict(self.parameters)
+        if self.fields:
+            tree["fields"] = [[field.name, field.schema.to_json()] for field in self.fields]
+        for name in ("key", "value"):
+            if (part := getattr(self, name)) is not None:
+                tree[name] = part.to_json()
+        return tree
+
+    @classmethod
+    def from_json(cls, tree: Mapping[str, Any]) -> Schema:
+        """What `to_json` gave."""
+        return cls(
+            type=tree["type"],
+            name=tree.get("name"),
+            optional=tree.get("optional", False),
+            default=tree.get("default"),
+            parameters=tuple(sorted(tree.get("parameters", {}).items())),
+            fields=tuple(Field(name, cls.from_json(part)) for name, part in tree.get("fields", ())),
+            key=cls.from_json(tree["key"]) if "key" in tree else None,
+            value=cls.from_json(tree["value"]) if "value" in tree else None,
+            version=tree.get("version"),
+            doc=tree.get("doc"),
+        )
+
+
+@dataclass(frozen=True)
+class Field:
+    """A named field of a struct."""
+
+    name: str
+    schema: Schema
+
+
+def struct(fields: Mapping[str, Schema], **more: Any) -> Schema:
+    """A struct of these fields, in their order."""
+    return Schema("struct", fields=tuple(Field(name, schema) for name, schema in fields.items()), **more)
+
+
+def default_text(value: Any) -> str | None:
+    """A default as `Schema.default` holds it."""
+    return None if value is None else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def column_type(schema: Schema) -> ddl.Type:
+    """The type of a Delta column that holds such values.
+
+    Raises:
+        SchemaError: a struct without fields, which Parquet cannot hold.
+    """
+    match schema.type:
+        case "struct":
+            if not schema.fields:
+                raise SchemaError(f"{schema.name or 'a record'} has no fields, and a table cannot hold it")
+            return ddl.Struct(tuple(ddl.Column(f.name, column_type(f.schema)) for f in schema.fields))
+        case "array":
+            assert schema.value is not None
+            return ddl.Array(column_type(schema.value))
+        case "map":
+            assert schema.key is not None
+            assert schema.value is not None
+            return ddl.Map(column_type(schema.key), column_type(schema.value))
+        case "bytes" if schema.name == DECIMAL:
+            return ddl.Atomic(f"decimal({schema.parameter(PRECISION) or 38},{schema.parameter(SCALE) or 0})")
+        case _:
+            return ddl.Atomic(_LOGICAL.get(schema.name or "", _ATOMIC[schema.type]))
+
+
+def value_columns(schema: Schema) -> tuple[ddl.Column, ...]:
+    """The table's columns of a record's value: a struct's fields, or one column `value` for anything else.
+
+    All may be null, whatever the schema requires: what it requires may change, and a column's NOT NULL may not.
+
+    Raises:
+        SchemaError: see `column_type`.
+    """
+    if schema.type != "struct":
+        return (ddl.Column("value", column_type(schema)),)
+    kind = column_type(schema)
+    assert isinstance(kind, ddl.Struct)
+    return kind.fields
+
+
+def unversioned(schema: Schema) -> Schema:
+    """The same schema without a version."""
+    return replace(schema, version=None)
