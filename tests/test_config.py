@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from lakeingest.config import Pipeline
+from lakeingest.config import Pipeline, uses_registry
 
 COLUMNS = "a INT, b BIGINT, t TIMESTAMP, d DATE, s STRING, f DOUBLE, x STRUCT<y: BOOLEAN>"
 
@@ -39,6 +39,45 @@ def test_text_and_bytes_have_one_column() -> None:
         "string": [("value", "string")],
         "bytes": [("value", "binary")],
     }
+
+
+REGISTERED = ("avro", "protobuf", "json_schema")
+
+
+@pytest.mark.parametrize("format", REGISTERED)
+def test_formats_of_the_registry_leave_the_columns_to_it(format: str) -> None:
+    """No columns are declared, so no partition by a field can be called wrong."""
+    part = {"format": format, "subject": "topic_record"}
+    made = pipeline(decode={"value": part, "key": part}, schema={}, partition=[{"by": "field", "field": "z"}])
+    assert made.columns == ()
+    assert uses_registry(made.decode.value)
+    assert uses_registry(made.decode.key)
+
+
+@pytest.mark.parametrize(
+    ("format", "given", "effective"),
+    [
+        *((format, None, "BACKWARD") for format in REGISTERED),
+        ("json", None, "FORWARD"),
+        ("string", None, "NONE"),
+        ("bytes", None, "NONE"),
+        ("json", "BACKWARD", "BACKWARD"),
+        ("avro", "NONE", "NONE"),
+        ("protobuf", "FULL", "FULL"),
+    ],
+)
+def test_compatibility_follows_the_format(format: str, given: str | None, effective: str) -> None:
+    """The file's word counts, and without one the schema of records does, where they bring one."""
+    schema = {"compatibility": given} | ({"columns": COLUMNS} if format == "json" else {})
+    assert pipeline(decode={"value": {"format": format}}, schema=schema).compatibility == effective
+
+
+def test_a_registry_is_the_stacks_unless_named() -> None:
+    """One URL or several, and half a minute of patience."""
+    assert (pipeline().registry.url, pipeline().registry.wait) == (None, timedelta(seconds=30))
+    assert not any(uses_registry(part) for part in (pipeline().decode.value, pipeline().decode.key))
+    named = pipeline(registry={"url": "https://a:8081/sr, http://[::1]:8081", "wait": "1 minute"}).registry
+    assert (named.url, named.wait) == ("https://a:8081/sr, http://[::1]:8081", timedelta(minutes=1))
 
 
 @pytest.mark.parametrize(
@@ -89,6 +128,33 @@ def test_what_is_no_duration(text: str) -> None:
         ({"partition": [{"by": "time", "timezone": "Europe/Berln"}]}, "did you mean Europe/Berlin?"),
         ({"partition": [{"by": "time", "timezone": "localtime"}]}, "not an IANA time zone"),
         ({"partition": [{"by": "time", "timezone": "../UTC"}]}, "not an IANA time zone"),
+        ({"decode": {"value": {"format": "avro"}}}, "schema.columns: not for decode.value.format avro, whose columns"),
+        ({"decode": {"value": {"format": "protobuf"}}}, "schema.columns: not for decode.value.format protobuf"),
+        ({"decode": {"value": {"format": "avro", "subject": "name"}}}, "'topic', 'record' or 'topic_record'"),
+        ({"decode": {"value": {"format": "avro", "schema_file": "f.avsc"}}}, "not read yet"),
+        ({"decode": {"value": {"format": "protobuf", "timezone": "UTC"}}}, "timezone"),
+        (
+            {"decode": {"value": {"format": "bytes"}}, "schema": {"compatibility": "FULL"}},
+            "schema.compatibility: not for",
+        ),
+        ({"schema": {"columns": "a INT", "compatibility": "full"}}, "'BACKWARD', 'FORWARD' or 'FULL'"),
+        *(
+            ({"registry": {"url": url}}, "not an http or https URL")
+            for url in (
+                "registry:8081",
+                "ftp://registry",
+                "http://",
+                "http://r:x",
+                "http://r?a=b",
+                "http://r,",
+                "http://[r",
+            )
+        ),
+        *(
+            ({"registry": {"url": url}}, "holds credentials; write them as basic.auth.user.info in registry.options")
+            for url in ("http://user:hunter2@r", "https://token@r", "http://r,http://u:p@r", "u:p/w@r")
+        ),
+        ({"registry": {"wait": "never"}}, "not a duration"),
         ({"quarantine": {"path": "s3a://lake/flights/"}}, "are the same or lie within each other"),
         ({"quarantine": {"path": "s3a://lake/flights/refused"}}, "are the same or lie within each other"),
         ({"table": {"path": " "}}, "empty; write a path"),
@@ -122,6 +188,7 @@ def test_secrets_stay_masked() -> None:
     """Neither repr nor a pydantic error tells a secret."""
     secret = {"secret_key": "hunter2", "options": {"fs.s3a.x": "hunter2"}}
     assert "hunter2" not in repr(pipeline(storage=secret))
+    assert "hunter2" not in repr(pipeline(registry={"options": {"basic.auth.user.info": "me:hunter2"}}))
     with pytest.raises(ValidationError) as caught:
         pipeline(storage={**secret, "region": ["hunter2"]})
     assert "hunter2" not in str(caught.value)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeingest.config import Pipeline
+from lakeingest.config import AvroFormat, Pipeline, SchemaFile, uses_registry
 from lakeingest.config.file import from_mapping, read
 from lakeingest.errors import PipelineFileError
 
@@ -61,9 +61,22 @@ def test_a_good_file(path: Path) -> None:
         ("decode: {headers: maybe}", '8: decode.headers: "maybe" is not true or false'),
         (
             "decode: {value: {format: jsn}}",
-            '8: decode.value.format: "jsn" is not one of json, string, bytes; did you mean',
+            '8: decode.value.format: "jsn" is not one of json, avro, protobuf, json_schema, string, bytes; did you',
         ),
-        ("decode: {value: {}}", "8: decode.value.format: required, and missing; write one of json, string, bytes"),
+        ("decode: {value: {}}", "8: decode.value.format: required, and missing; write one of json, avro, protobuf"),
+        (
+            "decode:\n  value:\n    format: avro\n    schema: a",
+            "11: decode.value.schema: unknown option; did you mean schema_file? allowed: format, subject, schema_file",
+        ),
+        (
+            "decode: {key: {format: avro, subject: topik}}",
+            '8: decode.key.subject: "topik" is not one of topic, record, topic_record; did you mean topic?',
+        ),
+        (
+            "registry:\n  url: http://me:hunter2@registry:8081",
+            '9: registry.url: "…@registry:8081": holds credentials; write them as basic.auth.user.info in registry.op',
+        ),
+        ("registry: {url: me:hunter2}", '8: registry.url: "me:hunter2" is not an http or https URL; write one as in'),
         ("decode:\n  key:\n    format: json", "9: decode.key.columns: required, and missing; as in columns: id BIGINT"),
         ("partition: {by: time}", "8: partition: a mapping is not a list"),
         (
@@ -190,6 +203,9 @@ def test_the_environment_never_reaches_keys_or_yaml(path: Path) -> None:
     "storage",
     [
         "secret_key: [hunter2]",
+        "path_style: true\nregistry: {options: [hunter2]}",
+        "path_style: true\nregistry: {options: {a: [hunter2]}}",
+        "path_style: true\nregistry:\n  url: me:hun/hunter2@registry",
         "secret_key: {a: hunter2}",
         "secretkey: hunter2",
         "options: {a: [hunter2]}",
@@ -218,6 +234,74 @@ def test_the_suite_lies_beside_the_file(path: Path) -> None:
     gate = good(path, GOOD + "gate: {suite: ../e/flights.json}\n").gate
     assert gate is not None
     assert Path(gate.suite) == path.parent / "../e/flights.json"
+
+
+FLIGHT = """{"type": "record", "name": "Flight", "fields": [
+  {"name": "flight", "type": "int"}, {"name": "origin", "type": ["null", "string"]}, {"name": "km", "type": "double"}
+]}"""
+PLAIN = GOOD.replace("schema:\n  columns: flight INT\n", "decode:\n  value:\n    format: avro\n    schema_file: {}\n")
+
+
+def test_a_schema_file_is_read_with_the_pipeline(path: Path) -> None:
+    """It lies beside the file, and is what it was when the pipeline was read."""
+    file = path.with_name("flight.avsc")
+    file.write_text(FLIGHT, encoding="utf-8")
+    pipeline = good(path, PLAIN.format("flight.avsc"))
+    file.unlink()
+    assert isinstance(pipeline.decode.value, AvroFormat)
+    assert pipeline.decode.value.schema_file == SchemaFile(str(file), FLIGHT)
+    assert not uses_registry(pipeline.decode.value)
+    columns = [(c.name, str(c.type)) for c in pipeline.columns]
+    assert columns == [("flight", "int"), ("origin", "string"), ("km", "double")]
+
+
+@pytest.mark.parametrize(
+    ("held", "more", "said"),
+    [
+        (None, "", '7: decode.value.schema_file: "FILE" cannot be read (No such file or directory); the path is rel'),
+        (b"\xff", "", '7: decode.value.schema_file: "FILE" is not UTF-8; save the file as UTF-8'),
+        (b"{", "", '7: decode.value.schema_file: "FILE" is not an Avro schema that can be used: '),
+        (b'{"type": "recrd"}', "", '7: decode.value.schema_file: "FILE" is not an Avro schema that can be used: '),
+        (FLIGHT.replace("km", "_KEY").encode(), "", '"FILE": _KEY is lakeingest\'s own name of a column; rename'),
+        (
+            FLIGHT.encode(),
+            "    subject: topic\n",
+            "8: decode.value.subject: schema_file means plain records that no su",
+        ),
+        (
+            FLIGHT.encode(),
+            "schema: {columns: a INT}\n",
+            "8: schema.columns: not for decode.value.format avro, whose col",
+        ),
+        (
+            FLIGHT.encode(),
+            "partition: [{by: field, field: km}]\n",
+            '8: partition[0].field: "km" is double, which canno',
+        ),
+        (
+            FLIGHT.encode(),
+            "partition: [{by: field, field: fligt}]\n",
+            '8: partition[0].field: "fligt" is not among the',
+        ),
+    ],
+)
+def test_a_mistake_in_or_about_a_schema_file(path: Path, held: bytes | None, more: str, said: str) -> None:
+    """It is told once, at its line in the pipeline file, with the reason and the cure."""
+    file = path.with_name("flight.avsc")
+    if held is not None:
+        file.write_bytes(held)
+    written = PLAIN.format(file.name).replace("table:", f"{more}table:")
+    (problem,) = problems(path, written)
+    assert said.replace("FILE", str(file)) in problem
+
+
+def test_a_schema_file_named_by_the_environment_is_not_told(path: Path) -> None:
+    """The text of the file stands in place of what the environment holds."""
+    (problem,) = problems(path, PLAIN.format("${DIR}/flight.avsc"), DIR="hunter2")
+    assert problem.startswith('flights.yaml:7: decode.value.schema_file: "${DIR}/flight.avsc" cannot be read')
+    path.with_name("flight.avsc").write_text(FLIGHT, encoding="utf-8")
+    (problem,) = problems(path, PLAIN.format("${DIR}/flight.avsc") + "trigger: {max_records: 0}\n", DIR=".")
+    assert "max_records: 0 is too small" in problem
 
 
 def test_an_option_without_a_value_is_left_out(path: Path) -> None:

@@ -1,7 +1,7 @@
 """The pipeline file as frozen values. No Spark, no network.
 
 `file.read` turns a YAML file into a `Pipeline`; `lakeingest describe` prints the options.
-values.py holds the kinds of values, parts.py the parts, rules.py what the parts must agree on.
+values.py holds the kinds of values, parts.py and formats.py the parts, rules.py what the parts must agree on.
 """
 
 from __future__ import annotations
@@ -12,38 +12,50 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from lakeingest.config import rules
-from lakeingest.config.parts import (
+from lakeingest.config.formats import (
+    AvroFormat,
     BytesFormat,
+    JsonKey,
+    JsonSchemaFormat,
+    JsonValue,
+    KeyFormat,
+    ProtobufFormat,
+    Strategy,
+    StringFormat,
+    ValueFormat,
+    uses_registry,
+)
+from lakeingest.config.part import Part
+from lakeingest.config.parts import (
+    Compatibility,
     Decode,
     FieldPartition,
     Gate,
-    JsonKey,
-    JsonValue,
     KafkaPartition,
-    KeyFormat,
-    Part,
     Partition,
     Quarantine,
+    Registry,
     Schema,
     Source,
     Storage,
-    StringFormat,
     Table,
     TimePartition,
     Trigger,
-    ValueFormat,
 )
-from lakeingest.config.values import Duration, FieldPath, Name, Secret, Timezone
+from lakeingest.config.values import Duration, FieldPath, Name, SchemaFile, Secret, Timezone
 from lakeingest.schema import ddl
 
 __all__ = [
+    "AvroFormat",
     "BytesFormat",
+    "Compatibility",
     "Decode",
     "Duration",
     "FieldPartition",
     "FieldPath",
     "Gate",
     "JsonKey",
+    "JsonSchemaFormat",
     "JsonValue",
     "KafkaPartition",
     "KeyFormat",
@@ -51,18 +63,26 @@ __all__ = [
     "Part",
     "Partition",
     "Pipeline",
+    "ProtobufFormat",
     "Quarantine",
+    "Registry",
     "Schema",
+    "SchemaFile",
     "Secret",
     "Source",
     "Storage",
+    "Strategy",
     "StringFormat",
     "Table",
     "TimePartition",
     "Timezone",
     "Trigger",
     "ValueFormat",
+    "uses_registry",
 ]
+
+
+_COMPATIBILITY: dict[str, Compatibility] = {"json": "FORWARD", "string": "NONE", "bytes": "NONE"}
 
 
 def _beside(data: dict[str, Any]) -> Quarantine:
@@ -79,6 +99,10 @@ class Pipeline(Part):
     source: Source = Field(description="Which Kafka topics are read, and from where.")
     table: Table = Field(description="The Delta table that accepted records are written to.")
     decode: Decode = Field(default_factory=Decode, description="How the bytes of a record become columns.")
+    registry: Registry = Field(
+        default_factory=Registry,
+        description="The schema registry, for the formats avro, protobuf and json_schema.",
+    )
     schema_: Schema = Field(default_factory=Schema, alias="schema", description="The columns of the value.")
     partition: tuple[Partition, ...] = Field(
         (), description="How the table is cut into partitions, the outermost first. Default: not at all."
@@ -93,8 +117,17 @@ class Pipeline(Part):
 
     @property
     def columns(self) -> tuple[ddl.Column, ...]:
-        """The columns that a record's value becomes: the declared ones, or `value` for text and bytes."""
+        """The columns that a record's value becomes, as far as the file tells; none where only the registry knows."""
         return rules.columns(self.decode, self.schema_)
+
+    @property
+    def compatibility(self) -> Compatibility:
+        """When a record with another schema than the table's is written: as the file says, or by its format.
+
+        Text and bytes have no schema that could change, so NONE holds for them.
+        """
+        given = self.schema_.compatibility
+        return given or _COMPATIBILITY.get(self.decode.value.format, "BACKWARD")
 
     @model_validator(mode="after")
     def _agree(self) -> Pipeline:

@@ -17,12 +17,13 @@ from pydantic import TypeAdapter, ValidationError
 
 from lakeingest.config import Pipeline, mistakes, parts, rules, yaml_text
 from lakeingest.config.rules import Mistake
+from lakeingest.config.values import SchemaFile
 from lakeingest.config.variables import Variables
 from lakeingest.errors import PipelineFileError
 
 
 def read(path: Path, environment: Mapping[str, str]) -> Pipeline:
-    """Read a pipeline file. A relative `gate.suite` is taken from the file's own folder.
+    """Read a pipeline file. A relative `gate.suite` or `schema_file` is taken from the file's own folder.
 
     Args:
         path: the YAML file.
@@ -58,7 +59,7 @@ def from_mapping(
     Args:
         data: what the YAML file would hold.
         environment: what `${NAME}` is filled from; nothing by default.
-        folder: where a relative `gate.suite` is taken from; the current folder by default.
+        folder: where a relative `gate.suite` or `schema_file` is taken from; the current folder by default.
 
     Raises:
         PipelineFileError: a value is wrong; `problems` holds every mistake.
@@ -113,7 +114,8 @@ def _check(data: Any, environment: Mapping[str, str], folder: Path) -> Pipeline:
     variables = Variables(environment)
     values = variables.fill(data)
     _resolve_suite(values, folder)
-    missing = variables.missing
+    unread = [variables.as_written(m, values) for m in _read_schemas(values, folder)]
+    missing = variables.missing + [m for m in unread if m.path not in {other.path for other in variables.missing}]
     try:
         pipeline = Pipeline.model_validate(values)
     except ValidationError as error:
@@ -131,6 +133,25 @@ def _resolve_suite(values: dict[str, Any], folder: Path) -> None:
     gate = values.get("gate")
     if isinstance(gate, dict) and isinstance(gate.get("suite"), str) and gate["suite"].strip():
         gate["suite"] = str(folder / gate["suite"].strip())
+
+
+def _read_schemas(values: dict[str, Any], folder: Path) -> Iterator[Mistake]:
+    """Put what Avro schema files hold in the place of their paths; a file that cannot be read is a mistake."""
+    decode = values.get("decode")
+    for side in ("value", "key"):
+        part = decode.get(side) if isinstance(decode, dict) else None
+        written = part.get("schema_file") if isinstance(part, dict) else None
+        if not isinstance(part, dict) or not isinstance(written, str) or not written.strip():
+            continue
+        path = folder / written.strip()
+        part["schema_file"] = str(path)
+        try:
+            part["schema_file"] = SchemaFile(str(path), path.read_bytes().decode("utf-8-sig"))
+        except OSError as error:
+            problem = f'"{path}" cannot be read ({error.strerror}); the path is relative to the pipeline file'
+            yield Mistake(("decode", side, "schema_file"), problem)
+        except UnicodeDecodeError:
+            yield Mistake(("decode", side, "schema_file"), f'"{path}" is not UTF-8; save the file as UTF-8')
 
 
 def _disagreements(values: dict[str, Any]) -> Iterator[Mistake]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
@@ -118,4 +119,7 @@ def _shown(path: Path, option: Option | None, values: Any, filled: Mapping[Path,
     if isinstance(value, dict | list) or option.options:
         return "a mapping" if isinstance(value, dict) else "a list" if isinstance(value, list) else "a single value"
     text = json.dumps(value, ensure_ascii=False, default=str)
+    if "URL" in option.type or "://" in text:
+        # A password may have been written into it.
+        text = re.sub(r"[^\"]*@", "…@", text)
     return text if len(text) <= 80 else f"{text[:76]}…{text[-1]}"

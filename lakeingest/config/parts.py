@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from lakeingest.config.formats import BytesFormat, JsonValue, KeyFormat, ValueFormat
+from lakeingest.config.part import Part
 from lakeingest.config.values import (
     Brokers,
-    Columns,
     Duration,
     FieldPath,
     Location,
@@ -18,14 +19,11 @@ from lakeingest.config.values import (
     Secret,
     Timezone,
     Topics,
+    Url,
     ValueColumns,
 )
 
-
-class Part(BaseModel):
-    """A part of the file: frozen, and an unknown key in it is an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True, hide_input_in_errors=True)
+Compatibility: TypeAlias = Literal["NONE", "BACKWARD", "FORWARD", "FULL"]
 
 
 class Source(Part):
@@ -47,37 +45,6 @@ class Source(Part):
     )
 
 
-class JsonValue(Part):
-    """The value is a JSON object, decoded against schema.columns."""
-
-    format: Literal["json"] = Field(description="Read as a JSON object.")
-    timezone: Timezone = Field("UTC", description="The zone of timestamps that are written without one.")
-
-
-class JsonKey(JsonValue):
-    """The key is a JSON object, decoded against columns of its own."""
-
-    columns: Columns = Field(
-        description="The key's fields as DDL text, as in 'id BIGINT NOT NULL'.", examples=["id BIGINT NOT NULL"]
-    )
-
-
-class StringFormat(Part):
-    """UTF-8 text; bytes that are not UTF-8 are refused."""
-
-    format: Literal["string"] = Field(description="Read as UTF-8 text.")
-
-
-class BytesFormat(Part):
-    """Raw bytes, as they came."""
-
-    format: Literal["bytes"] = Field(description="Kept as raw bytes.")
-
-
-ValueFormat = Annotated[JsonValue | StringFormat | BytesFormat, Field(discriminator="format")]
-KeyFormat = Annotated[JsonKey | StringFormat | BytesFormat, Field(discriminator="format")]
-
-
 class Decode(Part):
     """How the bytes of a record become columns."""
 
@@ -90,14 +57,45 @@ class Decode(Part):
     )
 
 
+class Registry(Part):
+    """The schema registry that records in Avro, Protobuf and JSON Schema name their schema by."""
+
+    url: Url | None = Field(
+        None,
+        description="Its http or https URL, or several of one registry with commas between them. "
+        "Left out: the running embedded stack's.",
+        examples=["https://registry.example.com"],
+    )
+    options: Options = Field(
+        default_factory=dict,
+        description="Further options of confluent-kafka's SchemaRegistryClient (basic.auth.user.info, "
+        "bearer.auth.credentials.source, bearer.auth.token, ssl.ca.location, …), never printed.",
+        examples=[{"ssl.ca.location": "/etc/ssl/registry.pem"}],
+    )
+    wait: Duration = Field(
+        timedelta(seconds=30),
+        description="How long a registry that does not answer is waited for, before the run ends with an error; "
+        "nothing is lost.",
+        json_schema_extra={"default": "30 seconds"},
+    )
+
+
 class Schema(Part):
     """The columns of the value, and how they may change."""
 
     columns: ValueColumns | None = Field(
         None,
         description="The value's fields as DDL text, nested types and NOT NULL included: "
-        "'flight INT, carrier STRING NOT NULL'. Required for JSON, and only for it.",
+        "'flight INT, carrier STRING NOT NULL'. Required for format json, and only for it: the other formats "
+        "bring their schema.",
         examples=["flight INT, carrier STRING NOT NULL, time_hour TIMESTAMP"],
+    )
+    compatibility: Compatibility | None = Field(
+        None,
+        description="When a record with another schema than the table's is written. Default: BACKWARD where records "
+        "bring their schema (avro, protobuf, json_schema); FORWARD for json: the declared columns stay, and what is "
+        "not declared goes to _rescued.",
+        examples=["FORWARD"],
     )
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from lakeingest.config import partition_format, parts
+from lakeingest.config.formats import AvroFormat, JsonValue, uses_registry
+from lakeingest.config.values import SchemaFile
 from lakeingest.schema import ddl
 
 _TIME_TYPES = ("timestamp", "date", "int", "bigint", "string")
@@ -25,10 +27,20 @@ class Mistake:
 
 
 def columns(decode: parts.Decode, schema: parts.Schema) -> tuple[ddl.Column, ...]:
-    """The columns that a record's value becomes: the declared ones, or `value` for text and bytes."""
-    if decode.value.format == "json":
-        return ddl.parse(schema.columns) if schema.columns else ()
-    return (ddl.Column("value", ddl.Atomic("string" if decode.value.format == "string" else "binary")),)
+    """The columns that a record's value becomes: the declared ones, the schema file's, or `value` for text and bytes.
+
+    None where each record names its schema in the registry: nobody has asked there yet.
+    """
+    value = decode.value
+    if uses_registry(value):
+        return ()
+    match value:
+        case AvroFormat(schema_file=SchemaFile() as file):
+            return file.columns
+        case JsonValue():
+            return ddl.parse(schema.columns) if schema.columns else ()
+        case _:
+            return (ddl.Column("value", ddl.Atomic("string" if value.format == "string" else "binary")),)
 
 
 def mistakes(
@@ -40,6 +52,8 @@ def mistakes(
 ) -> Iterator[Mistake]:
     """Every disagreement between the parts that are given; `partition` maps a position in the list to its part."""
     declared: tuple[ddl.Column, ...] = ()
+    if decode:
+        yield from _subjects(decode)
     if decode and schema:
         yield from _format(decode, schema)
         declared = columns(decode, schema)
@@ -57,15 +71,29 @@ def mistakes(
         yield from _paths(table.path, quarantine.path)
 
 
+def _subjects(decode: parts.Decode) -> Iterator[Mistake]:
+    for side, part in (("value", decode.value), ("key", decode.key)):
+        # The default is no contradiction, only what the file itself says.
+        if isinstance(part, AvroFormat) and part.schema_file and "subject" in part.model_fields_set:
+            yield Mistake(
+                ("decode", side, "subject"),
+                "schema_file means plain records that no subject of the registry belongs to; drop one of the two",
+            )
+
+
 def _format(decode: parts.Decode, schema: parts.Schema) -> Iterator[Mistake]:
-    where = ("schema", "columns")
-    if decode.value.format == "json" and not schema.columns:
+    where, name = ("schema", "columns"), decode.value.format
+    text = name in ("string", "bytes")
+    if name == "json" and not schema.columns:
         yield Mistake(where, "required, and missing; declare the value's fields, as in 'flight INT, carrier STRING'")
-    if decode.value.format != "json" and schema.columns:
+    if name != "json" and schema.columns:
+        whose = "whose one column is called value" if text else "whose columns the schema of the records gives"
+        cure = "drop schema.columns, or write format: json"
+        yield Mistake(where, f"not for decode.value.format {name}, {whose}; {cure}")
+    if text and schema.compatibility:
         yield Mistake(
-            where,
-            f"not for decode.value.format {decode.value.format}, whose one column is called value; "
-            "drop schema.columns, or write format: json",
+            ("schema", "compatibility"),
+            f"not for decode.value.format {name}, which has no schema that could change; drop schema.compatibility",
         )
     if decode.on_null == "write" and decode.value.format == "json" and schema.columns:
         required = ", ".join(c.name for c in ddl.parse(schema.columns) if not c.nullable)

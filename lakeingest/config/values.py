@@ -6,14 +6,16 @@ Each is a type that pydantic checks, with the words that `lakeingest describe` c
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from difflib import get_close_matches
 from pathlib import PurePath
 from typing import Annotated, Any, Literal
+from urllib.parse import SplitResult, urlsplit
 from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+from pydantic_core import PydanticKnownError
 
 from lakeingest.record import RESERVED
 from lakeingest.schema import ddl
@@ -24,6 +26,33 @@ class Kind:
     """What a type is called in front of a user, and as which part of JSON schema an editor checks it."""
 
     words: str
+
+
+@dataclass(frozen=True)
+class SchemaFile:
+    """An Avro schema file as it was when the pipeline file was read: a pipeline that runs sees no later change.
+
+    Attributes:
+        path: where it lies.
+        text: what it holds.
+    """
+
+    path: str
+    text: str = field(repr=False)
+
+    def __str__(self) -> str:
+        return self.path
+
+    @property
+    def columns(self) -> tuple[ddl.Column, ...]:
+        """The columns that records of this schema become.
+
+        Raises:
+            SchemaError: the text is no schema, or one that no table can hold.
+        """
+        from lakeingest.schema import avro, model
+
+        return model.value_columns(avro.read(self.text))
 
 
 _UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800}
@@ -128,6 +157,38 @@ def _value_columns(value: str) -> str:
     return value
 
 
+def _schema_file(value: Any) -> Any:
+    from lakeingest.schema.model import SchemaError
+
+    if isinstance(value, str):
+        if not value.strip():
+            raise ValueError("empty; write a path, as in '../schemas/flight.avsc'")
+        raise ValueError("not read yet; let config.file check the pipeline, which reads its files")
+    if not isinstance(value, SchemaFile):
+        raise PydanticKnownError("string_type")
+    try:
+        names = [column.name for column in value.columns]
+    except SchemaError as error:
+        raise ValueError(f"not an Avro schema that can be used: {error}; correct that file") from None
+    if taken := [name for name in names if name.lower() in RESERVED]:
+        raise ValueError(f"{', '.join(taken)} is lakeingest's own name of a column; rename the field")
+    return value
+
+
+def _url(value: str) -> str:
+    for each in value.split(","):
+        try:
+            url = urlsplit(each.strip())
+            good = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+        except ValueError:
+            url, good = SplitResult("", "", "", "", ""), False
+        if "@" in each:
+            raise ValueError("holds credentials; write them as basic.auth.user.info in registry.options")
+        if not good or url.query or url.fragment:
+            raise ValueError("not an http or https URL; write one as in 'https://registry.example.com:8081'")
+    return value
+
+
 def _location(value: str) -> str:
     if not value.strip():
         raise ValueError("empty; write a path, as in 's3a://lake/flights'")
@@ -154,5 +215,7 @@ FieldPath = Annotated[str, AfterValidator(_field_path), Kind("field")]
 Location = Annotated[str, AfterValidator(_location), Kind("path")]
 Columns = Annotated[str, AfterValidator(_columns), Kind("columns as DDL")]
 ValueColumns = Annotated[str, AfterValidator(_value_columns), Kind("columns as DDL")]
+SchemaPath = Annotated[SchemaFile, BeforeValidator(_schema_file, json_schema_input_type=str), Kind("path")]
+Url = Annotated[str, AfterValidator(_url), Kind("http or https URL")]
 Secret = Annotated[SecretStr, Kind("secret text")]
 Options = Annotated[dict[str, Secret], Kind("map of name: secret text")]

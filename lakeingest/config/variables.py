@@ -45,7 +45,8 @@ class Variables:
         """The same mistake, with the text of the file in place of what was filled into `values`."""
         text = mistake.text
         for path, written in self.filled.items():
-            value = reduce(getitem, path, values)
+            # A file that was read stands where its path was.
+            value = str(reduce(getitem, path, values))
             if len(value) > 3:
                 text = text.replace(value, written)
         return Mistake(mistake.path, text)

@@ -1,0 +1,89 @@
+"""The formats of a record's value and key, each a part with options of its own."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+
+from lakeingest.config.part import Part
+from lakeingest.config.values import Columns, SchemaPath, Timezone
+
+Strategy: TypeAlias = Literal["topic", "record", "topic_record"]
+_SUBJECT = (
+    "How the registry's subject is named: topic → <topic>-value (or -key), record → the record's full name, "
+    "topic_record → <topic>-<full name>."
+)
+_ZONE = "The zone of timestamps that are written without one."
+
+
+class JsonValue(Part):
+    """The value is a JSON object, decoded against schema.columns."""
+
+    format: Literal["json"] = Field(description="Read as a JSON object.")
+    timezone: Timezone = Field("UTC", description=_ZONE)
+
+
+class JsonKey(JsonValue):
+    """The key is a JSON object, decoded against columns of its own."""
+
+    columns: Columns = Field(
+        description="The key's fields as DDL text, as in 'id BIGINT NOT NULL'.", examples=["id BIGINT NOT NULL"]
+    )
+
+
+class AvroFormat(Part):
+    """Avro: with the registry's header before each record, or plain, with a schema file."""
+
+    format: Literal["avro"] = Field(description="Read as Avro.")
+    subject: Strategy = Field("topic", description=_SUBJECT)
+    schema_file: SchemaPath | None = Field(
+        None,
+        description="Path of an Avro schema (.avsc), relative to the pipeline file. Given: the records are plain Avro "
+        "of that schema, without the registry's header. Left out: each record names its schema in the registry.",
+        examples=["../schemas/flight.avsc"],
+    )
+
+
+class ProtobufFormat(Part):
+    """Protobuf with the registry's header before each record."""
+
+    format: Literal["protobuf"] = Field(description="Read as Protobuf.")
+    subject: Strategy = Field("topic", description=_SUBJECT)
+
+
+class JsonSchemaFormat(Part):
+    """JSON with the registry's header before each record, and a JSON Schema in the registry."""
+
+    format: Literal["json_schema"] = Field(description="Read as JSON whose schema the registry holds.")
+    subject: Strategy = Field("topic", description=_SUBJECT)
+    timezone: Timezone = Field("UTC", description=_ZONE)
+
+
+class StringFormat(Part):
+    """UTF-8 text; bytes that are not UTF-8 are refused."""
+
+    format: Literal["string"] = Field(description="Read as UTF-8 text.")
+
+
+class BytesFormat(Part):
+    """Raw bytes, as they came."""
+
+    format: Literal["bytes"] = Field(description="Kept as raw bytes.")
+
+
+ValueFormat = Annotated[
+    JsonValue | AvroFormat | ProtobufFormat | JsonSchemaFormat | StringFormat | BytesFormat,
+    Field(discriminator="format"),
+]
+KeyFormat = Annotated[
+    JsonKey | AvroFormat | ProtobufFormat | JsonSchemaFormat | StringFormat | BytesFormat,
+    Field(discriminator="format"),
+]
+
+
+def uses_registry(format: ValueFormat | KeyFormat) -> bool:
+    """Whether records of this format name a schema in the registry."""
+    if isinstance(format, AvroFormat):
+        return format.schema_file is None
+    return isinstance(format, ProtobufFormat | JsonSchemaFormat)
