@@ -20,6 +20,8 @@ TIMESTAMP = "_timestamp"
 KEY = "_key"
 HEADERS = "_headers"
 RESCUED = "_rescued"
+SCHEMA_ID = "_schema_id"
+"""The registry's id of the schema that the value was written with: INT."""
 
 RAW_KEY = "_raw_key"
 RAW_VALUE = "_raw_value"
@@ -28,8 +30,16 @@ RAW_VALUE = "_raw_value"
 COORDINATES = (TOPIC, PARTITION, OFFSET)
 """What makes a record itself: STRING, INT, BIGINT."""
 
-RESERVED = frozenset({TOPIC, PARTITION, OFFSET, TIMESTAMP, KEY, HEADERS, RESCUED})
+RESERVED = frozenset({TOPIC, PARTITION, OFFSET, TIMESTAMP, KEY, HEADERS, SCHEMA_ID, RESCUED})
 """Columns that lakeingest adds to a table; a declared column may not bear such a name."""
+
+UNPLANNED = "LAKEINGEST_UNPLANNED "
+"""What a running batch fails with when it meets a schema that it was not planned for; it is planned anew then."""
+
+
+class Unplanned(Exception):
+    """A batch met `UNPLANNED`. No error: it never leaves `pipeline`."""
+
 
 Frontier = Mapping[tuple[str, int], int]
 """(topic, partition) → the first offset that was not consumed yet."""

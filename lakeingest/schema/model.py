@@ -6,7 +6,7 @@ Compatibility, projection and the ledger speak of these values alone, so each of
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -34,7 +34,7 @@ UUID = "uuid"
 SCALE, PRECISION, SYMBOLS = "scale", "precision", "symbols"
 """Parameters: of a decimal, and an enum's symbols (joined by commas, in their order)."""
 
-_ATOMIC: Mapping[str, str] = {
+_ATOMIC: Mapping[Kind, str] = {
     "int8": "tinyint",
     "int16": "smallint",
     "int32": "int",
@@ -51,6 +51,12 @@ _LOGICAL: Mapping[str, str] = {
     TIMESTAMP_MICROS: "timestamp",
     LOCAL_TIMESTAMP_MILLIS: "timestamp_ntz",
     LOCAL_TIMESTAMP_MICROS: "timestamp_ntz",
+}
+_OF_ATOMIC: Mapping[str, Kind] = {kind: name for name, kind in _ATOMIC.items()}
+_OF_LOGICAL: Mapping[str, str] = {
+    "date": DATE,
+    "timestamp": TIMESTAMP_MICROS,
+    "timestamp_ntz": LOCAL_TIMESTAMP_MICROS,
 }
 
 
@@ -185,3 +191,26 @@ def value_columns(schema: Schema) -> tuple[ddl.Column, ...]:
 def unversioned(schema: Schema) -> Schema:
     """The same schema without a version."""
     return replace(schema, version=None)
+
+
+def from_columns(columns: Sequence[ddl.Column], **more: Any) -> Schema:
+    """The schema of declared columns: a struct, whose NOT NULL fields are required."""
+    return struct({c.name: _from_type(c.type, optional=c.nullable) for c in columns}, **more)
+
+
+def _from_type(kind: ddl.Type, *, optional: bool = True) -> Schema:
+    match kind:
+        case ddl.Struct(fields):
+            return from_columns(fields, optional=optional)
+        case ddl.Array(element):
+            return Schema("array", optional=optional, value=_from_type(element))
+        case ddl.Map(key, value):
+            return Schema("map", optional=optional, key=_from_type(key, optional=False), value=_from_type(value))
+    name = str(kind)
+    if name.startswith("decimal"):
+        precision, scale = name[len("decimal(") : -1].split(",")
+        return Schema("bytes", DECIMAL, optional, parameters=((PRECISION, precision), (SCALE, scale)))
+    if name in _OF_LOGICAL:
+        logical = _OF_LOGICAL[name]
+        return Schema("int32" if logical == DATE else "int64", logical, optional)
+    return Schema(_OF_ATOMIC[name], optional=optional)
