@@ -188,6 +188,30 @@ def value_columns(schema: Schema) -> tuple[ddl.Column, ...]:
     return kind.fields
 
 
+def type_text(schema: Schema) -> str:
+    """The type as people read it in a table: INT, DECIMAL(10,2), ARRAY<STRING>, STRUCT<street: STRING, zip: INT>."""
+    match schema.type:
+        case "struct":
+            return f"STRUCT<{', '.join(f'{field.name}: {type_text(field.schema)}' for field in schema.fields)}>"
+        case "array":
+            return f"ARRAY<{type_text(schema.value) if schema.value else '?'}>"
+        case "map":
+            key, value = (type_text(part) if part else "?" for part in (schema.key, schema.value))
+            return f"MAP<{key}, {value}>"
+        case _:
+            return str(column_type(schema)).upper()
+
+
+ELEMENT, KEY, VALUE = "[]", "{key}", "{}"
+"""Steps of a path below a field: an array's element, a map's key, a map's value, as in `stops[].tags{}.zip`."""
+
+
+def step(path: str, name: str) -> str:
+    """The path of a field of that name below `path`, which is empty for the record itself."""
+    name = f"`{name}`" if "." in name else name
+    return f"{path}.{name}" if path else name
+
+
 def unversioned(schema: Schema) -> Schema:
     """The same schema without a version."""
     return replace(schema, version=None)

@@ -1,0 +1,198 @@
+"""What a Delta table can take on: which columns it can widen, and the union of two schemas. Pure.
+
+Delta's type widening is narrower than Connect's promotion of numbers: it has no long → float or double, and no
+int → float. That difference is kept here alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
+
+from lakeingest.schema import ddl
+from lakeingest.schema.model import (
+    ELEMENT,
+    KEY,
+    PRECISION,
+    SCALE,
+    SYMBOLS,
+    TIME,
+    TIME_MICROS,
+    VALUE,
+    Field,
+    Schema,
+    column_type,
+    step,
+    type_text,
+)
+
+_WIDENS: Mapping[str, Set[str]] = {
+    "tinyint": {"smallint", "int", "bigint", "double"},
+    "smallint": {"int", "bigint", "double"},
+    "int": {"bigint", "double"},
+    "float": {"double"},
+    "date": {"timestamp_ntz"},
+}
+_ORDER = ("tinyint", "smallint", "int", "bigint", "float", "double")
+
+
+class NotAdditive(ValueError):
+    """Two schemas have no union that a Delta table can hold; the message says where and why."""
+
+
+def delta_widens(old: str, new: str) -> bool:
+    """Whether Delta can widen a column of the one type to the other; a type widens to itself. Spark's names."""
+    if old == new or new in _WIDENS.get(old, ()):
+        return True
+    was, now = _decimal(old), _decimal(new)
+    if was is None or now is None:
+        return False
+    # Neither the digits before the point nor those behind it may become fewer.
+    return now[1] >= was[1] and now[0] - now[1] >= was[0] - was[1]
+
+
+def misfit(held: Sequence[ddl.Column], new: Sequence[ddl.Column], path: str = "") -> str | None:
+    """Why a table with the columns `held` cannot take rows of the columns `new`; None if it can.
+
+    Columns that only one side has are no hindrance: Delta adds the one, and the other stays null. Names are compared
+    as Spark does, upper and lower case as one. A narrower type is only cast.
+    """
+    if twice := _twice(new):
+        return f"{step(path, twice)}: a table has one column for upper and lower case, this schema two"
+    has = {column.name.lower(): column.type for column in held}
+    for column in new:
+        kind = has.get(column.name.lower())
+        if kind is not None and (why := _clash(kind, column.type, step(path, column.name))):
+            return why
+    for column in new:
+        # Against itself: what is new may still have two names that are one.
+        if column.name.lower() not in has and (why := _clash(column.type, column.type, step(path, column.name))):
+            return why
+    return None
+
+
+def _clash(held: ddl.Type, new: ddl.Type, path: str) -> str | None:
+    match held, new:
+        case ddl.Struct(old_fields), ddl.Struct(fields):
+            return misfit(old_fields, fields, path)
+        case ddl.Array(old_element), ddl.Array(element):
+            return _clash(old_element, element, path + ELEMENT)
+        case ddl.Map(old_key, old_value), ddl.Map(key, value):
+            return _clash(old_key, key, path + KEY) or _clash(old_value, value, path + VALUE)
+        case ddl.Atomic(old), ddl.Atomic(name) if delta_widens(old, name) or _casts(name, old):
+            return None
+        case _:
+            return f"{path}: Delta cannot widen {str(held).upper()} to {str(new).upper()}"
+
+
+def _casts(narrow: str, wide: str) -> bool:
+    """Whether a value of the one type can be written to a column of the other, as Connect promotes it."""
+    if narrow in _ORDER and wide in _ORDER:
+        return _ORDER.index(narrow) <= _ORDER.index(wide)
+    return delta_widens(narrow, wide)
+
+
+def _twice(columns: Sequence[ddl.Column]) -> str | None:
+    seen: set[str] = set()
+    for column in columns:
+        if column.name.lower() in seen:
+            return column.name
+        seen.add(column.name.lower())
+    return None
+
+
+def merge(a: Schema, b: Schema, path: str = "") -> Schema:
+    """The union of two schemas: every field of either, each of a type to which Delta can widen both.
+
+    For mode NONE, where the table holds what every record brought. A part may be null if either allows it, a field
+    also if one side lacks it. Where the sides differ in what no column shows (documentation, a struct's name), `a` is
+    kept; an enum that meets another one, or a plain string, is a plain string.
+
+    Raises:
+        NotAdditive: with the path of the first part that has no such type.
+    """
+    return replace(
+        _union(a, b, path),
+        optional=a.optional or b.optional,
+        default=a.default if a.default == b.default else None,
+        version=a.version if a.version == b.version else None,
+        doc=a.doc,
+    )
+
+
+def _union(a: Schema, b: Schema, path: str) -> Schema:
+    if a.type != b.type or a.type not in ("struct", "array", "map"):
+        return _atomic(a, b, path)
+    if a.type == "struct":
+        return replace(a, fields=_fields(a, b, path))
+    key = merge(a.key, b.key, path + KEY) if a.key and b.key else None
+    below = path + (VALUE if a.type == "map" else ELEMENT)
+    return replace(a, key=key, value=merge(a.value, b.value, below) if a.value and b.value else None)
+
+
+def _fields(a: Schema, b: Schema, path: str) -> tuple[Field, ...]:
+    """The fields of a in their order, then those of b alone; upper and lower case are one, as in a table."""
+    names = {field.name.lower(): field.name for field in reversed(a.fields)} | {f.name: f.name for f in a.fields}
+    fields = {field.name: field.schema for field in a.fields}
+    met = set()
+    for field in b.fields:
+        name = names.get(field.name) or names.get(field.name.lower())
+        if name is None:
+            fields[field.name] = replace(field.schema, optional=True)
+        else:
+            fields[name] = merge(fields[name], field.schema, step(path, name))
+            met.add(name)
+    alone = {name: replace(schema, optional=True) for name, schema in fields.items() if name not in met}
+    return tuple(Field(name, schema) for name, schema in (fields | alone).items())
+
+
+def _atomic(a: Schema, b: Schema, path: str) -> Schema:
+    """The wider of the two."""
+    if "struct" in (a.type, b.type) or "array" in (a.type, b.type) or "map" in (a.type, b.type):
+        raise _not_additive(a, b, path)
+    mine, other = str(column_type(a)), str(column_type(b))
+    if a.name != b.name and {a.name, b.name} & {TIME, TIME_MICROS}:
+        raise NotAdditive(
+            f"{path or 'the record'}: a time of day ({a.name or mine}) and another unit ({b.name or other})"
+        )
+    if mine == other:
+        return _same_column(a, b)
+    if delta_widens(other, mine):
+        return a
+    if delta_widens(mine, other):
+        return b
+    one, two = _decimal(mine), _decimal(other)
+    if one and two and (both := _both(one, two)):
+        return replace(a, parameters=((PRECISION, str(both[0])), (SCALE, str(both[1]))))
+    raise _not_additive(a, b, path)
+
+
+def _same_column(a: Schema, b: Schema) -> Schema:
+    """Of one column type: two names of one column (timestamps) stay the first; two enums are one, or a string."""
+    plain = replace(a, name=None, parameters=())
+    if a.name != b.name:
+        return plain if column_type(plain) == column_type(a) else a
+    had, has = a.parameter(SYMBOLS), b.parameter(SYMBOLS)
+    if had is None or has is None or had == has:
+        return a if had == has else plain
+    symbols = ",".join(dict.fromkeys([*had.split(","), *has.split(",")]))
+    return replace(a, parameters=tuple(sorted({**dict(a.parameters), SYMBOLS: symbols}.items())))
+
+
+def _not_additive(a: Schema, b: Schema, path: str) -> NotAdditive:
+    where = f"{path}: " if path else ""
+    return NotAdditive(f"{where}Delta can widen neither {type_text(a)} to {type_text(b)} nor the other way")
+
+
+def _decimal(name: str) -> tuple[int, int] | None:
+    """(precision, scale) of `decimal(p,s)`."""
+    found = re.fullmatch(r"decimal\((\d+),(\d+)\)", name)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def _both(one: tuple[int, int], two: tuple[int, int]) -> tuple[int, int] | None:
+    """The smallest decimal that holds both; None beyond the 38 digits that Spark has."""
+    scale = max(one[1], two[1])
+    precision = max(one[0] - one[1], two[0] - two[1]) + scale
+    return (precision, scale) if precision <= 38 else None
