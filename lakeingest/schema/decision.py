@@ -13,8 +13,8 @@ from typing import Any, Literal, TypeAlias
 
 from lakeingest.schema import ddl
 from lakeingest.schema.changes import Change, changes
-from lakeingest.schema.verdict import Finding, Mode, Verdict, explain, structural
 from lakeingest.schema.model import Schema, SchemaError, value_columns
+from lakeingest.schema.verdict import Finding, Mode, Verdict, explain, structural
 from lakeingest.schema.widening import NotAdditive, merge, misfit
 
 Action: TypeAlias = Literal["write", "project", "evolve", "quarantine"]

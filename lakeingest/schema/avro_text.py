@@ -1,0 +1,109 @@
+"""Avro schema JSON in the one form that fastavro validates well. Pure.
+
+Avro's Java library, which the registry and Spark use, lets pass what fastavro refuses: invalid decimals, whole numbers
+as defaults of a double, types in a needless object. It refuses what fastavro lets pass: unions in unions, fields twice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from lakeingest.schema.model import ELEMENT, VALUE, SchemaError, step
+
+MAX_DEPTH = 100
+"""Levels of records, arrays, maps and unions within each other."""
+
+_SIMPLE = ("null", "boolean", "int", "long", "float", "double", "bytes", "string", "fixed", "enum")
+
+
+def normalise(tree: Any, path: str = "", depth: int = 0) -> Any:
+    """A copy of a schema's tree in one form.
+
+    Raises:
+        SchemaError: for what is no schema at all, with its path.
+    """
+    if depth > MAX_DEPTH:
+        raise SchemaError(f"{path}: nested deeper than {MAX_DEPTH} levels")
+    normal: Any
+    match tree:
+        case str():
+            normal = tree
+        case list():
+            normal = _union(tree, path, depth)
+        case {"type": "record" | "error", "fields": list(fields)}:
+            normal = {**_kept(tree), "fields": _fields(fields, path, depth)}
+        case {"type": "array", "items": items}:
+            normal = {**_kept(tree), "items": normalise(items, path + ELEMENT, depth + 1)}
+        case {"type": "map", "values": values}:
+            normal = {**_kept(tree), "values": normalise(values, path + VALUE, depth + 1)}
+        case {"type": "record" | "error" | "array" | "map" as kind}:
+            part = {"array": "items", "map": "values"}.get(kind, "fields")
+            raise SchemaError(f"{path or 'the schema'}: {kind} without {part}")
+        case {"type": str() as kind} if kind in _SIMPLE:
+            ignored = () if tree.get("logicalType") != "decimal" or _is_decimal(tree) else ("logicalType",)
+            normal = {key: value for key, value in _kept(tree).items() if key not in ignored}
+        case {"type": inner}:
+            # {"type": {"type": "string"}} and {"type": "Address"}: an object about nothing but a type.
+            normal = normalise(inner, path, depth + 1)
+        case _:
+            raise SchemaError(f"{path or 'the schema'}: {_short(tree)} is no Avro schema")
+    return normal
+
+
+def _union(branches: list[Any], path: str, depth: int) -> list[Any]:
+    normal = [normalise(branch, path, depth + 1) for branch in branches]
+    if not normal or any(isinstance(branch, list) for branch in normal):
+        raise SchemaError(f"{path or 'the schema'}: a union is empty, or directly within a union")
+    kinds = [str(branch if isinstance(branch, str) else branch.get("name", branch["type"])) for branch in normal]
+    if len(kinds) > len(set(kinds)):
+        raise SchemaError(f"{path or 'the schema'}: a union with a branch twice: {', '.join(kinds)}")
+    return normal
+
+
+def _fields(fields: list[Any], path: str, depth: int) -> list[Any]:
+    normal: list[Any] = []
+    seen: set[str] = set()
+    for field in fields:
+        if not isinstance(field, dict) or not isinstance(field.get("name"), str) or "type" not in field:
+            raise SchemaError(f"{path or 'the schema'}: a field needs a name and a type: {_short(field)}")
+        below = step(path, field["name"])
+        if field["name"] in seen:
+            raise SchemaError(f"{below}: two fields of that name")
+        seen.add(field["name"])
+        kind = normalise(field["type"], below, depth + 1)
+        normal.append({**field, "type": kind, **_default(field, kind)})
+    return normal
+
+
+def _default(field: Mapping[str, Any], kind: Any) -> dict[str, Any]:
+    """A whole number as a default of a floating one."""
+    default = field.get("default")
+    real = (kind if isinstance(kind, str) else kind.get("type") if isinstance(kind, dict) else None) in (
+        "float",
+        "double",
+    )
+    return {"default": float(default)} if real and isinstance(default, int) and not isinstance(default, bool) else {}
+
+
+def _is_decimal(tree: Mapping[str, Any]) -> bool:
+    """Whether a decimal is one by Avro's rules; another is to be read as the bytes that it is."""
+    precision, scale, size = tree.get("precision"), tree.get("scale", 0), tree.get("size")
+    numbers = all(type(n) is int for n in (precision, scale))
+    if tree["type"] not in ("bytes", "fixed") or not numbers:
+        return False
+    assert isinstance(precision, int)
+    if tree["type"] == "fixed" and (not isinstance(size, int) or precision > math.log10(2) * (8 * size - 1)):
+        return False
+    return precision > 0 and 0 <= scale <= precision
+
+
+def _kept(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Without fastavro's own marks, by which it would take a text's word for having been parsed."""
+    return {key: value for key, value in tree.items() if not key.startswith("__")}
+
+
+def _short(tree: Any) -> str:
+    text = repr(tree)
+    return text if len(text) <= 60 else text[:60] + "…"
