@@ -6,6 +6,8 @@
     ├── SetupError                this machine lacks something: Java, a port, disk, a running stack
     ├── SourceError               the Kafka side
     │   ├── SourceUnreachable     the broker does not answer                            (a retry helps)
+    │   ├── RegistryUnreachable   the schema registry does not answer                   (a retry helps)
+    │   ├── RegistryRefused       the schema registry denies access, or is not trusted
     │   ├── SourceChanged         not the topics or the cluster that the table was fed from
     │   └── OffsetsLost           the broker no longer has offsets that were never read
     ├── StorageError              the table side
@@ -82,6 +84,19 @@ class SourceUnreachable(SourceError):
     """The broker does not answer."""
 
     retry_helps = True
+    exit_code = 4
+
+
+class RegistryUnreachable(SourceError):
+    """The schema registry does not answer; no record was refused for that."""
+
+    retry_helps = True
+    exit_code = 4
+
+
+class RegistryRefused(SourceError):
+    """The schema registry denies access, or is not trusted."""
+
     exit_code = 4
 
 
