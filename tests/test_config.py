@@ -155,6 +155,8 @@ def test_what_is_no_duration(text: str) -> None:
             for url in ("http://user:hunter2@r", "https://token@r", "http://r,http://u:p@r", "u:p/w@r")
         ),
         ({"registry": {"wait": "never"}}, "not a duration"),
+        ({"registry": {"options": {"url": "http://r"}}}, "url (write it as registry.url); drop it"),
+        ({"registry": {"options": {"max.retries": "9"}}}, "max.retries (registry.wait bounds it); drop it"),
         ({"quarantine": {"path": "s3a://lake/flights/"}}, "are the same or lie within each other"),
         ({"quarantine": {"path": "s3a://lake/flights/refused"}}, "are the same or lie within each other"),
         ({"table": {"path": " "}}, "empty; write a path"),

@@ -16,6 +16,7 @@ from lakeingest.config.values import (
     Location,
     Options,
     Period,
+    RegistryOptions,
     Secret,
     Timezone,
     Topics,
@@ -66,7 +67,7 @@ class Registry(Part):
         "Left out: the running embedded stack's.",
         examples=["https://registry.example.com"],
     )
-    options: Options = Field(
+    options: RegistryOptions = Field(
         default_factory=dict,
         description="Further options of confluent-kafka's SchemaRegistryClient (basic.auth.user.info, "
         "bearer.auth.credentials.source, bearer.auth.token, ssl.ca.location, …), never printed.",

@@ -189,6 +189,19 @@ def _url(value: str) -> str:
     return value
 
 
+_REGISTRY_OWN = {
+    "url": "write it as registry.url",
+    **dict.fromkeys(("timeout", "max.retries", "retries.wait.ms", "retries.max.wait.ms"), "registry.wait bounds it"),
+    **dict.fromkeys(("cache.capacity", "cache.latest.ttl.sec"), "schemas are kept for as long as a run lasts"),
+}
+
+
+def _registry_options(value: dict[str, SecretStr]) -> dict[str, SecretStr]:
+    if taken := [f"{name} ({_REGISTRY_OWN[name]})" for name in value if name in _REGISTRY_OWN]:
+        raise ValueError(f"holds what lakeingest sets itself: {', '.join(taken)}; drop it")
+    return value
+
+
 def _location(value: str) -> str:
     if not value.strip():
         raise ValueError("empty; write a path, as in 's3a://lake/flights'")
@@ -219,3 +232,4 @@ SchemaPath = Annotated[SchemaFile, BeforeValidator(_schema_file, json_schema_inp
 Url = Annotated[str, AfterValidator(_url), Kind("http or https URL")]
 Secret = Annotated[SecretStr, Kind("secret text")]
 Options = Annotated[dict[str, Secret], Kind("map of name: secret text")]
+RegistryOptions = Annotated[dict[str, Secret], AfterValidator(_registry_options), Kind("map of name: secret text")]
