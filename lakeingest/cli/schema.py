@@ -1,0 +1,130 @@
+"""Commands about schemas: would a record's schema be written to a table?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, get_args
+
+import typer
+
+from lakeingest.cli.ingest import Format
+from lakeingest.cli.output import Output
+from lakeingest.errors import UsageError
+
+if TYPE_CHECKING:
+    from lakeingest.schema.compatibility import Decision, Mode
+    from lakeingest.schema.model import Schema
+
+app = typer.Typer(name="schema", help="Schemas: may a producer's next one be written?", no_args_is_help=True)
+
+_SUFFIXES = (".avsc", ".proto", ".json")
+_SAID = {
+    "write": "written as they are",
+    "project": "written, brought to the table's schema",
+    "evolve": "written, after the table's schema has changed",
+    "quarantine": "refused",
+}
+
+
+@app.command()
+def check(
+    *,
+    record: Annotated[
+        Path, typer.Option(help="The record's schema: .avsc (Avro), .proto (Protobuf) or .json (JSON Schema).")
+    ],
+    current: Annotated[
+        Path | None, typer.Option(help="The table's schema; left out, the table has none yet.", show_default=False)
+    ] = None,
+    mode: Annotated[str, typer.Option(help="NONE, BACKWARD, FORWARD or FULL.")] = "BACKWARD",
+    record_version: Annotated[
+        int | None, typer.Option(help="Its version in the registry's subject.", min=0, show_default=False)
+    ] = None,
+    current_version: Annotated[
+        int | None, typer.Option(help="The version of the table's schema.", min=0, show_default=False)
+    ] = None,
+    output: Format = "text",
+) -> None:
+    """Ask, before a producer deploys, whether its records would be written. Offline.
+
+    Ends with 0 if they would be, with 1 if they would be refused, with 2 if a file cannot be read.
+    All modes but NONE need both versions, unless the schemas are equal: they tell older from newer.
+
+    Examples:
+
+        lakeingest schema check --current v1.avsc --current-version 1 --record v2.avsc --record-version 2
+
+        lakeingest schema check --mode NONE --current v1.proto --record v2.proto --output json
+    """
+    from lakeingest.schema.compatibility import decide
+
+    out = Output.of(output)
+    table = None if current is None else _read(current, current_version)
+    decision = decide(_read(record, record_version), table, _mode(mode))
+    _tell(out, decision, record)
+    out.result(decision.to_json())
+    if decision.action == "quarantine":
+        raise typer.Exit(1)
+
+
+def _tell(out: Output, decision: Decision, record: Path) -> None:
+    out.line(f"{record}: its records would be {_SAID[decision.action]} ({decision.action}, {decision.verdict})")
+    if decision.why:
+        out.line(f"  {decision.why}")
+    if decision.verdict == "VERSION_REQUIRED":
+        out.line("  give --current-version and --record-version")
+    if decision.changes:
+        what = (
+            "the table's schema changes" if decision.action == "evolve" else "from the table's schema to the record's"
+        )
+        out.line(f"  {what}:")
+    for change in decision.changes:
+        out.line(f"    {change.text}")
+
+
+def _mode(name: str) -> Mode:
+    from lakeingest.schema.compatibility import Mode
+
+    modes: tuple[Mode, ...] = get_args(Mode)
+    for mode in modes:
+        if mode == name.upper():
+            return mode
+    raise UsageError(f'--mode "{name}" is not a mode', cure=f"write one of {', '.join(modes)}")
+
+
+def _read(file: Path, version: int | None) -> Schema:
+    """The schema of a file, whose suffix says the format.
+
+    Raises:
+        UsageError: no such file, an unknown suffix, or no schema.
+    """
+    from dataclasses import replace
+
+    from lakeingest.schema.model import SchemaError
+
+    if file.suffix not in _SUFFIXES:
+        raise UsageError(
+            f'{file}: "{file.suffix}" says no format',
+            cure="name it .avsc for Avro, .proto for Protobuf, .json for JSON Schema",
+        )
+    try:
+        return replace(_parse(file.suffix, file.read_text(encoding="utf-8")), version=version)
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror}", cure="name a file that can be read") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{file}: not UTF-8", cure="save the schema as UTF-8 text") from None
+    except SchemaError as error:
+        raise UsageError(f"{file}: {error}", cure="correct the schema; its suffix says in which format it is") from None
+
+
+def _parse(suffix: str, text: str) -> Schema:
+    if suffix == ".avsc":
+        from lakeingest.schema import avro
+
+        return avro.read(text)
+    if suffix == ".proto":
+        from lakeingest.schema import protobuf
+
+        return protobuf.read(text)
+    from lakeingest.schema import json_schema
+
+    return json_schema.read(text)
