@@ -7,6 +7,7 @@ not look like a record's fault.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
@@ -154,7 +155,7 @@ class Registry:
     def _ask(self, what: str, until: float, question: Callable[[], T]) -> T | None:
         """The answer, None for "no such"; what passes is waited for."""
         from confluent_kafka.schema_registry.error import OAuthTokenError, SchemaRegistryError
-        from httpx2 import TransportError
+        from httpx2 import LocalProtocolError, TransportError
 
         pause_s = _FIRST_PAUSE_S
         while True:
@@ -168,6 +169,9 @@ class Registry:
                 # A plain 404 may be a gateway's whose registry is not up yet.
                 if status not in (*_PASSING, 404):
                     raise self._refused(what, reason) from None
+            except (LocalProtocolError, UnicodeEncodeError):
+                # Its text repeats the header, in whatever spelling.
+                raise self._refused(what, "a value cannot be sent; is there a line break in it?") from None
             except TransportError as error:
                 reason = self._plain(str(error)) or type(error).__name__
                 if _untrusted(error):
@@ -214,7 +218,7 @@ class Registry:
     def _plain(self, text: str) -> str:
         """The text without the values of options, and short."""
         for value in self._options.values():
-            for secret in (value.strip(), value.partition(":")[2].strip()):
+            for secret in (value, value.partition(":")[2], base64.b64encode(value.encode()).decode()):
                 text = text.replace(secret, "…") if len(secret) > 3 else text
         return text if len(text) <= 300 else f"{text[:299]}…"
 
@@ -233,11 +237,7 @@ def _direct(url: str) -> Iterator[None]:
     """A proxy that is set for the outside must not be asked for the loopback; the client reads it when it is made."""
     hosts = {urlsplit(each.strip()).hostname for each in url.split(",")} & set(_LOOPBACK)
     before = os.environ.get("no_proxy")
-    kept = before if before is not None else os.environ.get("NO_PROXY", "")
-    if not hosts:
-        yield
-        return
-    os.environ["no_proxy"] = ",".join(filter(None, (kept, *map(str, hosts))))
+    os.environ["no_proxy"] = ",".join(filter(None, (before or os.environ.get("NO_PROXY"), *hosts)))
     try:
         yield
     finally:
