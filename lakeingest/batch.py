@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lakeingest import decode, partition, table
 from lakeingest.config import Pipeline
-from lakeingest.decode import Decoded
+from lakeingest.decode import Decoded, Shape
 from lakeingest.record import HEADERS, Refusal
 
 if TYPE_CHECKING:
@@ -35,7 +35,9 @@ class Batch:
         """The frame with decoded columns, _refused and _dropped (BOOLEAN, never null)."""
         from pyspark.sql import functions as F
 
-        parsed = kafka.withColumns(self.decoded.parsed) if self.decoded.parsed else kafka
+        parsed = kafka
+        for stage in self.decoded.parsed:
+            parsed = parsed.withColumns(stage)
         columns = {name: column for name, column in self.decoded.columns.items() if name != HEADERS}
         refused: Column = F.lit(False)
         for refusal in self.refusals:
@@ -51,15 +53,15 @@ class Batch:
         return taken.select(*self.columns, *(column.alias(name) for name, column in computed.items()))
 
 
-def begin(pipeline: Pipeline) -> Batch:
-    """The batch that begins now.
+def begin(pipeline: Pipeline, shape: Shape) -> Batch:
+    """The batch that begins now, for records that become columns of this shape.
 
     Raises:
         PipelineFileError: no table can be partitioned as the file says.
     """
     now = datetime.now(UTC)
-    layout = partition.layout(pipeline.partition, decode.value_schema(pipeline), now)
-    return Batch(now, decode.decode(pipeline), layout, tuple(table.columns(pipeline).fieldNames()))
+    layout = partition.layout(pipeline.partition, shape.value, now)
+    return Batch(now, decode.decode(pipeline, shape), layout, tuple(table.columns(pipeline, shape).fieldNames()))
 
 
 def observed(decided: DataFrame, seen: Observation) -> DataFrame:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from lakeingest.errors import Fenced, StorageError, StorageUnreachable, UnsafeStore, UsageError
 from lakeingest.logstore import REFUSAL
-from lakeingest.record import Spans
+from lakeingest.record import UNPLANNED, Spans, Unplanned
+from lakeingest.schema.history import History
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,6 +68,7 @@ class Receipt:
         quarantine: where the pipeline's refused records are.
         counts: on quarantine only: the table's commit is written before they are known.
         left: topic → topic id of topics that the file no longer names, and whose frontier is still in `spans`.
+        schemas: the ledger of schemas, this batch's included; on the table only.
     """
 
     pipeline: str
@@ -78,6 +80,7 @@ class Receipt:
     quarantine: str
     counts: Counts | None = None
     left: Mapping[str, str] = field(default_factory=dict)
+    schemas: History = field(default_factory=History)
 
     def to_json(self) -> str:
         data = {
@@ -94,6 +97,8 @@ class Receipt:
             data["counts"] = vars(self.counts)
         if self.left:
             data["left"] = dict(self.left)
+        if self.schemas.entries:
+            data["schemas"] = self.schemas.to_json()
         return json.dumps(data, separators=(",", ":"))
 
     @classmethod
@@ -115,6 +120,7 @@ class Receipt:
             quarantine=data["quarantine"],
             counts=Counts(**data["counts"]) if "counts" in data else None,
             left=data.get("left", {}),
+            schemas=History.from_json(data.get("schemas", {})),
         )
 
 
@@ -137,7 +143,8 @@ class Ledger:
 
     Attributes:
         complete: whether the log still begins with the table's first version.
-        recovered: the frontier as the tables' rows tell it, where no receipt is left in the log.
+        recovered, recovered_schemas: the frontier as the tables' rows tell it, and the ledger of schemas as a table
+            property keeps it, where no receipt is left in the log.
     """
 
     path: str
@@ -146,6 +153,7 @@ class Ledger:
     last_sequence: int = 0
     complete: bool = True
     recovered: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    recovered_schemas: History = field(default_factory=History)
 
     @property
     def newest(self) -> Commit | None:
@@ -155,6 +163,11 @@ class Ledger:
     def frontier(self) -> dict[tuple[str, int], int]:
         """(topic, partition) → the first offset not consumed; empty before the first commit."""
         return self.newest.receipt.spans.frontier if self.newest else dict(self.recovered)
+
+    @property
+    def schemas(self) -> History:
+        """The ledger of schemas; empty before the first commit."""
+        return self.newest.receipt.schemas if self.newest else self.recovered_schemas
 
 
 def read(spark: SparkSession, path: str, pipeline: str, *, all: bool = False) -> Ledger:
@@ -206,27 +219,36 @@ def _restored_version(restore: Mapping[str, Any], history: Sequence[Mapping[str,
     return max(older, default=0)
 
 
-def append(spark: SparkSession, path: str, frame: DataFrame, receipt: Receipt, compression: str) -> Commit:
+def append(
+    spark: SparkSession, path: str, frame: DataFrame, receipt: Receipt, compression: str, *, evolve: bool = False
+) -> Commit:
     """Write `frame` as the commit of `receipt`, once, and make sure that it is ours.
 
     1. Delta writes the files and commits, with the pipeline as txnAppId and the sequence number as txnVersion. A
        writer that committed this number meanwhile makes our commit fail; one that did so before makes Delta skip ours.
     2. The newest commit of the pipeline is read back: it must be this run's and have this number.
 
+    Args:
+        evolve: whether columns of the frame that the table lacks are added to it, in the same commit.
+
     Raises:
         Fenced: another run committed; nothing of ours was written.
         UnsafeStore: the log store refuses the object store or its settings.
         StorageUnreachable: the object store failed.
+        Unplanned: a record's schema is not among those that the frame was made for; nothing was written.
     """
     writer = frame.write.format("delta").mode("append").option("compression", compression)
     options = {
         "txnAppId": f"lakeingest:{receipt.pipeline}",
         "txnVersion": str(receipt.sequence),
         "userMetadata": receipt.to_json(),
+        "mergeSchema": str(evolve).lower(),
     }
     try:
         writer.options(**options).save(path)
     except spark_failures() as failed:
+        if UNPLANNED in str(failed):
+            raise Unplanned from failed
         if "CONCURRENT_TRANSACTION" not in str(failed) and "ConcurrentTransaction" not in str(failed):
             raise unreachable(path, failed) from failed
     newest = read(spark, path, receipt.pipeline).newest

@@ -18,13 +18,17 @@ from lakeingest.batch import DROPPED, REFUSED, Batch, begin, observed
 from lakeingest.commit import Counts, Ledger, Receipt, Run
 from lakeingest.config import Pipeline, Storage
 from lakeingest.errors import SetupError
+from lakeingest.evolution import Evolution
 from lakeingest.local import running
-from lakeingest.record import COORDINATES, Frontier, Spans
+from lakeingest.record import COORDINATES, Frontier, Spans, Unplanned
+from lakeingest.registry import Registry
+from lakeingest.schema.history import History
 from lakeingest.source import Topics
 from lakeingest.status import Status
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation, SparkSession
+    from pyspark.sql.types import StructType
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,23 @@ def addresses(config: Pipeline) -> tuple[str, Storage]:
     return stack.kafka, Storage.model_validate({"endpoint": stack.s3, **keys, "path_style": True})
 
 
+def registry_url(config: Pipeline) -> str:
+    """Where the schema registry is: the file's own URL, or the running embedded stack's.
+
+    Raises:
+        SetupError: the file names none, and no stack is running.
+    """
+    if config.registry.url is not None:
+        return config.registry.url
+    stack = running()
+    if stack is None:
+        raise SetupError(
+            f"pipeline {config.name!r} names no schema registry, and no embedded stack is running",
+            cure="set registry.url, or start the stack with `lakeingest stack up`",
+        )
+    return stack.registry
+
+
 @dataclass
 class Ingestion:
     """A pipeline that can be run, asked and audited; made by `lakeingest.load`.
@@ -79,6 +100,11 @@ class Ingestion:
     def __post_init__(self) -> None:
         self.bootstrap_servers, self.storage = addresses(self.config)
         self.broker = source.Broker(self.config.source, self.bootstrap_servers)
+        self.evolution = self._evolution(History())
+        self._there: StructType | None = None
+
+    def _evolution(self, history: History) -> Evolution:
+        return Evolution(self.config, history, lambda: Registry(self.config.registry, registry_url(self.config)))
 
     @cached_property
     def spark(self) -> SparkSession:
@@ -95,8 +121,9 @@ class Ingestion:
     ) -> Counts:
         """Take micro-batches until stopped, or until all is committed that Kafka held when the run began.
 
-        1. Make or check the tables. 2. Read both frontiers, and check that the source is the one they were fed from.
-        3. Settle what a crash left open. 4. Batch after batch, by the pipeline's trigger.
+        1. Read both frontiers, and check that the source is the one they were fed from. 2. Make or check the tables;
+           where only the records know the columns, the first batch does so. 3. Settle what a crash left open. 4. Batch
+           after batch, by the pipeline's trigger.
 
         Args:
             until_caught_up: end when the frontier reaches the offsets that were there at the start.
@@ -113,14 +140,21 @@ class Ingestion:
         """
         stop = stop or threading.Event()
         topics = self.broker.topics()
-        table.ensure(self.spark, self.config, begin(self.config).layout.columns)
-        ledger, refused = table.ledgers(self.spark, self.config)
+        # 1.
+        table.ensure_quarantine(self.spark, self.config)
+        ledger, refused = table.ledgers(self.spark, self.config, may_lack=True)
         identity.check(self.config, ledger, refused, topics, accept_dropped_topics=accept_dropped_topics)
+        # 2.
+        self.evolution, self._there = self._evolution(ledger.schemas), None
+        if self.evolution.settled:
+            self._ensure()
+        # 3.
         self._settle(ledger, refused)
         frontier, sequence = ledger.frontier, max(ledger.last_sequence, refused.last_sequence)
         last = ledger.newest.receipt if ledger.newest else None
         behind: Frontier | None = None
         goal, total = topics.last if until_caught_up else None, Counts()
+        # 4.
         while not stop.is_set():
             begun = time.monotonic()
             starts = {**frontier, **source.starts(self.config.source, topics, frontier)}
@@ -177,22 +211,58 @@ class Ingestion:
         Raises:
             Fenced: another run committed this sequence number; nothing was written.
         """
+        begun = time.monotonic()
+        kafka, known = self._unknown(self._read(receipt.spans), receipt.spans, behind)
+        looked = self.evolution.watchful
+        if looked:
+            self.evolution.look(kafka, receipt.sequence)
+        try:
+            progress = self._take(kafka, receipt, known, looked=looked)
+        except Unplanned:
+            self.evolution.look(kafka, receipt.sequence)
+            progress = self._take(kafka, receipt, known, looked=True)
+        return replace(progress, seconds=time.monotonic() - begun)
+
+    def _take(self, kafka: DataFrame, receipt: Receipt, known: int, *, looked: bool) -> Progress:
+        """Steps 2 and 3 of `batch`, for records whose schemas are known, or were looked at.
+
+        Raises:
+            Unplanned: they were not, and one is not known; nothing was written.
+        """
         from pyspark.sql import Observation
 
         begun = time.monotonic()
-        batch = begin(self.config)
-        kafka, known = self._unknown(self._read(receipt.spans), receipt.spans, behind)
-        decided = batch.decide(kafka)
-        seen = Observation()
+        if self._there is None:
+            self._ensure()
+        batch = begin(self.config, self.evolution.shape(self._there, looked=looked))
+        decided, seen, path = batch.decide(kafka), Observation(), self.config.table.path
         # 2.
         accepted = batch.accepted(observed(decided, seen))
-        done = commit.append(self.spark, self.config.table.path, accepted, receipt, self.config.table.compression)
+        evolves = self._widen(accepted.schema)
+        receipt = replace(receipt, schemas=self.evolution.history)
+        done = commit.append(self.spark, path, accepted, receipt, self.config.table.compression, evolve=evolves)
+        if evolves:
+            self._there = table.read(self.spark, path).schema
+        if looked:
+            table.remember(self.spark, path, self.evolution.history)
         counts = _counts(seen, done.rows, known)
         # 3.
         if counts.accepted < receipt.spans.offsets:
             refused = observed(decided, Observation()).where(REFUSED) if counts.refused else decided.limit(0)
             self._set_aside(refused, batch, replace(receipt, counts=counts))
         return Progress(receipt.sequence, done.version, counts, time.monotonic() - begun)
+
+    def _ensure(self) -> None:
+        """Make or check the table, under the columns that are known by now."""
+        shape = self.evolution.shape(None, looked=True)
+        table.ensure(self.spark, self.config, shape, begin(self.config, shape).layout.columns)
+        self._there = table.read(self.spark, self.config.table.path).schema
+
+    def _widen(self, wanted: StructType) -> bool:
+        """Widen columns that the table has narrower than they are wanted; whether it lacks any."""
+        assert self._there is not None
+        table.widen(self.spark, self.config.table.path, self._there, wanted)
+        return table.lacks(self._there, wanted)
 
     def _read(self, spans: Spans) -> DataFrame:
         return source.frame(self.spark, self.config.source, self.bootstrap_servers, self.config.name, spans)
@@ -203,6 +273,7 @@ class Ingestion:
         return Receipt(self.config.name, sequence, self.me, topics.cluster, topics.ids, spans, where, left=left)
 
     def _set_aside(self, refused: DataFrame, batch: Batch, receipt: Receipt) -> None:
+        receipt = replace(receipt, schemas=History())
         rows = quarantine.rows(refused, batch.refusals, receipt.pipeline, receipt.sequence, batch.now)
         commit.append(self.spark, self.config.quarantine.path, rows, receipt, self.config.table.compression)
 
@@ -227,8 +298,11 @@ class Ingestion:
             return
         from pyspark.sql import Observation
 
-        spans, batch, seen = newest.receipt.spans, begin(self.config), Observation()
-        decided = observed(batch.decide(self._read(spans)), seen)
+        spans, seen = newest.receipt.spans, Observation()
+        kafka = self._read(spans)
+        self.evolution.look(kafka, newest.receipt.sequence)
+        batch = begin(self.config, self.evolution.shape(self._there, looked=True))
+        decided = observed(batch.decide(kafka), seen)
         there = table.coordinates(self.spark, self.config.table.path, spans)
         # Not empty where the batch read again what a RESTORE had taken back.
         held = table.coordinates(self.spark, self.config.quarantine.path, spans)

@@ -29,6 +29,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 UTC = "spark.sql.session.timeZone"
+_AVRO_LIMITS = " ".join(
+    f"-Dorg.apache.avro.limits.{what}.maxLength={most}"
+    for what, most in (("bytes", 2**27), ("string", 2**27), ("collectionItems", 10**7))
+)
+"""A damaged Avro record may claim two billion elements; Avro makes room for them before it reads the first one. So an
+item of more than 128 MiB, and a collection of more than ten million, makes the record unreadable, and not the JVM."""
 _DAY_S = 86_400
 
 
@@ -100,7 +106,8 @@ def _start(storage: Storage, name: str) -> SparkSession:
     jars = [str(jar) for jar in (*artifacts.fetch("spark"), logstore.JAR)]
     archive, recording = _class_archive(java, jars)
     settings = {
-        "spark.driver.extraJavaOptions": f"{archive} -Xlog:cds=off -Xlog:cds+dynamic=off",
+        "spark.driver.extraJavaOptions": f"{archive} -Xlog:cds=off -Xlog:cds+dynamic=off {_AVRO_LIMITS}",
+        "spark.executor.extraJavaOptions": _AVRO_LIMITS,
         "spark.driver.extraClassPath": os.pathsep.join(jars),
         "spark.jars": "",
         "spark.driver.memory": os.environ.get("LAKEINGEST_DRIVER_MEMORY", "3g"),

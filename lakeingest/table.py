@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import replace
 from functools import reduce
@@ -9,82 +10,123 @@ from typing import TYPE_CHECKING
 
 from lakeingest import commit, quarantine
 from lakeingest.commit import Ledger, spark_failures, unreachable
-from lakeingest.config import Pipeline
-from lakeingest.decode import key_type, struct, value_schema
+from lakeingest.config import Pipeline, uses_registry
+from lakeingest.decode import Shape, struct
 from lakeingest.errors import TableMismatch
 from lakeingest.partition import PartitionColumn
-from lakeingest.record import HEADERS, KEY, OFFSET, PARTITION, RESCUED, TIMESTAMP, TOPIC, Frontier, Spans
+from lakeingest.record import (
+    HEADERS,
+    KEY,
+    OFFSET,
+    PARTITION,
+    RESCUED,
+    RESERVED,
+    SCHEMA_ID,
+    TIMESTAMP,
+    TOPIC,
+    Frontier,
+    Spans,
+)
+from lakeingest.schema.history import History
+from lakeingest.schema.widening import delta_widens
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
 _PROPERTIES = {
     # A log checkpoint costs two to four commits; readers replay at most this many small files without one.
     "delta.checkpointInterval": "50",
 }
+SCHEMAS = "lakeingest.schemas"
+"""The table property that keeps the ledger of schemas, should the log ever hold no receipt of the pipeline any more."""
 
 
-def columns(pipeline: Pipeline) -> StructType:
+def columns(pipeline: Pipeline, shape: Shape) -> StructType:
     """The table's columns but for partition columns: coordinates, timestamp, key, headers, value, rescued.
 
     _topic STRING, _partition INT, _offset BIGINT, _timestamp TIMESTAMP, _key (as decode.key says),
-    _headers ARRAY<STRUCT<key: STRING, value: BINARY>>, the value's columns, _rescued STRING (JSON only).
-    The coordinates come first: Delta keeps statistics of the first 32 columns.
+    _headers ARRAY<STRUCT<key: STRING, value: BINARY>>, _schema_id INT (where the registry holds the schema), the
+    value's columns, _rescued STRING (not for text and bytes). The coordinates come first: Delta keeps statistics of the
+    first 32 columns.
     """
     from pyspark.sql import types as T
 
-    shape = T.StructType(
+    found = T.StructType(
         [
             T.StructField(TOPIC, T.StringType()),
             T.StructField(PARTITION, T.IntegerType()),
             T.StructField(OFFSET, T.LongType()),
             T.StructField(TIMESTAMP, T.TimestampType()),
-            T.StructField(KEY, key_type(pipeline.decode.key)),
         ]
     )
+    if shape.key is not None:
+        found.add(KEY, shape.key)
     if pipeline.decode.headers:
-        shape.add(HEADERS, struct("h ARRAY<STRUCT<key: STRING, value: BINARY>>")["h"].dataType)
-    for declared in value_schema(pipeline):
-        shape.add(declared)
-    if pipeline.decode.value.format == "json":
-        shape.add(RESCUED, T.StringType())
-    return shape
+        found.add(HEADERS, struct("h ARRAY<STRUCT<key: STRING, value: BINARY>>")["h"].dataType)
+    if uses_registry(pipeline.decode.value):
+        found.add(SCHEMA_ID, T.IntegerType())
+    for declared in shape.value:
+        found.add(declared)
+    if pipeline.decode.value.format not in ("string", "bytes"):
+        found.add(RESCUED, T.StringType())
+    return found
 
 
-def ensure(spark: SparkSession, pipeline: Pipeline, partitions: Sequence[PartitionColumn]) -> None:
-    """Make both tables if they are missing, add columns that the file newly declares, register the name.
+def ensure_quarantine(spark: SparkSession, pipeline: Pipeline) -> None:
+    """Make the quarantine if it is missing.
+
+    Raises:
+        StorageUnreachable, UnsafeStore: the object store.
+    """
+    try:
+        _make(spark, pipeline.quarantine.path, struct(quarantine.COLUMNS), ())
+    except spark_failures() as failed:
+        raise unreachable(pipeline.quarantine.path, failed) from failed
+
+
+def ensure(spark: SparkSession, pipeline: Pipeline, shape: Shape, partitions: Sequence[PartitionColumn]) -> None:
+    """Make the table if it is missing, add columns that the file newly declares, register the name.
 
     Raises:
         TableMismatch: the table has other types or partitions than the file says.
         StorageUnreachable, UnsafeStore: the object store.
     """
-    shape = columns(pipeline)
+    wanted = columns(pipeline, shape)
     try:
-        for path, columns_, partitions_ in (
-            (pipeline.table.path, shape, partitions),
-            (pipeline.quarantine.path, struct(quarantine.COLUMNS), ()),
-        ):
-            if not _exists(spark, path):
-                try:
-                    _create(spark, path, columns_, partitions_)
-                except spark_failures():
-                    # Another run of the pipeline may have made it meanwhile. Reading makes Delta look anew, which
-                    # asking whether it exists does not, and fails where there is none.
-                    _ = read(spark, path).schema
-        _compare(spark, pipeline, shape, partitions)
+        _make(spark, pipeline.table.path, wanted, partitions)
+        _compare(spark, pipeline, wanted, partitions)
         if pipeline.table.name:
             _register(spark, pipeline.table.name, pipeline.table.path)
     except spark_failures() as failed:
         raise unreachable(pipeline.table.path, failed) from failed
 
 
-def _exists(spark: SparkSession, path: str) -> bool:
+def _make(spark: SparkSession, path: str, shape: StructType, partitions: Sequence[PartitionColumn]) -> None:
+    if exists(spark, path):
+        return
+    try:
+        _create(spark, path, shape, partitions)
+    except spark_failures():
+        # Another run of the pipeline may have made it meanwhile. Reading makes Delta look anew, which asking whether
+        # it exists does not, and fails where there is none.
+        _ = read(spark, path).schema
+
+
+def exists(spark: SparkSession, path: str) -> bool:
+    """Whether there is a Delta table.
+
+    Raises:
+        StorageUnreachable, UnsafeStore: the object store.
+    """
     from delta.tables import DeltaTable
 
-    return bool(DeltaTable.isDeltaTable(spark, path))
+    try:
+        return bool(DeltaTable.isDeltaTable(spark, path))
+    except spark_failures() as failed:
+        raise unreachable(path, failed) from failed
 
 
 def _create(spark: SparkSession, path: str, shape: StructType, partitions: Sequence[PartitionColumn]) -> None:
@@ -106,6 +148,9 @@ def _create(spark: SparkSession, path: str, shape: StructType, partitions: Seque
 def _compare(spark: SparkSession, pipeline: Pipeline, shape: StructType, partitions: Sequence[PartitionColumn]) -> None:
     path = pipeline.table.path
     there = read(spark, path).schema
+    # Columns that follow the records' own schemas are the batch's matter (`fitted`).
+    follows = pipeline.decode.value.format in ("avro", "protobuf", "json_schema")
+    fixed = [c for c in shape if c.name in RESERVED and c.name != KEY] if follows else shape
     laid = _partition_columns(spark, path)
     wanted = [partition.name for partition in partitions]
     if laid != wanted:
@@ -114,7 +159,7 @@ def _compare(spark: SparkSession, pipeline: Pipeline, shape: StructType, partiti
             f"the pipeline file says {', '.join(wanted) or 'nothing'}",
             cure="put partition back as it was, or write to a new table under a new pipeline name",
         )
-    for column in shape:
+    for column in fixed:
         if column.name not in there.fieldNames():
             _add(spark, path, column)
         elif (kind := there[column.name].dataType.simpleString()) != column.dataType.simpleString():
@@ -143,6 +188,104 @@ def _add(spark: SparkSession, path: str, column: object) -> None:
     spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMNS (`{column.name}` {column.dataType.simpleString()})")
 
 
+def fitted(there: StructType, wanted: StructType) -> StructType:
+    """The columns to write: those that are wanted, as wide and with as many nested fields as the table has them."""
+    from pyspark.sql import types as T
+
+    held = {field.name.lower(): field.dataType for field in there}
+    return T.StructType(
+        [
+            T.StructField(f.name, _fitted(held[f.name.lower()], f.dataType) if f.name.lower() in held else f.dataType)
+            for f in wanted
+        ]
+    )
+
+
+def _fitted(held: DataType, wanted: DataType) -> DataType:
+    from pyspark.sql import types as T
+
+    if isinstance(held, T.StructType) and isinstance(wanted, T.StructType):
+        names = {f.name.lower() for f in wanted}
+        kept = [T.StructField(f.name, f.dataType) for f in held if f.name.lower() not in names]
+        return T.StructType([*fitted(held, wanted), *kept])
+    if isinstance(held, T.ArrayType) and isinstance(wanted, T.ArrayType):
+        return T.ArrayType(_fitted(held.elementType, wanted.elementType))
+    if isinstance(held, T.MapType) and isinstance(wanted, T.MapType):
+        return T.MapType(_fitted(held.keyType, wanted.keyType), _fitted(held.valueType, wanted.valueType))
+    return wanted if delta_widens(held.simpleString(), wanted.simpleString()) else held
+
+
+def widen(spark: SparkSession, path: str, there: StructType, wanted: StructType) -> None:
+    """Widen the table's columns to the types that are wanted; metadata alone, no file is written anew.
+
+    Delta's type widening is a feature of the table that its readers must know, so it is enabled only when a column
+    needs it. (Delta's own automatic widening, in a write that merges schemas, leaves out INT → DOUBLE.)
+
+    Raises:
+        StorageUnreachable: Delta refused, or the store failed.
+    """
+    wider = list(_widened(there, wanted, ""))
+    if not wider:
+        return
+    try:
+        spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
+        for name, kind in wider:
+            spark.sql(f"ALTER TABLE delta.`{path}` ALTER COLUMN {name} TYPE {kind}")
+    except spark_failures() as failed:
+        raise unreachable(path, failed) from failed
+
+
+def lacks(there: DataType, wanted: DataType) -> bool:
+    """Whether a field of `wanted`, a nested one perhaps, is not in the table."""
+    from pyspark.sql import types as T
+
+    if isinstance(there, T.StructType) and isinstance(wanted, T.StructType):
+        held = {field.name.lower(): field.dataType for field in there}
+        return any(f.name.lower() not in held or lacks(held[f.name.lower()], f.dataType) for f in wanted)
+    if isinstance(there, T.ArrayType) and isinstance(wanted, T.ArrayType):
+        return lacks(there.elementType, wanted.elementType)
+    if isinstance(there, T.MapType) and isinstance(wanted, T.MapType):
+        return lacks(there.keyType, wanted.keyType) or lacks(there.valueType, wanted.valueType)
+    return False
+
+
+def _widened(there: DataType, wanted: DataType, path: str) -> Iterator[tuple[str, str]]:
+    from pyspark.sql import types as T
+
+    if isinstance(there, T.StructType) and isinstance(wanted, T.StructType):
+        held = {field.name.lower(): field for field in there}
+        for f in wanted:
+            if (old := held.get(f.name.lower())) is not None:
+                yield from _widened(old.dataType, f.dataType, f"{path}.`{old.name}`" if path else f"`{old.name}`")
+    elif isinstance(there, T.ArrayType) and isinstance(wanted, T.ArrayType):
+        yield from _widened(there.elementType, wanted.elementType, f"{path}.element")
+    elif isinstance(there, T.MapType) and isinstance(wanted, T.MapType):
+        yield from _widened(there.keyType, wanted.keyType, f"{path}.key")
+        yield from _widened(there.valueType, wanted.valueType, f"{path}.value")
+    elif there.simpleString() != wanted.simpleString():
+        yield path, wanted.simpleString()
+
+
+def remember(spark: SparkSession, path: str, history: History) -> None:
+    """Keep the ledger of schemas as a table property, if it is not the one that is kept.
+
+    Raises:
+        StorageUnreachable: the table cannot be reached.
+    """
+    if not history.entries or _remembered(spark, path) == history:
+        return
+    text = json.dumps(history.to_json(), separators=(",", ":")).replace("\\", "\\\\").replace("'", "\\'")
+    try:
+        spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('{SCHEMAS}' = '{text}')")
+    except spark_failures() as failed:
+        raise unreachable(path, failed) from failed
+
+
+def _remembered(spark: SparkSession, path: str) -> History:
+    properties = {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES delta.`{path}`").collect()}
+    return History.from_json(json.loads(properties.get(SCHEMAS, "{}")))
+
+
 def _register(spark: SparkSession, name: str, path: str) -> None:
     if "." in name:
         spark.sql(f"CREATE SCHEMA IF NOT EXISTS {name.rpartition('.')[0]}")
@@ -154,17 +297,26 @@ def read(spark: SparkSession, path: str) -> DataFrame:
     return spark.read.format("delta").load(path)
 
 
-def ledgers(spark: SparkSession, pipeline: Pipeline, *, all: bool = False) -> tuple[Ledger, Ledger]:
+def ledgers(
+    spark: SparkSession, pipeline: Pipeline, *, all: bool = False, may_lack: bool = False
+) -> tuple[Ledger, Ledger]:
     """The ledgers of table and quarantine (see `commit.read`).
 
     Where the table has rows of the pipeline's topics but its log no longer says who wrote them (30 days by default),
-    the frontier is taken from the rows of both tables.
+    the frontier is taken from the rows of both tables, and the schemas from the table's properties.
+
+    Args:
+        may_lack: whether a table that is not there yet has an empty ledger; else it is an error.
     """
-    paths = (pipeline.table.path, pipeline.quarantine.path)
-    mine, refused = (commit.read(spark, path, pipeline.name, all=all) for path in paths)
+    refused = commit.read(spark, pipeline.quarantine.path, pipeline.name, all=all)
+    if may_lack and not exists(spark, pipeline.table.path):
+        return Ledger(pipeline.table.path, pipeline.name), refused
+    mine = commit.read(spark, pipeline.table.path, pipeline.name, all=all)
     if mine.newest is None and not mine.complete:
         # Delta still knows the number of the last batch, we do not: the clock's is larger than any count of batches.
-        mine = replace(mine, recovered=_frontier_of_rows(spark, pipeline), last_sequence=int(time.time()))
+        kept = _remembered(spark, pipeline.table.path)
+        frontier = _frontier_of_rows(spark, pipeline)
+        mine = replace(mine, recovered=frontier, recovered_schemas=kept, last_sequence=int(time.time()))
     return mine, refused
 
 

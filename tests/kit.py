@@ -15,13 +15,17 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import pytest
 from confluent_kafka import Consumer, IsolationLevel, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 from pyspark.sql import SparkSession
 
 from lakeingest.config import Pipeline, file
+from lakeingest.decode import Shape
+from lakeingest.evolution import Evolution
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Ingestion
+from lakeingest.schema.history import History
 
 Manifest = dict[tuple[str, int, int], str | None]
 """(topic, partition, offset) → sha256 of the value, None for a tombstone."""
@@ -47,6 +51,11 @@ def clean(count: int, start: int = 0) -> list[bytes]:
 def mixed(count: int, every: int = 5) -> list[bytes]:
     """The same, but that each `every`-th one, the first included, is refused."""
     return [DIRTY if n % every == 0 else value for n, value in enumerate(clean(count))]
+
+
+def shape_of(config: Pipeline) -> Shape:
+    """The columns that the pipeline file declares, before any record was seen."""
+    return Evolution(config, History(), lambda: pytest.fail("no registry is asked")).shape(None, looked=True)
 
 
 @cache
@@ -125,7 +134,8 @@ def _end(stack: Addresses, topic: str, partition: int = 0) -> int:
         try:
             return int(asked[place].result(30).offset)
         except KafkaException as failed:
-            assert time.monotonic() < deadline, failed
+            if time.monotonic() > deadline:
+                raise AssertionError(topic) from failed
             # librdkafka keeps "no leader yet" in its cache for minutes, and asks anew only when told to.
             admin(stack).list_topics(topic, timeout=10)
             time.sleep(0.1)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import pytest
+from kit import shape_of
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
@@ -44,7 +45,7 @@ def pipeline(columns: str | None = COLUMNS, **decoding: Any) -> Pipeline:
 
 
 def batch_of(config: Pipeline) -> Batch:
-    decoded = decode.decode(config)
+    decoded = decode.decode(config, shape_of(config))
     names = tuple(name for name in decoded.columns if name != "_headers")
     return Batch(NOW, decoded, partition.Layout(), names)
 

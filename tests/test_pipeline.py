@@ -12,7 +12,7 @@ from typing import Any
 
 import kit
 import pytest
-from kit import DIRTY, Record, clean, config_of, mixed, produce
+from kit import DIRTY, Record, clean, config_of, mixed, produce, shape_of
 from pyspark.sql import DataFrame, Observation, SparkSession
 
 from lakeingest import commit, pipeline
@@ -221,7 +221,7 @@ def test_a_clean_batch_reads_once_and_keeps_nothing(world: World) -> None:
     world.produce(*clean(3))
     ingestion = world.ingestion()
     ingestion.run(until_caught_up=True)
-    batch = begin(ingestion.config)
+    batch = begin(ingestion.config, shape_of(ingestion.config))
     decided = batch.decide(ingestion._read(world.ledger().commits[0].receipt.spans))
     frame = batch.accepted(observed(decided, Observation()))
     plan = frame._jdf.queryExecution().executedPlan().toString()

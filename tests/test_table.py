@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from chispa.schema_comparer import assert_schema_equality
+from kit import shape_of
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
@@ -29,7 +30,9 @@ def made(spark: SparkSession, folder: Path, **parts: Any) -> Pipeline:
         "partition": BY_N,
     }
     config = from_mapping({**values, **parts})
-    table.ensure(spark, config, begin(config).layout.columns)
+    shape = shape_of(config)
+    table.ensure_quarantine(spark, config)
+    table.ensure(spark, config, shape, begin(config, shape).layout.columns)
     return config
 
 

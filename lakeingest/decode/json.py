@@ -44,6 +44,27 @@ class _Fitted:
     misfits: tuple[Column, ...] = ()
 
 
+@dataclass(frozen=True)
+class Reader:
+    """Reads JSON whose columns a JSON Schema says (see `writers.Reader`)."""
+
+    schema: T.StructType
+    zone: str
+
+    def parse(self, payload: Column) -> Column:
+        return F.when(payload.isNotNull(), F.struct(parse(payload, self.schema).alias("json"), payload.alias("text")))
+
+    def broken(self, parsed: Column) -> Column:
+        return parsed.isNotNull() & refused(parsed["text"], parsed["json"], self.schema, self.zone)
+
+    def value(self, parsed: Column) -> Column:
+        return F.struct(*(c.alias(n) for n, c in columns(parsed["json"], self.schema, self.zone).items()))
+
+    def rescued(self, parsed: Column, dropped: tuple[str, ...]) -> Column | None:
+        kept = T.StructType([f for f in self.schema if f.name not in dropped])
+        return rescued(parsed["text"], parsed["json"], kept)
+
+
 def parse(raw: Column, schema: T.StructType) -> Column:
     """The one parse of a record: BINARY → STRUCT<SEAL: ARRAY<STRUCT<…>>, _corrupt: STRING>."""
     fields = [T.StructField(f.name, _parsed_type(f.dataType)) for f in schema]

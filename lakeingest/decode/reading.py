@@ -1,0 +1,75 @@
+"""A writer's schema as its text → how its records are read, for the three formats that bring one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakeingest import config
+from lakeingest.decode import avro, json, project
+from lakeingest.decode.writers import Reader
+from lakeingest.schema import avro as avro_schema
+from lakeingest.schema import json_schema, wire
+from lakeingest.schema.model import Schema, SchemaError
+
+_TYPES = {"avro": "AVRO", "protobuf": "PROTOBUF", "json_schema": "JSON"}
+"""A format in a pipeline file → what the registry calls such schemas."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A schema, how it is read, and its record's full name (None for what is no record)."""
+
+    schema: Schema
+    reader: Reader
+    name: str | None
+
+
+def read(
+    format: config.ValueFormat | config.KeyFormat,
+    type: str,
+    text: str,
+    references: Sequence[tuple[str, str]],
+    indexes: bytes,
+) -> Reading | None:
+    """How records of a schema are read; None where it has no message of these indexes.
+
+    Args:
+        type: AVRO, PROTOBUF or JSON.
+        text: the schema.
+        references: (name, text) of the schemas that it refers to, dependencies first.
+        indexes: Protobuf's message indexes, as in the wire format.
+
+    Raises:
+        SchemaError: it does not parse, is of another type than the format, or no table can hold it.
+    """
+    if type != _TYPES[format.format]:
+        raise SchemaError(f"it is a schema of type {type}, but the format is {format.format}")
+    match format:
+        case config.AvroFormat():
+            texts = [reference for _, reference in references]
+            schema = avro_schema.read(text, texts)
+            reading = Reading(schema, avro.Reader(text, tuple(texts)), schema.name)
+        case config.JsonSchemaFormat():
+            schema = json_schema.read(text, references)
+            reading = Reading(schema, json.Reader(project.struct_type(schema), format.timezone), schema.name)
+        case _:
+            found = _message(text, references, indexes)
+            if found is None:
+                return None
+            reading = found
+    project.struct_type(reading.schema)
+    return reading
+
+
+def _message(text: str, references: Sequence[tuple[str, str]], indexes: bytes) -> Reading | None:
+    # What it needs is an extra: lakeingest[protobuf].
+    from lakeingest.decode import protobuf
+    from lakeingest.schema import protobuf as protobuf_schema
+
+    descriptors = protobuf_schema.compile(text, references)
+    path = wire.index(indexes)
+    message = protobuf_schema.messages(descriptors).get(path[0]) if path else None
+    if message is None:
+        return None
+    return Reading(protobuf_schema.read_message(descriptors, message), protobuf.Reader(descriptors, message), message)

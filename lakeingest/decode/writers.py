@@ -1,0 +1,265 @@
+"""Records that bring their schema: told apart by their first bytes, read with their writer's schema, and projected.
+
+A registry's wire format is a magic byte 0, the schema's id in four bytes, for Protobuf the indexes of the message, and
+the payload. A batch may hold any number of writers' schemas: each is read in the same pass, by its own branch, into the
+same columns. A record with a header that no branch knows makes a strict plan fail with `record.UNPLANNED`, so that the
+schema is fetched and the batch planned again; a plan made after looking at all of the batch's headers refuses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Protocol
+
+from pyspark.cloudpickle import register_pickle_by_value
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from lakeingest.decode import project
+from lakeingest.record import OFFSET, PARTITION, RESCUED, SCHEMA_ID, TIMESTAMP, TOPIC, UNPLANNED, Refusal
+from lakeingest.schema import wire
+from lakeingest.schema.history import Side
+from lakeingest.schema.model import Schema
+
+HEADER = 5
+"""Bytes of magic byte and id."""
+_ALL = 2**31 - 1
+
+
+class Reader(Protocol):
+    """Reads payloads of one schema. Its columns are evaluated for that schema's records alone."""
+
+    def parse(self, payload: Column) -> Column:
+        """BINARY → an intermediate value, whatever the reader likes, so that a record is parsed once."""
+
+    def broken(self, parsed: Column) -> Column:
+        """BOOLEAN, never null: whether the payload is none of the schema."""
+
+    def value(self, parsed: Column) -> Column:
+        """The value in the schema's own types; only looked at where it is not broken."""
+
+    def rescued(self, parsed: Column, dropped: tuple[str, ...]) -> Column | None:
+        """STRING, a JSON object of the fields that no column takes, null where there are none.
+
+        Args:
+            dropped: the fields of the schema that projection drops. None may be answered where there are none.
+        """
+
+
+@dataclass(frozen=True)
+class Writer:
+    """A schema that records were written with, and what becomes of them.
+
+    Attributes:
+        header: the bytes that its records begin with; none for plain Avro.
+        id: the registry's id, if it has one.
+        label: what messages call it.
+        schema, reader: how it is read; None where it cannot be.
+        refusal: (reason, message) if its records are refused: the verdict of compatibility, or why it cannot be read.
+    """
+
+    header: bytes
+    id: int | None
+    label: str
+    schema: Schema | None = None
+    reader: Reader | None = None
+    refusal: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Writers:
+    """One side of a batch's records: who wrote them, and the schema that they are projected to.
+
+    Attributes:
+        known: the writers that have a branch.
+        current: the table's schema, None before there is one.
+        framed: whether records begin with a header.
+        strict: whether an unknown header stops the batch; else its record is refused.
+    """
+
+    known: tuple[Writer, ...] = ()
+    current: Schema | None = None
+    framed: bool = True
+    strict: bool = True
+
+
+@dataclass(frozen=True)
+class Read:
+    """What `read` gives: stages of columns to be added to the frame in order, columns, refusals."""
+
+    stages: tuple[dict[str, Column], ...]
+    columns: dict[str, Column]
+    refusals: tuple[Refusal, ...] = field(default_factory=tuple)
+
+
+def read(side: Side, raw: Column, writers: Writers, target: T.StructType) -> Read:
+    """The columns of `target`, and why a record has none.
+
+    Args:
+        side: key or value; the value has the columns _schema_id and _rescued besides.
+        raw: BINARY, the record's bytes; a null one is refused by nobody here, and its columns are null.
+        target: the table's columns for this side.
+    """
+    which = F.col(f"_{side}_writer")
+    usable = {i: w for i, w in enumerate(writers.known) if w.refusal is None}
+    parsed = {i: f"_{side}_parsed_{i}" for i in usable}
+    stages = (
+        {f"_{side}_writer": _which(raw, writers)},
+        {name: F.when(which == i, _reader(usable[i]).parse(_payload(raw, usable[i]))) for i, name in parsed.items()},
+    )
+    values = {i: _reader(usable[i]).value(F.col(name)) for i, name in parsed.items()}
+    columns = {f.name: _case(which, _members(f, values, usable, writers.current), f.dataType) for f in target}
+    if side == "value":
+        ids = {i: F.lit(w.id) for i, w in usable.items() if w.id is not None}
+        columns = {SCHEMA_ID: _case(which, ids, T.IntegerType()), **columns} if writers.framed else columns
+        columns[RESCUED] = _case(which, _rescued(parsed, usable, writers.current), T.StringType())
+    broken = F.lit(False)
+    for i, name in parsed.items():
+        broken = broken | ((which == i) & _reader(usable[i]).broken(F.col(name)))
+    refusals = (
+        *(_headers(raw, which, side) if writers.framed else ()),
+        *_verdicts(which, writers),
+        Refusal(side, _true(broken), _misfit(raw, which, usable)),
+    )
+    return Read(tuple(stage for stage in stages if stage), columns, refusals)
+
+
+def framed(raw: Column) -> Column:
+    """BOOLEAN, never null: whether the bytes begin as the registry's wire format does."""
+    return _true((F.octet_length(raw) >= HEADER) & (F.substring(raw, 1, 1) == F.lit(bytearray(1))))
+
+
+def headers(
+    kafka: DataFrame, sides: Mapping[Side, str], known: Mapping[Side, Sequence[bytes]], indexed: Collection[Side]
+) -> list[tuple[Side, bytes, tuple[str, int, int]]]:
+    """Every header in a batch that is not known yet, with the coordinates of the earliest record that bears it.
+
+    Args:
+        sides: the side → the column of its bytes.
+        known: per side, the headers that have a branch already.
+        indexed: the sides whose headers have Protobuf's message indexes.
+    """
+    place = F.struct(TIMESTAMP, TOPIC, PARTITION, OFFSET).alias("place")
+    parts = []
+    for side, name in sides.items():
+        raw = F.col(name)
+        new = framed(raw)
+        for header in known[side]:
+            new = new & ~raw.startswith(F.lit(bytearray(header)))
+        whole = _indexed(raw) if side in indexed else F.substring(raw, 1, HEADER)
+        parts.append(kafka.where(new).select(F.lit(side).alias("side"), whole.alias("header"), place))
+    found = reduce(DataFrame.unionAll, parts).groupBy("side", "header").agg(F.min("place").alias("place")).collect()
+    return [(row["side"], bytes(row["header"]), tuple(row["place"])[1:]) for row in found]
+
+
+def _indexed(raw: Column) -> Column:
+    """BINARY: the header with message indexes; without them where they are malformed."""
+    register_pickle_by_value(wire)
+    header = wire.header
+    return F.udf(lambda value: header(value, HEADER), "BINARY")(raw)
+
+
+def schema_id(header: Column) -> Column:
+    """INT: the id within a header."""
+    return F.conv(F.hex(F.substring(header, 2, HEADER - 1)), 16, 10).cast("int")
+
+
+def _which(raw: Column, writers: Writers) -> Column:
+    """INT: the position of the record's writer among the known ones; null where there is none."""
+    if not writers.framed:
+        return F.when(raw.isNotNull(), F.lit(0))
+    stranger = F.concat(F.lit(UNPLANNED), F.hex(F.substring(raw, 1, HEADER)))
+    unknown = F.when(framed(raw), F.raise_error(stranger)).cast("int") if writers.strict else F.lit(None).cast("int")
+    return _cases(
+        [(raw.startswith(F.lit(bytearray(w.header))), F.lit(i)) for i, w in enumerate(writers.known)], unknown
+    )
+
+
+def _members(
+    f: T.StructField, values: Mapping[int, Column], usable: Mapping[int, Writer], current: Schema | None
+) -> dict[int, Column]:
+    members = {}
+    for i, value in values.items():
+        schema = usable[i].schema
+        assert schema is not None
+        assert current is not None
+        members[i] = project.member(value, f, schema, current)
+    return members
+
+
+def _rescued(parsed: Mapping[int, str], usable: Mapping[int, Writer], current: Schema | None) -> dict[int, Column]:
+    rescued = {}
+    for i, name in parsed.items():
+        schema = usable[i].schema
+        dropped = project.dropped(schema, current) if schema and current else ()
+        text = _reader(usable[i]).rescued(F.col(name), dropped)
+        if text is not None:
+            rescued[i] = text
+    return rescued
+
+
+def _headers(raw: Column, which: Column, side: Side) -> tuple[Refusal, Refusal]:
+    begins = F.concat(F.lit("begins with 0x"), F.hex(F.substring(raw, 1, 8)), F.lit(", "))
+    strange = F.concat(begins, F.lit("but the registry's format is a byte 0x00 and a schema id of four bytes"))
+    unknown = F.concat(F.lit("no schema of the registry has id "), schema_id(raw), F.lit(" (or not that message)"))
+    return (
+        Refusal(side, raw.isNotNull() & ~framed(raw), says("NO_SCHEMA_ID", strange)),
+        Refusal(side, framed(raw) & which.isNull(), says("UNKNOWN_SCHEMA_ID", unknown)),
+    )
+
+
+def _verdicts(which: Column, writers: Writers) -> tuple[Refusal, ...]:
+    refused = {i: w.refusal for i, w in enumerate(writers.known) if w.refusal is not None}
+    if not refused:
+        return ()
+    says_ = {i: says(reason, F.lit(message)) for i, (reason, message) in refused.items()}
+    return (Refusal("schema", _true(which.isin(*refused)), _case(which, says_, None)),)
+
+
+def _misfit(raw: Column, which: Column, usable: Mapping[int, Writer]) -> Column:
+    labels = _case(which, {i: F.lit(w.label) for i, w in usable.items()}, T.StringType())
+    sizes = {i: F.octet_length(raw) - F.lit(len(w.header)) for i, w in usable.items()}
+    payload = {i: F.hex(F.substring(_payload(raw, w), 1, 32)) for i, w in usable.items()}
+    message = F.concat(
+        F.lit("a payload of "), _case(which, sizes, T.IntegerType()).cast("string"),
+        F.lit(" bytes that is none of "), labels,
+        F.lit(" (cut short, bytes too many, or written with another schema); begins with 0x"),
+        _case(which, payload, T.StringType()),
+    )  # fmt: skip
+    return says("PAYLOAD_MISMATCH", message)
+
+
+def says(reason: str, message: Column) -> Column:
+    """A refusal's diagnosis: STRUCT<reason: STRING, message: STRING>."""
+    return F.struct(F.lit(reason).alias("reason"), message.alias("message"))
+
+
+def _payload(raw: Column, writer: Writer) -> Column:
+    return F.substring(raw, len(writer.header) + 1, _ALL) if writer.header else raw
+
+
+def _reader(writer: Writer) -> Reader:
+    assert writer.reader is not None
+    return writer.reader
+
+
+def _case(which: Column, branches: Mapping[int, Column], kind: T.DataType | None) -> Column:
+    return _cases([(which == i, value) for i, value in branches.items()], F.lit(None).cast(kind) if kind else None)
+
+
+def _cases(branches: list[tuple[Column, Column]], otherwise: Column | None) -> Column:
+    if not branches:
+        assert otherwise is not None
+        return otherwise
+    first, *more = branches
+    case = F.when(*first)
+    for test, value in more:
+        case = case.when(test, value)
+    return case if otherwise is None else case.otherwise(otherwise)
+
+
+def _true(test: Column) -> Column:
+    return F.coalesce(test, F.lit(False))

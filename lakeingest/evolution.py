@@ -1,0 +1,304 @@
+"""How a table follows the schemas of its records: which writers are known, what is current, what a batch becomes.
+
+A running pipeline knows the writers that it has met. A batch that meets another one fails before its commit; then all
+the batch's headers are looked at, the new schemas are fetched, the compatibility rules decide in the order of versions,
+and the batch is planned anew. What was decided rides in the batch's own receipt: the table's new columns, the rows and
+the ledger of schemas are one commit, so a writer that is killed anywhere decides the same again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import types as T
+
+from lakeingest import config, registry, table
+from lakeingest.config import Pipeline, uses_registry
+from lakeingest.decode import Shape, observed, project, struct, writers
+from lakeingest.decode.reading import Reading, read
+from lakeingest.decode.writers import Writer, Writers
+from lakeingest.record import KEY, RAW_KEY, RAW_VALUE
+from lakeingest.registry import Registry
+from lakeingest.schema import wire
+from lakeingest.schema.changes import changes
+from lakeingest.schema.decision import Decision, decide
+from lakeingest.schema.history import Entry, History, Side
+from lakeingest.schema.model import Schema, SchemaError
+from lakeingest.schema.verdict import Mode, Verdict, check
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType, StructType
+
+Place = tuple[str, int, int]
+"""Coordinates: topic, partition, offset."""
+_RAW: Mapping[Side, str] = {"key": RAW_KEY, "value": RAW_VALUE}
+UNUSABLE = "UNUSABLE_SCHEMA"
+
+
+@dataclass(frozen=True)
+class Known:
+    """A writer's schema that a record was met of: what it is, apart from what the table makes of it.
+
+    Attributes:
+        header: the bytes that its records begin with.
+        reading: how it is read; None where no table can hold it, for the reason in `problem`.
+        first: where it was met.
+    """
+
+    side: Side
+    header: bytes
+    id: int | None
+    subject: str | None
+    version: int | None
+    fingerprint: str
+    first: Place | None
+    reading: Reading | None = None
+    problem: str | None = None
+
+    @property
+    def schema(self) -> Schema | None:
+        return replace(self.reading.schema, version=self.version) if self.reading else None
+
+    @property
+    def label(self) -> str:
+        if self.id is None:
+            return "the schema of decode.schema_file"
+        version = f"version {self.version} of {self.subject}" if self.version else f"in no version of {self.subject}"
+        return f"schema id {self.id} ({version})"
+
+
+class Evolution:
+    """The schemas of one pipeline while it runs.
+
+    Attributes:
+        history: the ledger of schemas, as the next receipt bears it.
+        watchful: whether the next batch is to be looked at first: nothing is known yet, or the last batch had headers
+            that the registry did not know, and would only fail.
+    """
+
+    def __init__(self, pipeline: Pipeline, history: History, registry: Callable[[], Registry]) -> None:
+        self.history = history
+        self._pipeline = pipeline
+        self._open = registry
+        self._known: dict[tuple[Side, bytes], Known] = {}
+        self._declare()
+        self.watchful = bool(self._framed)
+
+    @cached_property
+    def _registry(self) -> Registry:
+        return self._open()
+
+    @property
+    def _framed(self) -> tuple[Side, ...]:
+        """The sides whose records name their schema."""
+        return tuple(side for side in _RAW if uses_registry(self._format(side)))
+
+    @property
+    def _observes(self) -> bool:
+        """Whether a JSON field that is not declared changes the table."""
+        return isinstance(self._pipeline.decode.value, config.JsonValue) and self._pipeline.compatibility != "FORWARD"
+
+    @property
+    def settled(self) -> bool:
+        """Whether the value's columns are known: always, but before the first record that brings its schema."""
+        return not uses_registry(self._pipeline.decode.value) or "value" in self.history.current
+
+    def _format(self, side: Side) -> Any:
+        return getattr(self._pipeline.decode, side)
+
+    def _mode(self, side: Side) -> Mode:
+        """Only the value's schema counts; the key's column takes whatever it can hold."""
+        return self._pipeline.compatibility if side == "value" else "NONE"
+
+    # What a batch becomes ----------------------------------------------------------------------------------------
+
+    def shape(self, there: StructType | None, *, looked: bool) -> Shape:
+        """The columns of a batch, and how its records are read.
+
+        Args:
+            there: the table's columns; None if there is no table yet.
+            looked: whether `look` saw this very batch; else a schema that is not known stops it.
+        """
+        sides: dict[Side, Writers] = {}
+        for side in _RAW:
+            known = tuple(k for k in self._known.values() if k.side == side)
+            framed = side in self._framed
+            if framed or known:
+                current = self.history.current.get(side)
+                branches = tuple(self._writer(k, current) for k in known)
+                sides[side] = Writers(branches, current, framed=framed, strict=framed and not looked)
+        value, key = self._value(), self._key()
+        if there is not None and "value" in self.history.current:
+            value = table.fitted(there, value)
+        if there is not None and "key" in self.history.current and key is not None:
+            key = table.fitted(there, T.StructType([T.StructField(KEY, key)]))[KEY].dataType
+        return Shape(value, key, sides, strict=self._observes and not looked)
+
+    def _writer(self, known: Known, current: Schema | None) -> Writer:
+        writer = Writer(known.header, known.id, known.label)
+        if known.reading is None or known.schema is None or current is None:
+            return replace(writer, refusal=(UNUSABLE, f"{known.label}: {known.problem}"))
+        decision = decide(known.schema, current, self._mode(known.side))
+        if decision.action == "quarantine":
+            return replace(writer, refusal=(str(decision.verdict), f"{known.label}: {decision.why}"))
+        return replace(writer, schema=known.schema, reader=known.reading.reader)
+
+    def _value(self) -> StructType:
+        value, current = self._pipeline.decode.value, self.history.current.get("value")
+        if isinstance(value, config.JsonValue):
+            return observed.columns(struct(self._pipeline.schema_.columns or ""), current)
+        if isinstance(value, config.StringFormat | config.BytesFormat):
+            return struct(f"value {'STRING' if value.format == 'string' else 'BINARY'}")
+        return project.struct_type(current) if current else T.StructType([])
+
+    def _key(self) -> DataType | None:
+        key, current = self._pipeline.decode.key, self.history.current.get("key")
+        if isinstance(key, config.JsonKey):
+            return struct(key.columns)
+        if isinstance(key, config.StringFormat | config.BytesFormat):
+            return struct(f"k {'STRING' if key.format == 'string' else 'BINARY'}")["k"].dataType
+        return project.data_type(current) if current else None
+
+    # What is met ---------------------------------------------------------------------------------------------------
+
+    def look(self, kafka: DataFrame, sequence: int) -> None:
+        """Look at every header (or undeclared field) of a batch, fetch what is new, and decide.
+
+        Raises:
+            RegistryUnreachable: the registry did not answer for as long as registry.wait says; nothing was decided.
+        """
+        strangers = False
+        for side, header, place in self._headers(kafka):
+            known = self._meet(side, header, place)
+            strangers = strangers or known is None
+            if known is not None:
+                self._known[side, header] = known
+        if not self.settled:
+            self._foresee()
+        if self._observes:
+            fields = observed.fields(kafka, self._pipeline, self._value())
+            strangers = bool(fields) and not self._observe(fields, sequence)
+        self._decide(sequence)
+        self.watchful = strangers
+
+    def _headers(self, kafka: DataFrame) -> Iterator[tuple[Side, bytes, Place]]:
+        framed = {side: _RAW[side] for side in self._framed}
+        planned = {side: [header for s, header in self._known if s == side] for side in framed}
+        indexed = {side for side in framed if self._format(side).format == "protobuf"}
+        yield from writers.headers(kafka, framed, planned, indexed) if framed else ()
+
+    def _meet(self, side: Side, header: bytes, place: Place) -> Known | None:
+        format_, id_ = self._format(side), int.from_bytes(header[1:5], "big")
+        found = self._registry.writer(id_)
+        if found is None:
+            return None
+        known = Known(side, header, id_, None, None, found.fingerprint, place)
+        try:
+            reading = read(format_, found.type, found.text, found.references, header[writers.HEADER :])
+        except SchemaError as error:
+            name = registry.subject(format_.subject, place[0], side, None) if format_.subject == "topic" else None
+            return replace(known, subject=name, problem=str(error))
+        if reading is None:
+            return None
+        subject = registry.subject(format_.subject, place[0], side, reading.name)
+        return replace(known, subject=subject, version=self._registry.version(subject, found), reading=reading)
+
+    def _foresee(self) -> None:
+        """Take the latest version of the topic's subject where no record says what columns the table is to have."""
+        format_ = self._format("value")
+        if format_.subject != "topic" or any(k.side == "value" and k.reading for k in self._known.values()):
+            return
+        for topic in self._pipeline.source.topics:
+            latest = self._registry.latest(registry.subject("topic", topic, "value", None))
+            if latest is not None:
+                header = b"\0" + latest[0].id.to_bytes(4, "big")
+                indexes = wire.prefix((0,)) if format_.format == "protobuf" else b""
+                known = self._meet("value", header + indexes, (topic, 0, 0))
+                if known is not None and known.reading:
+                    self._known["value", header + indexes] = replace(known, first=None)
+                    return
+
+    # What is decided -----------------------------------------------------------------------------------------------
+
+    def _decide(self, sequence: int) -> None:
+        """Take the writers' schemas in the order of their versions, whichever record came first."""
+        for known in sorted(self._known.values(), key=lambda k: (k.side, k.version or 0, k.id or 0)):
+            schema, current = known.schema, self.history.current.get(known.side)
+            self._note(known, decide(schema, current, self._mode(known.side)) if schema else None, sequence)
+
+    def _note(self, known: Known, decision: Decision | None, sequence: int) -> None:
+        """A new entry of the ledger: for a schema that was not seen before, and for one that changes the table.
+
+        Args:
+            decision: None for a schema that no table can hold.
+        """
+        name = known.reading.name if known.reading else None
+        current = decision.current if decision and decision.action == "evolve" else None
+        if current is None and self.history.seen(known.side, known.fingerprint, name):
+            return
+        entry = Entry(
+            side=known.side,
+            id=known.id,
+            subject=known.subject,
+            version=known.version,
+            name=name,
+            fingerprint=known.fingerprint,
+            verdict=str(decision.verdict) if decision else UNUSABLE,
+            action=decision.action if decision else "quarantine",
+            changes=tuple(change.text for change in decision.changes) if decision else (),
+            sequence=sequence,
+            first=known.first,
+            time=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        self.history = self.history.after(entry, current)
+
+    # Schemas that no registry holds ----------------------------------------------------------------------------------
+
+    def _declare(self) -> None:
+        """The schemas that the pipeline file gives: version 1, and one more each time that the file changes."""
+        for side in _RAW:
+            format_ = self._format(side)
+            if isinstance(format_, config.AvroFormat) and format_.schema_file is not None:
+                text = format_.schema_file.text
+                reading = read(format_, "AVRO", text, (), b"")
+                known = Known(side, b"", None, None, self._version(side, text), _sha(text), None, reading)
+                self._known[side, b""] = known
+            elif side == "value" and isinstance(format_, config.JsonValue):
+                self._declare_columns(self._pipeline.schema_.columns or "")
+        self._decide(1)
+
+    def _declare_columns(self, text: str) -> None:
+        """Declared columns hold whatever the mode is: whoever edits the file says so."""
+        if self.history.seen("value", _sha(text), None):
+            return
+        before, version = self.history.current.get("value"), self._version("value", text)
+        schema = observed.declared(text, before, version)
+        verdict = check(schema, before, self._pipeline.compatibility) if before else Verdict.OK
+        known = Known("value", b"", None, None, version, _sha(text), None)
+        self._note(known, Decision(verdict, "evolve", changes(before, schema), schema), 1)
+
+    def _observe(self, fields: Mapping[str, tuple[Schema, Place]], sequence: int) -> bool:
+        """Let the table follow undeclared JSON fields: a schema one version on. Whether it took any."""
+        current = self.history.current["value"]
+        version = (current.version or 0) + 1
+        seen = observed.with_fields(current, {name: schema for name, (schema, _) in fields.items()}, version)
+        decision = decide(seen, current, self._mode("value"))
+        first = min((place for _, place in fields.values()), default=None)
+        known = Known("value", b"", None, None, version, _sha(repr(seen.to_json())), first)
+        self._note(known, decision, sequence)
+        return decision.action == "evolve"
+
+    def _version(self, side: Side, text: str) -> int:
+        entries = [e for e in self.history.entries if e.side == side]
+        same = next((e.version for e in entries if e.fingerprint == _sha(text)), None)
+        return same or 1 + max((e.version or 0 for e in entries), default=0)
+
+
+def _sha(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

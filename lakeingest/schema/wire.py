@@ -1,0 +1,62 @@
+"""The message indexes of a registry's Protobuf records: which message of the schema's file a record is. Pure.
+
+A count and the indexes, each a zigzag varint: (0, 2) is the third message within the file's first one. The first
+message, (0,), is the single byte 0x00. Executors run this, so it imports nothing of lakeingest.
+"""
+
+from __future__ import annotations
+
+_DEEPEST = 32
+"""Messages within messages; protoc itself refuses much less deep ones."""
+
+
+def prefix(path: tuple[int, ...]) -> bytes:
+    """The indexes as a record bears them."""
+    if path == (0,):
+        return b"\x00"
+    return b"".join(_varint(number) for number in (len(path), *path))
+
+
+def index(payload: bytes) -> tuple[tuple[int, ...], int] | None:
+    """The indexes that a payload begins with, and how many bytes they take; None where they are malformed."""
+    count, at = _number(payload, 0)
+    if count == 0:
+        return (0,), at
+    if not 0 < count <= _DEEPEST:
+        return None
+    path = []
+    for _ in range(count):
+        number, at = _number(payload, at)
+        if number < 0:
+            return None
+        path.append(number)
+    return tuple(path), at
+
+
+def header(value: bytes, before: int) -> bytes:
+    """The first bytes of a record up to its payload; without indexes where they are malformed.
+
+    Args:
+        before: how many bytes there are before the indexes.
+    """
+    value = bytes(value)
+    found = index(value[before : before + 5 * (_DEEPEST + 1)])
+    return value[: before + (found[1] if found else 0)]
+
+
+def _varint(number: int) -> bytes:
+    number, out = number << 1, b""
+    while number > 0x7F:
+        out += bytes([number & 0x7F | 0x80])
+        number >>= 7
+    return out + bytes([number])
+
+
+def _number(payload: bytes, at: int) -> tuple[int, int]:
+    """A number that is not negative, and where the next one begins; -1 where there is none."""
+    raw = 0
+    for i, byte in enumerate(payload[at : at + 5]):
+        raw |= (byte & 0x7F) << (7 * i)
+        if byte < 0x80:
+            return (-1 if raw & 1 else raw >> 1), at + i + 1
+    return -1, at
