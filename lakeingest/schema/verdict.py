@@ -37,7 +37,7 @@ class Verdict(StrEnum):
 
 _SENTENCES = {
     Verdict.OK: "",
-    Verdict.DIFFERENT_SCHEMA: "{source} has a schema that is not the one of {target}",
+    Verdict.DIFFERENT_SCHEMA: "the schema of {source} is not the one of {target}",
     Verdict.DIFFERENT_VERSION: "version {has} in {source}, {wants} in {target}",
     Verdict.DIFFERENT_TYPE: "{has} in {source}, {wants} in {target}",
     Verdict.DIFFERENT_NAME: "named {has} in {source}, {wants} in {target}",
