@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as T
 
-from lakeingest import config, registry, table
+from lakeingest import config, fit, registry
 from lakeingest.config import Pipeline, uses_registry
 from lakeingest.decode import Shape, observed, project, struct, writers
 from lakeingest.decode.reading import Reading, read
@@ -135,9 +135,9 @@ class Evolution:
                 sides[side] = Writers(branches, current, framed=framed, strict=framed and not looked)
         value, key = self._value(), self._key()
         if there is not None and "value" in self.history.current:
-            value = table.fitted(there, value)
+            value = fit.fitted(there, value)
         if there is not None and "key" in self.history.current and key is not None:
-            key = table.fitted(there, T.StructType([T.StructField(KEY, key)]))[KEY].dataType
+            key = fit.fitted(there, T.StructType([T.StructField(KEY, key)]))[KEY].dataType
         return Shape(value, key, sides, strict=self._observes and not looked)
 
     def _writer(self, known: Known, current: Schema | None) -> Writer:

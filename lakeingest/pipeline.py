@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from lakeingest import audit, commit, identity, quarantine, session, source, status, table
+from lakeingest import audit, commit, fit, identity, quarantine, session, source, status, table
 from lakeingest.audit import Report
 from lakeingest.batch import DROPPED, REFUSED, Batch, begin, observed
 from lakeingest.commit import Counts, Ledger, Receipt, Run
@@ -262,7 +262,7 @@ class Ingestion:
         """Widen columns that the table has narrower than they are wanted; whether it lacks any."""
         assert self._there is not None
         table.widen(self.spark, self.config.table.path, self._there, wanted)
-        return table.lacks(self._there, wanted)
+        return fit.lacks(self._there, wanted)
 
     def _read(self, spans: Spans) -> DataFrame:
         return source.frame(self.spark, self.config.source, self.bootstrap_servers, self.config.name, spans)

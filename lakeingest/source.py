@@ -84,7 +84,7 @@ class Broker:
         raise AssertionError("the last attempt returns or raises")
 
     def _look_anew(self) -> None:
-        """librdkafka keeps "no leader yet" in its cache for minutes, and asks again only when told to."""
+        """Librdkafka keeps "no leader yet" in its cache for minutes, and asks again only when told to."""
         from confluent_kafka import KafkaException
 
         with suppress(KafkaException):

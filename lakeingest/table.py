@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from lakeingest import commit, quarantine
+from lakeingest import commit, fit, quarantine
 from lakeingest.commit import Ledger, spark_failures, unreachable
 from lakeingest.config import Pipeline, uses_registry
 from lakeingest.decode import Shape, struct
@@ -28,13 +28,12 @@ from lakeingest.record import (
     Spans,
 )
 from lakeingest.schema.history import History
-from lakeingest.schema.widening import delta_widens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import StructType
 
 _PROPERTIES = {
     # A log checkpoint costs two to four commits; readers replay at most this many small files without one.
@@ -188,33 +187,6 @@ def _add(spark: SparkSession, path: str, column: object) -> None:
     spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMNS (`{column.name}` {column.dataType.simpleString()})")
 
 
-def fitted(there: StructType, wanted: StructType) -> StructType:
-    """The columns to write: those that are wanted, as wide and with as many nested fields as the table has them."""
-    from pyspark.sql import types as T
-
-    held = {field.name.lower(): field.dataType for field in there}
-    return T.StructType(
-        [
-            T.StructField(f.name, _fitted(held[f.name.lower()], f.dataType) if f.name.lower() in held else f.dataType)
-            for f in wanted
-        ]
-    )
-
-
-def _fitted(held: DataType, wanted: DataType) -> DataType:
-    from pyspark.sql import types as T
-
-    if isinstance(held, T.StructType) and isinstance(wanted, T.StructType):
-        names = {f.name.lower() for f in wanted}
-        kept = [T.StructField(f.name, f.dataType) for f in held if f.name.lower() not in names]
-        return T.StructType([*fitted(held, wanted), *kept])
-    if isinstance(held, T.ArrayType) and isinstance(wanted, T.ArrayType):
-        return T.ArrayType(_fitted(held.elementType, wanted.elementType))
-    if isinstance(held, T.MapType) and isinstance(wanted, T.MapType):
-        return T.MapType(_fitted(held.keyType, wanted.keyType), _fitted(held.valueType, wanted.valueType))
-    return wanted if delta_widens(held.simpleString(), wanted.simpleString()) else held
-
-
 def widen(spark: SparkSession, path: str, there: StructType, wanted: StructType) -> None:
     """Widen the table's columns to the types that are wanted; metadata alone, no file is written anew.
 
@@ -224,7 +196,7 @@ def widen(spark: SparkSession, path: str, there: StructType, wanted: StructType)
     Raises:
         StorageUnreachable: Delta refused, or the store failed.
     """
-    wider = list(_widened(there, wanted, ""))
+    wider = list(fit.widened(there, wanted))
     if not wider:
         return
     try:
@@ -233,37 +205,6 @@ def widen(spark: SparkSession, path: str, there: StructType, wanted: StructType)
             spark.sql(f"ALTER TABLE delta.`{path}` ALTER COLUMN {name} TYPE {kind}")
     except spark_failures() as failed:
         raise unreachable(path, failed) from failed
-
-
-def lacks(there: DataType, wanted: DataType) -> bool:
-    """Whether a field of `wanted`, a nested one perhaps, is not in the table."""
-    from pyspark.sql import types as T
-
-    if isinstance(there, T.StructType) and isinstance(wanted, T.StructType):
-        held = {field.name.lower(): field.dataType for field in there}
-        return any(f.name.lower() not in held or lacks(held[f.name.lower()], f.dataType) for f in wanted)
-    if isinstance(there, T.ArrayType) and isinstance(wanted, T.ArrayType):
-        return lacks(there.elementType, wanted.elementType)
-    if isinstance(there, T.MapType) and isinstance(wanted, T.MapType):
-        return lacks(there.keyType, wanted.keyType) or lacks(there.valueType, wanted.valueType)
-    return False
-
-
-def _widened(there: DataType, wanted: DataType, path: str) -> Iterator[tuple[str, str]]:
-    from pyspark.sql import types as T
-
-    if isinstance(there, T.StructType) and isinstance(wanted, T.StructType):
-        held = {field.name.lower(): field for field in there}
-        for f in wanted:
-            if (old := held.get(f.name.lower())) is not None:
-                yield from _widened(old.dataType, f.dataType, f"{path}.`{old.name}`" if path else f"`{old.name}`")
-    elif isinstance(there, T.ArrayType) and isinstance(wanted, T.ArrayType):
-        yield from _widened(there.elementType, wanted.elementType, f"{path}.element")
-    elif isinstance(there, T.MapType) and isinstance(wanted, T.MapType):
-        yield from _widened(there.keyType, wanted.keyType, f"{path}.key")
-        yield from _widened(there.valueType, wanted.valueType, f"{path}.value")
-    elif there.simpleString() != wanted.simpleString():
-        yield path, wanted.simpleString()
 
 
 def remember(spark: SparkSession, path: str, history: History) -> None:

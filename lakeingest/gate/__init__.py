@@ -139,7 +139,8 @@ def _columns(kind: str, kwargs: Mapping[str, Any], columns: Sequence[ddl.Column]
     for where, name in named.items():
         if not isinstance(name, str):
             yield f"{where}: not the name of a column; write it in quotes"
-        elif name not in RESERVED and ddl.find(columns, name) is None:
+        # Without columns: records bring their schema, and nobody knows it before the run.
+        elif columns and name not in RESERVED and ddl.find(columns, name) is None:
             known = [c.name for c in columns]
             yield f'{where}: "{name}" is not among the columns; {meant(name, known)}declared: {", ".join(known)}'
 

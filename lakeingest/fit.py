@@ -1,0 +1,61 @@
+"""A table's columns against those that a batch is to have: what fits, what is lacking, what must become wider. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pyspark.sql import types as T
+from pyspark.sql.types import DataType, StructType
+
+from lakeingest.schema.widening import delta_widens
+
+
+def fitted(there: StructType, wanted: StructType) -> StructType:
+    """The columns to write: those that are wanted, as wide and with as many nested fields as the table has them."""
+    held = {field.name.lower(): field.dataType for field in there}
+    return T.StructType(
+        [
+            T.StructField(f.name, _fitted(held[f.name.lower()], f.dataType) if f.name.lower() in held else f.dataType)
+            for f in wanted
+        ]
+    )
+
+
+def _fitted(held: DataType, wanted: DataType) -> DataType:
+    if isinstance(held, T.StructType) and isinstance(wanted, T.StructType):
+        names = {f.name.lower() for f in wanted}
+        kept = [T.StructField(f.name, f.dataType) for f in held if f.name.lower() not in names]
+        return T.StructType([*fitted(held, wanted), *kept])
+    if isinstance(held, T.ArrayType) and isinstance(wanted, T.ArrayType):
+        return T.ArrayType(_fitted(held.elementType, wanted.elementType))
+    if isinstance(held, T.MapType) and isinstance(wanted, T.MapType):
+        return T.MapType(_fitted(held.keyType, wanted.keyType), _fitted(held.valueType, wanted.valueType))
+    return wanted if delta_widens(held.simpleString(), wanted.simpleString()) else held
+
+
+def lacks(there: DataType, wanted: DataType) -> bool:
+    """Whether a field of `wanted`, a nested one perhaps, is not in the table."""
+    if isinstance(there, T.StructType) and isinstance(wanted, T.StructType):
+        held = {field.name.lower(): field.dataType for field in there}
+        return any(f.name.lower() not in held or lacks(held[f.name.lower()], f.dataType) for f in wanted)
+    if isinstance(there, T.ArrayType) and isinstance(wanted, T.ArrayType):
+        return lacks(there.elementType, wanted.elementType)
+    if isinstance(there, T.MapType) and isinstance(wanted, T.MapType):
+        return lacks(there.keyType, wanted.keyType) or lacks(there.valueType, wanted.valueType)
+    return False
+
+
+def widened(there: DataType, wanted: DataType, path: str = "") -> Iterator[tuple[str, str]]:
+    """The columns to be widened: a path as ALTER COLUMN takes it, and the type."""
+    if isinstance(there, T.StructType) and isinstance(wanted, T.StructType):
+        held = {field.name.lower(): field for field in there}
+        for f in wanted:
+            if (old := held.get(f.name.lower())) is not None:
+                yield from widened(old.dataType, f.dataType, f"{path}.`{old.name}`" if path else f"`{old.name}`")
+    elif isinstance(there, T.ArrayType) and isinstance(wanted, T.ArrayType):
+        yield from widened(there.elementType, wanted.elementType, f"{path}.element")
+    elif isinstance(there, T.MapType) and isinstance(wanted, T.MapType):
+        yield from widened(there.keyType, wanted.keyType, f"{path}.key")
+        yield from widened(there.valueType, wanted.valueType, f"{path}.value")
+    elif there.simpleString() != wanted.simpleString():
+        yield path, wanted.simpleString()
