@@ -24,7 +24,7 @@ from lakeingest.decode.reading import Reading, read
 from lakeingest.decode.writers import Writer, Writers
 from lakeingest.record import KEY, RAW_KEY, RAW_VALUE
 from lakeingest.registry import Registry
-from lakeingest.schema import wire
+from lakeingest.schema import ddl, wire
 from lakeingest.schema.changes import changes
 from lakeingest.schema.decision import Decision, decide
 from lakeingest.schema.history import Entry, History, Side
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 Place = tuple[str, int, int]
 """Coordinates: topic, partition, offset."""
+Held = tuple[ddl.Column, ...] | None
+"""The columns that the table has; None where there is no table yet."""
 _RAW: Mapping[Side, str] = {"key": RAW_KEY, "value": RAW_VALUE}
 UNUSABLE = "UNUSABLE_SCHEMA"
 
@@ -126,12 +128,13 @@ class Evolution:
             looked: whether `look` saw this very batch; else a schema that is not known stops it.
         """
         sides: dict[Side, Writers] = {}
+        held = fit.declared(there) if there is not None else None
         for side in _RAW:
             known = tuple(k for k in self._known.values() if k.side == side)
             framed = side in self._framed
             if framed or known:
                 current = self.history.current.get(side)
-                branches = tuple(self._writer(k, current) for k in known)
+                branches = tuple(self._writer(k, current, held) for k in known)
                 sides[side] = Writers(branches, current, framed=framed, strict=framed and not looked)
         value, key = self._value(), self._key()
         if there is not None and "value" in self.history.current:
@@ -140,11 +143,11 @@ class Evolution:
             key = fit.fitted(there, T.StructType([T.StructField(KEY, key)]))[KEY].dataType
         return Shape(value, key, sides, strict=self._observes and not looked)
 
-    def _writer(self, known: Known, current: Schema | None) -> Writer:
+    def _writer(self, known: Known, current: Schema | None, held: Held) -> Writer:
         writer = Writer(known.header, known.id, known.label)
         if known.reading is None or known.schema is None or current is None:
             return replace(writer, refusal=(UNUSABLE, f"{known.label}: {known.problem}"))
-        decision = decide(known.schema, current, self._mode(known.side))
+        decision = self._decision(known.side, known.schema, current, held)
         if decision.action == "quarantine":
             return replace(writer, refusal=(str(decision.verdict), f"{known.label}: {decision.why}"))
         return replace(writer, schema=known.schema, reader=known.reading.reader)
@@ -167,13 +170,16 @@ class Evolution:
 
     # What is met ---------------------------------------------------------------------------------------------------
 
-    def look(self, kafka: DataFrame, sequence: int) -> None:
+    def look(self, kafka: DataFrame, sequence: int, there: StructType | None) -> None:
         """Look at every header (or undeclared field) of a batch, fetch what is new, and decide.
+
+        Args:
+            there: the table's columns; None if there is no table yet.
 
         Raises:
             RegistryUnreachable: the registry did not answer for as long as registry.wait says; nothing was decided.
         """
-        strangers = False
+        strangers, held = False, fit.declared(there) if there is not None else None
         for side, header, place in self._headers(kafka):
             known = self._meet(side, header, place)
             strangers = strangers or known is None
@@ -182,9 +188,8 @@ class Evolution:
         if not self.settled:
             self._foresee()
         if self._observes:
-            fields = observed.fields(kafka, self._pipeline, self._value())
-            strangers = bool(fields) and not self._observe(fields, sequence)
-        self._decide(sequence)
+            strangers = self._observe(kafka, sequence, held)
+        self._decide(sequence, held)
         self.watchful = strangers
 
     def _headers(self, kafka: DataFrame) -> Iterator[tuple[Side, bytes, Place]]:
@@ -226,11 +231,14 @@ class Evolution:
 
     # What is decided -----------------------------------------------------------------------------------------------
 
-    def _decide(self, sequence: int) -> None:
+    def _decide(self, sequence: int, held: Held = None) -> None:
         """Take the writers' schemas in the order of their versions, whichever record came first."""
         for known in sorted(self._known.values(), key=lambda k: (k.side, k.version or 0, k.id or 0)):
             schema, current = known.schema, self.history.current.get(known.side)
-            self._note(known, decide(schema, current, self._mode(known.side)) if schema else None, sequence)
+            self._note(known, self._decision(known.side, schema, current, held) if schema else None, sequence)
+
+    def _decision(self, side: Side, schema: Schema, current: Schema | None, held: Held) -> Decision:
+        return decide(schema, current, self._mode(side), held if side == "value" else None)
 
     def _note(self, known: Known, decision: Decision | None, sequence: int) -> None:
         """A new entry of the ledger: for a schema that was not seen before, and for one that changes the table.
@@ -283,16 +291,20 @@ class Evolution:
         known = Known("value", b"", None, None, version, _sha(text), None)
         self._note(known, Decision(verdict, "evolve", changes(before, schema), schema), 1)
 
-    def _observe(self, fields: Mapping[str, tuple[Schema, Place]], sequence: int) -> bool:
-        """Let the table follow undeclared JSON fields: a schema one version on. Whether it took any."""
+    def _observe(self, kafka: DataFrame, sequence: int, held: Held) -> bool:
+        """Let the table follow undeclared JSON fields, by a schema one version on. Whether some are left."""
+        met = observed.fields(kafka, self._pipeline, self._value())
+        fields = {name: schema for name, (schema, _) in met.items() if schema is not None}
+        if not fields:
+            return bool(met)
         current = self.history.current["value"]
         version = (current.version or 0) + 1
-        seen = observed.with_fields(current, {name: schema for name, (schema, _) in fields.items()}, version)
-        decision = decide(seen, current, self._mode("value"))
-        first = min((place for _, place in fields.values()), default=None)
+        seen = observed.with_fields(current, fields, version)
+        decision = decide(seen, current, self._mode("value"), held)
+        first = min(met[name][1] for name in fields)
         known = Known("value", b"", None, None, version, _sha(repr(seen.to_json())), first)
         self._note(known, decision, sequence)
-        return decision.action == "evolve"
+        return decision.action != "evolve" or len(fields) < len(met)
 
     def _version(self, side: Side, text: str) -> int:
         entries = [e for e in self.history.entries if e.side == side]

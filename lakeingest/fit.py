@@ -7,7 +7,23 @@ from collections.abc import Iterator
 from pyspark.sql import types as T
 from pyspark.sql.types import DataType, StructType
 
+from lakeingest.schema import ddl
 from lakeingest.schema.widening import delta_widens
+
+
+def declared(there: StructType) -> tuple[ddl.Column, ...]:
+    """A table's columns as the rules of compatibility know columns."""
+    return tuple(ddl.Column(f.name, _declared(f.dataType)) for f in there)
+
+
+def _declared(kind: DataType) -> ddl.Type:
+    if isinstance(kind, T.StructType):
+        return ddl.Struct(declared(kind))
+    if isinstance(kind, T.ArrayType):
+        return ddl.Array(_declared(kind.elementType))
+    if isinstance(kind, T.MapType):
+        return ddl.Map(_declared(kind.keyType), _declared(kind.valueType))
+    return ddl.Atomic(kind.simpleString())
 
 
 def fitted(there: StructType, wanted: StructType) -> StructType:

@@ -215,11 +215,11 @@ class Ingestion:
         kafka, known = self._unknown(self._read(receipt.spans), receipt.spans, behind)
         looked = self.evolution.watchful
         if looked:
-            self.evolution.look(kafka, receipt.sequence)
+            self.evolution.look(kafka, receipt.sequence, self._there)
         try:
             progress = self._take(kafka, receipt, known, looked=looked)
         except Unplanned:
-            self.evolution.look(kafka, receipt.sequence)
+            self.evolution.look(kafka, receipt.sequence, self._there)
             progress = self._take(kafka, receipt, known, looked=True)
         return replace(progress, seconds=time.monotonic() - begun)
 
@@ -300,7 +300,7 @@ class Ingestion:
 
         spans, seen = newest.receipt.spans, Observation()
         kafka = self._read(spans)
-        self.evolution.look(kafka, newest.receipt.sequence)
+        self.evolution.look(kafka, newest.receipt.sequence, self._there)
         batch = begin(self.config, self.evolution.shape(self._there, looked=True))
         decided = observed(batch.decide(kafka), seen)
         there = table.coordinates(self.spark, self.config.table.path, spans)

@@ -48,10 +48,10 @@ def with_fields(current: Schema, fields: Mapping[str, Schema], version: int) -> 
 
 def fields(
     kafka: DataFrame, pipeline: config.Pipeline, shape: T.StructType
-) -> dict[str, tuple[Schema, tuple[str, int, int]]]:
-    """The fields of a batch that no column takes: their schemas, and the first record that has one.
+) -> dict[str, tuple[Schema | None, tuple[str, int, int]]]:
+    """The fields of a batch that no column takes: name → schema, and the first record that has it.
 
-    A field with a name or a type that no table can have is not among them.
+    The schema is None where the field has a name or a type that no column can have: it stays in _rescued.
     """
     parsed, raw = F.col("_parsed"), F.col(RAW_VALUE)
     zone = getattr(pipeline.decode.value, "timezone", "UTC")
@@ -67,11 +67,11 @@ def fields(
         .collect()
     )
     taken = {name.lower() for name in shape.fieldNames()}
-    seen: dict[str, tuple[Schema, tuple[str, int, int]]] = {}
+    seen: dict[str, tuple[Schema | None, tuple[str, int, int]]] = {}
     for row in found:
-        schema = _schema(row["name"], row["type"])
-        if schema is not None and row["name"].lower() not in taken:
-            seen[row["name"]] = (schema, tuple(row["place"])[1:])
+        schema = None if row["name"].lower() in taken else _schema(row["name"], row["type"])
+        taken.add(row["name"].lower())
+        seen[row["name"]] = (schema, tuple(row["place"])[1:])
     return seen
 
 
