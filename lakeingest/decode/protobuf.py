@@ -1,0 +1,69 @@
+"""Protobuf messages by the protobuf library, in an Arrow UDF: Spark's own `from_protobuf` needs a jar beside Spark.
+
+It would also make large numbers of fixed32 and fixed64 negative, and a row of nulls of what does not parse. The values
+are made in portions, so that what a batch holds in Python's memory stays small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.cloudpickle import register_pickle_by_value
+from pyspark.sql import Column
+
+from lakeingest.decode import project
+from lakeingest.errors import SetupError
+from lakeingest.schema import protobuf, protobuf_values
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads messages of one type (see `writers.Reader`); `descriptors` as `schema.protobuf.compile` gives them."""
+
+    descriptors: bytes = field(repr=False)
+    message: str
+
+    def parse(self, payload: Column) -> Column:
+        return record(payload, self.descriptors, self.message)
+
+    def broken(self, parsed: Column) -> Column:
+        return parsed.isNull()
+
+    def value(self, parsed: Column) -> Column:
+        return parsed
+
+    def rescued(self, parsed: Column, dropped: tuple[str, ...]) -> Column | None:
+        return project.rescued(parsed, dropped)
+
+
+def record(payload: Column, descriptors: bytes, message: str) -> Column:
+    """BINARY, a message without header → STRUCT with the fields of `read_message`; null where it is none.
+
+    Spark evaluates a UDF for every row, whatever condition stands around it: give null for rows of other messages.
+
+    Args:
+        payload: the message's bytes.
+        descriptors: as `schema.protobuf.compile` gives them.
+        message: its full name.
+
+    Raises:
+        SchemaError: see `schema.protobuf.read_message`, and an empty message.
+        SetupError: protobuf is not installed, or Spark is older than 4.1.
+    """
+    from pyspark.sql.pandas import functions
+
+    kind = project.struct_type(protobuf.read_message(descriptors, message))
+    protobuf.need("pyarrow")
+    if not hasattr(functions, "arrow_udf"):
+        raise SetupError("Protobuf needs Spark 4.1", cure="run on Spark 4.1, or use another format")
+    import pyarrow as pa
+
+    register_pickle_by_value(protobuf_values)
+    read = protobuf_values.reader(descriptors, message)
+    # Spark looks at the hints themselves, and wants no names of them.
+    read.__annotations__ = {"payloads": pa.Array, "return": pa.Array}
+    arrow_udf: Any = functions.arrow_udf
+    decode: Callable[[Column], Column] = arrow_udf(read, kind)
+    return decode(payload)
