@@ -298,7 +298,7 @@ class Evolution:
         if not fields:
             return bool(met)
         current = self.history.current["value"]
-        version = (current.version or 0) + 1
+        version = self._next_version("value")
         seen = observed.with_fields(current, fields, version)
         decision = decide(seen, current, self._mode("value"), held)
         first = min(met[name][1] for name in fields)
@@ -309,7 +309,10 @@ class Evolution:
     def _version(self, side: Side, text: str) -> int:
         entries = [e for e in self.history.entries if e.side == side]
         same = next((e.version for e in entries if e.fingerprint == _sha(text)), None)
-        return same or 1 + max((e.version or 0 for e in entries), default=0)
+        return same or self._next_version(side)
+
+    def _next_version(self, side: Side) -> int:
+        return 1 + max((e.version or 0 for e in self.history.entries if e.side == side), default=0)
 
 
 def _sha(text: str) -> str:

@@ -42,8 +42,18 @@ def declared(text: str, before: Schema | None, version: int) -> Schema:
 
 def with_fields(current: Schema, fields: Mapping[str, Schema], version: int) -> Schema:
     """The schema of records that have these fields too."""
-    more = tuple(model.Field(name, schema) for name, schema in fields.items() if current.field(name) is None)
-    return replace(current, fields=(*current.fields, *more), version=version)
+    return replace(_grown(current, model.struct(fields)), version=version)
+
+
+def _grown(ours: Schema, seen: Schema) -> Schema:
+    """With the fields that only `seen` has; what both have, fitted when it was read, and keeps our type."""
+    if ours.type != seen.type:
+        return ours
+    if ours.value and seen.value:
+        return replace(ours, value=_grown(ours.value, seen.value))
+    taken = {f.name.lower() for f in ours.fields}
+    fields = [replace(f, schema=_grown(f.schema, seen.field(f.name) or f.schema)) for f in ours.fields]
+    return replace(ours, fields=(*fields, *(f for f in seen.fields if f.name.lower() not in taken)))
 
 
 def fields(
@@ -62,14 +72,17 @@ def fields(
         whole.select(place.alias("place"), F.explode(rescued).alias("name", "value"))
         .groupBy("name")
         .agg(F.schema_of_variant_agg("value").alias("type"), F.min("place").alias("place"))
-        .orderBy("place.offset" if False else "place", "name")
+        .orderBy("place", "name")
         .limit(MOST)
         .collect()
     )
-    taken = {name.lower() for name in shape.fieldNames()}
+    names = shape.fieldNames()
+    taken = {name.lower() for name in names}
     seen: dict[str, tuple[Schema | None, tuple[str, int, int]]] = {}
     for row in found:
-        schema = None if row["name"].lower() in taken else _schema(row["name"], row["type"])
+        # A name that differs from a column's in upper and lower case alone can be no other column.
+        fits = row["name"] in names or row["name"].lower() not in taken
+        schema = _schema(row["name"], row["type"]) if fits else None
         taken.add(row["name"].lower())
         seen[row["name"]] = (schema, tuple(row["place"])[1:])
     return seen

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from lakeingest import config
 from lakeingest.decode import avro, json, project
 from lakeingest.decode.writers import Reader
+from lakeingest.record import RESERVED
 from lakeingest.schema import avro as avro_schema
 from lakeingest.schema import json_schema, wire
 from lakeingest.schema.model import Schema, SchemaError
@@ -58,7 +59,9 @@ def read(
             if found is None:
                 return None
             reading = found
-    project.struct_type(reading.schema)
+    taken = [name for name in project.struct_type(reading.schema).fieldNames() if name.lower() in RESERVED]
+    if taken:
+        raise SchemaError(f"{', '.join(taken)}: a column of lakeingest's own has that name")
     return reading
 
 

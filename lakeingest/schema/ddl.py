@@ -37,7 +37,7 @@ _ALLOWED = "STRING, BOOLEAN, BYTE, SHORT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p,
     "TIMESTAMP_NTZ, ARRAY<…>, MAP<…, …>, STRUCT<name: type, …>"
 )
 _IN_SCHEMA_JSON = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
-_UNSTORABLE = " ,;{}()\n\t="
+UNSTORABLE = " ,;{}()\n\t="
 """Characters that Delta refuses in the name of a column."""
 
 
@@ -225,7 +225,7 @@ class _Reader:
         if token is None or not (plain or quoted):
             self.at -= token is not None
             raise self._wrong("a column begins with its name, as in 'flight INT'")
-        if not token.text or any(c in _UNSTORABLE for c in token.text):
+        if not token.text or any(c in UNSTORABLE for c in token.text):
             raise ValueError(
                 f"{token.text!r} is no name for a Delta column: it is empty, or has a blank or one of ,;{{}}()="
             )

@@ -153,13 +153,13 @@ def column_type(schema: Schema) -> ddl.Type:
     """The type of a Delta column that holds such values.
 
     Raises:
-        SchemaError: a struct without fields, which Parquet cannot hold.
+        SchemaError: a struct without fields, which Parquet cannot hold, or a name that Delta refuses.
     """
     match schema.type:
         case "struct":
             if not schema.fields:
                 raise SchemaError(f"{schema.name or 'a record'} has no fields, and a table cannot hold it")
-            return ddl.Struct(tuple(ddl.Column(f.name, column_type(f.schema)) for f in schema.fields))
+            return ddl.Struct(tuple(ddl.Column(_storable(f.name), column_type(f.schema)) for f in schema.fields))
         case "array":
             assert schema.value is not None
             return ddl.Array(column_type(schema.value))
@@ -171,6 +171,12 @@ def column_type(schema: Schema) -> ddl.Type:
             return ddl.Atomic(f"decimal({schema.parameter(PRECISION) or 38},{schema.parameter(SCALE) or 0})")
         case _:
             return ddl.Atomic(_LOGICAL.get(schema.name or "", _ATOMIC[schema.type]))
+
+
+def _storable(name: str) -> str:
+    if not name or any(character in ddl.UNSTORABLE for character in name):
+        raise SchemaError(f"the field {name!r} has a name that no Delta column can have")
+    return name
 
 
 def value_columns(schema: Schema) -> tuple[ddl.Column, ...]:
