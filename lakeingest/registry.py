@@ -10,19 +10,17 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 import ssl
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeVar
-from urllib.parse import urlsplit
 
 from lakeingest.config import Registry as Config
 from lakeingest.config import Strategy
 from lakeingest.errors import RegistryRefused, RegistryUnreachable, UsageError
+from lakeingest.local.loopback import direct
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
@@ -33,7 +31,6 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
 _NO_SUCH = (40401, 40402, 40403)
 """No such subject, version, schema. A 404 without one of these comes from something that is no registry."""
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 T = TypeVar("T")
 
@@ -206,7 +203,7 @@ class Registry:
         # The client's own retries would multiply ours.
         own = {"url": self._url, "timeout": min(REQUEST_S, max(self._wait_s, 0.1)), "max.retries": 0}
         try:
-            with _direct(self._url):
+            with direct(self._url):
                 return SchemaRegistryClient({**self._options, **own})
         except (ValueError, TypeError, OSError) as error:
             raise UsageError(
@@ -230,18 +227,3 @@ def _untrusted(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
-
-
-@contextmanager
-def _direct(url: str) -> Iterator[None]:
-    """A proxy that is set for the outside must not be asked for the loopback; the client reads it when it is made."""
-    hosts = {urlsplit(each.strip()).hostname for each in url.split(",")} & set(_LOOPBACK)
-    before = os.environ.get("no_proxy")
-    os.environ["no_proxy"] = ",".join(filter(None, (before or os.environ.get("NO_PROXY"), *hosts)))
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["no_proxy"]
-        else:
-            os.environ["no_proxy"] = before

