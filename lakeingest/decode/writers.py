@@ -30,10 +30,13 @@ _ALL = 2**31 - 1
 
 
 class Reader(Protocol):
-    """Reads payloads of one schema. Its columns are evaluated for that schema's records alone."""
+    """Reads payloads of one schema."""
 
     def parse(self, payload: Column) -> Column:
-        """BINARY → an intermediate value, whatever the reader likes, so that a record is parsed once."""
+        """BINARY → an intermediate value, whatever the reader likes, so that a record is parsed once.
+
+        The payload is null for records of other writers, and so is the value then.
+        """
 
     def broken(self, parsed: Column) -> Column:
         """BOOLEAN, never null: whether the payload is none of the schema."""
@@ -108,7 +111,7 @@ def read(side: Side, raw: Column, writers: Writers, target: T.StructType) -> Rea
     parsed = {i: f"_{side}_parsed_{i}" for i in usable}
     stages = (
         {f"_{side}_writer": _which(raw, writers)},
-        {name: F.when(which == i, _reader(usable[i]).parse(_payload(raw, usable[i]))) for i, name in parsed.items()},
+        {name: _reader(usable[i]).parse(F.when(which == i, _payload(raw, usable[i]))) for i, name in parsed.items()},
     )
     values = {i: _reader(usable[i]).value(F.col(name)) for i, name in parsed.items()}
     columns = {f.name: _case(which, _members(f, values, usable, writers.current), f.dataType) for f in target}
@@ -163,8 +166,8 @@ def _indexed(raw: Column) -> Column:
 
 
 def schema_id(header: Column) -> Column:
-    """INT: the id within a header."""
-    return F.conv(F.hex(F.substring(header, 2, HEADER - 1)), 16, 10).cast("int")
+    """BIGINT: the id within a header, which an INT cannot hold where it is none of a registry's."""
+    return F.conv(F.hex(F.substring(header, 2, HEADER - 1)), 16, 10).cast("bigint")
 
 
 def _which(raw: Column, writers: Writers) -> Column:
@@ -202,8 +205,8 @@ def _rescued(parsed: Mapping[int, str], usable: Mapping[int, Writer], current: S
 
 
 def _headers(raw: Column, which: Column, side: Side) -> tuple[Refusal, Refusal]:
-    begins = F.concat(F.lit("begins with 0x"), F.hex(F.substring(raw, 1, 8)), F.lit(", "))
-    strange = F.concat(begins, F.lit("but the registry's format is a byte 0x00 and a schema id of four bytes"))
+    begins = F.concat(F.octet_length(raw).cast("string"), F.lit(" bytes, 0x"), F.hex(F.substring(raw, 1, 8)))
+    strange = F.concat(begins, F.lit("…: the registry's format begins with a byte 0x00 and a schema id of four bytes"))
     unknown = F.concat(F.lit("no schema of the registry has id "), schema_id(raw), F.lit(" (or not that message)"))
     return (
         Refusal(side, raw.isNotNull() & ~framed(raw), says("NO_SCHEMA_ID", strange)),
