@@ -67,12 +67,14 @@ def test_each_type_becomes_a_type(declared: str, expected: Schema) -> None:
 def test_proto2_says_its_own_defaults() -> None:
     """Required, optional, and defaults that are written down."""
     text = """syntax = "proto2"; enum E { A = 1; B = 2; }
-        message M { required int32 r = 1; optional E e = 2 [default = B]; optional bytes b = 3 [default = "\\xff"]; }"""
+        message M { required int32 r = 1; optional E e = 2 [default = B]; optional bytes b = 3 [default = "\\xff"];
+        optional uint64 u = 4 [default = 255]; }"""
     expected = struct(
         {
             "r": Schema("int32"),
             "e": Schema("string", name="E", parameters=(("symbols", "A,B"),), optional=True, default='"B"'),
             "b": Schema("bytes", optional=True, default='"ÿ"'),
+            "u": replace(UNSIGNED, optional=True, default='"\\u0000ÿ"'),
         },
         name="M",
     )
@@ -95,6 +97,12 @@ def test_a_reference_may_bear_the_name_of_the_main_file() -> None:
     """The registry's schemas have no name, so that ours must not be in the way of one that has."""
     text = 'syntax = "proto3"; import "schema.proto"; message M { B b = 1; }'
     assert protobuf.read(text, [("schema.proto", 'syntax = "proto3"; message B { int32 x = 1; }')]).name == "M"
+
+
+def test_a_reference_is_no_code() -> None:
+    """One that bears the name of a Python module is not imported by the Python that runs protoc."""
+    bad = [(name, "raise SystemExit(7)") for name in ("re.py", "grpc_tools/__init__.py", "grpc_tools/protoc.py")]
+    assert protobuf.read('syntax = "proto3"; message M { int32 x = 1; }', bad).name == "M"
 
 
 def test_messages_are_counted_as_confluent_does() -> None:
@@ -133,9 +141,10 @@ WIDE = 'syntax = "proto3";' + "".join(f"message M{i} {{ M{i + 1} a = 1; M{i + 1}
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ('syntax = "proto3"; message M { int32 x = 1 }', r"schema\.proto:1:"),
+        ('syntax = "proto3"; message M { int32 x = 1 }', r"compile: schema\.proto:1:"),
         ('syntax = "proto3"; import "none.proto"; message M { int32 x = 1; }', r"none\.proto: File not found"),
         ('syntax = "proto3"; message M { Other x = 1; }', '"Other" is not defined'),
+        ("message M { int32 x = 1; }", r"compile: schema\.proto:1:13: Expected .required"),
         ("{}", "does not compile"),
         ('syntax = "proto3"; enum E { A = 0; }', "has no message"),
         ('syntax = "proto3"; message M { N n = 1; } message N { repeated M m = 1; }', r"n\.m is a M within another"),

@@ -20,6 +20,7 @@ gives it is kept. The members of a oneof are fields beside the others: Confluent
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
 _PATIENCE_S = 60
+_NOISE = re.compile(r"WARNING: |[IW]\d{4} |.*: warning: ")
+"""Lines of protoc that are no errors; it logs some of them in a format of its own."""
 _LARGEST = 20_000
 """Fields of one message and all that it holds: messages of a few lines can hold each other as often as one likes."""
 _UNSIGNED = Schema("bytes", name=model.DECIMAL, parameters=((model.PRECISION, "20"), (model.SCALE, "0")))
@@ -86,20 +89,20 @@ def compile(text: str, references: Sequence[tuple[str, str]] = ()) -> bytes:
     while any(name == main for name, _ in references):
         main = f"_{main}"
     with TemporaryDirectory(prefix="lakeingest-protoc-") as name:
-        folder = Path(name)
+        folder, out = Path(name) / "in", Path(name) / "out"
         for path, content in {**KNOWN, **dict(references), main: text}.items():
             _write(folder, path, content)
-        # A process of its own: protoc writes its errors straight to file descriptor 2.
-        command = [sys.executable, "-m", "grpc_tools.protoc", "-I.", "--include_imports", "--descriptor_set_out=out"]
+        # A process of its own, as protoc writes its errors straight to file descriptor 2; -P, as Python would else
+        # import from where it runs.
+        command = [sys.executable, "-P", "-m", "grpc_tools.protoc", f"-I{folder}", "--include_imports"]
+        command += [f"--descriptor_set_out={out}", str(folder / main)]
         try:
-            done = subprocess.run(
-                [*command, main], cwd=folder, capture_output=True, timeout=_PATIENCE_S, check=False, text=True
-            )
+            done = subprocess.run(command, capture_output=True, timeout=_PATIENCE_S, check=False)
         except subprocess.TimeoutExpired:
             raise SchemaError(f"protoc did not come to an end in {_PATIENCE_S} s") from None
         if done.returncode:
-            raise SchemaError(f"the .proto text does not compile: {_said(done.stderr)}")
-        return (folder / "out").read_bytes()
+            raise SchemaError(f"the .proto text does not compile: {_said(done.stderr, folder)}")
+        return out.read_bytes()
 
 
 def _write(folder: Path, path: str, content: str) -> None:
@@ -114,8 +117,9 @@ def _write(folder: Path, path: str, content: str) -> None:
         raise SchemaError(f"the reference {path!r} cannot be given to protoc: {error}") from None
 
 
-def _said(stderr: str) -> str:
-    lines = [line for line in stderr.splitlines() if ": warning: " not in line]
+def _said(stderr: bytes, folder: Path) -> str:
+    lines = stderr.decode(errors="replace").replace(f"{folder}/", "").splitlines()
+    lines = [line for line in lines if not _NOISE.match(line)]
     return "; ".join(lines[:5]) or "protoc does not say why"
 
 
@@ -236,5 +240,5 @@ def _default(field: FieldDescriptor) -> str | None:
     elif isinstance(value, bytes):
         value = value.decode("latin-1")
     elif _scalar(field) == _UNSIGNED:
-        value = value.to_bytes(9, "big").lstrip(b"\0").rjust(1, b"\0").decode("latin-1")
+        value = value.to_bytes(value.bit_length() // 8 + 1, "big").decode("latin-1")
     return model.default_text(value)
