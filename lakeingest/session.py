@@ -116,6 +116,8 @@ def _start(storage: Storage, name: str) -> SparkSession:
         "spark.delta.logStore.s3a.impl": logstore.CLASS,
         "spark.databricks.delta.snapshotPartitions": "2",
         "spark.sql.shuffle.partitions": "2",
+        # The default lets ten thousand records into one batch for Python, however large they are.
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(2**26),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         UTC: "UTC",

@@ -44,6 +44,9 @@ class Reader:
     def value(self, parsed: Column) -> Column:
         return parsed["value"]
 
+    def why(self, payload: Column) -> Column | None:
+        return None
+
     def rescued(self, parsed: Column, dropped: tuple[str, ...]) -> Column | None:
         return project.rescued(self.value(parsed), dropped)
 

@@ -60,6 +60,9 @@ class Reader:
     def value(self, parsed: Column) -> Column:
         return F.struct(*(c.alias(n) for n, c in columns(parsed["json"], self.schema, self.zone).items()))
 
+    def why(self, payload: Column) -> Column | None:
+        return diagnosis(payload, self.schema)["message"]
+
     def rescued(self, parsed: Column, dropped: tuple[str, ...]) -> Column | None:
         kept = T.StructType([f for f in self.schema if f.name not in dropped])
         return rescued(parsed["text"], parsed["json"], kept)

@@ -12,6 +12,7 @@ from typing import Any
 
 from pyspark.cloudpickle import register_pickle_by_value
 from pyspark.sql import Column
+from pyspark.sql import functions as F
 
 from lakeingest.decode import project
 from lakeingest.errors import SetupError
@@ -33,6 +34,10 @@ class Reader:
 
     def value(self, parsed: Column) -> Column:
         return parsed
+
+    def why(self, payload: Column) -> Column | None:
+        register_pickle_by_value(protobuf_values)
+        return F.udf(protobuf_values.fault(self.descriptors, self.message), "STRING")(payload)
 
     def rescued(self, parsed: Column, dropped: tuple[str, ...]) -> Column | None:
         return project.rescued(parsed, dropped)

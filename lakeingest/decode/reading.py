@@ -53,6 +53,8 @@ def read(
             reading = Reading(schema, avro.Reader(text, tuple(texts)), schema.name)
         case config.JsonSchemaFormat():
             schema = json_schema.read(text, references)
+            if schema.type != "struct":
+                raise SchemaError(f"its root is no object, but {schema.type}; a record's fields become columns")
             reading = Reading(schema, json.Reader(project.struct_type(schema), format.timezone), schema.name)
         case _:
             found = _message(text, references, indexes)

@@ -44,6 +44,9 @@ class Reader(Protocol):
     def value(self, parsed: Column) -> Column:
         """The value in the schema's own types; only looked at where it is not broken."""
 
+    def why(self, payload: Column) -> Column | None:
+        """STRING: what exactly is wrong with a payload that is none of the schema, if the reader can tell."""
+
     def rescued(self, parsed: Column, dropped: tuple[str, ...]) -> Column | None:
         """STRING, a JSON object of the fields that no column takes, null where there are none.
 
@@ -225,14 +228,15 @@ def _verdicts(which: Column, writers: Writers) -> tuple[Refusal, ...]:
 def _misfit(raw: Column, which: Column, usable: Mapping[int, Writer]) -> Column:
     labels = _case(which, {i: F.lit(w.label) for i, w in usable.items()}, T.StringType())
     sizes = {i: F.octet_length(raw) - F.lit(len(w.header)) for i, w in usable.items()}
-    payload = {i: F.hex(F.substring(_payload(raw, w), 1, 32)) for i, w in usable.items()}
-    message = F.concat(
-        F.lit("a payload of "), _case(which, sizes, T.IntegerType()).cast("string"),
-        F.lit(" bytes that is none of "), labels,
-        F.lit(" (cut short, bytes too many, or written with another schema); begins with 0x"),
-        _case(which, payload, T.StringType()),
-    )  # fmt: skip
-    return says("PAYLOAD_MISMATCH", message)
+    begins = _case(which, {i: F.hex(F.substring(_payload(raw, w), 1, 32)) for i, w in usable.items()}, T.StringType())
+    whys = {i: _reader(w).why(F.when(which == i, _payload(raw, w))) for i, w in usable.items()}
+    guess = F.concat(F.lit("cut short, bytes too many, or written with another schema; begins with 0x"), begins)
+    told = F.coalesce(_case(which, {i: why for i, why in whys.items() if why is not None}, T.StringType()), guess)
+    size = _case(which, sizes, T.IntegerType()).cast("string")
+    return says(
+        "PAYLOAD_MISMATCH",
+        F.concat(F.lit("a payload of "), size, F.lit(" bytes that is none of "), labels, F.lit(": "), told),
+    )
 
 
 def says(reason: str, message: Column) -> Column:

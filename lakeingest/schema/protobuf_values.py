@@ -76,6 +76,24 @@ def reader(descriptors: bytes, message: str) -> Callable[[pa.Array], pa.Array]:
     return read
 
 
+def fault(descriptors: bytes, message: str) -> Callable[[bytes | None], str | None]:
+    """A payload → why it is none of the message; None where it is one, and for None."""
+    made: list[Message] = []
+
+    def say(payload: bytes | None) -> str | None:
+        if payload is None:
+            return None
+        if not made:
+            made.append(Message(descriptor(descriptors, message)))
+        try:
+            made[0].read(bytes(payload))
+        except Mismatch as why:
+            return str(why)
+        return None
+
+    return say
+
+
 def _portions(payloads: pa.Array, message: Message) -> Iterator[list[dict[str, Any] | None]]:
     rows: list[dict[str, Any] | None] = []
     size = 0
