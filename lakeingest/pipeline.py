@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from lakeingest import audit, commit, fit, identity, quarantine, session, source, status, table
+from lakeingest import audit, commit, fit, identity, quarantine, session, source, status, table, timeline
 from lakeingest.audit import Report
 from lakeingest.batch import DROPPED, REFUSED, Batch, begin, observed
 from lakeingest.commit import Counts, Ledger, Receipt, Run
@@ -25,6 +25,7 @@ from lakeingest.registry import Registry
 from lakeingest.schema.history import History
 from lakeingest.source import Topics
 from lakeingest.status import Status
+from lakeingest.timeline import Timeline
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation, SparkSession
@@ -184,6 +185,10 @@ class Ingestion:
     def audit(self) -> Report:
         """The conservation proof; see `audit.Report`."""
         return audit.audit(self.spark, self.config)
+
+    def schemas(self) -> Timeline:
+        """How the table came to its columns; see `timeline.Timeline`."""
+        return timeline.timeline(self.spark, self.config)
 
     def quarantined(self, samples: int = 3) -> list[dict[str, Any]]:
         """Refused records by stage and reason: stage, reason, count, samples (coordinates, message)."""
