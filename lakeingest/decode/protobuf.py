@@ -37,7 +37,9 @@ class Reader:
 
     def why(self, payload: Column) -> Column | None:
         register_pickle_by_value(protobuf_values)
-        return F.udf(protobuf_values.fault(self.descriptors, self.message), "STRING")(payload)
+        fault = protobuf_values.fault(self.descriptors, self.message)
+        # Spark would look at the function's own hints, and warn that they are not Arrow's.
+        return F.udf(lambda value: fault(value), "STRING")(payload)  # noqa: PLW0108
 
     def rescued(self, parsed: Column, dropped: tuple[str, ...]) -> Column | None:
         return project.rescued(parsed, dropped)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pyspark.sql import types as T
+
 from lakeingest import config
 from lakeingest.decode import avro, json, project
 from lakeingest.decode.writers import Reader
@@ -55,7 +57,8 @@ def read(
             schema = json_schema.read(text, references)
             if schema.type != "struct":
                 raise SchemaError(f"its root is no object, but {schema.type}; a record's fields become columns")
-            reading = Reading(schema, json.Reader(project.struct_type(schema), format.timezone), schema.name)
+            required = _required(schema, project.struct_type(schema))
+            reading = Reading(schema, json.Reader(required, format.timezone), schema.name)
         case _:
             found = _message(text, references, indexes)
             if found is None:
@@ -65,6 +68,28 @@ def read(
     if taken:
         raise SchemaError(f"{', '.join(taken)}: a column of lakeingest's own has that name")
     return reading
+
+
+def _required(schema: Schema, kind: T.StructType) -> T.StructType:
+    """The type with NOT NULL where the schema demands a value: JSON's own parser does not."""
+    return T.StructType(
+        [
+            T.StructField(
+                f.name, _demanded(f.schema, kind[f.name].dataType), f.schema.optional or bool(f.schema.default)
+            )
+            for f in schema.fields
+        ]
+    )
+
+
+def _demanded(schema: Schema, kind: T.DataType) -> T.DataType:
+    if isinstance(kind, T.StructType):
+        return _required(schema, kind)
+    if isinstance(kind, T.ArrayType) and schema.value:
+        return T.ArrayType(_demanded(schema.value, kind.elementType))
+    if isinstance(kind, T.MapType) and schema.value:
+        return T.MapType(kind.keyType, _demanded(schema.value, kind.valueType))
+    return kind
 
 
 def _message(text: str, references: Sequence[tuple[str, str]], indexes: bytes) -> Reading | None:
