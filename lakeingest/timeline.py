@@ -106,13 +106,13 @@ def timeline(spark: SparkSession, pipeline: Pipeline) -> Timeline:
     return Timeline(
         pipeline.name,
         pipeline.compatibility,
-        tuple(_steps(history)),
+        tuple(steps(history)),
         tuple(_writers(history, _brought(spark, pipeline))),
         {side: tuple((f.name, type_text(f.schema)) for f in schema.fields) for side, schema in history.current.items()},
     )
 
 
-def _steps(history: History) -> Iterator[Step]:
+def steps(history: History) -> Iterator[Step]:
     """Each entry with its meaning, which depends on the version that was current before it."""
     evolved: dict[Side, int] = {e.side: n for n, e in enumerate(history.entries) if e.action == "evolve"}
     before: dict[Side, Entry] = {}

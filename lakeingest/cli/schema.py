@@ -1,4 +1,4 @@
-"""Commands about schemas: would a record's schema be written to a table?"""
+"""Commands about schemas: would a record's schema be written to a table, and how did the table come to its columns?"""
 
 from __future__ import annotations
 
@@ -7,15 +7,20 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from lakeingest.cli.ingest import Format
+from lakeingest.cli.ingest import File, Format
 from lakeingest.cli.output import Output
 from lakeingest.errors import UsageError
 
 if TYPE_CHECKING:
     from lakeingest.schema.compatibility import Decision, Mode
     from lakeingest.schema.model import Schema
+    from lakeingest.timeline import Step, Timeline, Written
 
-app = typer.Typer(name="schema", help="Schemas: may a producer's next one be written?", no_args_is_help=True)
+app = typer.Typer(
+    name="schema",
+    help="Schemas: may a producer's next one be written, and which ones has a table seen?",
+    no_args_is_help=True,
+)
 
 _SUFFIXES = (".avsc", ".proto", ".json")
 _SAID = {
@@ -64,6 +69,87 @@ def check(
     out.result(decision.to_json())
     if decision.action == "quarantine":
         raise typer.Exit(1)
+
+
+@app.command()
+def history(file: File, output: Format = "text") -> None:
+    """Show the schemas that a table has seen, oldest first: when, what was decided, and which fields changed.
+
+    Then what each writer's schema has brought: rows, refused records, coordinates of the first and the last.
+
+    Example:
+
+        lakeingest schema history pipelines/weather.yaml
+    """
+    import lakeingest
+
+    out = Output.of(output)
+    found = lakeingest.load(file).schemas()
+    out.line(f"{found.pipeline}: schema.compatibility {found.compatibility}")
+    if not found.steps:
+        out.line("  no record has brought a schema, and the file declares none")
+    for step in found.steps:
+        _show(out, step)
+    _writers(out, found)
+    out.result(found.to_json())
+
+
+def _show(out: Output, step: Step) -> None:
+    from datetime import UTC, datetime
+
+    entry = step.entry
+    time = datetime.fromisoformat(entry.time).astimezone(UTC)
+    out.line()
+    out.line(f"{time:%Y-%m-%d %H:%M:%S} UTC, batch {entry.sequence}: {_named(step)}")
+    out.line(f"  {entry.verdict} → {step.meaning}{' (current)' if step.current else ''}")
+    for change in entry.changes:
+        out.line(f"    {change}")
+    if entry.first:
+        out.line(f"  first record {_place(entry.first)}")
+
+
+def _named(step: Step) -> str:
+    entry = step.entry
+    side = "key, " if entry.side == "key" else ""
+    name = ", ".join(filter(None, (entry.name, entry.fingerprint[:8])))
+    if entry.id is None:
+        what = "fields that the file does not declare" if entry.first else "the pipeline file"
+        return f"{side}{what}, version {entry.version} ({name})"
+    version = "in no version" if entry.version is None else f"version {entry.version}"
+    return f"{side}schema {entry.id}, {version} of {entry.subject or 'a subject without a name'} ({name})"
+
+
+def _writers(out: Output, found: Timeline) -> None:
+    if not found.writers:
+        return
+    several = len({writer.side for writer in found.writers}) > 1
+    out.line()
+    out.table(
+        "records of each schema",
+        (
+            *(("side",) if several else ()),
+            "schema",
+            "subject",
+            "version",
+            "rows",
+            "refused",
+            "first record",
+            "last record",
+        ),
+        [((writer.side,) if several else ()) + _counts(writer) for writer in found.writers],
+    )
+
+
+def _counts(writer: Written) -> tuple[str, ...]:
+    rows = "" if writer.rows is None else f"{writer.rows:,}"
+    version = "" if writer.version is None else str(writer.version)
+    places = (_place(place) if place else "" for place in (writer.first, writer.last))
+    return str(writer.id), writer.subject or "", version, rows, f"{writer.refused:,}", *places
+
+
+def _place(place: tuple[str, int, int]) -> str:
+    topic, partition, offset = place
+    return f"{topic}-{partition}:{offset}"
 
 
 def _tell(out: Output, decision: Decision, record: Path) -> None:
