@@ -2,7 +2,7 @@ PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help venv demo test stack-up stack-down clean
+.PHONY: help venv demo demo-schemas test stack-up stack-down clean
 
 help: ## Say what can be made
 	@grep -hE "^[a-z-]+:.*##" $(MAKEFILE_LIST) | sed -E "s/:.*## /	/" | expand -t 14
@@ -21,6 +21,9 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 
 demo: venv ## Bring up Kafka, S3 and a registry, and ingest real flights
 	@$(BIN)/lakeingest demo
+
+demo-schemas: venv ## The same with weather as Avro, whose schema changes twice on the way
+	@$(BIN)/lakeingest demo --schemas
 
 test: venv ## Format, lint, types and tests; stops at the first that fails
 	$(BIN)/ruff format --check .

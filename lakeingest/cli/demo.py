@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakeingest.cli import ingest
+from lakeingest.cli import ingest, schema
 from lakeingest.cli.output import Output
 from lakeingest.errors import UsageError
 
 if TYPE_CHECKING:
+    from lakeingest.local import Addresses
     from lakeingest.pipeline import Ingestion
 
 FILE = Path("pipelines/flights.yaml")
+SCHEMAS = Path("pipelines/weather.yaml")
 _NEXT = (
     ("status {file}", "frontier and lag, last commits, rows and files"),
     ("audit {file} --output json", "the conservation proof, for programs"),
@@ -26,35 +28,40 @@ _NEXT = (
     ("describe", "all that a pipeline file can say"),
     ("stack down", "stop the servers, which keep running till then; --wipe forgets their data too"),
 )
+_WIDENED = """\
+wind_dir was widened from INT to DOUBLE. The table has Delta's feature typeWidening since then, which its readers must
+know: Spark with Delta 4 does, deltalake 1.6 for one does not, and refuses the table."""
 
 
 def demo(
-    file: Annotated[Path, typer.Argument(help="The pipeline file of the flights.")] = FILE,
+    file: Annotated[
+        Path | None, typer.Argument(help=f"The pipeline file. [default: {FILE}, or {SCHEMAS}]", show_default=False)
+    ] = None,
+    schemas: Annotated[
+        bool, typer.Option("--schemas", help="Weather whose Avro schema changes twice, instead of flights.")
+    ] = False,
 ) -> None:
     """Show it all: start the embedded stack, send 336,776 flights, ingest them, show what is where, and audit.
 
-    A second time it sends and ingests nothing twice.
+    With --schemas: 26,115 hours of weather, in three versions of their schema that a rolling deploy mixes, a trial of a
+    fourth that the table refuses, and how the table followed. A second time it sends and ingests nothing twice.
     """
-    import lakeingest
-    from lakeingest.local import flights, stack
-
+    file = file or (SCHEMAS if schemas else FILE)
     if not file.exists():
         raise UsageError(f"there is no {file} here", cure="run the demo in a clone of the project")
     out = Output.of("text")
-    out.line("1. Kafka, an S3 server and a schema registry, on this machine")
-    with out.progress("starting the stack"):
-        addresses = stack.up()
-    out.line(f"   Kafka {addresses.kafka}   S3 {addresses.s3}   registry {addresses.registry}")
-    out.line(f"2. {flights.RECORDS:,} flights of 2013 into topic {flights.TOPIC!r}, {flights.DAMAGED} of them damaged")
-    with out.progress("sending flights"):
-        sent = flights.produce(addresses.kafka)
-    out.line(f"   sent {sent:,}" + ("" if sent else " (the topic holds them all)"))
+    addresses = _stack(out)
+    _send_weather(out, addresses) if schemas else _send_flights(out, addresses)
     out.line(f"3. lakeingest run {file} --until-caught-up")
     sys.stdout.flush()
     ingest.run(file, until_caught_up=True, accept_dropped_topics=False, output="text")
     out.line("4. What is where")
-    _show(lakeingest.load(file), out)
-    out.line(f"5. lakeingest audit {file}")
+    _show(file, out, versions=schemas)
+    if schemas:
+        out.line(f"5. lakeingest schema history {file}")
+        schema.history(file, output="text")
+        out.line(_WIDENED)
+    out.line(f"{6 if schemas else 5}. lakeingest audit {file}")
     ingest.audit(file, output="text")
     out.line()
     out.line("Go on with:")
@@ -62,7 +69,54 @@ def demo(
         out.line(f"  {_command()} {arguments.format(file=file):<44} {meaning}")
 
 
-def _show(ingestion: Ingestion, out: Output) -> None:
+def _stack(out: Output) -> Addresses:
+    from lakeingest.local import stack
+
+    out.line("1. Kafka, an S3 server and a schema registry, on this machine")
+    with out.progress("starting the stack"):
+        addresses = stack.up()
+    out.line(f"   Kafka {addresses.kafka}   S3 {addresses.s3}   registry {addresses.registry}")
+    return addresses
+
+
+def _send_flights(out: Output, addresses: Addresses) -> None:
+    from lakeingest.local import flights
+
+    out.line(f"2. {flights.RECORDS:,} flights of 2013 into topic {flights.TOPIC!r}, {flights.DAMAGED} of them damaged")
+    with out.progress("sending flights"):
+        sent = flights.produce(addresses.kafka)
+    _sent(out, sent)
+
+
+def _send_weather(out: Output, addresses: Addresses) -> None:
+    from lakeingest.local import weather
+
+    out.line(
+        f"2. {weather.RECORDS:,} hours of weather of 2013 into topic {weather.TOPIC!r}, in three versions of "
+        f"{weather.SUBJECT} and a trial of a fourth, {weather.DAMAGED} of them damaged"
+    )
+    with out.progress("sending weather"):
+        sent = weather.produce(addresses.kafka, addresses.registry)
+    _sent(out, sent)
+
+
+def _sent(out: Output, sent: int) -> None:
+    out.line(f"   sent {sent:,}" + ("" if sent else " (the topic holds them all)"))
+
+
+def _show(file: Path, out: Output, *, versions: bool) -> None:
+    import lakeingest
+
+    ingestion = lakeingest.load(file)
+    _show_versions(ingestion, out) if versions else _show_partitions(ingestion, out)
+    out.table(
+        f"refused records, in {ingestion.config.quarantine.path}",
+        ("reason", "records", "for example"),
+        [[g["reason"], g["count"], g["samples"][0]["message"]] for g in ingestion.quarantined(1)],
+    )
+
+
+def _show_partitions(ingestion: Ingestion, out: Output) -> None:
     from lakeingest import table
 
     rows = table.read(ingestion.spark, ingestion.config.table.path).groupBy("month").pivot("origin").count()
@@ -73,10 +127,19 @@ def _show(ingestion: Ingestion, out: Output) -> None:
         ("month", *airports, "all"),
         [[m["month"], *(f"{m[a] or 0:,}" for a in airports), f"{sum(m[a] or 0 for a in airports):,}"] for m in months],
     )
+
+
+def _show_versions(ingestion: Ingestion, out: Output) -> None:
+    """Month by month, by the schema that a row was written with: a rolling deploy, as the table remembers it."""
+    from lakeingest import table
+
+    rows = table.read(ingestion.spark, ingestion.config.table.path)
+    counted = rows.groupBy("observed").pivot("_schema_id").count()
+    ids = [name for name in counted.columns if name != "observed"]
     out.table(
-        f"refused records, in {ingestion.config.quarantine.path}",
-        ("reason", "records", "for example"),
-        [[g["reason"], g["count"], g["samples"][0]["message"]] for g in ingestion.quarantined(1)],
+        f"rows of {ingestion.config.table.path}, by schema id",
+        ("month", *(f"id {id}" for id in ids)),
+        [[row["observed"], *(f"{row[id] or 0:,}" for id in ids)] for row in counted.orderBy("observed").collect()],
     )
 
 
