@@ -28,7 +28,7 @@ from lakeingest.schema import ddl, wire
 from lakeingest.schema.changes import changes
 from lakeingest.schema.decision import Decision, decide
 from lakeingest.schema.history import Entry, History, Side
-from lakeingest.schema.model import Schema, SchemaError
+from lakeingest.schema.model import Schema, SchemaError, without_defaults
 from lakeingest.schema.verdict import Mode, Verdict, check
 
 if TYPE_CHECKING:
@@ -135,6 +135,9 @@ class Evolution:
             if framed or known:
                 current = self.history.current.get(side)
                 branches = tuple(self._writer(k, current, held) for k in known)
+                if current and self._mode(side) == "NONE":
+                    # A record is written as it is: what it lacks is null, whatever default another schema gives it.
+                    current = without_defaults(current)
                 sides[side] = Writers(branches, current, framed=framed, strict=framed and not looked)
         value, key = self._value(), self._key()
         if there is not None and "value" in self.history.current:
@@ -215,9 +218,13 @@ class Evolution:
         return replace(known, subject=subject, version=self._registry.version(subject, found), reading=reading)
 
     def _foresee(self) -> None:
-        """Take the latest version of the topic's subject where no record says what columns the table is to have."""
-        format_ = self._format("value")
-        if format_.subject != "topic" or any(k.side == "value" and k.reading for k in self._known.values()):
+        """Take the latest version of the topic's subject where no record says what columns the table is to have.
+
+        A schema in no version of the subject says so under NONE alone; see `_decide`.
+        """
+        format_, none = self._format("value"), self._mode("value") == "NONE"
+        says = (k.side == "value" and k.reading and (k.version or none) for k in self._known.values())
+        if format_.subject != "topic" or any(says):
             return
         for topic in self._pipeline.source.topics:
             latest = self._registry.latest(registry.subject("topic", topic, "value", None))
@@ -232,8 +239,11 @@ class Evolution:
     # What is decided -----------------------------------------------------------------------------------------------
 
     def _decide(self, sequence: int, held: Held = None) -> None:
-        """Take the writers' schemas in the order of their versions, whichever record came first."""
-        for known in sorted(self._known.values(), key=lambda k: (k.side, k.version or 0, k.id or 0)):
+        """Take the writers' schemas in the order of their versions, whichever record came first.
+
+        One in no version comes last: under a table that took it on, no other schema could ever be written.
+        """
+        for known in sorted(self._known.values(), key=lambda k: (k.side, k.version is None, k.version or 0, k.id or 0)):
             schema, current = known.schema, self.history.current.get(known.side)
             self._note(known, self._decision(known.side, schema, current, held) if schema else None, sequence)
 

@@ -223,6 +223,17 @@ def unversioned(schema: Schema) -> Schema:
     return replace(schema, version=None)
 
 
+def without_defaults(schema: Schema) -> Schema:
+    """The same schema, in which nothing has a default at any level."""
+    return replace(
+        schema,
+        default=None,
+        fields=tuple(Field(field.name, without_defaults(field.schema)) for field in schema.fields),
+        key=without_defaults(schema.key) if schema.key else None,
+        value=without_defaults(schema.value) if schema.value else None,
+    )
+
+
 def from_columns(columns: Sequence[ddl.Column], **more: Any) -> Schema:
     """The schema of declared columns: a struct, whose NOT NULL fields are required."""
     return struct({c.name: _from_type(c.type, optional=c.nullable) for c in columns}, **more)
