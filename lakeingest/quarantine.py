@@ -4,7 +4,7 @@ _topic STRING, _partition INT, _offset BIGINT      the record's coordinates
 _timestamp TIMESTAMP                               the record's own timestamp
 key BINARY, value BINARY                           the bytes as they came
 headers ARRAY<STRUCT<key: STRING, value: BINARY>>
-stage STRING                                       which room refused: key, value, partition, settle
+stage STRING                                       what refused: key, value, schema, partition, settle
 reason STRING                                      a code: BROKEN_JSON, WRONG_TYPE, …
 message STRING                                     what exactly is wrong: the place and the value
 pipeline STRING, sequence BIGINT                   whose batch it was
