@@ -24,6 +24,7 @@ _NEXT = (
     ("status {file}", "frontier and lag, last commits, rows and files"),
     ("audit {file} --output json", "the conservation proof, for programs"),
     ("quarantine list {file}", "what was refused, and why"),
+    ("schema history {file}", "how the table came to its columns"),
     ("run {file}", "go on, every minute, until Ctrl-C"),
     ("describe", "all that a pipeline file can say"),
     ("stack down", "stop the servers, which keep running till then; --wipe forgets their data too"),
