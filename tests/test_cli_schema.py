@@ -67,6 +67,38 @@ def test_a_record_that_would_be_refused() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("suffix", "text", "name", "reference"),
+    [
+        (
+            "avsc",
+            '{"type": "record", "name": "S", "fields": [{"name": "at", "type": "P"}]}',
+            "place.avsc",
+            '{"type": "record", "name": "P", "fields": [{"name": "x", "type": "int"}]}',
+        ),
+        (
+            "proto",
+            'syntax = "proto3"; import "place.proto"; message S { P at = 1; }',
+            "place.proto",
+            'syntax = "proto3"; message P { int32 x = 1; }',
+        ),
+        (
+            "json",
+            '{"type": "object", "properties": {"at": {"$ref": "place.json"}}}',
+            "place.json",
+            '{"type": "object", "properties": {"x": {"type": "integer"}}}',
+        ),
+    ],
+)
+def test_a_schema_that_refers_to_another_one(folder: Path, suffix: str, text: str, name: str, reference: str) -> None:
+    """The schemas that it names are given as files; without them it cannot be read."""
+    (folder / f"s.{suffix}").write_text(text, encoding="utf-8")
+    (folder / name).write_text(reference, encoding="utf-8")
+    ran = run("--record", f"s.{suffix}", "--reference", name, "--output", "json")
+    assert (ran.exit_code, json.loads(ran.stdout)["action"]) == (0, "evolve")
+    assert isinstance(run("--record", f"s.{suffix}").exception, UsageError)
+
+
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
     ("mode", "verdict", "action", "code"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
@@ -47,6 +48,13 @@ def check(
     current_version: Annotated[
         int | None, typer.Option(help="The version of the table's schema.", min=0, show_default=False)
     ] = None,
+    reference: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A schema that they refer to, by the path that they name it by; once for each, dependencies first.",
+            show_default=False,
+        ),
+    ] = None,
     output: Format = "text",
 ) -> None:
     """Ask, before a producer deploys, whether its records would be written. Offline.
@@ -59,12 +67,15 @@ def check(
         lakeingest schema check --current v1.avsc --current-version 1 --record v2.avsc --record-version 2
 
         lakeingest schema check --mode NONE --current v1.proto --record v2.proto --output json
+
+        lakeingest schema check --current v1.avsc --record v1.avsc --reference address.avsc
     """
     from lakeingest.schema.compatibility import decide
 
     out = Output.of(output)
-    table = None if current is None else _read(current, current_version)
-    decision = decide(_read(record, record_version), table, _mode(mode))
+    references = [(str(file), _text(file)) for file in reference or ()]
+    table = None if current is None else _read(current, current_version, references)
+    decision = decide(_read(record, record_version, references), table, _mode(mode))
     _tell(out, decision, record)
     out.result(decision.to_json())
     if decision.action == "quarantine":
@@ -177,7 +188,7 @@ def _mode(name: str) -> Mode:
     raise UsageError(f'--mode "{name}" is not a mode', cure=f"write one of {', '.join(modes)}")
 
 
-def _read(file: Path, version: int | None) -> Schema:
+def _read(file: Path, version: int | None, references: Sequence[tuple[str, str]]) -> Schema:
     """The schema of a file, whose suffix says the format.
 
     Raises:
@@ -193,24 +204,29 @@ def _read(file: Path, version: int | None) -> Schema:
             cure="name it .avsc for Avro, .proto for Protobuf, .json for JSON Schema",
         )
     try:
-        return replace(_parse(file.suffix, file.read_text(encoding="utf-8")), version=version)
-    except OSError as error:
-        raise UsageError(f"{file}: {error.strerror}", cure="name a file that can be read") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"{file}: not UTF-8", cure="save the schema as UTF-8 text") from None
+        return replace(_parse(file.suffix, _text(file), references), version=version)
     except SchemaError as error:
         raise UsageError(f"{file}: {error}", cure="correct the schema; its suffix says in which format it is") from None
 
 
-def _parse(suffix: str, text: str) -> Schema:
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror}", cure="name a file that can be read") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{file}: not UTF-8", cure="save the schema as UTF-8 text") from None
+
+
+def _parse(suffix: str, text: str, references: Sequence[tuple[str, str]]) -> Schema:
     if suffix == ".avsc":
         from lakeingest.schema import avro
 
-        return avro.read(text)
+        return avro.read(text, [reference for _, reference in references])
     if suffix == ".proto":
         from lakeingest.schema import protobuf
 
-        return protobuf.read(text)
+        return protobuf.read(text, references)
     from lakeingest.schema import json_schema
 
-    return json_schema.read(text)
+    return json_schema.read(text, references)
