@@ -5,9 +5,8 @@ bytes into columns, `partition` says where a record lies, `commit` writes the ro
 `quarantine` keeps what was refused. `pipeline` is the corridor that walks a micro-batch through them; `audit` proves
 afterwards that nothing is missing or double.
 
-Records that bring a schema, by its id in a `registry`, are read with their writers' schemas. `evolution` decides what the
-table makes of a new one, by the pure rules of `schema`; the ledger of what it decided rides in the same commit, and
-`timeline` reads it back.
+Records that name a schema of a `registry` are read with it. `evolution` decides what the table makes of a new one, by
+the pure rules of `schema`; the ledger of what it decided rides in the same commit, and `timeline` reads it back.
 
     import lakeingest
     lakeingest.load("pipelines/flights.yaml").run(until_caught_up=True)
