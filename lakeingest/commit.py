@@ -249,12 +249,23 @@ def append(
     except spark_failures() as failed:
         if UNPLANNED in str(failed):
             raise Unplanned from failed
-        if "CONCURRENT_TRANSACTION" not in str(failed) and "ConcurrentTransaction" not in str(failed):
+        if not _overtaken(spark, path, receipt):
             raise unreachable(path, failed) from failed
     newest = read(spark, path, receipt.pipeline).newest
     if newest is None or newest.receipt.run.id != receipt.run.id or newest.receipt.sequence != receipt.sequence:
         raise fenced(path, receipt, newest)
     return newest
+
+
+def _overtaken(spark: SparkSession, path: str, receipt: Receipt) -> bool:
+    """Whether a write failed because another run had committed; what Delta names as the cause may be its new columns."""
+    try:
+        newest = read(spark, path, receipt.pipeline).newest
+    except StorageError:
+        return False
+    return (
+        newest is not None and newest.receipt.run.id != receipt.run.id and newest.receipt.sequence >= receipt.sequence
+    )
 
 
 def fenced(path: str, receipt: Receipt, newest: Commit | None) -> Fenced:

@@ -27,13 +27,13 @@ def _declared(kind: DataType) -> ddl.Type:
 
 
 def fitted(there: StructType, wanted: StructType) -> StructType:
-    """The columns to write: those that are wanted, as wide and with as many nested fields as the table has them."""
+    """The columns to write: those that are wanted, as wide and with as many nested fields as the table has them.
+
+    What is wanted NOT NULL stays so, because decoding refuses by it what Delta would stop the whole batch for.
+    """
     held = {field.name.lower(): field.dataType for field in there}
     return T.StructType(
-        [
-            T.StructField(f.name, _fitted(held[f.name.lower()], f.dataType) if f.name.lower() in held else f.dataType)
-            for f in wanted
-        ]
+        [T.StructField(f.name, _fitted(held.get(f.name.lower(), f.dataType), f.dataType), f.nullable) for f in wanted]
     )
 
 
@@ -67,7 +67,8 @@ def widened(there: DataType, wanted: DataType, path: str = "") -> Iterator[tuple
         held = {field.name.lower(): field for field in there}
         for f in wanted:
             if (old := held.get(f.name.lower())) is not None:
-                yield from widened(old.dataType, f.dataType, f"{path}.`{old.name}`" if path else f"`{old.name}`")
+                name = "`" + old.name.replace("`", "``") + "`"
+                yield from widened(old.dataType, f.dataType, f"{path}.{name}" if path else name)
     elif isinstance(there, T.ArrayType) and isinstance(wanted, T.ArrayType):
         yield from widened(there.elementType, wanted.elementType, f"{path}.element")
     elif isinstance(there, T.MapType) and isinstance(wanted, T.MapType):

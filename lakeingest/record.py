@@ -41,6 +41,14 @@ class Unplanned(Exception):
     """A batch met `UNPLANNED`. No error: it never leaves `pipeline`."""
 
 
+_WITHIN = ("_raw_", "_parsed_", "_key_", "_value_", "_refused", "_dropped")
+
+
+def is_reserved(name: str) -> bool:
+    """Whether a field of that name would stand in the way of a column of lakeingest's own, in a table or a batch."""
+    return name.lower() in RESERVED or name.lower().startswith(_WITHIN)
+
+
 Frontier = Mapping[tuple[str, int], int]
 """(topic, partition) → the first offset that was not consumed yet."""
 

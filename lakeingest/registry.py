@@ -91,7 +91,8 @@ class Registry:
 
     def writer(self, id: int) -> Writer | None:
         """The schema of an id; None where the registry says that there is none."""
-        if id < 1:
+        # Four bytes hold more than a registry has: Confluent's takes such an id for a path that it does not know.
+        if not 1 <= id < 2**31:
             return None
         if id not in self._writers:
             until = self._until()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import zlib
 from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -187,8 +188,8 @@ def _add(spark: SparkSession, path: str, column: object) -> None:
     spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMNS (`{column.name}` {column.dataType.simpleString()})")
 
 
-def widen(spark: SparkSession, path: str, there: StructType, wanted: StructType) -> None:
-    """Widen the table's columns to the types that are wanted; metadata alone, no file is written anew.
+def widen(spark: SparkSession, path: str, there: StructType, wanted: StructType) -> bool:
+    """Widen the table's columns to the types that are wanted, if any; metadata alone, no file is written anew.
 
     Delta's type widening is a feature of the table that its readers must know, so it is enabled only when a column
     needs it. (Delta's own automatic widening, in a write that merges schemas, leaves out INT → DOUBLE.)
@@ -198,13 +199,14 @@ def widen(spark: SparkSession, path: str, there: StructType, wanted: StructType)
     """
     wider = list(fit.widened(there, wanted))
     if not wider:
-        return
+        return False
     try:
         spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
         for name, kind in wider:
             spark.sql(f"ALTER TABLE delta.`{path}` ALTER COLUMN {name} TYPE {kind}")
     except spark_failures() as failed:
         raise unreachable(path, failed) from failed
+    return True
 
 
 def remember(spark: SparkSession, path: str, history: History) -> None:
@@ -215,7 +217,9 @@ def remember(spark: SparkSession, path: str, history: History) -> None:
     """
     if not history.entries or _remembered(spark, path) == history:
         return
-    text = json.dumps(history.to_json(), separators=(",", ":")).replace("\\", "\\\\").replace("'", "\\'")
+    # In hexadecimal digits, because Spark puts settings and environment in the place of ${…}, and shows no property in
+    # whose value it finds a word such as url, password or token.
+    text = zlib.compress(json.dumps(history.to_json(), separators=(",", ":")).encode()).hex()
     try:
         spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('{SCHEMAS}' = '{text}')")
     except spark_failures() as failed:
@@ -224,7 +228,8 @@ def remember(spark: SparkSession, path: str, history: History) -> None:
 
 def _remembered(spark: SparkSession, path: str) -> History:
     properties = {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES delta.`{path}`").collect()}
-    return History.from_json(json.loads(properties.get(SCHEMAS, "{}")))
+    kept = properties.get(SCHEMAS)
+    return History.from_json(json.loads(zlib.decompress(bytes.fromhex(kept)))) if kept else History()
 
 
 def _register(spark: SparkSession, name: str, path: str) -> None:

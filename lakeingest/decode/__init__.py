@@ -110,13 +110,13 @@ def _value(pipeline: config.Pipeline, shape: Shape) -> Decoded:
     if not isinstance(value, config.JsonValue):
         return _scalar("value", "value", raw, value.format)
     schema, parsed = shape.value, F.col(PARSED_VALUE)
-    rescued = json.rescued(raw, parsed, schema)
+    rescued, refusal = json.rescued(raw, parsed, schema), json.refusal("value", raw, parsed, schema, value.timezone)
     if shape.strict:
-        rescued = F.when(rescued.isNotNull(), F.raise_error(F.lit(UNPLANNED)).cast("string"))
+        rescued = F.when(rescued.isNotNull() & ~refusal.when, F.raise_error(F.lit(UNPLANNED)).cast("string"))
     return Decoded(
         parsed=({PARSED_VALUE: json.parse(raw, schema)},),
         columns=json.columns(parsed, schema, value.timezone) | {RESCUED: rescued},
-        refusals=(json.refusal("value", raw, parsed, schema, value.timezone),),
+        refusals=(refusal,),
         dropped=F.lit(False),
     )
 

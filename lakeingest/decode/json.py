@@ -142,7 +142,8 @@ def rescued(raw: Column, parsed: Column, schema: T.StructType) -> Column:
         return unknown if whole is None else unknown | F.array_contains(whole, key)
 
     fields = F.from_json(text, "MAP<STRING, VARIANT>")
-    return F.when(keep, F.to_json(F.map_filter(fields, undeclared)))
+    # A text in which a nested object has a key twice is no VARIANT: it is kept whole.
+    return F.when(keep, F.coalesce(F.to_json(F.map_filter(fields, undeclared)), text))
 
 
 def _undeclared(text: Column, struct: T.StructType) -> Column:

@@ -20,24 +20,44 @@ from lakeingest.record import OFFSET, PARTITION, RAW_VALUE, TIMESTAMP, TOPIC
 from lakeingest.schema import ddl, model
 from lakeingest.schema.model import Schema, SchemaError
 
-MOST = 100
-"""Fields that one batch may add: objects whose keys are data, as ids are, would make a column of each."""
+MOST = 200
+"""Fields that may be added in all: objects whose keys are data, as ids are, would make a column of each."""
+OBSERVED = "observed"
+"""The documentation of a column that no file declares."""
 
 
 def columns(declared: T.StructType, current: Schema | None) -> T.StructType:
-    """The declared columns, and those that were observed beside them."""
+    """The declared columns, and what was observed beside and within them."""
     if current is None:
         return declared
-    names = set(declared.fieldNames())
-    return T.StructType([*declared, *(f for f in project.struct_type(current) if f.name not in names)])
+    grown = _columns(declared, project.struct_type(current))
+    assert isinstance(grown, T.StructType)
+    return grown
+
+
+def _columns(ours: T.DataType, seen: T.DataType) -> T.DataType:
+    match ours, seen:
+        case T.StructType(), T.StructType():
+            more, taken = {f.name: f.dataType for f in seen}, {f.name.lower() for f in ours}
+            fields = [
+                T.StructField(f.name, _columns(f.dataType, more.get(f.name, f.dataType)), f.nullable) for f in ours
+            ]
+            return T.StructType([*fields, *(f for f in seen if f.name.lower() not in taken)])
+        case T.ArrayType(), T.ArrayType():
+            return T.ArrayType(_columns(ours.elementType, seen.elementType), ours.containsNull)
+        case T.MapType(), T.MapType():
+            return T.MapType(ours.keyType, _columns(ours.valueType, seen.valueType), ours.valueContainsNull)
+        case _:
+            return ours
 
 
 def declared(text: str, before: Schema | None, version: int) -> Schema:
-    """The schema of declared columns, and of those that were observed before the file said so."""
-    schema = model.from_columns(ddl.parse(text), version=version)
+    """The schema of declared columns, and of what was observed before the file said so."""
+    schema = model.from_columns(ddl.parse(text))
     names = {f.name for f in schema.fields}
-    more = tuple(f for f in before.fields if f.name not in names) if before else ()
-    return replace(schema, fields=(*schema.fields, *more))
+    # A column that the file no longer declares is gone; one that it never did stays.
+    kept = [f for f in before.fields if f.name in names or f.schema.doc == OBSERVED] if before else []
+    return replace(_grown(schema, replace(schema, fields=tuple(kept))), version=version)
 
 
 def with_fields(current: Schema, fields: Mapping[str, Schema], version: int) -> Schema:
@@ -81,7 +101,7 @@ def fields(
     seen: dict[str, tuple[Schema | None, tuple[str, int, int]]] = {}
     for row in found:
         # A name that differs from a column's in upper and lower case alone can be no other column.
-        fits = row["name"] in names or row["name"].lower() not in taken
+        fits = row["name"] in names or not (row["name"].lower() in taken or row["name"].startswith("_"))
         schema = _schema(row["name"], row["type"]) if fits else None
         taken.add(row["name"].lower())
         seen[row["name"]] = (schema, tuple(row["place"])[1:])

@@ -177,7 +177,9 @@ def _literal(value: Any, schema: Schema, target: T.DataType) -> Column:
 def _scalar(value: Any, schema: Schema) -> Column:
     if schema.name == model.DECIMAL:
         unscaled = int.from_bytes(str(value).encode("latin-1"), "big", signed=True)
-        return F.lit(Decimal(unscaled).scaleb(-int(schema.parameter(model.SCALE) or 0)))
+        digits = tuple(map(int, str(abs(unscaled))))
+        # By its digits: Decimal's own arithmetic keeps 28 of them.
+        return F.lit(Decimal((int(unscaled < 0), digits, -int(schema.parameter(model.SCALE) or 0))))
     if schema.name in _MOMENTS:
         return _MOMENTS[schema.name](F.lit(value))
     return F.lit(bytearray(str(value).encode("latin-1")) if schema.type == "bytes" else value)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from pyspark.sql import types as T
 
 from lakeingest import config
 from lakeingest.decode import avro, json, project
 from lakeingest.decode.writers import Reader
-from lakeingest.record import RESERVED
+from lakeingest.record import is_reserved
 from lakeingest.schema import avro as avro_schema
 from lakeingest.schema import json_schema, wire
 from lakeingest.schema.model import Schema, SchemaError
@@ -64,7 +65,7 @@ def read(
             if found is None:
                 return None
             reading = found
-    taken = [name for name in project.struct_type(reading.schema).fieldNames() if name.lower() in RESERVED]
+    taken = [name for name in project.struct_type(reading.schema).fieldNames() if is_reserved(name)]
     if taken:
         raise SchemaError(f"{', '.join(taken)}: a column of lakeingest's own has that name")
     return reading
@@ -92,12 +93,20 @@ def _demanded(schema: Schema, kind: T.DataType) -> T.DataType:
     return kind
 
 
+@lru_cache(maxsize=256)
+def _compiled(text: str, references: tuple[tuple[str, str], ...]) -> bytes:
+    """A file has many messages, and protoc is a process of its own."""
+    from lakeingest.schema import protobuf as protobuf_schema
+
+    return protobuf_schema.compile(text, references)
+
+
 def _message(text: str, references: Sequence[tuple[str, str]], indexes: bytes) -> Reading | None:
     # What it needs is an extra: lakeingest[protobuf].
     from lakeingest.decode import protobuf
     from lakeingest.schema import protobuf as protobuf_schema
 
-    descriptors = protobuf_schema.compile(text, references)
+    descriptors = _compiled(text, tuple(references))
     path = wire.index(indexes)
     message = protobuf_schema.messages(descriptors).get(path[0]) if path else None
     if message is None:

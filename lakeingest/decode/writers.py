@@ -117,7 +117,7 @@ def read(side: Side, raw: Column, writers: Writers, target: T.StructType) -> Rea
         {name: _reader(usable[i]).parse(F.when(which == i, _payload(raw, usable[i]))) for i, name in parsed.items()},
     )
     values = {i: _reader(usable[i]).value(F.col(name)) for i, name in parsed.items()}
-    columns = {f.name: _case(which, _members(f, values, usable, writers.current), f.dataType) for f in target}
+    columns = {f.name: _case(which, _members(side, f, values, usable, writers.current), f.dataType) for f in target}
     if side == "value":
         ids = {i: F.lit(w.id) for i, w in usable.items() if w.id is not None}
         columns = {SCHEMA_ID: _case(which, ids, T.IntegerType()), **columns} if writers.framed else columns
@@ -185,14 +185,18 @@ def _which(raw: Column, writers: Writers) -> Column:
 
 
 def _members(
-    f: T.StructField, values: Mapping[int, Column], usable: Mapping[int, Writer], current: Schema | None
+    side: Side, f: T.StructField, values: Mapping[int, Column], usable: Mapping[int, Writer], current: Schema | None
 ) -> dict[int, Column]:
     members = {}
     for i, value in values.items():
         schema = usable[i].schema
         assert schema is not None
         assert current is not None
-        members[i] = project.member(value, f, schema, current)
+        # A key is one column, whatever it is.
+        whole = side == "key"
+        members[i] = (
+            project.project(value, schema, current, f.dataType) if whole else project.member(value, f, schema, current)
+        )
     return members
 
 

@@ -159,6 +159,7 @@ def column_type(schema: Schema) -> ddl.Type:
         case "struct":
             if not schema.fields:
                 raise SchemaError(f"{schema.name or 'a record'} has no fields, and a table cannot hold it")
+            _distinct(schema)
             return ddl.Struct(tuple(ddl.Column(_storable(f.name), column_type(f.schema)) for f in schema.fields))
         case "array":
             assert schema.value is not None
@@ -171,6 +172,14 @@ def column_type(schema: Schema) -> ddl.Type:
             return ddl.Atomic(f"decimal({schema.parameter(PRECISION) or 38},{schema.parameter(SCALE) or 0})")
         case _:
             return ddl.Atomic(_LOGICAL.get(schema.name or "", _ATOMIC[schema.type]))
+
+
+def _distinct(schema: Schema) -> None:
+    taken: set[str] = set()
+    for field in schema.fields:
+        if field.name.lower() in taken:
+            raise SchemaError(f"{field.name}: a table has one column for upper and lower case, this schema two")
+        taken.add(field.name.lower())
 
 
 def _storable(name: str) -> str:

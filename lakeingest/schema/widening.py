@@ -116,7 +116,7 @@ def merge(a: Schema, b: Schema, path: str = "") -> Schema:
         _union(a, b, path),
         optional=a.optional or b.optional,
         default=a.default if a.default == b.default else None,
-        version=a.version if a.version == b.version else None,
+        version=max((v for v in (a.version, b.version) if v is not None), default=None),
         doc=a.doc,
     )
 
