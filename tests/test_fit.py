@@ -22,6 +22,11 @@ from lakeingest.decode import struct
         ("m MAP<STRING, INT>", "m MAP<STRING, DOUBLE>", "m MAP<STRING, DOUBLE>"),
         ("d DECIMAL(6,2)", "d DECIMAL(9,3)", "d DECIMAL(9,3)"),
         ("d DATE", "d TIMESTAMP_NTZ", "d TIMESTAMP_NTZ"),
+        (
+            "a INT, s STRUCT<x: INT>",
+            "a INT NOT NULL, s STRUCT<x: INT NOT NULL>",
+            "a INT NOT NULL, s STRUCT<x: INT NOT NULL>",
+        ),
     ],
 )
 def test_rows_are_written_as_wide_as_the_table_is_or_must_become(there: str, wanted: str, fitted: str) -> None:
