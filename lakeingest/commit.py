@@ -68,7 +68,8 @@ class Receipt:
         quarantine: where the pipeline's refused records are.
         counts: on quarantine only: the table's commit is written before they are known.
         left: topic → topic id of topics that the file no longer names, and whose frontier is still in `spans`.
-        schemas: the ledger of schemas, this batch's included; on the table only.
+        ledger: digest of the ledger of schemas, this batch's included; on the table only.
+        schemas: that ledger, if this batch changed it; else a table property keeps it (see kept.py).
     """
 
     pipeline: str
@@ -80,6 +81,7 @@ class Receipt:
     quarantine: str
     counts: Counts | None = None
     left: Mapping[str, str] = field(default_factory=dict)
+    ledger: str = ""
     schemas: History = field(default_factory=History)
 
     def to_json(self) -> str:
@@ -97,6 +99,8 @@ class Receipt:
             data["counts"] = vars(self.counts)
         if self.left:
             data["left"] = dict(self.left)
+        if self.ledger:
+            data["ledger"] = self.ledger
         if self.schemas.entries:
             data["schemas"] = self.schemas.to_json()
         return json.dumps(data, separators=(",", ":"))
@@ -120,6 +124,7 @@ class Receipt:
             quarantine=data["quarantine"],
             counts=Counts(**data["counts"]) if "counts" in data else None,
             left=data.get("left", {}),
+            ledger=data.get("ledger", ""),
             schemas=History.from_json(data.get("schemas", {})),
         )
 
@@ -143,8 +148,8 @@ class Ledger:
 
     Attributes:
         complete: whether the log still begins with the table's first version.
-        recovered, recovered_schemas: the frontier as the tables' rows tell it, and the ledger of schemas as a table
-            property keeps it, where no receipt is left in the log.
+        recovered: the frontier as the tables' rows tell it, where no receipt is left in the log.
+        schemas: the ledger of schemas (see `table.ledgers`).
     """
 
     path: str
@@ -153,7 +158,7 @@ class Ledger:
     last_sequence: int = 0
     complete: bool = True
     recovered: Mapping[tuple[str, int], int] = field(default_factory=dict)
-    recovered_schemas: History = field(default_factory=History)
+    schemas: History = field(default_factory=History)
 
     @property
     def newest(self) -> Commit | None:
@@ -163,11 +168,6 @@ class Ledger:
     def frontier(self) -> dict[tuple[str, int], int]:
         """(topic, partition) → the first offset not consumed; empty before the first commit."""
         return self.newest.receipt.spans.frontier if self.newest else dict(self.recovered)
-
-    @property
-    def schemas(self) -> History:
-        """The ledger of schemas; empty before the first commit."""
-        return self.newest.receipt.schemas if self.newest else self.recovered_schemas
 
 
 def read(spark: SparkSession, path: str, pipeline: str, *, all: bool = False) -> Ledger:
@@ -258,7 +258,7 @@ def append(
 
 
 def _overtaken(spark: SparkSession, path: str, receipt: Receipt) -> bool:
-    """Whether a write failed because another run had committed; what Delta names as the cause may be its new columns."""
+    """Whether a write failed because another run had committed; Delta may name that one's new columns as the cause."""
     try:
         newest = read(spark, path, receipt.pipeline).newest
     except StorageError:

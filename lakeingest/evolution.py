@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import types as T
 
 from lakeingest import config, fit, registry
-from lakeingest.config import Pipeline, uses_registry
+from lakeingest.config import Pipeline, partition_format, uses_registry
 from lakeingest.decode import Shape, observed, project, struct, writers
 from lakeingest.decode.reading import Reading, read
 from lakeingest.decode.writers import Writer, Writers
 from lakeingest.record import KEY, RAW_KEY, RAW_VALUE
 from lakeingest.registry import Registry
-from lakeingest.schema import ddl, wire
+from lakeingest.schema import ddl, model, wire
 from lakeingest.schema.changes import changes
 from lakeingest.schema.decision import Decision, decide
 from lakeingest.schema.history import Entry, History, Side
@@ -41,6 +41,8 @@ Held = tuple[ddl.Column, ...] | None
 """The columns that the table has; None where there is no table yet."""
 _RAW: Mapping[Side, str] = {"key": RAW_KEY, "value": RAW_VALUE}
 UNUSABLE = "UNUSABLE_SCHEMA"
+MOST_IDS = 1000
+"""Ids that the registry is asked for in one batch, the frequent ones first: bytes that are no schema's id have any."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,10 @@ class Known:
     def schema(self) -> Schema | None:
         return replace(self.reading.schema, version=self.version) if self.reading else None
 
+    def order(self) -> tuple[object, ...]:
+        """What is decided first; a Protobuf schema of one version may have several messages."""
+        return self.side, self.version is None, self.version or 0, self.id or 0, self.header
+
     @property
     def label(self) -> str:
         if self.id is None:
@@ -84,12 +90,19 @@ class Evolution:
             that the registry did not know, and would only fail.
     """
 
-    def __init__(self, pipeline: Pipeline, history: History, registry: Callable[[], Registry]) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        history: History,
+        registry: Callable[[], Registry],
+        there: StructType | None = None,
+    ) -> None:
+        """`there`: the table's columns; None if there is no table yet."""
         self.history = history
         self._pipeline = pipeline
         self._open = registry
         self._known: dict[tuple[Side, bytes], Known] = {}
-        self._declare()
+        self._declare(_held(there))
         self.watchful = bool(self._framed)
 
     @cached_property
@@ -128,9 +141,10 @@ class Evolution:
             looked: whether `look` saw this very batch; else a schema that is not known stops it.
         """
         sides: dict[Side, Writers] = {}
-        held = fit.declared(there) if there is not None else None
+        held = _held(there)
         for side in _RAW:
-            known = tuple(k for k in self._known.values() if k.side == side)
+            # The longest header first: one without indexes stands for a schema that cannot be read at all.
+            known = tuple(sorted((k for k in self._known.values() if k.side == side), key=lambda k: -len(k.header)))
             framed = side in self._framed
             if framed or known:
                 current = self.history.current.get(side)
@@ -141,17 +155,17 @@ class Evolution:
                 sides[side] = Writers(branches, current, framed=framed, strict=framed and not looked)
         value, key = self._value(), self._key()
         if there is not None and "value" in self.history.current:
-            value = fit.fitted(there, value)
+            value = fit.fitted(there, self._with_partitions(value, there))
         if there is not None and "key" in self.history.current and key is not None:
             key = fit.fitted(there, T.StructType([T.StructField(KEY, key)]))[KEY].dataType
         return Shape(value, key, sides, strict=self._observes and not looked)
 
     def _writer(self, known: Known, current: Schema | None, held: Held) -> Writer:
         writer = Writer(known.header, known.id, known.label)
-        if known.reading is None or known.schema is None or current is None:
+        decision = self._decision(known, held)
+        if decision is None or known.reading is None:
             return replace(writer, refusal=(UNUSABLE, f"{known.label}: {known.problem}"))
-        decision = self._decision(known.side, known.schema, current, held)
-        if decision.action == "quarantine":
+        if decision.action == "quarantine" or current is None:
             return replace(writer, refusal=(str(decision.verdict), f"{known.label}: {decision.why}"))
         return replace(writer, schema=known.schema, reader=known.reading.reader)
 
@@ -162,6 +176,13 @@ class Evolution:
         if isinstance(value, config.StringFormat | config.BytesFormat):
             return struct(f"value {'STRING' if value.format == 'string' else 'BINARY'}")
         return project.struct_type(current) if current else T.StructType([])
+
+    def _with_partitions(self, value: StructType, there: StructType) -> StructType:
+        """With the fields that the table is partitioned by, though the current schema has them no more: null then."""
+        paths = [part.field for part in self._pipeline.partition if not isinstance(part, config.KafkaPartition)]
+        names = {path.partition(".")[0].lower() for path in paths if path}
+        names -= {f.name.lower() for f in value}
+        return T.StructType([*value, *(f for f in there if f.name.lower() in names)])
 
     def _key(self) -> DataType | None:
         key, current = self._pipeline.decode.key, self.history.current.get("key")
@@ -182,18 +203,26 @@ class Evolution:
         Raises:
             RegistryUnreachable: the registry did not answer for as long as registry.wait says; nothing was decided.
         """
-        strangers, held = False, fit.declared(there) if there is not None else None
+        strangers, held, asked = False, _held(there), set[int]()
         for side, header, place in self._headers(kafka):
-            known = self._meet(side, header, place)
+            asked.add(_id(header))
+            known = self._meet(side, header, place) if len(asked) <= MOST_IDS else None
             strangers = strangers or known is None
             if known is not None:
-                self._known[side, header] = known
+                self._known[side, known.header] = known
         if not self.settled:
             self._foresee()
         if self._observes:
             strangers = self._observe(kafka, sequence, held)
         self._decide(sequence, held)
         self.watchful = strangers
+
+    def foresees(self, sequence: int) -> bool:
+        """Whether the value's columns are known before a record came: from the registry, if need be."""
+        if not self.settled:
+            self._foresee()
+            self._decide(sequence, None)
+        return self.settled
 
     def _headers(self, kafka: DataFrame) -> Iterator[tuple[Side, bytes, Place]]:
         framed = {side: _RAW[side] for side in self._framed}
@@ -202,7 +231,7 @@ class Evolution:
         yield from writers.headers(kafka, framed, planned, indexed) if framed else ()
 
     def _meet(self, side: Side, header: bytes, place: Place) -> Known | None:
-        format_, id_ = self._format(side), int.from_bytes(header[1:5], "big")
+        format_, id_ = self._format(side), _id(header)
         found = self._registry.writer(id_)
         if found is None:
             return None
@@ -211,11 +240,23 @@ class Evolution:
             reading = read(format_, found.type, found.text, found.references, header[writers.HEADER :])
         except SchemaError as error:
             name = registry.subject(format_.subject, place[0], side, None) if format_.subject == "topic" else None
-            return replace(known, subject=name, problem=str(error))
+            # Whatever message of it is meant: bytes that are no Protobuf have all kinds of indexes.
+            return replace(known, header=header[: writers.HEADER], subject=name, problem=str(error))
         if reading is None:
             return None
+        if side == "value" and (problem := self._unpartitionable(reading.schema)):
+            return replace(known, problem=problem)
+        if (seen := self.history.seen(side, found.fingerprint, reading.name)) and seen.version:
+            # As it was decided: another topic's subject may have it as another version.
+            return replace(known, subject=seen.subject, version=seen.version, reading=reading)
         subject = registry.subject(format_.subject, place[0], side, reading.name)
         return replace(known, subject=subject, version=self._registry.version(subject, found), reading=reading)
+
+    def _unpartitionable(self, schema: Schema) -> str | None:
+        """Why a table that is partitioned as the file says cannot have the schema's fields."""
+        names = project.struct_type(schema).fieldNames()
+        found = partition_format.mistakes(dict(enumerate(self._pipeline.partition)), names)
+        return next((text for _, text in found), None)
 
     def _foresee(self) -> None:
         """Take the latest version of the topic's subject where no record says what columns the table is to have.
@@ -238,17 +279,40 @@ class Evolution:
 
     # What is decided -----------------------------------------------------------------------------------------------
 
-    def _decide(self, sequence: int, held: Held = None) -> None:
+    def _decide(self, sequence: int, held: Held) -> None:
         """Take the writers' schemas in the order of their versions, whichever record came first.
 
         One in no version comes last: under a table that took it on, no other schema could ever be written.
         """
-        for known in sorted(self._known.values(), key=lambda k: (k.side, k.version is None, k.version or 0, k.id or 0)):
-            schema, current = known.schema, self.history.current.get(known.side)
-            self._note(known, self._decision(known.side, schema, current, held) if schema else None, sequence)
+        before = None
+        # A schema that was refused may fit what a later one made of the table.
+        while before != self.history.current:
+            before = self.history.current
+            for known in sorted(self._known.values(), key=Known.order):
+                self._note(known, self._decision(known, held), sequence)
 
-    def _decision(self, side: Side, schema: Schema, current: Schema | None, held: Held) -> Decision:
-        return decide(schema, current, self._mode(side), held if side == "value" else None)
+    def _decision(self, known: Known, held: Held) -> Decision | None:
+        """What the table makes of a writer's schema; None for one that no table can hold."""
+        schema, current, mode = known.schema, self.history.current.get(known.side), self._mode(known.side)
+        if schema is None:
+            return None
+        if current is None and schema.version is None and known.id is not None and mode != "NONE":
+            # Nothing could ever be compared with it.
+            return Decision(Verdict.VERSION_REQUIRED, "quarantine", why="no version tells older from newer")
+        decision = decide(schema, current, mode, held if known.side == "value" else None)
+        moved = self._moved(decision, held) if known.side == "value" and decision.action == "evolve" else None
+        return Decision(Verdict.DIFFERENT_TYPE, "quarantine", decision.changes, current, moved) if moved else decision
+
+    def _moved(self, decision: Decision, held: Held) -> str | None:
+        """Why the rows that are there would lie in wrong partitions: a field that they are cut by has another type."""
+        for part in self._pipeline.partition:
+            path = None if isinstance(part, config.KafkaPartition) else part.field
+            if path is None or held is None:
+                continue
+            was, now = ddl.find(held, path), ddl.find(_columns(decision.current), path)
+            if was and now and was.type != now.type:
+                return f"{path} is {was.type} in the table, which is partitioned by it, and would become {now.type}"
+        return None
 
     def _note(self, known: Known, decision: Decision | None, sequence: int) -> None:
         """A new entry of the ledger: for a schema that was not seen before, and for one that changes the table.
@@ -278,7 +342,7 @@ class Evolution:
 
     # Schemas that no registry holds ----------------------------------------------------------------------------------
 
-    def _declare(self) -> None:
+    def _declare(self, held: Held) -> None:
         """The schemas that the pipeline file gives: version 1, and one more each time that the file changes."""
         for side in _RAW:
             format_ = self._format(side)
@@ -289,7 +353,7 @@ class Evolution:
                 self._known[side, b""] = known
             elif side == "value" and isinstance(format_, config.JsonValue):
                 self._declare_columns(self._pipeline.schema_.columns or "")
-        self._decide(1)
+        self._decide(1, held)
 
     def _declare_columns(self, text: str) -> None:
         """Declared columns hold whatever the mode is: whoever edits the file says so."""
@@ -304,17 +368,27 @@ class Evolution:
     def _observe(self, kafka: DataFrame, sequence: int, held: Held) -> bool:
         """Let the table follow undeclared JSON fields, by a schema one version on. Whether some are left."""
         met = observed.fields(kafka, self._pipeline, self._value())
-        fields = {name: schema for name, (schema, _) in met.items() if schema is not None}
+        current, version = self.history.current["value"], self._next_version("value")
+        # One by one, so that a field which the table cannot take keeps no other back.
+        fields = {
+            name: schema
+            for name, (schema, _) in met.items()
+            if schema is not None and self._takes(observed.with_fields(current, {name: schema}, version), held)
+        }
         if not fields:
             return bool(met)
-        current = self.history.current["value"]
-        version = self._next_version("value")
         seen = observed.with_fields(current, fields, version)
         decision = decide(seen, current, self._mode("value"), held)
+        if decision.action != "evolve" or model.value_columns(seen) == model.value_columns(current):
+            return True
         first = min(met[name][1] for name in fields)
         known = Known("value", b"", None, None, version, _sha(repr(seen.to_json())), first)
         self._note(known, decision, sequence)
-        return decision.action != "evolve" or len(fields) < len(met)
+        return len(fields) < len(met)
+
+    def _takes(self, schema: Schema, held: Held) -> bool:
+        decision = decide(schema, self.history.current["value"], self._mode("value"), held)
+        return decision.action == "evolve" and not self._unpartitionable(schema)
 
     def _version(self, side: Side, text: str) -> int:
         entries = [e for e in self.history.entries if e.side == side]
@@ -323,6 +397,18 @@ class Evolution:
 
     def _next_version(self, side: Side) -> int:
         return 1 + max((e.version or 0 for e in self.history.entries if e.side == side), default=0)
+
+
+def _held(there: StructType | None) -> Held:
+    return fit.declared(there) if there is not None else None
+
+
+def _columns(schema: Schema | None) -> tuple[ddl.Column, ...]:
+    return model.value_columns(schema) if schema else ()
+
+
+def _id(header: bytes) -> int:
+    return int.from_bytes(header[1 : writers.HEADER], "big")
 
 
 def _sha(text: str) -> str:

@@ -9,15 +9,15 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from lakeingest import audit, commit, fit, identity, quarantine, session, source, status, table, timeline
+from lakeingest import audit, commit, fit, identity, kept, quarantine, session, source, status, table, timeline
 from lakeingest.audit import Report
 from lakeingest.batch import DROPPED, REFUSED, Batch, begin, observed
 from lakeingest.commit import Counts, Ledger, Receipt, Run
 from lakeingest.config import Pipeline, Storage
-from lakeingest.errors import SetupError
+from lakeingest.errors import PipelineFileError, SetupError, UsageError
 from lakeingest.evolution import Evolution
 from lakeingest.local import running
 from lakeingest.record import COORDINATES, Frontier, Spans, Unplanned
@@ -87,6 +87,10 @@ def registry_url(config: Pipeline) -> str:
     return stack.registry
 
 
+def _registry(config: Pipeline) -> Registry:
+    return Registry(config.registry, registry_url(config))
+
+
 @dataclass
 class Ingestion:
     """A pipeline that can be run, asked and audited; made by `lakeingest.load`.
@@ -101,11 +105,13 @@ class Ingestion:
     def __post_init__(self) -> None:
         self.bootstrap_servers, self.storage = addresses(self.config)
         self.broker = source.Broker(self.config.source, self.bootstrap_servers)
-        self.evolution = self._evolution(History())
         self._there: StructType | None = None
+        self._kept = History()
+        self.evolution = self._evolution(History())
 
     def _evolution(self, history: History) -> Evolution:
-        return Evolution(self.config, history, lambda: Registry(self.config.registry, registry_url(self.config)))
+        ask = partial(_registry, self.config)
+        return Evolution(self.config, history, ask, self._there)
 
     @cached_property
     def spark(self) -> SparkSession:
@@ -146,7 +152,11 @@ class Ingestion:
         ledger, refused = table.ledgers(self.spark, self.config, may_lack=True)
         identity.check(self.config, ledger, refused, topics, accept_dropped_topics=accept_dropped_topics)
         # 2.
-        self.evolution, self._there = self._evolution(ledger.schemas), None
+        self._there, self._kept = None, History()
+        if table.exists(self.spark, self.config.table.path):
+            self._there = table.read(self.spark, self.config.table.path).schema
+            self._kept = kept.read(self.spark, self.config.table.path, self.config.name)
+        self.evolution = self._evolution(ledger.schemas)
         if self.evolution.settled:
             self._ensure()
         # 3.
@@ -160,7 +170,11 @@ class Ingestion:
             begun = time.monotonic()
             starts = {**frontier, **source.starts(self.config.source, topics, frontier)}
             spans = source.next_spans(starts, goal or topics.last, self.config.trigger.max_records)
-            if spans.offsets or self._opens(frontier, starts):
+            opens = not spans.offsets and self._opens(frontier, starts)
+            if opens and not self.evolution.foresees(sequence + 1):
+                # No table can be made yet: "latest" is where it is now, as long as this run goes on.
+                frontier, opens = starts, False
+            if spans.offsets or opens:
                 sequence += 1
                 last = self._receipt(sequence, topics, spans, last)
                 if behind is None:
@@ -243,31 +257,40 @@ class Ingestion:
         decided, seen, path = batch.decide(kafka), Observation(), self.config.table.path
         # 2.
         accepted = batch.accepted(observed(decided, seen))
-        evolves = self._widen(accepted.schema)
-        receipt = replace(receipt, schemas=self.evolution.history)
+        assert self._there is not None
+        widened = table.widen(self.spark, path, self._there, accepted.schema)
+        evolves = fit.lacks(self._there, accepted.schema)
+        history = self.evolution.history
+        receipt = replace(receipt, ledger=history.digest, schemas=History() if history == self._kept else history)
         done = commit.append(self.spark, path, accepted, receipt, self.config.table.compression, evolve=evolves)
-        if evolves:
+        if evolves or widened:
             self._there = table.read(self.spark, path).schema
-        if looked:
-            table.remember(self.spark, path, self.evolution.history)
         counts = _counts(seen, done.rows, known)
         # 3.
         if counts.accepted < receipt.spans.offsets:
             refused = observed(decided, Observation()).where(REFUSED) if counts.refused else decided.limit(0)
             self._set_aside(refused, batch, replace(receipt, counts=counts))
+        if history != self._kept:
+            kept.write(self.spark, path, self.config.name, history)
+            self._kept = history
         return Progress(receipt.sequence, done.version, counts, time.monotonic() - begun)
 
     def _ensure(self) -> None:
         """Make or check the table, under the columns that are known by now."""
-        shape = self.evolution.shape(None, looked=True)
-        table.ensure(self.spark, self.config, shape, begin(self.config, shape).layout.columns)
+        shape, new = self.evolution.shape(None, looked=True), self._there is None
+        try:
+            columns = begin(self.config, shape).layout.columns
+        except PipelineFileError as mistake:
+            if self.evolution.settled:
+                raise
+            raise UsageError(
+                f"no record has brought a schema yet that a table could be made for: {mistake.what}",
+                cure="register the schema, or let a record of it come, and run again; nothing was consumed",
+            ) from mistake
+        table.ensure(self.spark, self.config, shape, columns, self.evolution.history)
         self._there = table.read(self.spark, self.config.table.path).schema
-
-    def _widen(self, wanted: StructType) -> bool:
-        """Widen columns that the table has narrower than they are wanted; whether it lacks any."""
-        assert self._there is not None
-        table.widen(self.spark, self.config.table.path, self._there, wanted)
-        return fit.lacks(self._there, wanted)
+        if new:
+            self._kept = kept.read(self.spark, self.config.table.path, self.config.name)
 
     def _read(self, spans: Spans) -> DataFrame:
         return source.frame(self.spark, self.config.source, self.bootstrap_servers, self.config.name, spans)
@@ -278,7 +301,7 @@ class Ingestion:
         return Receipt(self.config.name, sequence, self.me, topics.cluster, topics.ids, spans, where, left=left)
 
     def _set_aside(self, refused: DataFrame, batch: Batch, receipt: Receipt) -> None:
-        receipt = replace(receipt, schemas=History())
+        receipt = replace(receipt, ledger="", schemas=History())
         rows = quarantine.rows(refused, batch.refusals, receipt.pipeline, receipt.sequence, batch.now)
         commit.append(self.spark, self.config.quarantine.path, rows, receipt, self.config.table.compression)
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
-import zlib
 from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from lakeingest import commit, fit, quarantine
+from lakeingest import commit, fit, kept, quarantine
 from lakeingest.commit import Ledger, spark_failures, unreachable
 from lakeingest.config import Pipeline, uses_registry
 from lakeingest.decode import Shape, struct
@@ -31,7 +29,7 @@ from lakeingest.record import (
 from lakeingest.schema.history import History
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
@@ -40,8 +38,6 @@ _PROPERTIES = {
     # A log checkpoint costs two to four commits; readers replay at most this many small files without one.
     "delta.checkpointInterval": "50",
 }
-SCHEMAS = "lakeingest.schemas"
-"""The table property that keeps the ledger of schemas, should the log ever hold no receipt of the pipeline any more."""
 
 
 def columns(pipeline: Pipeline, shape: Shape) -> StructType:
@@ -82,13 +78,21 @@ def ensure_quarantine(spark: SparkSession, pipeline: Pipeline) -> None:
         StorageUnreachable, UnsafeStore: the object store.
     """
     try:
-        _make(spark, pipeline.quarantine.path, struct(quarantine.COLUMNS), ())
+        _make(spark, pipeline.quarantine.path, struct(quarantine.COLUMNS), (), {})
     except spark_failures() as failed:
         raise unreachable(pipeline.quarantine.path, failed) from failed
 
 
-def ensure(spark: SparkSession, pipeline: Pipeline, shape: Shape, partitions: Sequence[PartitionColumn]) -> None:
+def ensure(
+    spark: SparkSession,
+    pipeline: Pipeline,
+    shape: Shape,
+    partitions: Sequence[PartitionColumn],
+    history: History = History(),  # noqa: B008
+) -> None:
     """Make the table if it is missing, add columns that the file newly declares, register the name.
+
+    A table that is made keeps `history` as its ledger of schemas.
 
     Raises:
         TableMismatch: the table has other types or partitions than the file says.
@@ -96,7 +100,8 @@ def ensure(spark: SparkSession, pipeline: Pipeline, shape: Shape, partitions: Se
     """
     wanted = columns(pipeline, shape)
     try:
-        _make(spark, pipeline.table.path, wanted, partitions)
+        properties = kept.properties(pipeline.name, history)
+        _make(spark, pipeline.table.path, wanted, partitions, properties)
         _compare(spark, pipeline, wanted, partitions)
         if pipeline.table.name:
             _register(spark, pipeline.table.name, pipeline.table.path)
@@ -104,11 +109,17 @@ def ensure(spark: SparkSession, pipeline: Pipeline, shape: Shape, partitions: Se
         raise unreachable(pipeline.table.path, failed) from failed
 
 
-def _make(spark: SparkSession, path: str, shape: StructType, partitions: Sequence[PartitionColumn]) -> None:
+def _make(
+    spark: SparkSession,
+    path: str,
+    shape: StructType,
+    partitions: Sequence[PartitionColumn],
+    properties: Mapping[str, str],
+) -> None:
     if exists(spark, path):
         return
     try:
-        _create(spark, path, shape, partitions)
+        _create(spark, path, shape, partitions, properties)
     except spark_failures():
         # Another run of the pipeline may have made it meanwhile. Reading makes Delta look anew, which asking whether
         # it exists does not, and fails where there is none.
@@ -129,7 +140,13 @@ def exists(spark: SparkSession, path: str) -> bool:
         raise unreachable(path, failed) from failed
 
 
-def _create(spark: SparkSession, path: str, shape: StructType, partitions: Sequence[PartitionColumn]) -> None:
+def _create(
+    spark: SparkSession,
+    path: str,
+    shape: StructType,
+    partitions: Sequence[PartitionColumn],
+    properties: Mapping[str, str],
+) -> None:
     from delta.tables import DeltaTable
 
     builder = DeltaTable.createIfNotExists(spark).location(path)
@@ -140,7 +157,7 @@ def _create(spark: SparkSession, path: str, shape: StructType, partitions: Seque
             builder = builder.addColumn(partition.name, partition.type, generatedAlwaysAs=partition.generated)
     if partitions:
         builder = builder.partitionedBy(*(partition.name for partition in partitions))
-    for name, value in _PROPERTIES.items():
+    for name, value in {**_PROPERTIES, **properties}.items():
         builder = builder.property(name, value)
     builder.execute()
 
@@ -209,29 +226,6 @@ def widen(spark: SparkSession, path: str, there: StructType, wanted: StructType)
     return True
 
 
-def remember(spark: SparkSession, path: str, history: History) -> None:
-    """Keep the ledger of schemas as a table property, if it is not the one that is kept.
-
-    Raises:
-        StorageUnreachable: the table cannot be reached.
-    """
-    if not history.entries or _remembered(spark, path) == history:
-        return
-    # In hexadecimal digits, because Spark puts settings and environment in the place of ${…}, and shows no property in
-    # whose value it finds a word such as url, password or token.
-    text = zlib.compress(json.dumps(history.to_json(), separators=(",", ":")).encode()).hex()
-    try:
-        spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('{SCHEMAS}' = '{text}')")
-    except spark_failures() as failed:
-        raise unreachable(path, failed) from failed
-
-
-def _remembered(spark: SparkSession, path: str) -> History:
-    properties = {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES delta.`{path}`").collect()}
-    kept = properties.get(SCHEMAS)
-    return History.from_json(json.loads(zlib.decompress(bytes.fromhex(kept)))) if kept else History()
-
-
 def _register(spark: SparkSession, name: str, path: str) -> None:
     if "." in name:
         spark.sql(f"CREATE SCHEMA IF NOT EXISTS {name.rpartition('.')[0]}")
@@ -249,7 +243,8 @@ def ledgers(
     """The ledgers of table and quarantine (see `commit.read`).
 
     Where the table has rows of the pipeline's topics but its log no longer says who wrote them (30 days by default),
-    the frontier is taken from the rows of both tables, and the schemas from the table's properties.
+    the frontier is taken from the rows of both tables. The ledger of schemas is the newest commit's, or the table
+    property's.
 
     Args:
         may_lack: whether a table that is not there yet has an empty ledger; else it is an error.
@@ -260,10 +255,21 @@ def ledgers(
     mine = commit.read(spark, pipeline.table.path, pipeline.name, all=all)
     if mine.newest is None and not mine.complete:
         # Delta still knows the number of the last batch, we do not: the clock's is larger than any count of batches.
-        kept = _remembered(spark, pipeline.table.path)
-        frontier = _frontier_of_rows(spark, pipeline)
-        mine = replace(mine, recovered=frontier, recovered_schemas=kept, last_sequence=int(time.time()))
-    return mine, refused
+        mine = replace(mine, recovered=_frontier_of_rows(spark, pipeline), last_sequence=int(time.time()))
+    return replace(mine, schemas=_schemas(spark, mine)), refused
+
+
+def _schemas(spark: SparkSession, mine: Ledger) -> History:
+    """The ledger of schemas: the newest commit's own, or the one whose digest it bears."""
+    newest = mine.newest.receipt if mine.newest else None
+    if newest is not None and (newest.schemas.entries or not newest.ledger):
+        return newest.schemas
+    there = kept.read(spark, mine.path, mine.pipeline)
+    if newest is None or there.digest == newest.ledger:
+        return there
+    # A writer that was overtaken may have kept an older one.
+    every = commit.read(spark, mine.path, mine.pipeline, all=True).commits
+    return next((c.receipt.schemas for c in every if c.receipt.schemas.digest == newest.ledger), there)
 
 
 def _frontier_of_rows(spark: SparkSession, pipeline: Pipeline) -> dict[tuple[str, int], int]:

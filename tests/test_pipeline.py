@@ -132,6 +132,7 @@ def test_the_receipt_says_what_was_committed(world: World) -> None:
         "topics": topics.ids,
         "offsets": {world.name: {"0": [0, 2], "1": [0, 2]}},
         "quarantine": f"s3a://lake/{world.name}_quarantine",
+        "ledger": ingestion.evolution.history.digest,
     }
 
 

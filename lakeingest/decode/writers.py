@@ -27,6 +27,7 @@ from lakeingest.schema.model import Schema
 HEADER = 5
 """Bytes of magic byte and id."""
 _ALL = 2**31 - 1
+_MOST_HEADERS = 10_000
 
 
 class Reader(Protocol):
@@ -141,7 +142,9 @@ def framed(raw: Column) -> Column:
 def headers(
     kafka: DataFrame, sides: Mapping[Side, str], known: Mapping[Side, Sequence[bytes]], indexed: Collection[Side]
 ) -> list[tuple[Side, bytes, tuple[str, int, int]]]:
-    """Every header in a batch that is not known yet, with the coordinates of the earliest record that bears it.
+    """The headers in a batch that are not known yet, with the coordinates of the earliest record that bears each.
+
+    The most frequent come first, and not more than 10,000 of them: bytes that are no header at all look like any.
 
     Args:
         sides: the side → the column of its bytes.
@@ -157,7 +160,9 @@ def headers(
             new = new & ~raw.startswith(F.lit(bytearray(header)))
         whole = _indexed(raw) if side in indexed else F.substring(raw, 1, HEADER)
         parts.append(kafka.where(new).select(F.lit(side).alias("side"), whole.alias("header"), place))
-    found = reduce(DataFrame.unionAll, parts).groupBy("side", "header").agg(F.min("place").alias("place")).collect()
+    counted = reduce(DataFrame.unionAll, parts).groupBy("side", "header")
+    frequent = counted.agg(F.min("place").alias("place"), F.count("*").alias("records")).orderBy(F.desc("records"))
+    found = frequent.limit(_MOST_HEADERS).collect()
     return [(row["side"], bytes(row["header"]), tuple(row["place"])[1:]) for row in found]
 
 

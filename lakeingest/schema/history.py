@@ -1,11 +1,13 @@
 """The schema ledger of a table: which writer schemas were seen, which one is current, and how that came about.
 
-It rides in the receipt of every commit of the table, so a schema and the rows that it shaped are committed together or
-not at all. Pure.
+It rides in the receipt of the commit that changes it, so a schema and the rows that it shaped are committed together or
+not at all; every later commit bears its digest, and a table property keeps the whole. Pure.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
@@ -71,6 +73,12 @@ class History:
         """With one more entry; `current` is the schema in force behind it, if there is one."""
         changed = {} if current is None else {entry.side: current}
         return replace(self, entries=(*self.entries, entry), current={**self.current, **changed})
+
+    @property
+    def digest(self) -> str:
+        """What tells one ledger from another: the beginning of its SHA-256; empty for an empty one."""
+        text = json.dumps(self.to_json(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16] if self.entries else ""
 
     def to_json(self) -> dict[str, Any]:
         return {
