@@ -116,7 +116,10 @@ class Ingestion:
     @cached_property
     def spark(self) -> SparkSession:
         """The session that is active, or one of our own."""
-        return session.attach(self.storage, self.config.name)
+        spark = session.attach(self.storage, self.config.name)
+        if "avro" in (self.config.decode.value.format, self.config.decode.key.format):
+            session.warn_of_avro(spark)
+        return spark
 
     def run(
         self,

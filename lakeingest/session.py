@@ -98,6 +98,17 @@ def _warn_of_log_store(session: SparkSession) -> None:
         )
 
 
+def warn_of_avro(session: SparkSession) -> None:
+    """Name the options that keep damaged Avro from ending executors, where a session was started without them."""
+    if "org.apache.avro.limits" not in (session.conf.get("spark.executor.extraJavaOptions", None) or ""):
+        warnings.warn(
+            "this Spark session does not bound what an Avro record may claim to hold, so that a damaged one can end an "
+            "executor. Start it with these in spark.driver.extraJavaOptions and spark.executor.extraJavaOptions: "
+            f"{_AVRO_LIMITS}",
+            stacklevel=3,
+        )
+
+
 def _start(storage: Storage, name: str) -> SparkSession:
     from pyspark.sql import SparkSession
 
