@@ -15,7 +15,7 @@ from lakeingest import session
 def started_with(**options: str) -> SparkSession:
     """Somebody's session, as far as it is asked for its options."""
     found = {name.replace("_", "."): value for name, value in options.items()}
-    return cast(SparkSession, SimpleNamespace(conf=SimpleNamespace(get=lambda name, other: found.get(name, other))))
+    return cast(SparkSession, SimpleNamespace(conf=SimpleNamespace(get=found.get)))
 
 
 @pytest.mark.parametrize("options", [{}, {"spark_executor_extraJavaOptions": "-XX:+UseG1GC"}])
