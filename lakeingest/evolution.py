@@ -9,76 +9,37 @@ the ledger of schemas are one commit, so a writer that is killed anywhere decide
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as T
 
-from lakeingest import config, fit, registry
-from lakeingest.config import Pipeline, partition_format, uses_registry
-from lakeingest.decode import Shape, observed, project, struct, writers
-from lakeingest.decode.reading import Reading, read
+from lakeingest import config, fit
+from lakeingest.config import Pipeline, uses_registry
+from lakeingest.decode import Shape, observed, project, struct
+from lakeingest.decode.reading import read
 from lakeingest.decode.writers import Writer, Writers
-from lakeingest.record import KEY, RAW_KEY, RAW_VALUE
+from lakeingest.known import SIDES, Known, foresee, meet, unpartitionable
+from lakeingest.record import KEY
 from lakeingest.registry import Registry
-from lakeingest.schema import ddl, model, wire
+from lakeingest.schema import ddl, model
 from lakeingest.schema.changes import changes
 from lakeingest.schema.decision import Decision, decide
 from lakeingest.schema.history import Entry, History, Side
-from lakeingest.schema.model import Schema, SchemaError, without_defaults
+from lakeingest.schema.model import Schema, without_defaults
 from lakeingest.schema.verdict import Mode, Verdict, check
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType, StructType
 
-Place = tuple[str, int, int]
-"""Coordinates: topic, partition, offset."""
 Held = tuple[ddl.Column, ...] | None
 """The columns that the table has; None where there is no table yet."""
-_RAW: Mapping[Side, str] = {"key": RAW_KEY, "value": RAW_VALUE}
 UNUSABLE = "UNUSABLE_SCHEMA"
-MOST_IDS = 1000
-"""Ids that the registry is asked for in one batch, the frequent ones first: bytes that are no schema's id have any."""
-
-
-@dataclass(frozen=True)
-class Known:
-    """A writer's schema that a record was met of: what it is, apart from what the table makes of it.
-
-    Attributes:
-        header: the bytes that its records begin with.
-        reading: how it is read; None where no table can hold it, for the reason in `problem`.
-        first: where it was met.
-    """
-
-    side: Side
-    header: bytes
-    id: int | None
-    subject: str | None
-    version: int | None
-    fingerprint: str
-    first: Place | None
-    reading: Reading | None = None
-    problem: str | None = None
-
-    @property
-    def schema(self) -> Schema | None:
-        return replace(self.reading.schema, version=self.version) if self.reading else None
-
-    def order(self) -> tuple[object, ...]:
-        """What is decided first; a Protobuf schema of one version may have several messages."""
-        return self.side, self.version is None, self.version or 0, self.id or 0, self.header
-
-    @property
-    def label(self) -> str:
-        if self.id is None:
-            return "the schema of decode.schema_file"
-        version = f"version {self.version} of {self.subject}" if self.version else f"in no version of {self.subject}"
-        return f"schema id {self.id} ({version})"
 
 
 class Evolution:
@@ -112,7 +73,7 @@ class Evolution:
     @property
     def _framed(self) -> tuple[Side, ...]:
         """The sides whose records name their schema."""
-        return tuple(side for side in _RAW if uses_registry(self._format(side)))
+        return tuple(side for side in SIDES if uses_registry(self._format(side)))
 
     @property
     def _observes(self) -> bool:
@@ -142,7 +103,7 @@ class Evolution:
         """
         sides: dict[Side, Writers] = {}
         held = _held(there)
-        for side in _RAW:
+        for side in SIDES:
             # The longest header first: one without indexes stands for a schema that cannot be read at all.
             known = tuple(sorted((k for k in self._known.values() if k.side == side), key=lambda k: -len(k.header)))
             framed = side in self._framed
@@ -203,13 +164,10 @@ class Evolution:
         Raises:
             RegistryUnreachable: the registry did not answer for as long as registry.wait says; nothing was decided.
         """
-        strangers, held, asked = False, _held(there), set[int]()
-        for side, header, place in self._headers(kafka):
-            asked.add(_id(header))
-            known = self._meet(side, header, place) if len(asked) <= MOST_IDS else None
-            strangers = strangers or known is None
-            if known is not None:
-                self._known[side, known.header] = known
+        strangers, held = False, _held(there)
+        if self._framed:
+            met, strangers = meet(self._pipeline, self._registry, self.history, kafka, self._known)
+            self._known.update({(k.side, k.header): k for k in met})
         if not self.settled:
             self._foresee()
         if self._observes:
@@ -224,58 +182,16 @@ class Evolution:
             self._decide(sequence, None)
         return self.settled
 
-    def _headers(self, kafka: DataFrame) -> Iterator[tuple[Side, bytes, Place]]:
-        framed = {side: _RAW[side] for side in self._framed}
-        planned = {side: [header for s, header in self._known if s == side] for side in framed}
-        indexed = {side for side in framed if self._format(side).format == "protobuf"}
-        yield from writers.headers(kafka, framed, planned, indexed) if framed else ()
-
-    def _meet(self, side: Side, header: bytes, place: Place) -> Known | None:
-        format_, id_ = self._format(side), _id(header)
-        found = self._registry.writer(id_)
-        if found is None:
-            return None
-        known = Known(side, header, id_, None, None, found.fingerprint, place)
-        try:
-            reading = read(format_, found.type, found.text, found.references, header[writers.HEADER :])
-        except SchemaError as error:
-            name = registry.subject(format_.subject, place[0], side, None) if format_.subject == "topic" else None
-            # Whatever message of it is meant: bytes that are no Protobuf have all kinds of indexes.
-            return replace(known, header=header[: writers.HEADER], subject=name, problem=str(error))
-        if reading is None:
-            return None
-        if side == "value" and (problem := self._unpartitionable(reading.schema)):
-            return replace(known, problem=problem)
-        if (seen := self.history.seen(side, found.fingerprint, reading.name)) and seen.version:
-            # As it was decided: another topic's subject may have it as another version.
-            return replace(known, subject=seen.subject, version=seen.version, reading=reading)
-        subject = registry.subject(format_.subject, place[0], side, reading.name)
-        return replace(known, subject=subject, version=self._registry.version(subject, found), reading=reading)
-
-    def _unpartitionable(self, schema: Schema) -> str | None:
-        """Why a table that is partitioned as the file says cannot have the schema's fields."""
-        names = project.struct_type(schema).fieldNames()
-        found = partition_format.mistakes(dict(enumerate(self._pipeline.partition)), names)
-        return next((text for _, text in found), None)
-
     def _foresee(self) -> None:
-        """Take the latest version of the topic's subject where no record says what columns the table is to have.
+        """Take the topic's own schema where no record says what columns the table is to have.
 
-        A schema in no version of the subject says so under NONE alone; see `_decide`.
+        A schema in no version of its subject says so under NONE alone; see `_decide`.
         """
-        format_, none = self._format("value"), self._mode("value") == "NONE"
-        says = (k.side == "value" and k.reading and (k.version or none) for k in self._known.values())
-        if format_.subject != "topic" or any(says):
-            return
-        for topic in self._pipeline.source.topics:
-            latest = self._registry.latest(registry.subject("topic", topic, "value", None))
+        none = self._mode("value") == "NONE"
+        if not any(k.side == "value" and k.reading and (k.version or none) for k in self._known.values()):
+            latest = foresee(self._pipeline, self._registry, self.history)
             if latest is not None:
-                header = b"\0" + latest[0].id.to_bytes(4, "big")
-                indexes = wire.prefix((0,)) if format_.format == "protobuf" else b""
-                known = self._meet("value", header + indexes, (topic, 0, 0))
-                if known is not None and known.reading:
-                    self._known["value", header + indexes] = replace(known, first=None)
-                    return
+                self._known[latest.side, latest.header] = latest
 
     # What is decided -----------------------------------------------------------------------------------------------
 
@@ -344,7 +260,7 @@ class Evolution:
 
     def _declare(self, held: Held) -> None:
         """The schemas that the pipeline file gives: version 1, and one more each time that the file changes."""
-        for side in _RAW:
+        for side in SIDES:
             format_ = self._format(side)
             if isinstance(format_, config.AvroFormat) and format_.schema_file is not None:
                 text = format_.schema_file.text
@@ -357,7 +273,8 @@ class Evolution:
 
     def _declare_columns(self, text: str) -> None:
         """Declared columns hold whatever the mode is: whoever edits the file says so."""
-        if self.history.seen("value", _sha(text), None):
+        last = next((e for e in reversed(self.history.entries) if e.side == "value" and e.first is None), None)
+        if last is not None and last.fingerprint == _sha(text):
             return
         before, version = self.history.current.get("value"), self._version("value", text)
         schema = observed.declared(text, before, version)
@@ -375,6 +292,9 @@ class Evolution:
             for name, (schema, _) in met.items()
             if schema is not None and self._takes(observed.with_fields(current, {name: schema}, version), held)
         }
+        # Objects whose keys are data, as ids are, would make a column of each.
+        room = observed.MOST - sum(f.schema.doc == observed.OBSERVED for f in current.fields)
+        fields = dict(islice(fields.items(), max(0, room)))
         if not fields:
             return bool(met)
         seen = observed.with_fields(current, fields, version)
@@ -388,7 +308,7 @@ class Evolution:
 
     def _takes(self, schema: Schema, held: Held) -> bool:
         decision = decide(schema, self.history.current["value"], self._mode("value"), held)
-        return decision.action == "evolve" and not self._unpartitionable(schema)
+        return decision.action == "evolve" and not unpartitionable(self._pipeline, schema)
 
     def _version(self, side: Side, text: str) -> int:
         entries = [e for e in self.history.entries if e.side == side]
@@ -405,10 +325,6 @@ def _held(there: StructType | None) -> Held:
 
 def _columns(schema: Schema | None) -> tuple[ddl.Column, ...]:
     return model.value_columns(schema) if schema else ()
-
-
-def _id(header: bytes) -> int:
-    return int.from_bytes(header[1 : writers.HEADER], "big")
 
 
 def _sha(text: str) -> str:

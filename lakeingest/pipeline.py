@@ -17,7 +17,7 @@ from lakeingest.audit import Report
 from lakeingest.batch import DROPPED, REFUSED, Batch, begin, observed
 from lakeingest.commit import Counts, Ledger, Receipt, Run
 from lakeingest.config import Pipeline, Storage
-from lakeingest.errors import PipelineFileError, SetupError, UsageError
+from lakeingest.errors import PipelineFileError, SetupError, SourceUnreachable, UsageError
 from lakeingest.evolution import Evolution
 from lakeingest.local import running
 from lakeingest.record import COORDINATES, Frontier, Spans, Unplanned
@@ -237,13 +237,29 @@ class Ingestion:
         kafka, known = self._unknown(self._read(receipt.spans), receipt.spans, behind)
         looked = self.evolution.watchful
         if looked:
-            self.evolution.look(kafka, receipt.sequence, self._there)
+            self._look(kafka, receipt.sequence)
         try:
             progress = self._take(kafka, receipt, known, looked=looked)
         except Unplanned:
-            self.evolution.look(kafka, receipt.sequence, self._there)
+            self._look(kafka, receipt.sequence)
             progress = self._take(kafka, receipt, known, looked=True)
         return replace(progress, seconds=time.monotonic() - begun)
+
+    def _look(self, kafka: DataFrame, sequence: int) -> None:
+        """Let the schemas of a batch be known before it is planned.
+
+        Raises:
+            SourceUnreachable: the batch cannot be read.
+            RegistryUnreachable: a schema is not known, and the registry does not answer.
+        """
+        try:
+            self.evolution.look(kafka, sequence, self._there)
+        except commit.spark_failures() as failed:
+            first = next((line for line in str(failed).splitlines() if line.strip()), type(failed).__name__)
+            raise SourceUnreachable(
+                f"the batch cannot be read from Kafka at {self.bootstrap_servers}: {first[:300]}",
+                cure="look at the broker and its log; nothing was consumed, run again",
+            ) from failed
 
     def _take(self, kafka: DataFrame, receipt: Receipt, known: int, *, looked: bool) -> Progress:
         """Steps 2 and 3 of `batch`, for records whose schemas are known, or were looked at.
@@ -331,7 +347,7 @@ class Ingestion:
 
         spans, seen = newest.receipt.spans, Observation()
         kafka = self._read(spans)
-        self.evolution.look(kafka, newest.receipt.sequence, self._there)
+        self._look(kafka, newest.receipt.sequence)
         batch = begin(self.config, self.evolution.shape(self._there, looked=True))
         decided = observed(batch.decide(kafka), seen)
         there = table.coordinates(self.spark, self.config.table.path, spans)

@@ -24,7 +24,7 @@ FLOORS = (
     {"pipeline"},
     {"batch", "identity", "audit", "status", "timeline", "evolution"},
     {"table"},
-    {"kept"},
+    {"kept", "known"},
     {"source", "registry", "decode", "fit", "partition", "gate", "commit", "quarantine"},
     {"session"},
     {"instant", "local"},

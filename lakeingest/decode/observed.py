@@ -21,7 +21,7 @@ from lakeingest.schema import ddl, model
 from lakeingest.schema.model import Schema, SchemaError
 
 MOST = 200
-"""Fields that may be added in all: objects whose keys are data, as ids are, would make a column of each."""
+"""Fields that a table may get in this way."""
 OBSERVED = "observed"
 """The documentation of a column that no file declares."""
 
