@@ -249,14 +249,16 @@ def ledgers(
     Args:
         may_lack: whether a table that is not there yet has an empty ledger; else it is an error.
     """
-    refused = commit.read(spark, pipeline.quarantine.path, pipeline.name, all=all)
     if may_lack and not exists(spark, pipeline.table.path):
-        return Ledger(pipeline.table.path, pipeline.name), refused
-    mine = commit.read(spark, pipeline.table.path, pipeline.name, all=all)
+        mine = Ledger(pipeline.table.path, pipeline.name)
+    else:
+        mine = commit.read(spark, pipeline.table.path, pipeline.name, all=all)
+    refused = commit.read(spark, pipeline.quarantine.path, pipeline.name, all=all)
     if mine.newest is None and not mine.complete:
         # Delta still knows the number of the last batch, we do not: the clock's is larger than any count of batches.
         mine = replace(mine, recovered=_frontier_of_rows(spark, pipeline), last_sequence=int(time.time()))
-    return replace(mine, schemas=_schemas(spark, mine)), refused
+    known = mine.newest is not None or mine.recovered
+    return replace(mine, schemas=_schemas(spark, mine)) if known else mine, refused
 
 
 def _schemas(spark: SparkSession, mine: Ledger) -> History:
