@@ -69,7 +69,7 @@ def _held(bootstrap_servers: str, topic: str, partitions: int) -> list[int]:
     from confluent_kafka import TopicPartition
     from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
     if topic not in admin.list_topics(timeout=30).topics:
         admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(30)
         return [0] * partitions
