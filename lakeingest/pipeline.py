@@ -12,16 +12,27 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from lakeingest import audit, commit, fit, identity, kept, quarantine, session, source, status, table, timeline
+from lakeingest import (
+    audit,
+    commit,
+    fit,
+    identity,
+    kept,
+    quarantine,
+    session,
+    source,
+    status,
+    table,
+    timeline,
+    whereabouts,
+)
 from lakeingest.audit import Report
 from lakeingest.batch import DROPPED, REFUSED, Batch, begin, observed
 from lakeingest.commit import Counts, Ledger, Receipt, Run
-from lakeingest.config import Pipeline, Storage
-from lakeingest.errors import PipelineFileError, SetupError, SourceUnreachable, UsageError
+from lakeingest.config import Pipeline
+from lakeingest.errors import PipelineFileError, SourceUnreachable, UsageError
 from lakeingest.evolution import Evolution
-from lakeingest.local import running
 from lakeingest.record import COORDINATES, Frontier, Spans, Unplanned
-from lakeingest.registry import Registry
 from lakeingest.schema.history import History
 from lakeingest.source import Topics
 from lakeingest.status import Status
@@ -50,47 +61,6 @@ class Progress:
     lag: int = 0
 
 
-def addresses(config: Pipeline) -> tuple[str, Storage]:
-    """Brokers and storage: the file's own, or, where it names no brokers, the running embedded stack's.
-
-    Raises:
-        SetupError: the file names none, and no stack is running.
-    """
-    if config.source.bootstrap_servers is not None:
-        return config.source.bootstrap_servers, config.storage
-    stack = running()
-    if stack is None:
-        raise SetupError(
-            f"pipeline {config.name!r} names no brokers, and no embedded stack is running",
-            cure="start one with `lakeingest stack up`, or set source.bootstrap_servers (and storage)",
-        )
-    if config.storage.endpoint is not None or config.storage.access_key is not None:
-        return stack.kafka, config.storage
-    keys = {"access_key": stack.s3_access_key, "secret_key": stack.s3_secret_key}
-    return stack.kafka, Storage.model_validate({"endpoint": stack.s3, **keys, "path_style": True})
-
-
-def registry_url(config: Pipeline) -> str:
-    """Where the schema registry is: the file's own URL, or the running embedded stack's.
-
-    Raises:
-        SetupError: the file names none, and no stack is running.
-    """
-    if config.registry.url is not None:
-        return config.registry.url
-    stack = running()
-    if stack is None:
-        raise SetupError(
-            f"pipeline {config.name!r} names no schema registry, and no embedded stack is running",
-            cure="set registry.url, or start the stack with `lakeingest stack up`",
-        )
-    return stack.registry
-
-
-def _registry(config: Pipeline) -> Registry:
-    return Registry(config.registry, registry_url(config))
-
-
 @dataclass
 class Ingestion:
     """A pipeline that can be run, asked and audited; made by `lakeingest.load`.
@@ -103,14 +73,14 @@ class Ingestion:
     me: Run = field(default_factory=Run)
 
     def __post_init__(self) -> None:
-        self.bootstrap_servers, self.storage = addresses(self.config)
+        self.bootstrap_servers, self.storage = whereabouts.addresses(self.config)
         self.broker = source.Broker(self.config.source, self.bootstrap_servers)
         self._there: StructType | None = None
         self._kept = History()
         self.evolution = self._evolution(History())
 
     def _evolution(self, history: History) -> Evolution:
-        ask = partial(_registry, self.config)
+        ask = partial(whereabouts.registry, self.config)
         return Evolution(self.config, history, ask, self._there)
 
     @cached_property

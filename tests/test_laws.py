@@ -22,7 +22,7 @@ FLOORS = (
     {"cli"},
     {"lakeingest"},
     {"pipeline"},
-    {"batch", "identity", "audit", "status", "timeline", "evolution"},
+    {"batch", "identity", "audit", "status", "timeline", "evolution", "whereabouts"},
     {"table"},
     {"kept", "known"},
     {"source", "registry", "decode", "fit", "partition", "gate", "commit", "quarantine"},
