@@ -62,7 +62,8 @@ def declared(text: str, before: Schema | None, version: int) -> Schema:
 
 def with_fields(current: Schema, fields: Mapping[str, Schema], version: int) -> Schema:
     """The schema of records that have these fields too."""
-    return replace(_grown(current, model.struct(fields)), version=version)
+    marked = {name: replace(schema, doc=OBSERVED) for name, schema in fields.items()}
+    return replace(_grown(current, model.struct(marked)), version=version)
 
 
 def _grown(ours: Schema, seen: Schema) -> Schema:
