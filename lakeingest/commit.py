@@ -294,6 +294,11 @@ def spark_failures() -> tuple[type[Exception], ...]:
     return (PySparkException, Py4JJavaError)
 
 
+def in_a_line(failed: Exception) -> str:
+    """The beginning of what Spark says; stack traces follow."""
+    return next((line for line in str(failed).splitlines() if line.strip()), type(failed).__name__)[:300]
+
+
 def unreachable(path: str, failed: Exception) -> StorageError | UsageError:
     """What a failure of Spark on the table's side means."""
     text = str(failed)
@@ -303,7 +308,6 @@ def unreachable(path: str, failed: Exception) -> StorageError | UsageError:
         return UnsafeStore(what, cure=cure or "use a store that honours If-None-Match")
     if "DELTA_TABLE_ONLY_OPERATION" in text or "DELTA_MISSING_DELTA_TABLE" in text or "PATH_NOT_FOUND" in text:
         return UsageError(f"there is no Delta table at {path} yet", cure="run the pipeline first: it makes the table")
-    first = next((line for line in text.splitlines() if line.strip()), type(failed).__name__)
     return StorageUnreachable(
-        f"{path}: {first[:300]}", cure="look at the store and its credentials (storage: …), then run again"
+        f"{path}: {in_a_line(failed)}", cure="look at the store and its credentials (storage: …), then run again"
     )

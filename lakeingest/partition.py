@@ -28,7 +28,7 @@ from lakeingest import instant
 from lakeingest.config import partition_format
 from lakeingest.config.parts import FieldPartition, KafkaPartition, Partition, TimePartition
 from lakeingest.errors import PipelineFileError
-from lakeingest.record import PARTITION, TIMESTAMP, Refusal
+from lakeingest.record import PARTITION, TIMESTAMP, Refusal, says
 
 STAGE = "partition"
 NO_TIME = "NO_PARTITION_TIME"
@@ -141,7 +141,7 @@ def _by_time(part: TimePartition, schema: T.StructType, now: datetime) -> Layout
         raise ValueError(f"{part.field!r} is {kind}; choose TIMESTAMP, TIMESTAMP_NTZ, DATE, INT, BIGINT or STRING")
     there = instant.local(field.column, field.type, part.timezone)
     message = F.concat(F.lit(f"{field.path} "), instant.why_not(field.column, field.type))
-    refusal = Refusal(STAGE, there.isNull(), _diagnosis(NO_TIME, message))
+    refusal = Refusal(STAGE, there.isNull(), says(NO_TIME, message))
     if isinstance(field.type, T.DateType) and field.sql and segments[0].pattern is None:
         return Layout((PartitionColumn(segments[0].name, T.DateType(), generated=field.sql),), (refusal,))
     return Layout(_periods(part, segments, there), (refusal,))
@@ -173,11 +173,7 @@ def _unstorable(field: _Field, name: str, *, required: bool) -> Refusal:
     )  # fmt: skip
     empty = value == "" if required else F.lit(False)
     when = F.coalesce((length > MAX_NAME) | value.contains("\0") | empty, F.lit(False))
-    return Refusal(STAGE, when, _diagnosis(UNSTORABLE, F.concat(F.lit(f"{field.path} is "), message)))
-
-
-def _diagnosis(reason: str, message: Column) -> Column:
-    return F.struct(F.lit(reason).alias("reason"), message.alias("message"))
+    return Refusal(STAGE, when, says(UNSTORABLE, F.concat(F.lit(f"{field.path} is "), message)))
 
 
 def _kafka_time() -> _Field:

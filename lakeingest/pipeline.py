@@ -122,11 +122,12 @@ class Ingestion:
         topics = self.broker.topics()
         # 1.
         table.ensure_quarantine(self.spark, self.config)
-        ledger, refused = table.ledgers(self.spark, self.config, may_lack=True)
+        there = table.exists(self.spark, self.config.table.path)
+        ledger, refused = table.ledgers(self.spark, self.config, there=there)
         identity.check(self.config, ledger, refused, topics, accept_dropped_topics=accept_dropped_topics)
         # 2.
         self._there, self._kept = None, History()
-        if table.exists(self.spark, self.config.table.path):
+        if there:
             self._there = table.read(self.spark, self.config.table.path).schema
             self._kept = kept.read(self.spark, self.config.table.path, self.config.name)
         self.evolution = self._evolution(ledger.schemas)
@@ -225,9 +226,8 @@ class Ingestion:
         try:
             self.evolution.look(kafka, sequence, self._there)
         except commit.spark_failures() as failed:
-            first = next((line for line in str(failed).splitlines() if line.strip()), type(failed).__name__)
             raise SourceUnreachable(
-                f"the batch cannot be read from Kafka at {self.bootstrap_servers}: {first[:300]}",
+                f"the batch cannot be read from Kafka at {self.bootstrap_servers}: {commit.in_a_line(failed)}",
                 cure="look at the broker and its log; nothing was consumed, run again",
             ) from failed
 

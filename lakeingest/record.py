@@ -117,3 +117,10 @@ class Refusal:
     stage: str
     when: Column
     diagnosis: Column
+
+
+def says(reason: str, message: Column) -> Column:
+    """A refusal's diagnosis."""
+    from pyspark.sql import functions as F
+
+    return F.struct(F.lit(reason).alias("reason"), message.alias("message"))

@@ -116,10 +116,22 @@ def _make(
     partitions: Sequence[PartitionColumn],
     properties: Mapping[str, str],
 ) -> None:
+    from delta.tables import DeltaTable
+
     if exists(spark, path):
         return
+    builder = DeltaTable.createIfNotExists(spark).location(path)
+    for column in shape:
+        builder = builder.addColumn(column.name, column.dataType, nullable=column.nullable)
+    for partition in partitions:
+        if partition.name not in shape.fieldNames():
+            builder = builder.addColumn(partition.name, partition.type, generatedAlwaysAs=partition.generated)
+    if partitions:
+        builder = builder.partitionedBy(*(partition.name for partition in partitions))
+    for name, value in {**_PROPERTIES, **properties}.items():
+        builder = builder.property(name, value)
     try:
-        _create(spark, path, shape, partitions, properties)
+        builder.execute()
     except spark_failures():
         # Another run of the pipeline may have made it meanwhile. Reading makes Delta look anew, which asking whether
         # it exists does not, and fails where there is none.
@@ -138,28 +150,6 @@ def exists(spark: SparkSession, path: str) -> bool:
         return bool(DeltaTable.isDeltaTable(spark, path))
     except spark_failures() as failed:
         raise unreachable(path, failed) from failed
-
-
-def _create(
-    spark: SparkSession,
-    path: str,
-    shape: StructType,
-    partitions: Sequence[PartitionColumn],
-    properties: Mapping[str, str],
-) -> None:
-    from delta.tables import DeltaTable
-
-    builder = DeltaTable.createIfNotExists(spark).location(path)
-    for column in shape:
-        builder = builder.addColumn(column.name, column.dataType, nullable=column.nullable)
-    for partition in partitions:
-        if partition.name not in shape.fieldNames():
-            builder = builder.addColumn(partition.name, partition.type, generatedAlwaysAs=partition.generated)
-    if partitions:
-        builder = builder.partitionedBy(*(partition.name for partition in partitions))
-    for name, value in {**_PROPERTIES, **properties}.items():
-        builder = builder.property(name, value)
-    builder.execute()
 
 
 def _compare(spark: SparkSession, pipeline: Pipeline, shape: StructType, partitions: Sequence[PartitionColumn]) -> None:
@@ -237,9 +227,7 @@ def read(spark: SparkSession, path: str) -> DataFrame:
     return spark.read.format("delta").load(path)
 
 
-def ledgers(
-    spark: SparkSession, pipeline: Pipeline, *, all: bool = False, may_lack: bool = False
-) -> tuple[Ledger, Ledger]:
+def ledgers(spark: SparkSession, pipeline: Pipeline, *, all: bool = False, there: bool = True) -> tuple[Ledger, Ledger]:
     """The ledgers of table and quarantine (see `commit.read`).
 
     Where the table has rows of the pipeline's topics but its log no longer says who wrote them (30 days by default),
@@ -247,12 +235,10 @@ def ledgers(
     property's.
 
     Args:
-        may_lack: whether a table that is not there yet has an empty ledger; else it is an error.
+        there: whether the table is; else it has an empty ledger.
     """
-    if may_lack and not exists(spark, pipeline.table.path):
-        mine = Ledger(pipeline.table.path, pipeline.name)
-    else:
-        mine = commit.read(spark, pipeline.table.path, pipeline.name, all=all)
+    path = pipeline.table.path
+    mine = commit.read(spark, path, pipeline.name, all=all) if there else Ledger(path, pipeline.name)
     refused = commit.read(spark, pipeline.quarantine.path, pipeline.name, all=all)
     if mine.newest is None and not mine.complete:
         # Delta still knows the number of the last batch, we do not: the clock's is larger than any count of batches.

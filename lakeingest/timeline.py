@@ -15,15 +15,13 @@ from typing import TYPE_CHECKING, Any
 from lakeingest import table
 from lakeingest.config import Compatibility, Pipeline, uses_registry
 from lakeingest.decode import writers
+from lakeingest.known import Place
 from lakeingest.record import OFFSET, PARTITION, SCHEMA_ID, TIMESTAMP, TOPIC
 from lakeingest.schema.history import Entry, History, Side
 from lakeingest.schema.model import type_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-Place = tuple[str, int, int]
-"""Coordinates: topic, partition, offset."""
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from pyspark.sql import types as T
 
 from lakeingest import config
 from lakeingest.decode import json, writers
-from lakeingest.decode.writers import Writers, says
-from lakeingest.record import HEADERS, KEY, RAW_KEY, RAW_VALUE, RESCUED, UNPLANNED, Refusal
+from lakeingest.decode.writers import Writers
+from lakeingest.record import HEADERS, KEY, RAW_KEY, RAW_VALUE, RESCUED, UNPLANNED, Refusal, says
 from lakeingest.schema import ddl
 from lakeingest.schema.history import Side
 

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest.decode import project
-from lakeingest.record import OFFSET, PARTITION, RESCUED, SCHEMA_ID, TIMESTAMP, TOPIC, UNPLANNED, Refusal
+from lakeingest.record import OFFSET, PARTITION, RESCUED, SCHEMA_ID, TIMESTAMP, TOPIC, UNPLANNED, Refusal, says
 from lakeingest.schema import wire
 from lakeingest.schema.history import Side
 from lakeingest.schema.model import Schema
@@ -246,11 +246,6 @@ def _misfit(raw: Column, which: Column, usable: Mapping[int, Writer]) -> Column:
         "PAYLOAD_MISMATCH",
         F.concat(F.lit("a payload of "), size, F.lit(" bytes that is none of "), labels, F.lit(": "), told),
     )
-
-
-def says(reason: str, message: Column) -> Column:
-    """A refusal's diagnosis: STRUCT<reason: STRING, message: STRING>."""
-    return F.struct(F.lit(reason).alias("reason"), message.alias("message"))
 
 
 def _payload(raw: Column, writer: Writer) -> Column:

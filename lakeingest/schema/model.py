@@ -227,11 +227,6 @@ def step(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def unversioned(schema: Schema) -> Schema:
-    """The same schema without a version."""
-    return replace(schema, version=None)
-
-
 def without_defaults(schema: Schema) -> Schema:
     """The same schema, in which nothing has a default at any level."""
     return replace(
