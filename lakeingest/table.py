@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -130,12 +131,11 @@ def _make(
         builder = builder.partitionedBy(*(partition.name for partition in partitions))
     for name, value in {**_PROPERTIES, **properties}.items():
         builder = builder.property(name, value)
-    try:
+    with suppress(*spark_failures()):
         builder.execute()
-    except spark_failures():
-        # Another run of the pipeline may have made it meanwhile. Reading makes Delta look anew, which asking whether
-        # it exists does not, and fails where there is none.
-        _ = read(spark, path).schema
+    # Another run of the pipeline may have made it meanwhile. Reading makes Delta look anew, which asking whether it
+    # exists does not, and fails where there is none.
+    _ = read(spark, path).schema
 
 
 def exists(spark: SparkSession, path: str) -> bool:
