@@ -9,7 +9,7 @@ import sys
 
 import typer
 
-from lakeingest.cli import files, ingest, refused, schema, stack
+from lakeingest.cli import explain, files, ingest, refused, schema, stack
 from lakeingest.cli.demo import demo
 from lakeingest.errors import LakeingestError, PipelineFileError
 
@@ -26,6 +26,7 @@ for _command in (files.init, files.check, files.describe, ingest.run, ingest.sta
 app.add_typer(refused.app)
 app.add_typer(schema.app)
 app.add_typer(stack.app)
+app.command()(explain.explain)
 app.command()(demo)
 
 
@@ -39,8 +40,9 @@ def main() -> None:
 
 
 def message(error: LakeingestError) -> str:
-    """An error as it is shown: what, every problem, the cure."""
+    """An error as it is shown: what, every problem, the cure, and where the runbook says more."""
     lines = [f"error ({error.stage}): {error.what}"]
     if isinstance(error, PipelineFileError):
         lines += [f"  {problem}" for problem in error.problems]
-    return "\n".join([*lines, f"  cure: {error.cure}"]) + "\n"
+    more = f"  more: lakeingest explain {type(error).__name__}"
+    return "\n".join([*lines, f"  cure: {error.cure}", more]) + "\n"

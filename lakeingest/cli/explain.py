@@ -1,0 +1,108 @@
+"""`lakeingest explain`: the runbook's entry of an error, or of what looks like one. Starts nothing, asks nobody."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import asdict, dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lakeingest import errors
+from lakeingest.cli.output import Output
+from lakeingest.errors import UsageError
+
+RUNBOOK = Path(errors.__file__).with_name("runbook.md")
+PARTS = ("What it means", "What to look at", "What to do")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of the runbook, in Markdown; `exit_code` is None where it is no error."""
+
+    name: str
+    exit_code: int | None
+    means: str
+    look: str
+    do: str
+
+    @property
+    def first(self) -> str:
+        """The first sentence of what it means, in one line."""
+        return re.split(r"(?<=\.)\s", " ".join(self.means.split()), maxsplit=1)[0]
+
+    def markdown(self) -> str:
+        parts = zip(PARTS, (self.means, self.look, self.do), strict=True)
+        return "\n\n".join([f"## {self.name}", *(f"**{part}.** {text}" for part, text in parts)])
+
+
+def entries() -> dict[str, Entry]:
+    """Every entry by its name, in the order of the page."""
+    _, *sections = re.split(r"^## ", RUNBOOK.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {entry.name: entry for entry in map(_entry, sections)}
+
+
+def _entry(section: str) -> Entry:
+    name, _, text = section.partition("\n")
+    code = getattr(getattr(errors, name, None), "exit_code", None)
+    heads = "".join(rf"\*\*{part}\.\*\*\s(.*)" for part in PARTS)
+    found = re.fullmatch(heads, text.strip(), flags=re.DOTALL)
+    assert found, f"{name}: not the three parts of an entry"
+    return Entry(name, code, *(part.strip() for part in found.groups()))
+
+
+def explain(
+    name: Annotated[
+        str | None, typer.Argument(help="An error, as its message names it, or a topic.", show_default=False)
+    ] = None,
+    output: Annotated[str, typer.Option("--output", help="text, or json for programs.")] = "text",
+) -> None:
+    """Say what an error means, what to look at, and what to do; without a name, list what can be explained.
+
+    Examples:
+
+        lakeingest explain
+
+        lakeingest explain Fenced
+    """
+    out, known = Output.of(output), entries()
+    if name is None:
+        rows = [[e.name, "" if e.exit_code is None else e.exit_code, e.first] for e in known.values()]
+        out.table("lakeingest explain NAME", ("name", "exit code", "what it means"), rows)
+        out.result({"entries": [{"name": e.name, "exit_code": e.exit_code, "means": e.first} for e in known.values()]})
+        return
+    entry = _called(name, known)
+    out.line(_shown(entry.markdown()))
+    out.result(asdict(entry))
+
+
+def _called(name: str, known: dict[str, Entry]) -> Entry:
+    """The entry of that name, however its letters are written.
+
+    Raises:
+        UsageError: there is none; the nearest is suggested.
+    """
+    by_lower = {each.lower(): entry for each, entry in known.items()}
+    if (found := by_lower.get(name.lower())) is not None:
+        return found
+    (nearest,) = get_close_matches(name.lower(), by_lower, n=1, cutoff=0)
+    raise UsageError(
+        f"the runbook has no entry {name!r}",
+        cure=f"did you mean {by_lower[nearest].name}? `lakeingest explain` lists what it has",
+    )
+
+
+def _shown(markdown: str) -> str:
+    """For a terminal with its colours and width; elsewhere as plain text."""
+    if not sys.stdout.isatty():
+        return markdown.removeprefix("## ").replace("**", "").replace("``", "`")
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    console = Console()
+    with console.capture() as captured:
+        console.print(Markdown(markdown))
+    return captured.get().rstrip()

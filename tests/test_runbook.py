@@ -1,0 +1,144 @@
+"""The runbook knows every error and every exit code, and `lakeingest explain` shows its entries."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from lakeingest import cli, errors
+from lakeingest.cli import explain
+from lakeingest.errors import Fenced, LakeingestError, PipelineFileError, UsageError
+
+ROOT = Path(errors.__file__).parent
+TOPICS = {"slow", "quarantine", "gap", "retries", "SIGTERM"}
+"""What looks like an error and is none."""
+
+
+def raised() -> set[str]:
+    """The classes of errors.py that the package makes somewhere; the others only group them."""
+    calls = {
+        node.func.id
+        for file in ROOT.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    return {c.__name__ for c in classes()} & calls
+
+
+def classes() -> list[type[LakeingestError]]:
+    return [c for c in vars(errors).values() if inspect.isclass(c) and issubclass(c, LakeingestError)]
+
+
+def test_every_error_has_an_entry_and_every_entry_is_known() -> None:
+    """An error that is new is not shipped without what to do then, and one that is gone leaves no advice behind."""
+    assert set(explain.entries()) == raised() | TOPICS
+
+
+@pytest.mark.parametrize("entry", explain.entries().values(), ids=lambda entry: entry.name)
+def test_an_entry_has_three_parts(entry: explain.Entry) -> None:
+    """What it means, what to look at, what to do; an error's says why nothing is lost, and has its exit code."""
+    assert all(part.endswith(".") and "\n\n" not in part for part in (entry.means, entry.look, entry.do))
+    if entry.name in TOPICS:
+        assert entry.exit_code is None
+    else:
+        assert entry.exit_code == getattr(errors, entry.name).exit_code
+        assert re.search(r"\b(Nothing|nothing|Everything|the audit is conserved)\b", entry.do)
+
+
+def test_every_command_and_option_in_the_runbook_exists() -> None:
+    """Advice that cannot be followed is worse than none."""
+    text = " ".join(explain.RUNBOOK.read_text(encoding="utf-8").split())
+    for command in set(re.findall(r"`lakeingest ([a-z]+)", text)):
+        assert command in {*(c.name or c.callback.__name__ for c in cli.app.registered_commands), *groups()}  # type: ignore[union-attr]
+
+
+def groups() -> set[str]:
+    return {str(group.typer_instance.info.name) for group in cli.app.registered_groups if group.typer_instance}
+
+
+def test_the_table_has_every_exit_code() -> None:
+    """0 and those of the classes, no others; code 1 names its classes."""
+    text = explain.RUNBOOK.read_text(encoding="utf-8")
+    codes = {int(code): meaning for code, meaning in re.findall(r"^\| (\d) \| (.*) \|$", text, flags=re.MULTILINE)}
+    assert set(codes) == {0} | {error.exit_code for error in classes()}
+    assert set(re.findall(r"\b[A-Z][a-z]+[A-Z]\w+", codes[1])) == {
+        error.__name__ for error in classes() if error.exit_code == 1 and error.__name__ in raised()
+    }
+
+
+def test_explain_lists_what_it_has(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a name: every entry with its first sentence."""
+    explain.explain()
+    said = capsys.readouterr().out
+    assert all(name in said for name in explain.entries())
+    assert "Another writer holds the pipeline: it committed the sequence number that this run wanted." in said
+    explain.explain(output="json")
+    assert [entry["name"] for entry in json.loads(capsys.readouterr().out)["entries"]] == list(explain.entries())
+
+
+def test_explain_shows_an_entry(capsys: pytest.CaptureFixture[str]) -> None:
+    """As plain text where there is no terminal, however the name is written, and as JSON."""
+    explain.explain("fenced")
+    said = capsys.readouterr().out
+    assert said.startswith("Fenced\n\nWhat it means. Another writer holds the pipeline")
+    assert "**" not in said
+    explain.explain("Fenced", output="json")
+    data = json.loads(capsys.readouterr().out)
+    assert (data["name"], data["exit_code"], sorted(data)[2:]) == ("Fenced", 3, ["look", "means", "name"])
+
+
+def test_explain_on_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """There the Markdown is laid out."""
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    explain.explain("Fenced")
+    said = capsys.readouterr().out
+    assert "What it means." in said
+    assert "**" not in said
+    assert "##" not in said
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"), [("Fence", "Fenced"), ("OffsetLost", "OffsetsLost"), ("sigint", "SIGTERM")]
+)
+def test_a_wrong_name(name: str, nearest: str) -> None:
+    """It is a usage error that suggests the nearest."""
+    with pytest.raises(UsageError, match=f"did you mean {nearest}\\?"):
+        explain.explain(name)
+
+
+def test_a_message_names_its_entry() -> None:
+    """The last line of an error's message is the command that says more, and it works."""
+    mistakes = PipelineFileError("f.yaml: 1 mistake", cure="correct it", problems=("name: missing",))
+    assert cli.message(mistakes).splitlines() == [
+        "error (pipeline file): f.yaml: 1 mistake",
+        "  name: missing",
+        "  cure: correct it",
+        "  more: lakeingest explain PipelineFileError",
+    ]
+    assert cli.message(Fenced("held", cure="let it")).endswith("\n  more: lakeingest explain Fenced\n")
+
+
+def test_explain_starts_no_spark() -> None:
+    """It answers at once, and where pyspark is not installed."""
+    code = (
+        "import sys, lakeingest.cli\n"
+        "sys.argv = ['lakeingest', 'explain', 'Fenced']\n"
+        "try:\n    lakeingest.cli.main()\nexcept SystemExit:\n    pass\n"
+        "sys.exit(77 if 'pyspark' in sys.modules else 0)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode == 0
+
+
+def test_the_runbook_is_shipped() -> None:
+    """It lies in the package, and the wheel takes it along."""
+    project = tomllib.loads((ROOT.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    assert explain.RUNBOOK.parent == ROOT
+    assert "*.md" in project["tool"]["setuptools"]["package-data"]["lakeingest"]
