@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 from dataclasses import replace
 from functools import reduce
@@ -131,23 +130,52 @@ def _make(
         builder = builder.partitionedBy(*(partition.name for partition in partitions))
     for name, value in {**_PROPERTIES, **properties}.items():
         builder = builder.property(name, value)
+    # Another run of the pipeline may have made it meanwhile.
     with suppress(*spark_failures()):
         builder.execute()
-    # Another run of the pipeline may have made it meanwhile. Reading makes Delta look anew, which asking whether it
-    # exists does not, and fails where there is none.
-    _ = read(spark, path).schema
+    if not exists(spark, path):
+        _make_by_writing(spark, path, shape, partitions, {**_PROPERTIES, **properties})
+
+
+def _make_by_writing(
+    spark: SparkSession,
+    path: str,
+    shape: StructType,
+    partitions: Sequence[PartitionColumn],
+    properties: Mapping[str, str],
+) -> None:
+    """Make a table where a log folder without a version is, as a run leaves it that is killed while it makes one.
+
+    There Delta creates no table (DELTA_TABLE_NOT_FOUND), but lets an empty frame be written as one. NOT NULL gets lost
+    on that way; decoding refuses such nulls in any case.
+    """
+    from pyspark.sql import types as T
+
+    known = shape.fieldNames()
+    more = [
+        T.StructField(p.name, p.type, metadata={"delta.generationExpression": p.generated} if p.generated else None)
+        for p in partitions
+        if p.name not in known
+    ]
+    empty = spark.createDataFrame([], T.StructType([*shape, *more]))
+    empty.write.format("delta").mode("append").partitionBy(*(p.name for p in partitions)).save(path)
+    for name, value in properties.items():
+        spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('{name}' = '{value}')")
 
 
 def exists(spark: SparkSession, path: str) -> bool:
-    """Whether there is a Delta table.
+    """Whether there is a Delta table that has a version: Delta calls a mere log folder a table, and that comes first.
 
     Raises:
         StorageUnreachable, UnsafeStore: the object store.
     """
     from delta.tables import DeltaTable
+    from pyspark.errors import AnalysisException
 
     try:
-        return bool(DeltaTable.isDeltaTable(spark, path))
+        return bool(DeltaTable.isDeltaTable(spark, path)) and bool(read(spark, path).schema)
+    except AnalysisException:
+        return False
     except spark_failures() as failed:
         raise unreachable(path, failed) from failed
 
@@ -176,6 +204,10 @@ def _compare(spark: SparkSession, pipeline: Pipeline, shape: StructType, partiti
             )
 
 
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
 def _partition_columns(spark: SparkSession, path: str) -> list[str]:
     """From DESCRIBE TABLE, which needs the table's metadata alone; DESCRIBE DETAIL adds up its files, for seconds."""
     names = [row["col_name"] for row in spark.sql(f"DESCRIBE TABLE delta.`{path}`").collect()]
@@ -192,7 +224,7 @@ def _add(spark: SparkSession, path: str, column: object) -> None:
             f"{path} has no column {column.name}, and a new one cannot be NOT NULL: the rows that are there lack it",
             cure=f"declare {column.name} without NOT NULL",
         )
-    spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMNS (`{column.name}` {column.dataType.simpleString()})")
+    spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMNS ({_quoted(column.name)} {column.dataType.simpleString()})")
 
 
 def widen(spark: SparkSession, path: str, there: StructType, wanted: StructType) -> bool:
@@ -241,8 +273,8 @@ def ledgers(spark: SparkSession, pipeline: Pipeline, *, all: bool = False, there
     mine = commit.read(spark, path, pipeline.name, all=all) if there else Ledger(path, pipeline.name)
     refused = commit.read(spark, pipeline.quarantine.path, pipeline.name, all=all)
     if mine.newest is None and not mine.complete:
-        # Delta still knows the number of the last batch, we do not: the clock's is larger than any count of batches.
-        mine = replace(mine, recovered=_frontier_of_rows(spark, pipeline), last_sequence=int(time.time()))
+        number = commit.newest_number(spark, path, pipeline.name)
+        mine = replace(mine, recovered=_frontier_of_rows(spark, pipeline), last_sequence=number)
     known = mine.newest is not None or mine.recovered
     return replace(mine, schemas=_schemas(spark, mine)) if known else mine, refused
 

@@ -56,6 +56,22 @@ def test_making_it_again_changes_nothing(spark: SparkSession, tmp_path: Path) ->
     assert spark.sql(f"DESCRIBE HISTORY delta.`{config.table.path}`").count() == 1
 
 
+def test_a_log_folder_alone_is_no_table(spark: SparkSession, tmp_path: Path) -> None:
+    """What a run leaves that was killed while it made its tables does not stop the next, and they come out alike."""
+    partition = [*BY_N, {"by": "kafka_partition"}, {"by": "time"}]
+    whole = made(spark, tmp_path / "whole", partition=partition)
+    for name in ("table", "table_quarantine"):
+        (tmp_path / "killed" / name / "_delta_log").mkdir(parents=True)
+    assert not table.exists(spark, str(tmp_path / "killed" / "table"))
+    mended = made(spark, tmp_path / "killed", partition=partition)
+    for one, other in ((whole.table, mended.table), (whole.quarantine, mended.quarantine)):
+        schemas = [table.read(spark, part.path).schema for part in (one, other)]
+        assert_schema_equality(*schemas, ignore_nullable=True)
+        asked = "name", "partitionColumns", "properties"
+        details = [spark.sql(f"DESCRIBE DETAIL delta.`{p.path}`").select(*asked).collect() for p in (one, other)]
+        assert details[0] == details[1]
+
+
 def test_a_newly_declared_column_is_added(spark: SparkSession, tmp_path: Path) -> None:
     """A column that may be null is added to the table, nested types included."""
     made(spark, tmp_path)
