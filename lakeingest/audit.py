@@ -35,6 +35,7 @@ class Report:
         duplicated: rows too many: in one table twice, or in both.
         unexpected: rows of these topics at offsets that the log never consumed.
         gaps: offsets that hold no record (compaction, transaction markers).
+        lost: offsets that Kafka had deleted unread, and whose loss was accepted (`run --accept-gap`).
         commits: how many commits were audited.
         breaks: spans of offsets that the chain of commits jumps over or takes twice.
         named: coordinates of the first 20 of each kind that is not as it should be.
@@ -49,6 +50,7 @@ class Report:
     duplicated: int
     unexpected: int
     gaps: int
+    lost: int
     commits: int
     breaks: tuple[str, ...] = ()
     named: dict[str, list[str]] = field(default_factory=dict)
@@ -77,6 +79,10 @@ def audit(spark: SparkSession, pipeline: Pipeline) -> Report:
     missing = consumed - dropped - rows["distinct"]
     duplicated = rows["in_table"] + rows["in_quarantine"] - rows["distinct"]
     named = _named(spark, pipeline, whole, missing=missing, doubtful=duplicated + rows["unexpected"])
+    accepted = [s for commit in ledger.commits for s in commit.receipt.gaps]
+    if accepted:
+        named["lost"] = [f"{s.topic}-{s.partition} offsets {s.start} to {s.end - 1}" for s in sorted(accepted)]
+    lost = sum(s.end - s.start for s in accepted)
     return Report(
         pipeline.name,
         consumed,
@@ -86,7 +92,8 @@ def audit(spark: SparkSession, pipeline: Pipeline) -> Report:
         missing,
         duplicated,
         rows["unexpected"],
-        whole.offsets - consumed,
+        whole.offsets - lost - consumed,
+        lost,
         len(ledger.commits),
         tuple(_breaks(ledger)),
         named,
@@ -117,7 +124,7 @@ def _breaks(ledger: Ledger) -> Iterator[str]:
     """Each commit must begin where the one before it ended."""
     reached: dict[tuple[str, int], int] = {}
     for commit in sorted(ledger.commits, key=_sequence):
-        for s in commit.receipt.spans:
+        for s in (*commit.receipt.gaps, *commit.receipt.spans):
             end = reached.get((s.topic, s.partition), s.start)
             if s.start != end:
                 what = "jumps over" if s.start > end else "takes again"

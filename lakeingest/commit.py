@@ -70,6 +70,7 @@ class Receipt:
         left: topic → topic id of topics that the file no longer names, and whose frontier is still in `spans`.
         ledger: digest of the ledger of schemas, this batch's included; on the table only.
         schemas: that ledger, if this batch changed it; else a table property keeps it (see kept.py).
+        gaps: offsets before `spans` that Kafka had deleted unread, and whose loss was accepted; on the table only.
     """
 
     pipeline: str
@@ -83,6 +84,7 @@ class Receipt:
     left: Mapping[str, str] = field(default_factory=dict)
     ledger: str = ""
     schemas: History = field(default_factory=History)
+    gaps: Spans = field(default_factory=lambda: Spans(()))
 
     def to_json(self) -> str:
         data = {
@@ -103,6 +105,8 @@ class Receipt:
             data["ledger"] = self.ledger
         if self.schemas.entries:
             data["schemas"] = self.schemas.to_json()
+        if self.gaps.spans:
+            data["gaps"] = self.gaps.to_json()
         return json.dumps(data, separators=(",", ":"))
 
     @classmethod
@@ -126,6 +130,7 @@ class Receipt:
             left=data.get("left", {}),
             ledger=data.get("ledger", ""),
             schemas=History.from_json(data.get("schemas", {})),
+            gaps=Spans.from_json(data.get("gaps", {})),
         )
 
 
@@ -219,6 +224,30 @@ def _restored_version(restore: Mapping[str, Any], history: Sequence[Mapping[str,
     return max(older, default=0)
 
 
+def newest_number(spark: SparkSession, path: str, pipeline: str) -> int:
+    """The sequence number that Delta remembers of the pipeline, where the log has lost the receipt that bore it.
+
+    Clean-up deletes commits, and with them their userMetadata; their txn lives on in the log's checkpoints.
+
+    Raises:
+        StorageUnreachable: the log cannot be read.
+    """
+    from pyspark.sql import functions as F
+
+    shape = "txn STRUCT<appId: STRING, version: BIGINT>"
+    try:
+        files = ("parquet", "*.checkpoint*.parquet"), ("json", "*.json")
+        logs = [spark.read.schema(shape).format(kind).load(f"{path}/_delta_log/{names}") for kind, names in files]
+        ours = logs[0].union(logs[1]).where(F.col("txn.appId") == _application(pipeline))
+        return int(ours.agg(F.coalesce(F.max("txn.version"), F.lit(0))).collect()[0][0])
+    except spark_failures() as failed:
+        raise unreachable(path, failed) from failed
+
+
+def _application(pipeline: str) -> str:
+    return f"lakeingest:{pipeline}"
+
+
 def append(
     spark: SparkSession, path: str, frame: DataFrame, receipt: Receipt, compression: str, *, evolve: bool = False
 ) -> Commit:
@@ -239,7 +268,7 @@ def append(
     """
     writer = frame.write.format("delta").mode("append").option("compression", compression)
     options = {
-        "txnAppId": f"lakeingest:{receipt.pipeline}",
+        "txnAppId": _application(receipt.pipeline),
         "txnVersion": str(receipt.sequence),
         "userMetadata": receipt.to_json(),
         "mergeSchema": str(evolve).lower(),

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from lakeingest.commit import Ledger, Receipt
 from lakeingest.config import Pipeline
 from lakeingest.errors import SourceChanged, TableMismatch
 from lakeingest.source import Topics
 
 
-def check(pipeline: Pipeline, ledger: Ledger, refused: Ledger, topics: Topics, *, accept_dropped_topics: bool) -> None:
+@dataclass(frozen=True)
+class Consents:
+    """What whoever started the run consents to.
+
+    Attributes:
+        dropped_topics: that the file no longer names a topic which the table was fed from.
+        gaps: that Kafka has deleted offsets which were never read.
+    """
+
+    dropped_topics: bool = False
+    gaps: bool = False
+
+
+def check(pipeline: Pipeline, ledger: Ledger, refused: Ledger, topics: Topics, consents: Consents) -> None:
     """Notice that the pipeline file was changed to another table, quarantine, topic or cluster.
 
     Raises:
@@ -32,7 +47,7 @@ def check(pipeline: Pipeline, ledger: Ledger, refused: Ledger, topics: Topics, *
         )
     check_topics(last, topics)
     dropped = sorted(set(last.topics) - set(topics.ids))
-    if dropped and not accept_dropped_topics:
+    if dropped and not consents.dropped_topics:
         raise SourceChanged(
             f"the table was fed from {', '.join(dropped)} too, which source.topics no longer names",
             cure="name it again, or run once with --accept-dropped-topics; its frontier stays remembered",

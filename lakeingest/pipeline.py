@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -30,8 +30,10 @@ from lakeingest.audit import Report
 from lakeingest.batch import DROPPED, REFUSED, Batch, begin, observed
 from lakeingest.commit import Counts, Ledger, Receipt, Run
 from lakeingest.config import Pipeline
-from lakeingest.errors import PipelineFileError, SourceUnreachable, UsageError
+from lakeingest.errors import LakeingestError, PipelineFileError, SourceUnreachable, UsageError
 from lakeingest.evolution import Evolution
+from lakeingest.identity import Consents
+from lakeingest.patience import Patience, Retry
 from lakeingest.record import COORDINATES, Frontier, Spans, Unplanned
 from lakeingest.schema.history import History
 from lakeingest.source import Topics
@@ -96,20 +98,23 @@ class Ingestion:
         *,
         until_caught_up: bool = False,
         on_progress: Callable[[Progress], None] = lambda _: None,
+        on_retry: Callable[[Retry], None] = lambda _: None,
         stop: threading.Event | None = None,
         accept_dropped_topics: bool = False,
+        accept_gap: bool = False,
     ) -> Counts:
         """Take micro-batches until stopped, or until all is committed that Kafka held when the run began.
 
-        1. Read both frontiers, and check that the source is the one they were fed from. 2. Make or check the tables;
-           where only the records know the columns, the first batch does so. 3. Settle what a crash left open. 4. Batch
-           after batch, by the pipeline's trigger.
+        A server that fails while the run goes is tried again as long as `retry.wait` says. Each time the run begins
+        anew, from what the tables say, as after a crash: so there is one way to go on, and no other state.
 
         Args:
             until_caught_up: end when the frontier reaches the offsets that were there at the start.
             on_progress: called after each commit, from this thread.
+            on_retry: called before each pause, from this thread.
             stop: when set, the batch in hand is finished, and the run ends.
             accept_dropped_topics: go on although a topic that the table was fed from is no longer in source.topics.
+            accept_gap: go on although Kafka has deleted offsets that were never read; the receipt names them.
 
         Returns:
             The counts of all batches of this run.
@@ -118,13 +123,48 @@ class Ingestion:
             Fenced: another run of the pipeline has taken over.
             SourceError, StorageError: see their subclasses; nothing is lost, a later run goes on from the frontier.
         """
-        stop = stop or threading.Event()
-        topics = self.broker.topics()
+        stop, total, patience = stop or threading.Event(), Counts(), Patience(self.config.retry.wait.total_seconds())
+        goal: Frontier | None = None
+        consents = Consents(accept_dropped_topics, accept_gap)
+        while True:
+            try:
+                topics = self.broker.topics()
+                goal = topics.last if until_caught_up and goal is None else goal
+                for progress in self._batches(topics, goal, stop, consents, patience.underway):
+                    total += progress.counts
+                    patience.renew()
+                    on_progress(progress)
+                return total
+            except LakeingestError as failure:
+                retry = patience.after(failure)
+                if retry is None:
+                    raise
+                on_retry(retry)
+                if stop.wait(retry.pause_s):
+                    return total
+
+    def _batches(
+        self,
+        topics: Topics,
+        goal: Frontier | None,
+        stop: threading.Event,
+        consents: Consents,
+        underway: Callable[[], None],
+    ) -> Iterator[Progress]:
+        """Commit batch after batch, up to the goal if there is one.
+
+        1. Read both frontiers, and check that the source is the one they were fed from. 2. Make or check the tables;
+           where only the records know the columns, the first batch does so. 3. Settle what a crash left open. 4. Batch
+           after batch, by the pipeline's trigger.
+
+        Args:
+            underway: called when 1. to 3. are done.
+        """
         # 1.
         table.ensure_quarantine(self.spark, self.config)
         there = table.exists(self.spark, self.config.table.path)
         ledger, refused = table.ledgers(self.spark, self.config, there=there)
-        identity.check(self.config, ledger, refused, topics, accept_dropped_topics=accept_dropped_topics)
+        identity.check(self.config, ledger, refused, topics, consents)
         # 2.
         self._there, self._kept = None, History()
         if there:
@@ -138,33 +178,34 @@ class Ingestion:
         frontier, sequence = ledger.frontier, max(ledger.last_sequence, refused.last_sequence)
         last = ledger.newest.receipt if ledger.newest else None
         behind: Frontier | None = None
-        goal, total = topics.last if until_caught_up else None, Counts()
+        underway()
         # 4.
         while not stop.is_set():
             begun = time.monotonic()
-            starts = {**frontier, **source.starts(self.config.source, topics, frontier)}
+            gaps = source.gaps(topics, frontier) if consents.gaps else Spans(())
+            starts = {**frontier, **gaps.frontier}
+            starts |= source.starts(self.config.source, topics, starts)
             spans = source.next_spans(starts, goal or topics.last, self.config.trigger.max_records)
             opens = not spans.offsets and self._opens(frontier, starts)
             if opens and not self.evolution.foresees(sequence + 1):
                 # No table can be made yet: "latest" is where it is now, as long as this run goes on.
                 frontier, opens = starts, False
-            if spans.offsets or opens:
+            if spans.offsets or opens or gaps.spans:
                 sequence += 1
-                last = self._receipt(sequence, topics, spans, last)
+                last = replace(self._receipt(sequence, topics, spans, last), gaps=gaps)
                 if behind is None:
                     # A quarantine without commits holds nothing, and costs no look.
                     behind = table.beyond(self.spark, self.config.quarantine.path, starts) if refused.newest else {}
                 progress = self.batch(last, behind)
-                frontier, total = spans.frontier, total + progress.counts
-                on_progress(replace(progress, lag=source.lag(frontier, topics.last)))
-            elif until_caught_up:
+                frontier = spans.frontier
+                yield replace(progress, lag=source.lag(frontier, topics.last))
+            elif goal is not None:
                 break
-            if not until_caught_up:
+            if goal is None:
                 if spans.offsets < self.config.trigger.max_records:
                     stop.wait(max(0.0, self.config.trigger.every.total_seconds() - (time.monotonic() - begun)))
                 topics = self.broker.topics()
                 identity.check_topics(last, topics)
-        return total
 
     def status(self) -> Status:
         """Where the pipeline stands; see `status.Status`."""
@@ -290,7 +331,7 @@ class Ingestion:
         return Receipt(self.config.name, sequence, self.me, topics.cluster, topics.ids, spans, where, left=left)
 
     def _set_aside(self, refused: DataFrame, batch: Batch, receipt: Receipt) -> None:
-        receipt = replace(receipt, ledger="", schemas=History())
+        receipt = replace(receipt, ledger="", schemas=History(), gaps=Spans(()))
         rows = quarantine.rows(refused, batch.refusals, receipt.pipeline, receipt.sequence, batch.now)
         commit.append(self.spark, self.config.quarantine.path, rows, receipt, self.config.table.compression)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import deque
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,6 +23,14 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 30.0
 _PAUSES_S = (0.2, 0.5, 1.0, 2.0, 4.0)
+_LISTEN_S, _GRACE_S = 0.2, 5.0
+_CURE = "start the broker, or correct source.bootstrap_servers or security.protocol in source.options"
+_CURES = {
+    "_AUTHENTICATION": "correct source.options (sasl.username, sasl.password, sasl.mechanism)",
+    "_SSL": "let source.options name the CA of the broker's certificate (ssl.ca.location), and "
+    "source.bootstrap_servers the broker as its certificate names it",
+}
+"""What librdkafka tells of a refusal, and only there: the requests themselves time out."""
 READ_COMMITTED = "read_committed"
 _COLUMNS = (
     f"{TOPIC} STRING, {PARTITION} INT, {OFFSET} BIGINT, {TIMESTAMP} TIMESTAMP, {RAW_KEY} BINARY, {RAW_VALUE} BINARY, "
@@ -49,16 +58,27 @@ class Broker:
     """Asks Kafka about topics and offsets; records themselves are read by Spark.
 
     Raises:
-        SourceUnreachable: from every method, when the broker does not answer within `timeout_s` seconds.
+        UsageError: from the constructor, when source.options make no sense.
+        SourceUnreachable: from every method, when the broker does not answer within `timeout_s` seconds, or for five
+            after a password or a certificate was refused.
     """
 
     def __init__(self, source: Source, bootstrap_servers: str, *, timeout_s: float = TIMEOUT_S) -> None:
+        from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
         self._source = source
         self._servers = bootstrap_servers
         self._timeout_s = timeout_s
-        self._admin = AdminClient({**_plain(source), "bootstrap.servers": bootstrap_servers}, logger=_silent())
+        self._heard: deque[Any] = deque(maxlen=20)
+        own: dict[str, Any] = {"bootstrap.servers": bootstrap_servers, "error_cb": self._heard.append}
+        try:
+            self._admin = AdminClient({**_plain(source), **own}, logger=_silent())
+        except KafkaException as failed:
+            raise UsageError(
+                f"source.options cannot be used: {_without_values(source, failed.args[0].str())}",
+                cure="correct them; they are those of librdkafka, as Kafka's clients in other languages have them",
+            ) from None
 
     def topics(self) -> Topics:
         """Ids, first and last offsets of every partition of the pipeline's topics.
@@ -69,19 +89,41 @@ class Broker:
         from confluent_kafka import KafkaException
 
         for pause_s in (*_PAUSES_S, None):
+            self._heard.clear()
             try:
                 return self._topics()
             except (KafkaException, TimeoutError) as failed:
                 # A leader that moves, or is not elected yet for a new topic, answers a moment later.
                 passing = isinstance(failed, KafkaException) and failed.args[0].code() in _passing()
                 if pause_s is None or not passing:
-                    raise SourceUnreachable(
-                        f"Kafka at {self._servers} does not answer: {failed}",
-                        cure="start the broker, or correct source.bootstrap_servers; nothing was lost, run again",
-                    ) from failed
+                    raise self._unreachable(failed) from failed
                 time.sleep(pause_s)
                 self._look_anew()
         raise AssertionError("the last attempt returns or raises")
+
+    def _unreachable(self, failed: Exception) -> SourceUnreachable:
+        heard = self._refusal() or next((e for e in reversed(self._heard) if e.name() != "_ALL_BROKERS_DOWN"), None)
+        said = heard.str() if heard else str(failed) or f"no answer within {self._timeout_s:g} s"
+        cure = _CURES.get(heard.name() if heard else "", _CURE)
+        return SourceUnreachable(
+            f"Kafka at {self._servers} does not answer: {said}", cure=f"{cure}; nothing was lost, run again"
+        )
+
+    def _refusal(self) -> Any:
+        return next((error for error in self._heard if error.name() in _CURES), None)
+
+    def _answer(self, future: Any) -> Any:
+        """The result of a request. Where the broker refuses us, or we do not trust it, a few seconds are enough."""
+        until = time.monotonic() + self._timeout_s
+        while True:
+            try:
+                return future.result(_LISTEN_S)
+            except TimeoutError:
+                self._admin.poll(0)
+                if self._refusal():
+                    until = min(until, time.monotonic() + _GRACE_S)
+                if time.monotonic() > until:
+                    raise
 
     def _look_anew(self) -> None:
         """Librdkafka keeps "no leader yet" in its cache for minutes, and asks again only when told to."""
@@ -93,7 +135,7 @@ class Broker:
     def _topics(self) -> Topics:
         from confluent_kafka import TopicCollection
 
-        cluster = self._admin.describe_cluster(request_timeout=self._timeout_s).result(self._timeout_s).cluster_id
+        cluster = self._answer(self._admin.describe_cluster(request_timeout=self._timeout_s)).cluster_id
         names = list(self._source.topics)
         described = self._admin.describe_topics(TopicCollection(names), request_timeout=self._timeout_s)
         known = {name: self._described(name, future) for name, future in described.items()}
@@ -109,7 +151,7 @@ class Broker:
         from confluent_kafka import KafkaError, KafkaException
 
         try:
-            return future.result(self._timeout_s)
+            return self._answer(future)
         except KafkaException as failed:
             if failed.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise
@@ -127,7 +169,7 @@ class Broker:
         futures = self._admin.list_offsets(
             asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=self._timeout_s
         )
-        return {(tp.topic, tp.partition): future.result(self._timeout_s).offset for tp, future in futures.items()}
+        return {(tp.topic, tp.partition): self._answer(future).offset for tp, future in futures.items()}
 
 
 def _passing() -> set[int]:
@@ -160,7 +202,8 @@ def starts(source: Source, topics: Topics, frontier: Frontier) -> dict[tuple[str
         if begin[tp] < first:
             raise OffsetsLost(
                 f"{tp[0]}-{tp[1]}: offsets {begin[tp]} to {first - 1} were never read, and Kafka no longer has them",
-                cure="bring the records back (a mirror, a backup), or begin a new table under another pipeline name",
+                cure="run once with --accept-gap to go on behind them (its commit and `audit` will name them), or begin a "
+                "new table under another pipeline name; make the topic's retention longer than any stop",
             )
         if begin[tp] > last:
             raise SourceChanged(
@@ -168,6 +211,12 @@ def starts(source: Source, topics: Topics, frontier: Frontier) -> dict[tuple[str
                 cure="the topic was made anew or the cluster is another one: give the pipeline a new name and table",
             )
     return begin
+
+
+def gaps(topics: Topics, frontier: Frontier) -> Spans:
+    """The offsets beyond the frontier that the broker no longer has."""
+    lost = ((tp, end, topics.first.get(tp, end)) for tp, end in sorted(frontier.items()))
+    return Spans(tuple(Span(*tp, end, first) for tp, end, first in lost if end < first))
 
 
 def next_spans(begin: Frontier, end: Frontier, max_records: int) -> Spans:
@@ -235,6 +284,12 @@ def frame(spark: SparkSession, source: Source, bootstrap_servers: str, pipeline:
 
 def _plain(source: Source) -> dict[str, str]:
     return {name: secret.get_secret_value() for name, secret in source.options.items()}
+
+
+def _without_values(source: Source, text: str) -> str:
+    for value in _plain(source).values():
+        text = text.replace(value, "…") if len(value) > 3 else text
+    return text
 
 
 def _for_java(source: Source) -> dict[str, str]:

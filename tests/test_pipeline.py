@@ -18,9 +18,17 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from lakeingest import commit, pipeline
 from lakeingest.batch import Batch, begin, observed
 from lakeingest.commit import Counts, Ledger, Receipt
-from lakeingest.errors import Fenced, SourceChanged, TableMismatch
+from lakeingest.errors import (
+    Fenced,
+    LakeingestError,
+    OffsetsLost,
+    SourceChanged,
+    StorageUnreachable,
+    TableMismatch,
+)
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Ingestion
+from lakeingest.record import Span, Spans
 
 
 @dataclass
@@ -332,6 +340,73 @@ def test_another_path_is_refused(world: World, part: str) -> None:
     paths[part] += "_elsewhere"
     with pytest.raises(TableMismatch, match=r"put .* back"):
         world.run(**{name: {"path": path} for name, path in paths.items()})
+
+
+def test_offsets_that_expired_unread_need_consent(world: World) -> None:
+    """Retention that overtook the pipeline stops it; with consent it goes on, and commit and audit name the gap."""
+    world.produce(*mixed(10))
+    world.run()
+    world.produce(*mixed(10))
+    kit.expire(world.stack, world.name, 14)
+    with pytest.raises(OffsetsLost, match=f"{world.name}-0: offsets 10 to 13") as stopped:
+        world.run()
+    assert "--accept-gap" in stopped.value.cure
+    assert world.ingestion().run(until_caught_up=True, accept_gap=True) == Counts(6, 5, 1)
+    assert world.ledger().commits[0].receipt.gaps == Spans((Span(world.name, 0, 10, 14),))
+    report = world.ingestion().audit()
+    assert (report.conserved, report.lost, report.gaps) == (True, 4, 0)
+    assert report.named == {"lost": [f"{world.name}-0 offsets 10 to 13"]}
+    world.produce(*mixed(5))
+    assert world.run() == Counts(5, 4, 1)
+    assert world.ingestion().audit().conserved
+
+
+def test_a_topic_that_expired_whole_needs_consent_once(world: World) -> None:
+    """Where nothing is left to read, an empty commit remembers the consent."""
+    world.produce(*clean(3))
+    world.run()
+    world.produce(*clean(3))
+    kit.expire(world.stack, world.name, 6)
+    world.ingestion().run(until_caught_up=True, accept_gap=True)
+    assert world.run() == Counts()
+    assert world.ingestion().audit().lost == 3
+
+
+# Servers fail
+
+
+class Failing(Ingestion):
+    """A pipeline whose first batches fail: each entry is raised in turn."""
+
+    failures: tuple[LakeingestError, ...] = ()
+
+    def batch(self, receipt: Receipt, *behind: Any) -> pipeline.Progress:
+        if self.failures:
+            failure, *rest = self.failures
+            self.failures = tuple(rest)
+            raise failure
+        return super().batch(receipt, *behind)
+
+
+def test_a_server_that_fails_is_tried_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run says why it waits and how long, begins anew from the tables, and takes each record once."""
+    monkeypatch.setattr("lakeingest.patience.LONGEST_PAUSE_S", 0.01)
+    world.produce(*mixed(10))
+    ingestion = world.ingestion(Failing, retry={"wait": "10 seconds"}, trigger={"max_records": 5})
+    away = StorageUnreachable("503 SlowDown", cure="wait")
+    ingestion.failures, said = (away, away), []
+    assert ingestion.run(until_caught_up=True, on_retry=said.append) == Counts(10, 8, 2)
+    assert [retry.failure for retry in said] == [away, away]
+    world.checked()
+
+
+def test_what_no_retry_helps_ends_the_run(world: World) -> None:
+    """A refusal that waiting cannot change is raised at once."""
+    world.produce(*clean(1))
+    ingestion = world.ingestion(Failing, retry={"wait": "10 seconds"})
+    ingestion.failures = (TableMismatch("other columns", cure="none"),)
+    with pytest.raises(TableMismatch):
+        ingestion.run(until_caught_up=True, on_retry=lambda _: pytest.fail("it tried again"))
 
 
 # RESTORE

@@ -37,7 +37,9 @@ def test_the_frontier_is_taken_from_the_rows(spark: SparkSession, stack: Address
     ingestion = Ingestion(kit.config_of(stack, topic))
     ingestion.run(until_caught_up=True)
     forget_receipts(spark, stack, ingestion.config.table.path)
-    assert table.ledgers(spark, ingestion.config)[0].frontier == {(topic, 0): 10}
+    found, _ = table.ledgers(spark, ingestion.config)
+    # Delta remembers the sequence number in the log's checkpoint, whatever the clock says.
+    assert (found.newest, found.frontier, found.last_sequence) == (None, {(topic, 0): 10}, 1)
     kit.produce(stack, topic, kit.clean(3))
     Ingestion(kit.config_of(stack, topic)).run(until_caught_up=True)
     kit.assert_exactly_once(spark, ingestion, kit.manifest(stack, topic))

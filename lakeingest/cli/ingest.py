@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -20,7 +21,11 @@ from lakeingest.errors import NotConserved
 
 if TYPE_CHECKING:
     from lakeingest.commit import Counts
+    from lakeingest.patience import Retry
     from lakeingest.pipeline import Progress
+
+GRACE_S = 25.0
+"""How long SIGTERM lets the batch in hand go on: Kubernetes kills after 30 s."""
 
 File = Annotated[Path, typer.Argument(help="The pipeline file (YAML).", show_default=False)]
 Format = Annotated[str, typer.Option("--output", help="text, or json for programs.")]
@@ -37,11 +42,18 @@ def run(
             "--accept-dropped-topics", help="Go on although the file no longer names a topic that fed the table."
         ),
     ] = False,
+    accept_gap: Annotated[
+        bool,
+        typer.Option("--accept-gap", help="Go on although Kafka has deleted offsets that were never read; name them."),
+    ] = False,
     output: Format = "text",
 ) -> None:
     """Run a pipeline: by its trigger until stopped, or until caught up.
 
-    Ctrl-C and SIGTERM finish the batch in hand, commit it, and end with exit code 0.
+    Ctrl-C and SIGTERM finish the batch in hand, commit it, and end with exit code 0. A batch that takes longer than 25
+    seconds then is given up: the next run takes it again, from its beginning.
+
+    A server that fails on the way is tried again, as long as `retry.wait` in the pipeline file says.
 
     Examples:
 
@@ -66,8 +78,10 @@ def run(
             total = ingestion.run(
                 until_caught_up=until_caught_up,
                 on_progress=shown.commit,
+                on_retry=shown.retry,
                 stop=stop,
                 accept_dropped_topics=accept_dropped_topics,
+                accept_gap=accept_gap,
             )
     out.line(_sum(total, shown, stopped=stop.is_set()))
     out.result({"pipeline": ingestion.config.name, "commits": shown.commits, **asdict(total), "lag": shown.lag})
@@ -117,6 +131,14 @@ class Live:
         else:
             self._out.line(f"{self._name}: {text}")
 
+    def retry(self, retry: Retry) -> None:
+        """A server failed, and is tried again."""
+        text = f"{retry.failure.what}; trying again in {retry.pause_s:.0f} s, for {retry.left_s:.0f} s more"
+        if self._status:
+            self.says(text)
+        else:
+            self._out.line(f"{self._name}: {text}")
+
     def end(self) -> None:
         if self._status:
             self._status.stop()
@@ -135,9 +157,21 @@ def _live(out: Output, name: str) -> Iterator[Live]:
 def _finishing(stop: threading.Event, shown: Live) -> Iterator[None]:
     """Let Ctrl-C and SIGTERM set `stop`; a second Ctrl-C ends at once, which loses nothing either."""
 
+    def give_up() -> None:
+        shown.end()
+        sys.stdout.write(f"stopped: the batch in hand took longer than {GRACE_S:.0f} s more, and was given up\n")
+        sys.stdout.flush()
+        # No clean-up: Spark would wait for the batch. Its JVM ends with this process.
+        os._exit(0)
+
+    giving_up = threading.Timer(GRACE_S, give_up)
+    giving_up.daemon = True
+
     def ask(number: int, frame: FrameType | None) -> None:
         if stop.is_set() and number == signal.SIGINT:
             raise KeyboardInterrupt
+        if not stop.is_set():
+            giving_up.start()
         stop.set()
         shown.says("finishing the batch in hand …")
 
@@ -145,6 +179,7 @@ def _finishing(stop: threading.Event, shown: Live) -> Iterator[None]:
     try:
         yield
     finally:
+        giving_up.cancel()
         for number, handler in before.items():
             signal.signal(number, handler)
 
@@ -205,6 +240,8 @@ def audit(file: File, output: Format = "text") -> None:
     balance = f"{report.table:,} in the table + {report.quarantine:,} in quarantine + {report.dropped:,} dropped"
     out.line(f"{report.pipeline}: {report.consumed:,} records consumed in {report.commits} commits")
     out.line(f"  {balance}; {report.missing:,} missing, {report.duplicated:,} duplicated")
+    for place in report.named.get("lost", []):
+        out.line(f"  lost with consent, because Kafka had deleted them unread: {place}")
     if report.gaps:
         out.line(f"  {report.gaps:,} offsets hold no record (compaction, transaction markers)")
     if report.conserved:

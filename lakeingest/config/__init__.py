@@ -35,6 +35,7 @@ from lakeingest.config.parts import (
     Partition,
     Quarantine,
     Registry,
+    Retry,
     Schema,
     Source,
     Storage,
@@ -66,6 +67,7 @@ __all__ = [
     "ProtobufFormat",
     "Quarantine",
     "Registry",
+    "Retry",
     "Schema",
     "SchemaFile",
     "Secret",
@@ -114,6 +116,7 @@ class Pipeline(Part):
     gate: Gate | None = Field(None, description="The Great Expectations suite that records must meet. Default: none.")
     trigger: Trigger = Field(default_factory=Trigger, description="When a micro-batch is cut.")
     storage: Storage = Field(default_factory=Storage, description="How S3 is reached.")
+    retry: Retry = Field(default_factory=Retry, description="How long a run waits for servers that fail.")
 
     @property
     def columns(self) -> tuple[ddl.Column, ...]:

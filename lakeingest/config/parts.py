@@ -14,14 +14,17 @@ from lakeingest.config.values import (
     Duration,
     FieldPath,
     Location,
-    Options,
     Period,
     RegistryOptions,
     Secret,
+    SourceOptions,
+    StorageOptions,
+    TableName,
     Timezone,
     Topics,
     Url,
     ValueColumns,
+    Wait,
 )
 
 Compatibility: TypeAlias = Literal["NONE", "BACKWARD", "FORWARD", "FULL"]
@@ -39,7 +42,7 @@ class Source(Part):
     start: Literal["earliest", "latest"] = Field(
         "earliest", description="Where a topic-partition begins that the table has never seen."
     )
-    options: Options = Field(
+    options: SourceOptions = Field(
         default_factory=dict,
         description="Further Kafka client options (security.protocol, sasl.username, …), never printed.",
         examples=[{"security.protocol": "SSL"}],
@@ -55,6 +58,12 @@ class Decode(Part):
     on_null: Literal["ignore", "write", "quarantine"] = Field(
         "quarantine",
         description="A record without a value (a tombstone): drop and count it, write its key alone, or set it aside.",
+    )
+    max_bytes: int = Field(
+        2**24,
+        gt=0,
+        le=100 * 2**20,
+        description="Most bytes of a value, or of a key. A larger one is refused by its size, and never parsed.",
     )
 
 
@@ -161,7 +170,7 @@ class Table(Part):
     path: Location = Field(
         description="Where the table lies: s3a://bucket/path, or a local path.", examples=["s3a://lake/flights"]
     )
-    name: str | None = Field(
+    name: TableName | None = Field(
         None,
         description="The name to register it under in Spark's catalog, as in lake.flights.",
         examples=["lake.flights"],
@@ -195,10 +204,21 @@ class Storage(Part):
         None, description="Token of temporary credentials.", examples=["${AWS_SESSION_TOKEN}"]
     )
     path_style: bool = Field(False, description="Whether the bucket is part of the path instead of the host name.")
-    options: Options = Field(
+    options: StorageOptions = Field(
         default_factory=dict,
         description="Further Hadoop options (fs.s3a.…: encryption, roles), never printed.",
         examples=[{"fs.s3a.encryption.algorithm": "SSE-KMS"}],
+    )
+
+
+class Retry(Part):
+    """What a run does when Kafka, the registry or the object store fails while it goes."""
+
+    wait: Wait = Field(
+        timedelta(minutes=10),
+        description="How long a run that is under way tries again, after pauses that grow from 1 second to 1 minute, "
+        "before it ends with exit code 4. Each commit begins that time anew. 0 seconds: it ends at once.",
+        json_schema_extra={"default": "10 minutes"},
     )
 
 
@@ -210,4 +230,6 @@ class Trigger(Part):
         description="Time between the starts of two batches.",
         json_schema_extra={"default": "1 minute"},
     )
-    max_records: int = Field(500_000, gt=0, description="Most records (offsets) in one batch, and so in one commit.")
+    max_records: int = Field(
+        500_000, gt=0, le=2**31 - 1, description="Most records (offsets) in one batch, and so in one commit."
+    )

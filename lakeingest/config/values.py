@@ -57,7 +57,8 @@ class SchemaFile:
 
 _UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800}
 _DURATION = re.compile(r"\s*(\d+)\s*(second|minute|hour|day|week)s?\s*", re.IGNORECASE)
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+_TABLE_NAME = re.compile(r"(\w+\.){0,2}\w+", re.ASCII)
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _BROKER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:,\[\]/]+):(\d{1,5})")
 _PERIODS = ("hour", "day", "month", "year")
@@ -83,6 +84,10 @@ def _duration(value: Any) -> Any:
     if len(match[1]) > 12 or int(match[1]) * _UNITS[match[2].lower()] > _LONGEST.total_seconds():
         raise ValueError("longer than 10 years; write a shorter duration, as in '1 day'")
     return timedelta(seconds=int(match[1]) * _UNITS[match[2].lower()])
+
+
+def _wait(value: Any) -> Any:
+    return timedelta(0) if re.fullmatch(r"\s*0(\s+seconds?)?\s*", str(value), re.IGNORECASE) else _duration(value)
 
 
 def _period(value: Any) -> Any:
@@ -140,7 +145,18 @@ def _brokers(value: str) -> str:
 
 def _name(value: str) -> str:
     if not _NAME.fullmatch(value):
-        raise ValueError("not a name; write letters, digits, '.', '_' and '-', the first one a letter or digit")
+        raise ValueError(
+            "not a name; write letters, digits, '.', '_' and '-', the first one a letter or digit; at most 200"
+        )
+    return value
+
+
+def _table_name(value: str) -> str:
+    if not _TABLE_NAME.fullmatch(value) or value.lower().startswith("delta."):
+        raise ValueError(
+            "not a table's name; write one to three names of letters, digits and '_' with dots between them, "
+            "as in lake.flights, and a path as table.path"
+        )
     return value
 
 
@@ -202,10 +218,47 @@ def _registry_options(value: dict[str, SecretStr]) -> dict[str, SecretStr]:
     return value
 
 
+_RUNS_CODE = (
+    "plugin.library.paths",
+    "sasl.kerberos.kinit.cmd",
+    "ssl.engine.location",
+    "ssl.engine.id",
+    "ssl.providers",
+)
+_CALLS_OUT = ("JndiLoginModule", "LdapLoginModule")
+
+
+def _source_options(value: dict[str, SecretStr]) -> dict[str, SecretStr]:
+    if taken := [name for name in value if name.strip() in _RUNS_CODE]:
+        raise ValueError(f"holds what would load or run a program: {', '.join(taken)}; drop it")
+    if any(module in each.get_secret_value() for each in value.values() for module in _CALLS_OUT):
+        raise ValueError("holds a login module that fetches code from elsewhere; write another one")
+    return value
+
+
+def _storage_options(value: dict[str, SecretStr]) -> dict[str, SecretStr]:
+    if strange := [name for name in value if not _HADOOP.fullmatch(name)]:
+        raise ValueError(f"holds what is no option of a file system: {', '.join(strange)}; their names begin with fs.")
+    return value
+
+
+_HADOOP = re.compile(r"fs\.[A-Za-z0-9._-]+")
+_NO_PATH = re.compile(r"[\x00-\x1f\x7f'\"`\\$*?\[\]{};]")
+
+
 def _location(value: str) -> str:
     if not value.strip():
         raise ValueError("empty; write a path, as in 's3a://lake/flights'")
+    if strange := _NO_PATH.search(value):
+        raise ValueError(f"holds the character {strange[0]!r}, which no table's path may have; write another path")
     scheme, mark, rest = value.partition("://")
+    if scheme.lower() in ("http", "https", "ftp") and mark:
+        raise ValueError("no place to write to; write it as in 's3a://lake/flights'")
+    steps = list(PurePath(rest if mark else value).parts)
+    while not mark and steps[0] == "..":
+        steps.pop(0)
+    if ".." in steps:
+        raise ValueError("leads upwards with ..; write where it leads to")
     if mark and not rest.strip("/"):
         raise ValueError(f"no bucket or path behind {scheme}://; write it as in 's3a://lake/flights'")
     if mark and scheme not in ("file",) and not PurePath(rest).parts[1:]:
@@ -218,6 +271,7 @@ Topic = Annotated[str, AfterValidator(_topic), Kind("topic")]
 Topics = Annotated[tuple[Topic, ...], AfterValidator(_topics), Field(min_length=1), Kind("list of topics")]
 Brokers = Annotated[str, AfterValidator(_brokers), Kind("host:port,…")]
 Duration = Annotated[timedelta, BeforeValidator(_duration, json_schema_input_type=str), Kind("duration")]
+Wait = Annotated[timedelta, BeforeValidator(_wait, json_schema_input_type=str), Kind("duration, or 0 seconds")]
 Period = Annotated[
     Literal["hour", "day", "month", "year"] | timedelta,
     BeforeValidator(_period, json_schema_input_type=Literal["hour", "day", "month", "year"] | str),
@@ -229,7 +283,9 @@ Location = Annotated[str, AfterValidator(_location), Kind("path")]
 Columns = Annotated[str, AfterValidator(_columns), Kind("columns as DDL")]
 ValueColumns = Annotated[str, AfterValidator(_value_columns), Kind("columns as DDL")]
 SchemaPath = Annotated[SchemaFile, BeforeValidator(_schema_file, json_schema_input_type=str), Kind("path")]
+TableName = Annotated[str, AfterValidator(_table_name), Kind("table's name")]
 Url = Annotated[str, AfterValidator(_url), Kind("http or https URL")]
 Secret = Annotated[SecretStr, Kind("secret text")]
-Options = Annotated[dict[str, Secret], Kind("map of name: secret text")]
+SourceOptions = Annotated[dict[str, Secret], AfterValidator(_source_options), Kind("map of name: secret text")]
+StorageOptions = Annotated[dict[str, Secret], AfterValidator(_storage_options), Kind("map of name: secret text")]
 RegistryOptions = Annotated[dict[str, Secret], AfterValidator(_registry_options), Kind("map of name: secret text")]

@@ -1,0 +1,61 @@
+"""How long, and how often, a run tries again."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakeingest.errors import Fenced, SourceUnreachable
+from lakeingest.patience import Patience
+
+AWAY = SourceUnreachable("the broker is away", cure="start it")
+
+
+class Clock:
+    """A clock that the test sets."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 100.0
+        monkeypatch.setattr("time.monotonic", lambda: self.now)
+
+
+def pauses(patience: Patience, clock: Clock, attempt_s: float = 0.0) -> list[float]:
+    """All pauses until it gives up, each attempt taking so long."""
+    found = []
+    while (retry := patience.after(AWAY)) is not None:
+        found.append(retry.pause_s)
+        clock.now += retry.pause_s + attempt_s
+    return found
+
+
+def test_pauses_grow_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They double up to a minute, and sum up to the time that is allowed."""
+    clock, patience = Clock(monkeypatch), Patience(200.0)
+    patience.underway()
+    assert pauses(patience, clock) == [1, 2, 4, 8, 16, 32, 60, 60, 17]
+
+
+def test_attempts_count_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time that failing takes is part of it."""
+    clock, patience = Clock(monkeypatch), Patience(50.0)
+    patience.underway()
+    assert pauses(patience, clock, attempt_s=20.0) == [1, 2, 4]
+
+
+def test_getting_on_renews(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit begins the time anew, and so does as long a time without a failure."""
+    clock, patience = Clock(monkeypatch), Patience(10.0)
+    patience.underway()
+    assert pauses(patience, clock) == [1, 2, 4, 3]
+    patience.renew()
+    assert pauses(patience, clock) == [1, 2, 4, 3]
+    clock.now += 11.0
+    assert pauses(patience, clock) == [1, 2, 4, 3]
+
+
+def test_what_it_does_not_wait_for() -> None:
+    """A run that never came up, a failure that waiting does not mend, and a file that says 0 seconds."""
+    fresh, patience, none = Patience(10.0), Patience(10.0), Patience(0.0)
+    patience.underway()
+    none.underway()
+    assert (fresh.after(AWAY), none.after(AWAY)) == (None, None)
+    assert patience.after(Fenced("lost", cure="none")) is None
