@@ -29,6 +29,7 @@ def test_a_small_file_has_careful_defaults() -> None:
     small = pipeline()
     assert small.quarantine.path == "s3a://lake/flights_quarantine"
     assert (small.source.start, small.decode.on_null, small.table.compression) == ("earliest", "quarantine", "zstd")
+    assert small.decode.max_bytes == 2**24
     assert (small.trigger.every, small.partition, small.gate) == (timedelta(minutes=1), (), None)
 
 
@@ -117,6 +118,8 @@ def test_what_is_no_duration(text: str) -> None:
         ({"decode": {"value": {"format": "bytes"}}}, "schema.columns: not for decode.value.format bytes"),
         ({"decode": {"on_null": "write"}, "schema": {"columns": "a INT NOT NULL"}}, "NOT NULL is declared for a"),
         ({"decode": {"key": {"format": "json", "columns": "id INTT"}}}, "did you mean INT?"),
+        ({"decode": {"max_bytes": 0}}, "greater than 0"),
+        ({"decode": {"max_bytes": 100 * 2**20 + 1}}, "less than or equal to 104857600"),
         ({"partition": [{"by": "field", "field": "z"}]}, '"z" is not among the columns'),
         ({"partition": [{"by": "field", "field": "a..b"}]}, "not a field"),
         ({"partition": [{"by": "field", "field": "f"}]}, '"f" is double, which cannot be partitioned by field'),

@@ -384,7 +384,8 @@ def test_a_record_of_thirty_megabytes(world: World) -> None:
     for value in values:
         producer.produce(world.name, value)
     assert producer.flush(60) == 0
-    assert world.ingestion().run(until_caught_up=True) == Counts(3, 2, 1)
+    ingestion = world.ingestion(decode={"value": {"format": "avro"}, "max_bytes": 2 * big})
+    assert ingestion.run(until_caught_up=True) == Counts(3, 2, 1)
     assert world.table.selectExpr("_offset", "length(text)").collect() == [(0, 5), (1, big)]
     assert world.refused[0, 2][:2] == ("value", "PAYLOAD_MISMATCH")
     assert world.refused[0, 2][2].startswith(f"a payload of {len(values[2]) - 5} bytes")

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest import config
-from lakeingest.decode import json, writers
+from lakeingest.decode import json, size, writers
 from lakeingest.decode.writers import Writers
 from lakeingest.record import HEADERS, KEY, RAW_KEY, RAW_VALUE, RESCUED, UNPLANNED, Refusal, says
 from lakeingest.schema import ddl
@@ -67,20 +67,22 @@ def struct(declared: str) -> T.StructType:
 
 def decode(pipeline: config.Pipeline, shape: Shape) -> Decoded:
     """The way of key, headers and value into columns, as the pipeline file and the writers' schemas say."""
-    key, value = _key(pipeline.decode.key, shape), _value(pipeline, shape)
+    most = pipeline.decode.max_bytes
+    key, value = _key(pipeline.decode, shape), _value(pipeline, shape)
     headers = {HEADERS: F.col(HEADERS)} if pipeline.decode.headers else {}
+    large = (size.refusal("key", F.col(RAW_KEY), most), size.refusal("value", F.col(RAW_VALUE), most))
     null = F.col(RAW_VALUE).isNull()
     nulls = (Refusal("value", null, says("NULL_VALUE", F.lit("the record has no value"))),)
     return Decoded(
         parsed=key.parsed + value.parsed,
         columns=key.columns | headers | value.columns,
-        refusals=key.refusals + (nulls if pipeline.decode.on_null == "quarantine" else ()) + value.refusals,
+        refusals=large + key.refusals + (nulls if pipeline.decode.on_null == "quarantine" else ()) + value.refusals,
         dropped=null if pipeline.decode.on_null == "ignore" else F.lit(False),
     )
 
 
-def _key(key: config.KeyFormat, shape: Shape) -> Decoded:
-    raw = F.col(RAW_KEY)
+def _key(decode: config.Decode, shape: Shape) -> Decoded:
+    raw, key = size.within(F.col(RAW_KEY), decode.max_bytes), decode.key
     if "key" in shape.writers:
         return _written(
             "key", raw, shape.writers["key"], T.StructType([T.StructField(KEY, shape.key)] if shape.key else [])
@@ -104,7 +106,7 @@ def _key(key: config.KeyFormat, shape: Shape) -> Decoded:
 
 
 def _value(pipeline: config.Pipeline, shape: Shape) -> Decoded:
-    raw, value = F.col(RAW_VALUE), pipeline.decode.value
+    raw, value = size.within(F.col(RAW_VALUE), pipeline.decode.max_bytes), pipeline.decode.value
     if "value" in shape.writers:
         return _written("value", raw, shape.writers["value"], shape.value)
     if not isinstance(value, config.JsonValue):

@@ -15,13 +15,15 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest import config
-from lakeingest.decode import json, project
+from lakeingest.decode import json, project, size
 from lakeingest.record import OFFSET, PARTITION, RAW_VALUE, TIMESTAMP, TOPIC
 from lakeingest.schema import ddl, model
 from lakeingest.schema.model import Schema, SchemaError
 
 MOST = 200
 """Fields that a table may get in this way."""
+_LONGEST_TYPE = 20_000
+"""Characters of the type of one: objects whose keys are data, as ids are, would be as wide as one likes."""
 OBSERVED = "observed"
 """The documentation of a column that no file declares."""
 
@@ -84,7 +86,7 @@ def fields(
 
     The schema is None where the field has a name or a type that no column can have: it stays in _rescued.
     """
-    parsed, raw = F.col("_parsed"), F.col(RAW_VALUE)
+    parsed, raw = F.col("_parsed"), size.within(F.col(RAW_VALUE), pipeline.decode.max_bytes)
     zone = getattr(pipeline.decode.value, "timezone", "UTC")
     whole = kafka.withColumn("_parsed", json.parse(raw, shape)).where(~json.refused(raw, parsed, shape, zone))
     rescued = F.from_json(json.rescued(raw, parsed, shape), "MAP<STRING, VARIANT>")
@@ -110,11 +112,13 @@ def fields(
 
 
 def _schema(name: str, type: str) -> Schema | None:
+    if len(type) > _LONGEST_TYPE:
+        return None
     # A number's digits in this batch say nothing of the next one's.
     text = re.sub(r"DECIMAL\(\d+,\s*\d+\)", "DOUBLE", type.replace("OBJECT<", "STRUCT<"))
     try:
-        (column,) = ddl.parse(f"`{name}` {text}")
-        schema = model.from_columns([column])
+        (column,) = ddl.parse(f"c {text}")
+        schema = model.from_columns([replace(column, name=name)])
         model.value_columns(schema)
     except (ddl.DdlError, SchemaError):
         return None

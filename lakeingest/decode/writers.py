@@ -170,7 +170,8 @@ def _indexed(raw: Column) -> Column:
     """BINARY: the header with message indexes; without them where they are malformed."""
     register_pickle_by_value(wire)
     header = wire.header
-    return F.udf(lambda value: header(value, HEADER), "BINARY")(raw)
+    # Python is given no whole records.
+    return F.udf(lambda value: header(value, HEADER), "BINARY")(F.substring(raw, 1, HEADER + wire.LONGEST))
 
 
 def schema_id(header: Column) -> Column:

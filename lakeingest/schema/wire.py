@@ -8,6 +8,8 @@ from __future__ import annotations
 
 _DEEPEST = 32
 """Messages within messages; protoc itself refuses much less deep ones."""
+LONGEST = 5 * (_DEEPEST + 1)
+"""Bytes that the indexes take at most."""
 
 
 def prefix(path: tuple[int, ...]) -> bytes:
@@ -40,7 +42,7 @@ def header(value: bytes, before: int) -> bytes:
         before: how many bytes there are before the indexes.
     """
     value = bytes(value)
-    found = index(value[before : before + 5 * (_DEEPEST + 1)])
+    found = index(value[before : before + LONGEST])
     return value[: before + (found[1] if found else 0)]
 
 
