@@ -179,9 +179,9 @@ def test_variables_are_filled_in(path: Path, written: str, name: str) -> None:
 
 def test_variables_of_numbers_and_an_escape(path: Path) -> None:
     """A filled value takes the option's type, and $${ is a plain ${."""
-    text = GOOD + 'trigger: {max_records: "${MAX:-5}"}\nquarantine: {path: "s3a://lake/$${x}"}\n'
+    text = GOOD + 'trigger: {max_records: "${MAX:-5}"}\nstorage: {region: "$${x}"}\n'
     pipeline = good(path, text)
-    assert (pipeline.trigger.max_records, pipeline.quarantine.path) == (5, "s3a://lake/${x}")
+    assert (pipeline.trigger.max_records, pipeline.storage.region) == (5, "${x}")
 
 
 @pytest.mark.parametrize(

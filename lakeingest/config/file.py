@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+import errno
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,8 @@ from lakeingest.config.rules import Mistake
 from lakeingest.config.values import SchemaFile
 from lakeingest.config.variables import Variables
 from lakeingest.errors import PipelineFileError
+
+_LARGEST = 1 << 22
 
 
 def read(path: Path, environment: Mapping[str, str]) -> Pipeline:
@@ -70,6 +74,24 @@ def from_mapping(
         raise failure("the pipeline", [_place(m) for m in error.mistakes]) from None
 
 
+def text(path: Path) -> str:
+    """What a file holds that a pipeline file names: a regular one of 4 MiB at most.
+
+    Raises:
+        OSError: it cannot be read, or is no such file.
+        ValueError: the path has a NUL character.
+        UnicodeDecodeError: it is not UTF-8.
+    """
+    there = path.stat()
+    if not stat.S_ISREG(there.st_mode) and not stat.S_ISDIR(there.st_mode):
+        raise OSError(errno.EINVAL, "no regular file")
+    with path.open("rb") as file:
+        held = file.read(_LARGEST + 1)
+    if len(held) > _LARGEST:
+        raise OSError(errno.EFBIG, f"larger than {_LARGEST:,} bytes")
+    return held.decode("utf-8-sig")
+
+
 def failure(name: str, problems: list[str]) -> PipelineFileError:
     """The one error that tells every mistake of a file, or of several; a traceback shows them too."""
     count = "1 mistake" if len(problems) == 1 else f"{len(problems)} mistakes"
@@ -88,7 +110,9 @@ class _Mistaken(Exception):
 
 def _text(path: Path) -> str:
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        # A pipe will do here, as a shell makes one of a command's output.
+        with path.open("rb") as file:
+            return file.read(4 * yaml_text.LARGEST + 1).decode("utf-8-sig")
     except FileNotFoundError:
         problem = "no such file; `lakeingest init` writes one to start from"
     except IsADirectoryError:
@@ -146,12 +170,14 @@ def _read_schemas(values: dict[str, Any], folder: Path) -> Iterator[Mistake]:
         path = folder / written.strip()
         part["schema_file"] = str(path)
         try:
-            part["schema_file"] = SchemaFile(str(path), path.read_bytes().decode("utf-8-sig"))
+            part["schema_file"] = SchemaFile(str(path), text(path))
         except OSError as error:
             problem = f'"{path}" cannot be read ({error.strerror}); the path is relative to the pipeline file'
             yield Mistake(("decode", side, "schema_file"), problem)
         except UnicodeDecodeError:
             yield Mistake(("decode", side, "schema_file"), f'"{path}" is not UTF-8; save the file as UTF-8')
+        except ValueError:
+            yield Mistake(("decode", side, "schema_file"), "no path, for it has a NUL character; write a path")
 
 
 def _disagreements(values: dict[str, Any]) -> Iterator[Mistake]:

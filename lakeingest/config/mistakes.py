@@ -79,6 +79,8 @@ def _wrong(kind: str, context: Mapping[str, Any], shown: str, option: Option | N
     allowed = f"is not {_article(option.type)}; write one{_as_in(option)}" if option else "is not allowed"
     if kind == "greater_than":
         allowed = f"is too small; write a number above {context['gt']}"
+    if kind == "less_than_equal":
+        allowed = f"is too large; write a number up to {context['le']}"
     if kind in ("too_short", "string_too_short"):
         return f"empty; write at least one{_as_in(option)}"
     return f"{shown} {allowed}"
@@ -118,7 +120,10 @@ def _shown(path: Path, option: Option | None, values: Any, filled: Mapping[Path,
         value = value[step]
     if isinstance(value, dict | list) or option.options:
         return "a mapping" if isinstance(value, dict) else "a list" if isinstance(value, list) else "a single value"
-    text = json.dumps(value, ensure_ascii=False, default=str)
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=str)
+    except ValueError:
+        return "a number of thousands of digits"
     if "URL" in option.type or "://" in text:
         # A password may have been written into it.
         text = re.sub(r"[^\"]*@", "…@", text)

@@ -29,7 +29,7 @@ _CURES = {
 }
 _SEGMENT = re.compile(r"(?:'(?P<quoted>[^'=]+)'=|'(?P<inside>[^'=]+)='|(?P<plain>\w+)=)(?P<pattern>.*)", re.DOTALL)
 _SLASH = re.compile(r"/(?=(?:[^']*'[^']*')*[^']*$)")
-_UNSTORABLE = re.compile(r"[ ,;{}()\n\t=/]")
+_UNSTORABLE = re.compile(r"[ ,;{}()=/\\.`'\"\x00-\x1f\x7f]")
 _EXAMPLE = "as in 'year'=yyyy/'month'=MM/'day'=dd"
 
 
@@ -161,7 +161,10 @@ def _name(name: str, part: Partition, taken: Mapping[str, str]) -> Iterator[str]
     if name.startswith("_"):
         yield f"{name!r}: names that begin with _ are lakeingest's own; give the column another name"
     if not name or _UNSTORABLE.search(name):
-        yield f"{name!r} is no name for a Delta column: it is empty, or has a blank or one of ,;{{}}()=/; write another"
+        yield (
+            f"{name!r} is no name for a Delta column: it is empty, or has a blank, a quote or one of ,;{{}}()=/.; "
+            "write another"
+        )
 
 
 def _pattern(pattern: str, locale: str) -> Iterator[str]:

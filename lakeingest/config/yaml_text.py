@@ -15,6 +15,13 @@ from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
 Path = tuple[str | int, ...]
 
+LARGEST = 1 << 17
+"""Characters of a text; ruamel.yaml takes seconds for more."""
+_DEEPEST = 50
+_MOST = 10_000
+"""Values of a text, those of an alias counted wherever it stands: nine lines of them can stand for a billion."""
+_TOO_DEEP = f"nested deeper than {_DEEPEST} levels; no option lies so deep, look for brackets or dashes too many"
+
 
 class BadYaml(ValueError):
     """The text is not YAML. `line` counts from 1; the message quotes nothing of the text, which may hold secrets."""
@@ -65,14 +72,18 @@ def parse(text: str) -> Document:
     """Read YAML 1.2. A key that stands twice is no error here: see `Document.twice`.
 
     Raises:
-        BadYaml: it is not YAML, or a part of it contains itself.
+        BadYaml: it is not YAML, a part of it contains itself, or it is far too large for a pipeline file.
     """
+    if len(text) > LARGEST:
+        raise BadYaml(f"larger than {LARGEST:,} characters; a pipeline file takes a few thousand", 1)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ReusedAnchorWarning)
             root = _yaml().compose(text)
-            _refuse_cycles(root, ())
+            _refuse_bombs(root, (), [0])
             return Document(_yaml().load(text), root)
+    except RecursionError:
+        raise BadYaml(_TOO_DEEP, 1) from None
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise BadYaml(_said(error), mark.line + 1 if mark else 1) from None
@@ -104,15 +115,21 @@ def _said(error: MarkedYAMLError) -> str:
     return f"not YAML: {safe}; look for a missing quote, bracket or colon, or a wrong indent, here or just above"
 
 
-def _refuse_cycles(node: Node | None, around: tuple[int, ...]) -> None:
-    if node is not None and id(node) in around:
-        raise BadYaml(
-            "not understood here: an alias (*name) within the part that it stands for", node.start_mark.line + 1
-        )
+def _refuse_bombs(node: Node | None, around: tuple[int, ...], count: list[int]) -> None:
+    if node is None:
+        return
+    count[0] += 1
+    line = node.start_mark.line + 1
+    if id(node) in around:
+        raise BadYaml("not understood here: an alias (*name) within the part that it stands for", line)
+    if len(around) > _DEEPEST:
+        raise BadYaml(_TOO_DEEP, line)
+    if count[0] > _MOST:
+        raise BadYaml(f"more than {_MOST:,} values, an alias's (*name) counted wherever it stands; write fewer", line)
     if isinstance(node, SequenceNode | MappingNode):
         for child in node.value:
             for inner in child if isinstance(child, tuple) else (child,):
-                _refuse_cycles(inner, (*around, id(node)))
+                _refuse_bombs(inner, (*around, id(node)), count)
 
 
 def _places(node: Node, path: Path) -> Iterator[tuple[Path, int]]:

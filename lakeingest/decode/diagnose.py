@@ -11,12 +11,13 @@ import re
 import struct
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 _RANGES = {"byte": 2**7, "short": 2**15, "integer": 2**31, "long": 2**63}
 _NAMES = {"byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT"}
 _LONGEST = 80
+_LONGEST_MESSAGE = 500
 _MILLIS = (-62_135_596_800_000, 253_402_300_799_999)
 """The years 0001 to 9999."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -39,22 +40,48 @@ def diagnose(value: bytes | None, schema: dict[str, Any]) -> tuple[str, str]:
 
     Returns:
         INVALID_UTF8, BROKEN_JSON, NOT_AN_OBJECT, WRONG_TYPE, REQUIRED_MISSING or REQUIRED_NULL with the place and the
-        value that is wrong; UNREADABLE where Spark's parser refuses what this one finds nothing wrong with.
+        value that is wrong; UNREADABLE where Spark's parser refuses what this one finds nothing wrong with. The
+        message has at most 500 characters, all of which UTF-8 can write.
     """
+    try:
+        reason, message = _diagnose(value, schema)
+    except RecursionError:
+        reason, message = "BROKEN_JSON", "nested too deep"
+    message = message.encode("utf-8", "replace").decode()
+    return reason, message if len(message) <= _LONGEST_MESSAGE else message[:_LONGEST_MESSAGE] + "…"
+
+
+def _diagnose(value: bytes | None, schema: dict[str, Any]) -> tuple[str, str]:
     if value is None:
         return "NULL_VALUE", "the record has no value"
     try:
         text = bytes(value).decode("utf-8")
-        record = json.loads(text, parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_Object)
+        record = json.loads(
+            text, parse_int=_whole, parse_float=_real, parse_constant=_no_constant, object_pairs_hook=_Object
+        )
     except UnicodeDecodeError as error:
         return "INVALID_UTF8", f"byte 0x{error.object[error.start]:02x} at position {error.start} is not UTF-8"
     except json.JSONDecodeError as error:
         return "BROKEN_JSON", f"{error.msg.removesuffix(' at')} at character {error.pos} of {len(error.doc)}"
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         return "BROKEN_JSON", str(error)
     if not isinstance(record, _Object):
         return "NOT_AN_OBJECT", f"a JSON object is needed, this is {_kind(record)}: {_short(record)}"
     return next(_faults(record, schema, ""), ("UNREADABLE", "Spark's JSON parser refuses this record"))
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"a number of {len(text)} digits") from None
+
+
+def _real(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise ValueError(f"a number with an exponent that nothing holds: {text[:_LONGEST]}") from None
 
 
 def _no_constant(name: str) -> Any:
@@ -172,7 +199,9 @@ def _kind(value: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    if isinstance(value, Decimal):
-        return str(value)
-    text = json.dumps(value, ensure_ascii=False, default=lambda d: float(d) if math.isfinite(d) else str(d))
+    text = (
+        str(value)
+        if isinstance(value, Decimal)
+        else json.dumps(value, ensure_ascii=False, default=lambda d: float(d) if math.isfinite(d) else str(d))
+    )
     return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"

@@ -166,6 +166,9 @@ def _undeclared_within(text: Column, kind: T.DataType) -> Column:
 
 
 def _member(text: Column, name: str) -> Column:
+    if set(name) & set("'?*"):
+        # No path can quote these.
+        return F.try_element_at(F.from_json(text, "MAP<STRING, STRING>"), F.lit(name))
     return F.get_json_object(text, f"$['{name}']")
 
 

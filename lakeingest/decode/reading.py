@@ -13,11 +13,13 @@ from lakeingest.decode import avro, json, project
 from lakeingest.decode.writers import Reader
 from lakeingest.record import is_reserved
 from lakeingest.schema import avro as avro_schema
-from lakeingest.schema import json_schema, wire
+from lakeingest.schema import defaults, json_schema, wire
 from lakeingest.schema.model import Schema, SchemaError
 
 _TYPES = {"avro": "AVRO", "protobuf": "PROTOBUF", "json_schema": "JSON"}
 """A format in a pipeline file → what the registry calls such schemas."""
+_LARGEST = 1 << 21
+"""Characters of a schema and of all that it refers to."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,10 @@ def read(
         indexes: Protobuf's message indexes, as in the wire format.
 
     Raises:
-        SchemaError: it does not parse, is of another type than the format, or no table can hold it.
+        SchemaError: it does not parse, is of another type than the format, too large, or no table can hold it.
     """
+    if (size := len(text) + sum(len(other) for _, other in references)) > _LARGEST:
+        raise SchemaError(f"it has {size:,} characters, with all that it refers to; {_LARGEST:,} are read at most")
     if type != _TYPES[format.format]:
         raise SchemaError(f"it is a schema of type {type}, but the format is {format.format}")
     match format:
@@ -65,6 +69,7 @@ def read(
             if found is None:
                 return None
             reading = found
+    defaults.check(reading.schema)
     taken = [name for name in project.struct_type(reading.schema).fieldNames() if is_reserved(name)]
     if taken:
         raise SchemaError(f"{', '.join(taken)}: a column of lakeingest's own has that name")

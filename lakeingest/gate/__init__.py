@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lakeingest.config import Pipeline
-from lakeingest.config.file import failure
+from lakeingest.config.file import failure, text
 from lakeingest.config.mistakes import meant
 from lakeingest.gate.known import EVERYWHERE, KNOWN
 from lakeingest.record import RESERVED
@@ -26,6 +26,7 @@ NOTICE = "The gate's suite is checked, and not enforced yet: no record is refuse
 _COLUMN_ARGUMENTS = ("column", "column_A", "column_B")
 _BOUNDED = ("expect_column_values_to_be_between", "expect_column_value_lengths_to_be_between")
 _LISTS = ("value_set", "regex_list", "column_list", "like_pattern_list", "value_pairs_set")
+_LONGEST_PATTERN = 1000
 _SHAPE = 'write {"name": "…", "expectations": [{"type": "…", "kwargs": {…}}]}'
 
 
@@ -71,7 +72,7 @@ def read(path: Path, columns: Sequence[ddl.Column]) -> Suite:
 
 def _document(path: Path) -> Any:
     try:
-        return json.loads(path.read_bytes().decode("utf-8-sig"))
+        return json.loads(text(path))
     except FileNotFoundError:
         problem = f"{path}: no such file; gate.suite is relative to the pipeline file"
     except OSError as error:
@@ -80,6 +81,10 @@ def _document(path: Path) -> Any:
         problem = f"{path}: not UTF-8; save the file as UTF-8"
     except json.JSONDecodeError as error:
         problem = f"{path}:{error.lineno}: not JSON: {error.msg} in column {error.colno}; mend it there or just above"
+    except RecursionError:
+        problem = f"{path}: not a suite: nested too deep"
+    except ValueError:
+        problem = f"{path}: not JSON: a number of thousands of digits, or a path with a NUL character; mend it"
     raise failure(str(path), [problem])
 
 
@@ -161,10 +166,13 @@ def _patterns(kwargs: Mapping[str, Any]) -> Iterator[str]:
     if "regex" in kwargs:
         patterns[".regex"] = kwargs["regex"]
     for where, pattern in patterns.items():
+        if isinstance(pattern, str) and len(pattern) > _LONGEST_PATTERN:
+            yield f"{where}: a pattern of {len(pattern)} characters; write one of at most {_LONGEST_PATTERN}"
+            continue
         try:
             # Spark's patterns are Java's: \p{…} is right there, and unknown to Python.
             re.compile(re.sub(r"\\[pP]\{\w+\}", "x", pattern))
         except TypeError:
             yield f"{where}: not a pattern; write it in quotes"
-        except re.error as error:
+        except (re.error, OverflowError, RecursionError) as error:
             yield f"{where}: {json.dumps(pattern)} is not a regular expression: {error}; mend it"

@@ -88,7 +88,10 @@ def name(text: str) -> str | None:
 
 def _json(text: str) -> Any:
     try:
-        return json.loads(text)
+        tree = json.loads(text)
+        # Half a character can be written in JSON, and nowhere else.
+        json.dumps(tree, ensure_ascii=False).encode()
+        return tree
     except RecursionError:
         raise SchemaError(f"nested deeper than {MAX_DEPTH} levels") from None
     except ValueError as error:

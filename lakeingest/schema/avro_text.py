@@ -15,6 +15,9 @@ from lakeingest.schema.model import ELEMENT, VALUE, SchemaError, step
 MAX_DEPTH = 100
 """Levels of records, arrays, maps and unions within each other."""
 
+MAX_FIXED = 1 << 24
+"""Bytes of a fixed: Avro makes room for it before it reads the first one."""
+
 _SIMPLE = ("null", "boolean", "int", "long", "float", "double", "bytes", "string", "fixed", "enum")
 
 
@@ -26,6 +29,8 @@ def normalise(tree: Any, path: str = "", depth: int = 0) -> Any:
     """
     if depth > MAX_DEPTH:
         raise SchemaError(f"{path}: nested deeper than {MAX_DEPTH} levels")
+    if isinstance(tree, dict):
+        _check_named(tree, path or "the schema")
     normal: Any
     match tree:
         case str():
@@ -69,6 +74,7 @@ def _fields(fields: list[Any], path: str, depth: int) -> list[Any]:
         if not isinstance(field, dict) or not isinstance(field.get("name"), str) or "type" not in field:
             raise SchemaError(f"{path or 'the schema'}: a field needs a name and a type: {_short(field)}")
         below = step(path, field["name"])
+        _check_name(field["name"], below)
         if field["name"] in seen:
             raise SchemaError(f"{below}: two fields of that name")
         seen.add(field["name"])
@@ -85,6 +91,30 @@ def _default(field: Mapping[str, Any], kind: Any) -> dict[str, Any]:
         "double",
     )
     return {"default": float(default)} if real and isinstance(default, int) and not isinstance(default, bool) else {}
+
+
+def _check_named(tree: Mapping[str, Any], path: str) -> None:
+    """Refuse what Avro's Java library would stop a batch for."""
+    kind, name, size, symbols = (tree.get(word) for word in ("type", "name", "size", "symbols"))
+    if kind in ("record", "error", "enum", "fixed") and isinstance(name, str):
+        _check_name(name.rpartition(".")[2], path)
+    if kind == "fixed" and "size" in tree and not (type(size) is int and 0 <= size <= MAX_FIXED):
+        raise SchemaError(f"{path}: a fixed of size {_short(size)}; it is a number up to {MAX_FIXED:,}")
+    if kind == "enum":
+        if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
+            raise SchemaError(f"{path}: an enum whose symbols are no list of texts")
+        if tree.get("default") not in (None, *symbols):
+            raise SchemaError(f"{path}: an enum whose default {_short(tree['default'])} is none of its symbols")
+    aliases = tree.get("aliases", [])
+    if not isinstance(aliases, list) or not all(isinstance(alias, str) for alias in aliases):
+        raise SchemaError(f"{path}: aliases that are no list of texts")
+
+
+def _check_name(name: str, path: str) -> None:
+    letters = name.replace("_", "a")
+    plain = all((c.isalpha() or c.isdecimal()) and c <= "\uffff" for c in letters)
+    if not plain or not letters[:1].isalpha():
+        raise SchemaError(f"{path}: {_short(name)} is no name in Avro: letters, digits and _, no digit first")
 
 
 def _is_decimal(tree: Mapping[str, Any]) -> bool:

@@ -39,6 +39,7 @@ _ALLOWED = "STRING, BOOLEAN, BYTE, SHORT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p,
 _IN_SCHEMA_JSON = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
 UNSTORABLE = " ,;{}()\n\t="
 """Characters that Delta refuses in the name of a column."""
+_DEEPEST = 50
 
 
 @dataclass(frozen=True)
@@ -203,6 +204,7 @@ class _Reader:
     def __init__(self, text: str, tokens: list[Token]) -> None:
         self.text, self.tokens, self.at = text, tokens, 0
         self.owner = ""
+        self.depth = 0
 
     def column(self, *, last: bool = False) -> Column:
         name = self._name()
@@ -235,7 +237,12 @@ class _Reader:
         token = self._next()
         word = "" if token is None else token.text.upper()
         if word in _NESTED:
-            return self._nested(word)
+            self.depth += 1
+            if self.depth > _DEEPEST:
+                raise ValueError(f"{self.owner}: nested deeper than {_DEEPEST} types; flatten it")
+            kind = self._nested(word)
+            self.depth -= 1
+            return kind
         if word not in _ATOMIC:
             self.at -= token is not None
             close = get_close_matches(word, [*_ATOMIC, *_NESTED], n=1, cutoff=0.75)
@@ -279,7 +286,7 @@ class _Reader:
 
     def _number(self) -> int:
         token = self._next()
-        if token is None or not token.text.isdecimal():
+        if token is None or not token.text.isdecimal() or len(token.text) > 4:
             self.at -= token is not None
             raise self._wrong("write DECIMAL(precision, scale), as in DECIMAL(10,2)")
         return int(token.text)

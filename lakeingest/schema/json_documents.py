@@ -32,7 +32,10 @@ class Documents:
     @staticmethod
     def _parsed(name: str, text: str) -> Any:
         try:
-            return json.loads(text)
+            tree = json.loads(text)
+            # Half a character can be written in JSON, and nowhere else.
+            json.dumps(tree, ensure_ascii=False).encode()
+            return tree
         except ValueError as error:
             raise SchemaError(f"{name or 'the schema'} is no JSON: {error}") from None
 

@@ -6,6 +6,7 @@ Compatibility, projection and the ledger speak of these values alone, so each of
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
@@ -60,8 +61,19 @@ _OF_LOGICAL: Mapping[str, str] = {
 }
 
 
+_LONGEST_MESSAGE = 500
+_LONGEST_NAME = 255
+
+
 class SchemaError(ValueError):
-    """The text is no schema, or one that no table can hold (a recursive one); the message says where and why."""
+    """The text is no schema, or one that no table can hold (a recursive one); the message says where and why.
+
+    The message has at most 500 characters: it stands beside each record that is refused for it.
+    """
+
+    def __init__(self, message: str) -> None:
+        text = message.encode("utf-8", "replace").decode()
+        super().__init__(text if len(text) <= _LONGEST_MESSAGE else text[:_LONGEST_MESSAGE] + "…")
 
 
 @dataclass(frozen=True)
@@ -169,9 +181,17 @@ def column_type(schema: Schema) -> ddl.Type:
             assert schema.value is not None
             return ddl.Map(column_type(schema.key), column_type(schema.value))
         case "bytes" if schema.name == DECIMAL:
-            return ddl.Atomic(f"decimal({schema.parameter(PRECISION) or 38},{schema.parameter(SCALE) or 0})")
+            return ddl.Atomic(_decimal(schema))
         case _:
             return ddl.Atomic(_LOGICAL.get(schema.name or "", _ATOMIC[schema.type]))
+
+
+def _decimal(schema: Schema) -> str:
+    precision, scale = schema.parameter(PRECISION) or "38", schema.parameter(SCALE) or "0"
+    numbers = all(re.fullmatch(r"\d{1,2}", number, re.ASCII) for number in (precision, scale))
+    if not numbers or not 1 <= int(precision) <= 38 or int(scale) > int(precision):
+        raise SchemaError(f"a decimal of precision {precision!r} and scale {scale!r}, which no column can hold")
+    return f"decimal({int(precision)},{int(scale)})"
 
 
 def _distinct(schema: Schema) -> None:
@@ -185,6 +205,10 @@ def _distinct(schema: Schema) -> None:
 def _storable(name: str) -> str:
     if not name or any(character in ddl.UNSTORABLE for character in name):
         raise SchemaError(f"the field {name!r} has a name that no Delta column can have")
+    if len(name) > _LONGEST_NAME:
+        raise SchemaError(f"the field {name[:40]!r}… has a name of {len(name)} characters; at most {_LONGEST_NAME}")
+    if any(c < " " or c == "\x7f" or "\ud800" <= c <= "\udfff" for c in name):
+        raise SchemaError(f"the field {name!r} has a name with a character that no column's name may have")
     return name
 
 

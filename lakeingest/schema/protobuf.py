@@ -40,9 +40,10 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FieldDescriptor
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
-_PATIENCE_S = 60
+_PATIENCE_S = 20
 _NOISE = re.compile(r"WARNING: |[IW]\d{4} |.*: warning: ")
 """Lines of protoc that are no errors; it logs some of them in a format of its own."""
+_DEEPEST = 64
 _LARGEST = 20_000
 """Fields of one message and all that it holds: messages of a few lines can hold each other as often as one likes."""
 _UNSIGNED = Schema("bytes", name=model.DECIMAL, parameters=((model.PRECISION, "20"), (model.SCALE, "0")))
@@ -193,6 +194,8 @@ class _Reader:
             raise SchemaError(
                 f"{self._message}: {place} is a {found.full_name} within another, and no table holds that"
             )
+        if len(around) >= _DEEPEST:
+            raise SchemaError(f"{self._message}: {place} is nested deeper than {_DEEPEST} messages")
         around = (*around, found.full_name)
         fields = (Field(f.name, self._field(f, around, f"{place}.{f.name}".removeprefix("."))) for f in found.fields)
         return Schema("struct", name=found.name, fields=tuple(fields))
