@@ -2,6 +2,9 @@
 
 On Databricks, on EMR or in a notebook a session is active: it is used as it is. Elsewhere one is started from the
 pinned jars of the local cache, which takes about 5 s and resolves nothing.
+
+Secrets are set on a session that runs already: what it is started with stands on the command line of its JVM, which
+every user of the machine can read.
 """
 
 from __future__ import annotations
@@ -35,6 +38,12 @@ _AVRO_LIMITS = " ".join(
 )
 """A damaged Avro record may claim two billion elements; Avro makes room for them before it reads the first one. So an
 item of more than 128 MiB, and a collection of more than ten million, makes the record unreadable, and not the JVM."""
+_HIDDEN = (
+    "(?i)secret|password|passphrase|token|credential|access[.]?key|encryption[.]|jaas|user[.]?info|keystore|ssl[.]key|"
+    "fs[.]s3a"
+)
+"""Spark shows nobody (event log, UI, SET) a setting with one of these in its name or value. By itself it knows secret,
+password, token and access key. Every option of s3a is among them: any may hold a secret."""
 _DAY_S = 86_400
 
 
@@ -77,12 +86,15 @@ def attach(storage: Storage, name: str) -> SparkSession:
         ) from missing
     active = SparkSession.getActiveSession()
     if active is None:
-        return _start(storage, name)
-    session = active if active.conf.get(UTC) in {"UTC", "Etc/UTC"} else active.newSession()
-    session.conf.set(UTC, "UTC")
+        session = _start(name)
+    else:
+        session = active if active.conf.get(UTC) in {"UTC", "Etc/UTC"} else active.newSession()
+        session.conf.set(UTC, "UTC")
+        _warn_of_log_store(session)
+    # First this one: each statement's event tells what is set on the session.
+    session.conf.set("spark.sql.redaction.options.regex", f"{_HIDDEN}|url")
     for option, value in s3a_options(storage).items():
         session.conf.set(option, value)
-    _warn_of_log_store(session)
     return session
 
 
@@ -109,7 +121,7 @@ def warn_of_avro(session: SparkSession) -> None:
         )
 
 
-def _start(storage: Storage, name: str) -> SparkSession:
+def _start(name: str) -> SparkSession:
     from pyspark.sql import SparkSession
 
     java = artifacts.java()
@@ -131,8 +143,8 @@ def _start(storage: Storage, name: str) -> SparkSession:
         "spark.sql.execution.arrow.maxBytesPerBatch": str(2**26),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        "spark.redaction.regex": _HIDDEN,
         UTC: "UTC",
-        **{f"spark.hadoop.{option}": value for option, value in s3a_options(storage).items()},
     }
     builder = SparkSession.builder.master(os.environ.get("SPARK_MASTER", "local[*]")).appName(f"lakeingest {name}")
     for setting, value in settings.items():

@@ -1,7 +1,8 @@
-"""What is said of a Spark session that somebody else started."""
+"""What is said of a Spark session that somebody else started, and what one hides of its settings."""
 
 from __future__ import annotations
 
+import re
 import warnings
 from types import SimpleNamespace
 from typing import Any, cast
@@ -32,3 +33,28 @@ def test_a_session_that_bounds_avro_is_left_alone() -> None:
         session.warn_of_avro(
             started_with(spark_executor_extraJavaOptions="-Dorg.apache.avro.limits.bytes.maxLength=1000")
         )
+
+
+@pytest.mark.parametrize(
+    ("setting", "hidden"),
+    [
+        ("kafka.sasl.jaas.config", True),
+        ("kafka.ssl.keystore.key", True),
+        ("kafka.ssl.key.password", True),
+        ("ssl.key.pem", True),
+        ("basic.auth.user.info", True),
+        ("bearer.auth.token", True),
+        ("spark.hadoop.fs.s3a.bucket.lake.secret.key", True),
+        ("fs.s3a.access.key", True),
+        ("fs.s3a.encryption.key", True),
+        ("fs.s3a.proxy.username", True),
+        ("spark.delta.logStore.s3a.impl", False),
+        ("spark.sql.session.timeZone", False),
+        ("delta.checkpointInterval", False),
+        # The ledger of schemas is read back by SHOW TBLPROPERTIES, which hides as well, by names and by values.
+        ("lakeingest.schemas.0123456789abcdef", False),
+    ],
+)
+def test_a_session_hides_settings_that_may_hold_secrets(setting: str, hidden: bool) -> None:
+    """From its event log, its UI and SET; what lakeingest reads back itself is not among them."""
+    assert bool(re.search(session._HIDDEN, setting)) is hidden
