@@ -1,0 +1,112 @@
+"""Kafka behind TLS and passwords: who may come in ingests, who may not is told why, and no secret is told."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import kit
+import pytest
+from kit import mixed, produce
+from pyspark.sql import SparkSession
+
+from lakeingest.config import Source
+from lakeingest.errors import SourceUnreachable, UsageError
+from lakeingest.local import Addresses
+from lakeingest.pipeline import Ingestion
+from lakeingest.source import Broker
+from lakeingest.testing.kafka import Cluster, SaslSsl, issue
+
+pytestmark = pytest.mark.slow
+
+USER, PASSWORD = "ingest", "hush-a1b2c3"
+
+
+@pytest.fixture(scope="module")
+def sasl_ssl(tmp_path_factory: pytest.TempPathFactory) -> SaslSsl:
+    return issue(tmp_path_factory.mktemp("tls"), {USER: PASSWORD})
+
+
+@pytest.fixture(scope="module")
+def cluster(sasl_ssl: SaslSsl, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with Cluster(tmp_path_factory.mktemp("kafka"), sasl_ssl=sasl_ssl) as cluster:
+        yield cluster
+
+
+def test_who_may_come_in_ingests(stack: Addresses, spark: SparkSession, cluster: Cluster, named: str) -> None:
+    """One set of options lets both clients in, the one that asks for offsets and Spark's; by PLAIN and by SCRAM."""
+    beside = replace(stack, kafka=cluster.direct)
+    for mechanism in ("PLAIN", "SCRAM-SHA-512"):
+        produce(beside, named, mixed(100), partitions=2)
+        options = cluster.client_options(USER, mechanism)
+        source = {"topics": [named], "bootstrap_servers": cluster.bootstrap, "options": options}
+        ingestion = Ingestion(kit.config_of(stack, named, source=source))
+        assert ingestion.run(until_caught_up=True).consumed == 100
+    assert ingestion.audit().conserved
+    kit.assert_exactly_once(spark, ingestion, kit.manifest(beside, named))
+
+
+def refused(address: str, options: dict[str, str], timeout_s: float = 2.0) -> SourceUnreachable:
+    """The error of a broker that is asked with these options."""
+    source = Source.model_validate({"topics": ["any"], "options": options})
+    begun = time.monotonic()
+    with pytest.raises(SourceUnreachable) as caught:
+        Broker(source, address, timeout_s=timeout_s).topics()
+    assert time.monotonic() - begun < 10
+    assert PASSWORD not in f"{caught.value} {caught.value!r} {caught.value.__cause__!r}"
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said", "cure"),
+    [
+        ({"sasl.password": "guess-d4e5f6"}, "Invalid username or password", "correct source.options (sasl.username"),
+        ({"sasl.mechanism": "SCRAM-SHA-256"}, "supported mechanisms: PLAIN,SCRAM-SHA-512", "sasl.mechanism"),
+        ({"ssl.ca.location": "another"}, "certificate verify failed", "ssl.ca.location"),
+    ],
+    ids=["password", "mechanism", "authority"],
+)
+def test_who_may_not_is_told_why(cluster: Cluster, tmp_path: Path, wrong: dict[str, str], said: str, cure: str) -> None:
+    """Cause and cure within seconds, and neither the password nor the one that was tried."""
+    if "ssl.ca.location" in wrong:
+        wrong = {"ssl.ca.location": str(issue(tmp_path, {}).authority)}
+    error = refused(cluster.bootstrap, {**cluster.client_options(USER), **wrong})
+    assert said in error.what
+    assert cure in error.cure
+    assert "guess-d4e5f6" not in str(error)
+
+
+def test_a_certificate_of_another_host_is_not_trusted(cluster: Cluster) -> None:
+    """The cure names both that may be wrong: the CA, and the address."""
+    address = cluster.bootstrap.replace("127.0.0.1", "localhost")
+    error = refused(address, cluster.client_options(USER))
+    assert "certificate verify failed" in error.what
+    assert "source.bootstrap_servers the broker as its certificate names it" in error.cure
+
+
+def test_a_refusal_is_not_waited_for(cluster: Cluster) -> None:
+    """The broker may take half a minute to answer, but a refusal is one that it said already."""
+    refused(cluster.bootstrap, {**cluster.client_options(USER), "sasl.password": "guess"}, timeout_s=30.0)
+
+
+def test_a_client_without_tls_is_told_of_it(cluster: Cluster) -> None:
+    """The broker hangs up on it; the cure names what may be wrong."""
+    assert "security.protocol" in refused(cluster.bootstrap, {}).cure
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"security.protocol": PASSWORD}, 'Invalid value "…" for configuration property "security.protocol"'),
+        ({"sasl.pasword": PASSWORD}, 'No such configuration property: "sasl.pasword"'),
+        ({"security.protocol": "SSL", "ssl.ca.location": "/nowhere/ca.pem"}, "ssl.ca.location failed"),
+    ],
+)
+def test_options_that_make_no_sense(options: dict[str, str], said: str) -> None:
+    """A mistake of the file, before anybody is asked; its value is not repeated."""
+    with pytest.raises(UsageError, match=r"(?s)source\.options cannot be used.*cure: correct them") as caught:
+        Broker(Source.model_validate({"topics": ["any"], "options": options}), "127.0.0.1:1")
+    assert said in caught.value.what
+    assert PASSWORD not in str(caught.value)
