@@ -35,12 +35,12 @@ def written(folder: Path, values: dict[str, Any]) -> Path:
 
 @pytest.fixture(scope="module")
 def file(stack: Addresses, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A pipeline that ran twice over three versions, the third refused, and over bytes of ids that nobody has.
+    """A pipeline that took two batches of three versions, the third refused, and of bytes with an id that nobody has.
 
-    | batch  | 1  |    | 2  |    |    |        |            |
-    | offset | 0  | 1  | 2  | 3  | 4  | 5      | 6          |
-    | ------ | -- | -- | -- | -- | -- | ------ | ---------- |
-    | record | v1 | v1 | v2 | v1 | v3 | v2 cut | 0xFFFFFFFF |
+    | batch  | 1      | 2  |    |    |        |            |
+    | offset | 0 to 4 | 5  | 6  | 7  | 8      | 9          |
+    | ------ | ------ | -- | -- | -- | ------ | ---------- |
+    | record | v1     | v2 | v1 | v3 | v2 cut | 0xFFFFFFFF |
     """
     key = registry_kit.avro(stack, f"{NAME}-key", "string")
     one, two, three = (
@@ -48,13 +48,12 @@ def file(stack: Addresses, spark: SparkSession, tmp_path_factory: pytest.TempPat
         for fields in ({"n": "int"}, {"n": "long", "gust": maybe("double")}, {"n": "string"})
     )
     decode = {"key": {"format": "avro"}, "value": {"format": "avro"}}
-    values = kit.values_of(stack, NAME, decode=decode, schema={"columns": None}, registry={"url": stack.registry})
-    for batch in (
-        [one(n=1), one(n=2)],
-        [two(n=3, gust=1.5), one(n=4), three(n="five"), two(n=6, gust=2.5)[:-1], b"\0\xff\xff\xff\xff\1"],
-    ):
-        produce(stack, NAME, [Record(value, key("k")) for value in batch])
-        Ingestion(from_mapping(values)).run(until_caught_up=True)
+    more = {"registry": {"url": stack.registry}, "trigger": {"max_records": 5}}
+    values = kit.values_of(stack, NAME, decode=decode, schema={"columns": None}, **more)
+    first = [one(n=n) for n in range(5)]
+    second = [two(n=5, gust=1.5), one(n=6), three(n="seven"), two(n=8, gust=2.5)[:-1], b"\0\xff\xff\xff\xff\1"]
+    produce(stack, NAME, [Record(value, key("k")) for value in (*first, *second)])
+    Ingestion(from_mapping(values)).run(until_caught_up=True)
     return written(tmp_path_factory.mktemp(NAME), values)
 
 
@@ -86,7 +85,7 @@ def test_the_timeline(file: Path, ids: list[int], capsys: pytest.CaptureFixture[
     assert blocks[3].splitlines()[2:] == [
         "    ~ n INT → BIGINT",
         "    + gust DOUBLE",
-        "  first record history-0:2",
+        "  first record history-0:5",
     ]
 
 
@@ -103,10 +102,10 @@ def test_what_each_schema_has_brought(file: Path, ids: list[int], capsys: pytest
         return [NAME, 0, offset]
 
     assert brought == [
-        ["key", ids[0], 1, None, 3, at(0), at(6)],
-        ["value", ids[1], 1, 3, 0, at(0), at(3)],
-        ["value", ids[2], 2, 1, 1, at(2), at(5)],
-        ["value", ids[3], 3, 0, 1, at(4), at(4)],
+        ["key", ids[0], 1, None, 3, at(0), at(9)],
+        ["value", ids[1], 1, 6, 0, at(0), at(6)],
+        ["value", ids[2], 2, 1, 1, at(5), at(8)],
+        ["value", ids[3], 3, 0, 1, at(7), at(7)],
     ]
     assert data["columns"]["value"] == [{"name": "n", "type": "BIGINT"}, {"name": "gust", "type": "DOUBLE"}]
     assert [step["current"] for step in data["steps"]] == [True, False, True, False]

@@ -32,7 +32,9 @@ def test_first_pipeline_takes_each_record_once_and_ends_with_a_conserved_audit(s
     """3,000 flights and one more, three of them damaged; the kernel finds the run's own stack in the environment."""
     notebook = nbformat.read(FIRST, as_version=4)
     client = NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": NOTEBOOKS}})
-    client.execute(env={**os.environ, "LAKEINGEST_DRIVER_MEMORY": "1g"})
+    # A driver that lives for seconds spends them on its compiler.
+    spark = {"LAKEINGEST_DRIVER_MEMORY": "1g", "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1"}
+    client.execute(env={**os.environ, **spark})
     text = printed(notebook)
     assert "Counts(consumed=3000, accepted=2997, refused=3, dropped=0)" in text
     assert "Counts(consumed=1, accepted=1, refused=0, dropped=0)" in text
