@@ -2,7 +2,7 @@ PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help venv demo demo-schemas test stack-up stack-down clean
+.PHONY: help venv demo demo-schemas test test-faults soak stack-up stack-down clean
 
 help: ## Say what can be made
 	@grep -hE "^[a-z-]+:.*##" $(MAKEFILE_LIST) | sed -E "s/:.*## /	/" | expand -t 14
@@ -30,6 +30,12 @@ test: venv ## Format, lint, types and tests; stops at the first that fails
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pytest
+
+test-faults: venv ## The whole matrix of faults, printed as a table (about an hour)
+	$(BIN)/pytest tests/test_faults_*.py tests/test_testing_*.py -m "not soak"
+
+soak: venv ## Faults and kills at random: make soak MINUTES=10 KILLS=50 SEED=1
+	MINUTES=$(or $(MINUTES),10) KILLS=$(or $(KILLS),50) $(if $(SEED),SEED=$(SEED)) $(BIN)/pytest tests/test_soak.py -m soak
 
 stack-up: venv ## Start the embedded stack
 	@$(BIN)/lakeingest stack up

@@ -28,7 +28,8 @@ class Retry:
 class Patience:
     """Pauses that double from 1 s to 60 s, for `wait_s` seconds in all.
 
-    A commit, or as long a time without a failure, begins that time anew. A run that never came so far as to know where it stands has none: its addresses or keys may be wrong.
+    A commit, or as long a time without a failure, begins that time anew. A run that never came so far as to know
+    where it stands has none: its addresses or keys may be wrong.
     """
 
     def __init__(self, wait_s: float) -> None:

@@ -1,4 +1,4 @@
-"""What tests share: one embedded stack and one Spark session for the whole run."""
+"""What tests share: one embedded stack and one Spark session for the whole run, and a proxy that can hurt its S3."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import boto3
 import pytest
+import rehearsal
 from pyspark.sql import SparkSession
 
 from lakeingest import session
 from lakeingest.config import Storage
 from lakeingest.local import Addresses
 from lakeingest.local.stack import down, up
+from lakeingest.testing.s3 import S3Proxy
+
+ROWS = pytest.StashKey[list[rehearsal.Row]]()
 
 
 @pytest.fixture(scope="session")
@@ -48,6 +53,57 @@ def spark(stack: Addresses) -> Iterator[SparkSession]:
     spark.sparkContext.setLogLevel("ERROR")
     yield spark
     spark.stop()
+
+
+@pytest.fixture(scope="session")
+def proxy(stack: Addresses, spark: SparkSession) -> Iterator[S3Proxy]:
+    """The stack's S3 behind a proxy; the shared session reaches one bucket through it, in small parts."""
+    keys = {"aws_access_key_id": stack.s3_access_key, "aws_secret_access_key": stack.s3_secret_key}
+    client = boto3.client("s3", endpoint_url=stack.s3, region_name="us-east-1", **keys)
+    client.create_bucket(Bucket=rehearsal.BUCKET)
+    client.close()
+    with S3Proxy(stack.s3) as proxy:
+        options = {"endpoint": proxy.endpoint, "multipart.size": "5M", "multipart.threshold": "5M"}
+        for name, value in options.items():
+            spark.conf.set(f"fs.s3a.bucket.{rehearsal.BUCKET}.{name}", value)
+        yield proxy
+
+
+@pytest.fixture
+def s3(proxy: S3Proxy) -> Iterator[S3Proxy]:
+    """The proxy, without faults at the beginning and at the end."""
+    yield proxy
+    proxy.clear()
+    proxy.open_port()
+
+
+@pytest.fixture
+def cells(
+    request: pytest.FixtureRequest, stack: Addresses, spark: SparkSession, named: str, tmp_path: Path
+) -> dict[str, rehearsal.Cell]:
+    """A cell for each kind of batch, not begun yet."""
+    rows = request.config.stash.setdefault(ROWS, [])
+    return {
+        kind: rehearsal.Cell(stack, spark, f"{named}_{kind}", kind, tmp_path / kind, rows) for kind in rehearsal.KINDS
+    }
+
+
+@pytest.fixture(params=rehearsal.KINDS)
+def cell(
+    request: pytest.FixtureRequest, stack: Addresses, spark: SparkSession, named: str, tmp_path: Path
+) -> rehearsal.Cell:
+    """A cell of each kind in turn."""
+    rows = request.config.stash.setdefault(ROWS, [])
+    return rehearsal.Cell(stack, spark, named, request.param, tmp_path, rows)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Print the matrix of the faults that were rehearsed."""
+    rows = config.stash.get(ROWS, [])
+    if rows:
+        terminalreporter.section("faults rehearsed")
+        for line in rehearsal.shown(rows):
+            terminalreporter.write_line(line)
 
 
 @pytest.fixture

@@ -6,10 +6,8 @@ Spark, where each of these records is.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -26,9 +24,7 @@ from lakeingest.evolution import Evolution
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Ingestion
 from lakeingest.schema.history import History
-
-Manifest = dict[tuple[str, int, int], str | None]
-"""(topic, partition, offset) → sha256 of the value, None for a tombstone."""
+from lakeingest.testing.manifest import Manifest, balance, sha256
 
 DIRTY = b'{"n": "not a number"}'
 
@@ -68,7 +64,7 @@ def create(stack: Addresses, topic: str, partitions: int = 1) -> None:
     """Make the topic, also one whose namesake is still being deleted; one that is there stays."""
     for _ in range(50):
         try:
-            admin(stack).create_topics([NewTopic(topic, partitions, 1)])[topic].result()
+            admin(stack).create_topics([NewTopic(topic, partitions, -1)])[topic].result()
         except KafkaException as failed:
             if topic in admin(stack).list_topics(timeout=10).topics:
                 return
@@ -92,6 +88,12 @@ def recreate(stack: Addresses, topic: str) -> None:
     create(stack, topic)
 
 
+def expire(stack: Addresses, topic: str, before: int, partition: int = 0) -> None:
+    """Delete the records before an offset, as retention does."""
+    place = TopicPartition(topic, partition, before)
+    admin(stack).delete_records([place])[place].result()
+
+
 def widen(stack: Addresses, topic: str, partitions: int) -> None:
     """Give the topic more partitions, and wait until they have leaders."""
     admin(stack).create_partitions([NewPartitions(topic, partitions)])[topic].result()
@@ -101,12 +103,13 @@ def widen(stack: Addresses, topic: str, partitions: int) -> None:
         time.sleep(0.1)
 
 
-def produce(stack: Addresses, topic: str, records: Iterable[bytes | Record | None], partitions: int = 1) -> None:
-    """Produce to the topic, made with `partitions` if it is not there, and wait until all are acknowledged."""
+def produce(stack: Addresses, topic: str, records: Iterable[bytes | Record | None], partitions: int = 1) -> Manifest:
+    """Produce to the topic, made with `partitions` if it is not there, wait for all, and say what is where."""
     create(stack, topic, partitions)
     producer = Producer({"bootstrap.servers": stack.kafka, "log_level": 0, "linger.ms": 20})
-    _send(producer, topic, records, partitions)
+    made = _send(producer, topic, records, partitions)
     assert producer.flush(60) == 0
+    return made
 
 
 def transaction(stack: Addresses, topic: str, values: Iterable[bytes | Record | None], *, commit: bool) -> None:
@@ -141,8 +144,16 @@ def _end(stack: Addresses, topic: str, partition: int = 0) -> int:
             time.sleep(0.1)
 
 
-def _send(producer: Producer, topic: str, records: Iterable[bytes | Record | None], partitions: int) -> None:
+def _send(producer: Producer, topic: str, records: Iterable[bytes | Record | None], partitions: int) -> Manifest:
     failures: list[Any] = []
+    made: dict[tuple[str, int, int], str | None] = {}
+
+    def delivered(error: Any, message: Any) -> None:
+        if error:
+            failures.append(error)
+        else:
+            made[message.topic(), message.partition(), message.offset()] = sha256(message.value())
+
     for number, each in enumerate(records):
         record = each if isinstance(each, Record) else Record(each)
         partition = number % partitions if record.partition is None else record.partition
@@ -152,11 +163,12 @@ def _send(producer: Producer, topic: str, records: Iterable[bytes | Record | Non
             record.key,
             partition,
             headers=list(record.headers),
-            on_delivery=lambda error, _: failures.append(error) if error else None,
+            on_delivery=delivered,
         )
         producer.poll(0)
     producer.flush(60)
     assert not failures
+    return made
 
 
 def values_of(stack: Addresses, name: str, **changes: Any) -> dict[str, Any]:
@@ -167,6 +179,7 @@ def values_of(stack: Addresses, name: str, **changes: Any) -> dict[str, Any]:
         "schema": {"columns": "n INT NOT NULL, text STRING"},
         "table": {"path": f"s3a://lake/{name}"},
         "trigger": {"every": "1 second"},
+        "retry": {"wait": "0 seconds"},
         "storage": {
             "endpoint": stack.s3,
             "access_key": stack.s3_access_key,
@@ -195,7 +208,7 @@ def manifest(stack: Addresses, *topics: str) -> Manifest:
         "log_level": 0,
     }
     consumer = Consumer(options)
-    found: Manifest = {}
+    found: dict[tuple[str, int, int], str | None] = {}
     try:
         known = consumer.list_topics(timeout=20).topics
         assigned = [TopicPartition(topic, p, 0) for topic in topics for p in known[topic].partitions]
@@ -214,28 +227,7 @@ def manifest(stack: Addresses, *topics: str) -> Manifest:
     return found
 
 
-def sha256(value: bytes | None) -> str | None:
-    return None if value is None else hashlib.sha256(value).hexdigest()
-
-
 def assert_exactly_once(spark: SparkSession, ingestion: Ingestion, wanted: Manifest) -> None:
     """Every record is once in the table or in quarantine, with its bytes there; tombstones may be dropped."""
-    config = ingestion.config
-    coordinates = ["_topic", "_partition", "_offset"]
-    table = [tuple(r) for r in spark.read.format("delta").load(config.table.path).select(*coordinates).collect()]
-    refused = {
-        tuple(r)[:3]: r["hash"]
-        for r in spark.read.format("delta")
-        .load(config.quarantine.path)
-        .selectExpr(*coordinates, "sha2(value, 256) AS hash")
-        .collect()
-    }
-    count = spark.read.format("delta").load(config.quarantine.path).count()
-    assert count == len(refused), "quarantine holds a record twice"
-    found = Counter(table) + Counter(refused.keys())
-    twice = {place: n for place, n in found.items() if n > 1}
-    dropped = {place for place, hash in wanted.items() if hash is None and config.decode.on_null == "ignore"}
-    missing = sorted(wanted.keys() - found.keys() - dropped)
-    assert (twice, missing[:5], sorted(found.keys() - wanted.keys())[:5]) == ({}, [], [])
-    changed = {place for place, hash in refused.items() if wanted[place] != hash}
-    assert not changed
+    found = balance(spark, ingestion.config, wanted)
+    assert found.exact, found

@@ -82,8 +82,11 @@ def test_every_module_has_a_floor() -> None:
     ("package", "where"),
     [
         ("boto3", r"local/.*"),
-        ("confluent_kafka", r"(source|registry)\.py|local/(kafka|topic|weather)\.py"),
+        ("confluent_kafka", r"(source|registry)\.py|local/(kafka|topic|weather)\.py|testing/kafka\.py"),
         ("httpx2", r"registry\.py"),
+        ("aiohttp", r"testing/.*"),
+        ("trustme", r"testing/kafka\.py"),
+        ("cryptography", r"testing/kafka\.py"),
         ("great_expectations", r"gate/.*"),
         ("sqlglot", r"schema/.*"),
         ("fastavro", r"schema/.*|local/weather\.py"),

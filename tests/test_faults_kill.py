@@ -1,0 +1,113 @@
+"""Ended at each step of a batch, once, twice, and while a run repairs what an earlier end left."""
+
+from __future__ import annotations
+
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from rehearsal import BUCKET, Cell
+
+from lakeingest.errors import StorageUnreachable
+from lakeingest.testing.s3 import S3Proxy
+from lakeingest.testing.steps import Step, cut_off_at, end_at
+
+LIMITS = {"trigger": {"max_records": 300}}
+STEPS = {
+    "clean": (Step.MAKING, Step.WRITING, Step.COMMITTING, Step.COMMITTED),
+    "dirty": (
+        Step.MAKING,
+        Step.WRITING,
+        Step.COMMITTING,
+        Step.COMMITTED,
+        Step.SETTING_ASIDE,
+        Step.ACCOUNTING,
+        Step.ACCOUNTED,
+    ),
+    "evolving": tuple(Step),
+}
+"""The steps that a batch of each kind comes by."""
+TWICE = [
+    (Step.MAKING, Step.MAKING),
+    (Step.COMMITTING, Step.COMMITTING),
+    (Step.COMMITTED, Step.SETTING_ASIDE),
+    (Step.COMMITTED, Step.ACCOUNTING),
+    (Step.COMMITTED, Step.ACCOUNTED),
+    (Step.WRITING, Step.ACCOUNTED),
+]
+"""The second of them is reached by the run that repairs, where the first left something to repair."""
+
+
+def killed(cell: Cell, s3: S3Proxy, step: Step, batch: int) -> None:
+    """SIGKILL to a run and its JVM when the store sees it at a step."""
+    with cell.process("--until-caught-up", s3=s3, **LIMITS) as process:
+        there = end_at(s3, step, cell.table, cell.quarantine, process.kill, batch=batch)
+        deadline = time.monotonic() + 240
+        while process.code is None:
+            assert time.monotonic() < deadline, process.out + process.err
+            time.sleep(0.05)
+        assert there.is_set(), f"{step} was never reached: {process.out}{process.err}"
+        assert process.code == -signal.SIGKILL
+
+
+def killed_at_once(wanted: list[Cell], s3: S3Proxy, step: Step, batch: int) -> None:
+    """The same to several, at the same time."""
+    with ThreadPoolExecutor(len(wanted)) as pool:
+        list(pool.map(lambda cell: killed(cell, s3, step, batch), wanted))
+
+
+def prepared(cells: dict[str, Cell], *steps: Step) -> list[Cell]:
+    """The cells whose batches come by these steps, with records for two batches."""
+    wanted = [cell for kind, cell in cells.items() if set(steps) <= set(STEPS[kind])]
+    for cell in wanted:
+        cell.folder.mkdir()
+        cell.produce(300, "clean" if cell.kind == "evolving" else None)
+        cell.produce(300)
+    return wanted
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("step", list(Step), ids=lambda step: step.name.lower())
+def test_killed(cells: dict[str, Cell], s3: S3Proxy, step: Step) -> None:
+    """SIGKILL at a step of the second batch (or of the start): the next run, elsewhere, completes the tables."""
+    wanted = prepared(cells, step)
+    # The ledger is kept as a property of a table that is there; a new one is made with it.
+    batch = 1 if step in (Step.MAKING, Step.KEEPING, Step.KEPT) else 2
+    killed_at_once(wanted, s3, step, batch)
+    for cell in wanted:
+        cell.recover(f"killed {step}", "went on from the log")
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize(("first", "second"), TWICE, ids=lambda step: step.name.lower())
+def test_killed_twice(cells: dict[str, Cell], s3: S3Proxy, first: Step, second: Step) -> None:
+    """Two runs in a row are killed, the second one as a rule while it repairs what the first one left."""
+    wanted = prepared(cells, first, second)
+    for step, batch in ((first, 1 if first is Step.MAKING else 2), (second, 1)):
+        killed_at_once(wanted, s3, step, batch)
+    for cell in wanted:
+        cell.recover(f"killed {first}; then {second}", "went on from the log")
+
+
+@pytest.mark.slow
+def test_killed_while_it_repairs(cells: dict[str, Cell], s3: S3Proxy) -> None:
+    """The shorter choice of the above: real processes, killed between the commits, and again in the repair."""
+    cell = prepared(cells, Step.COMMITTED, Step.ACCOUNTING)[-1]
+    killed(cell, s3, Step.COMMITTED, 2)
+    killed(cell, s3, Step.ACCOUNTING, 1)
+    cell.recover(f"killed {Step.COMMITTED}; then {Step.ACCOUNTING}", "went on from the log")
+
+
+@pytest.mark.parametrize("step", list(Step), ids=lambda step: step.name.lower())
+def test_cut_off(cells: dict[str, Cell], s3: S3Proxy, step: Step) -> None:
+    """The shorter choice: the store answers nothing from a step on, as it would see it of a crash."""
+    cell = cells["evolving"]
+    cell.bucket = BUCKET
+    cell.produce(100)
+    there = cut_off_at(s3, step, cell.table, cell.quarantine)
+    with pytest.raises(StorageUnreachable):
+        cell.run()
+    assert there.is_set()
+    s3.clear()
+    cell.recover(f"cut off {step}", "exit 4; went on from the log")

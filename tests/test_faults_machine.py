@@ -1,0 +1,92 @@
+"""A machine whose disk is full, whose clock jumps, and whose memory is small."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from pathlib import Path
+
+import kit
+import libfaketime
+import psutil
+import pytest
+from rehearsal import Cell
+from test_faults_storage import large
+
+from lakeingest.testing.process import Process
+
+SMALL = {"trigger": {"max_records": 100}}
+RETRIES = {"retry": {"wait": "3 seconds"}}
+
+
+@pytest.mark.faults
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="needs unshare (Linux) for a disk of its own")
+def test_a_full_disk(cell: Cell, tmp_path: Path) -> None:
+    """The driver's disk takes no byte more: exit code 4, nothing half done; with room again all is completed."""
+    large(cell)
+    cell.produce(200)
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    # 4 MB, for Spark's and s3a's temporary files alone.
+    mount = ("unshare", "-rm", "sh", "-c", f'mount -t tmpfs -o size=4m none "{disk}" && exec "$@"', "sh")
+    options = {"fs.s3a.buffer.dir": str(disk), "fs.s3a.multipart.size": "5M"}
+    with cell.process("--until-caught-up", within=mount, storage={"options": options}, **RETRIES) as process:
+        code = process.wait(240)
+        assert code == 4, process.out + process.err
+        assert "No space left on device" in process.err + process.out, process.err
+    cell.recover("full disk on the driver", "exit 4; went on when there was room")
+
+
+@pytest.mark.faults
+def test_the_clock_jumps_back(cell: Cell) -> None:
+    """The run that follows lives an hour earlier: sequence numbers and frontiers come from the log, not the clock."""
+    cell.produce(200)
+    cell.run(**SMALL)
+    cell.produce(200)
+    library = Path(libfaketime.__file__).parent / "vendor" / "libfaketime" / "src" / "libfaketime.so.1"
+    earlier = {"LD_PRELOAD": str(library), "FAKETIME": "-1h", "DONT_FAKE_MONOTONIC": "1", "FAKETIME_NO_CACHE": "0"}
+    begun = time.monotonic()
+    with cell.process("--until-caught-up", env=earlier, **SMALL) as process:
+        assert process.wait(240) == 0, process.out + process.err
+        assert "2 commits" in process.out
+    cell.produce(100)
+    cell.recover(f"clock back an hour ({time.monotonic() - begun:.0f} s run)", "not noticed")
+
+
+class Peak(threading.Thread):
+    """The most memory that a process and its children held at once, in bytes."""
+
+    def __init__(self, process: Process) -> None:
+        super().__init__(daemon=True)
+        self.bytes, self._process = 0, process
+        self.start()
+
+    def run(self) -> None:
+        while self._process.code is None:
+            try:
+                family = psutil.Process(self._process.pid)
+                held = sum(each.memory_info().rss for each in (family, *family.children(recursive=True)))
+            except psutil.NoSuchProcess:
+                continue
+            self.bytes = max(self.bytes, held)
+            time.sleep(0.2)
+
+
+@pytest.mark.faults
+def test_memory_is_bounded(cells: dict[str, Cell]) -> None:
+    """Half a million records, all of them refused, in one batch, with a heap of 1 GiB: one commit, no more memory."""
+    peaks = []
+    for kind, count in (("clean", 1_000), ("dirty", 500_000)):
+        cell = cells[kind]
+        values = kit.clean(count) if kind == "clean" else [kit.DIRTY] * count
+        cell.manifest.update(kit.produce(cell.stack, cell.name, values, cell.partitions))
+        begun = time.monotonic()
+        with cell.process("--until-caught-up") as process:
+            peak = Peak(process)
+            assert process.wait(600) == 0, process.out + process.err
+            assert "in 1 commits" in process.out
+        peaks.append(peak.bytes / 2**20)
+        cell.check(f"{count:,} records, all {kind}, at once", f"peak {peaks[-1]:,.0f} MiB", time.monotonic() - begun)
+    # The heap may fill up to its bound, whatever comes; Python's workers hold a batch of Arrow each.
+    assert peaks[1] < peaks[0] + 1536
