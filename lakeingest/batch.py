@@ -50,7 +50,8 @@ class Batch:
         """The rows of the table: its columns, and the partition columns that Delta does not generate."""
         taken = decided.where(f"NOT {REFUSED} AND NOT {DROPPED}")
         computed = {c.name: c.value for c in self.layout.columns if c.value is not None}
-        return taken.select(*self.columns, *(column.alias(name) for name, column in computed.items()))
+        named = ("`" + name.replace("`", "``") + "`" for name in self.columns)
+        return taken.select(*named, *(column.alias(name) for name, column in computed.items()))
 
 
 def begin(pipeline: Pipeline, shape: Shape) -> Batch:

@@ -25,6 +25,8 @@ from lakeingest.local.loopback import direct
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
+_MOST_REFERENCES = 500
+"""A schema with more lacks some, and so does not parse."""
 REQUEST_S = 10.0
 """How long one request may take; many of them fit into `registry.wait`."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
@@ -137,7 +139,7 @@ class Registry:
     def _collect(self, schema: Schema, until: float, found: dict[str, str], seen: set[str]) -> None:
         for reference in schema.references or ():
             name, subject, version = reference.name, reference.subject, reference.version
-            if not name or not subject or version is None or name in seen:
+            if not name or not subject or version is None or name in seen or len(seen) == _MOST_REFERENCES:
                 continue
             seen.add(name)
             question = partial(self._client.get_version, subject, version, deleted=True)

@@ -531,10 +531,6 @@ NASTY = ["a`b", "a.b", "it's", 'say"so', "a/b", "a-b", "é☃", "x` INT) --", "a
          "*", "?", "[0]", "a\\b", "a:b", "select", "1", "%41", "a\0b", "a\U0001f600b"]  # fmt: skip
 
 
-QUOTED = pytest.mark.xfail(reason="the batch takes the name of a column for an expression")
-
-
-@QUOTED
 @pytest.mark.slow
 def test_nasty_field_names_in_one_batch(stack: Addresses, spark: SparkSession, named: str) -> None:
     """A name that a record brings becomes a column as it is, or stays in _rescued; it is never taken for SQL."""
@@ -553,7 +549,6 @@ def test_nasty_field_names_in_one_batch(stack: Addresses, spark: SparkSession, n
         assert kept == i or rescued.get(name) == i, name
 
 
-@QUOTED
 @pytest.mark.slow
 def test_nasty_declared_names_in_one_batch(stack: Addresses, spark: SparkSession, named: str) -> None:
     """A declared column may have any name that Delta stores, and its undeclared fields within are kept."""
