@@ -33,6 +33,7 @@ class Said:
 
 
 Command = Callable[..., Said]
+ASKED = "asked"
 
 
 @pytest.fixture
@@ -56,27 +57,38 @@ def written(folder: Path, values: dict[str, Any]) -> Path:
     return path
 
 
-@pytest.fixture
-def file(stack: Addresses, spark: SparkSession, named: str, tmp_path: Path) -> Path:
-    """A pipeline that ran over four records, one of them refused, and has one to go.
+def ran(stack: Addresses, name: str, folder: Path) -> Path:
+    """The file of a pipeline that ran over four records, one of them refused, and has one to go.
 
     | offset | 0     | 1     | 2     | 3     | 4           |
     | ------ | ----- | ----- | ----- | ----- | ----------- |
     | record | clean | clean | clean | dirty | not yet run |
     """
-    produce(stack, named, [*clean(3), Record(DIRTY, b"key \xff", headers=(("h", b"1"),))])
-    Ingestion(kit.config_of(stack, named)).run(until_caught_up=True)
-    produce(stack, named, clean(1))
-    return written(tmp_path, kit.values_of(stack, named))
+    produce(stack, name, [*clean(3), Record(DIRTY, b"key \xff", headers=(("h", b"1"),))])
+    Ingestion(kit.config_of(stack, name)).run(until_caught_up=True)
+    produce(stack, name, clean(1))
+    return written(folder, kit.values_of(stack, name))
 
 
-def test_status(file: Path, named: str, lakeingest: Command) -> None:
+@pytest.fixture(scope="module")
+def asked(stack: Addresses, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The pipeline `ran`, of the name ASKED: for commands that change nothing."""
+    return ran(stack, ASKED, tmp_path_factory.mktemp(ASKED))
+
+
+@pytest.fixture
+def file(stack: Addresses, spark: SparkSession, named: str, tmp_path: Path) -> Path:
+    """The pipeline `ran`, of the test's own name."""
+    return ran(stack, named, tmp_path)
+
+
+def test_status(asked: Path, lakeingest: Command) -> None:
     """Frontier, lag, commits and tables, for people and for programs."""
-    said = lakeingest("status", file)
+    said = lakeingest("status", asked)
     assert (said.code, said.err) == (0, "")
-    assert all(word in said.out for word in (f"{named}: lag 1", "last commits", f"s3a://lake/{named}_quarantine"))
-    data = lakeingest("status", file, "--output", "json").data
-    assert data["partitions"] == [{"topic": named, "partition": 0, "frontier": 4, "end": 5, "lag": 1}]
+    assert all(word in said.out for word in (f"{ASKED}: lag 1", "last commits", f"s3a://lake/{ASKED}_quarantine"))
+    data = lakeingest("status", asked, "--output", "json").data
+    assert data["partitions"] == [{"topic": ASKED, "partition": 0, "frontier": 4, "end": 5, "lag": 1}]
     assert data["lag"] == 1
     (commit,) = data["commits"]
     assert {name: commit[name] for name in ("sequence", "rows", "offsets", "refused", "dropped")} == {
@@ -89,16 +101,16 @@ def test_status(file: Path, named: str, lakeingest: Command) -> None:
     assert {name: table["rows"] for name, table in data["tables"].items()} == {"table": 3, "quarantine": 1}
 
 
-def test_audit(file: Path, named: str, lakeingest: Command) -> None:
+def test_audit(asked: Path, lakeingest: Command) -> None:
     """A proof, for people and for programs."""
-    said = lakeingest("audit", file)
+    said = lakeingest("audit", asked)
     assert said.code == 0
     assert said.out.splitlines() == [
-        f"{named}: 4 records consumed in 1 commits",
+        f"{ASKED}: 4 records consumed in 1 commits",
         "  3 in the table + 1 in quarantine + 0 dropped; 0 missing, 0 duplicated",
         "  conserved: every record is there, exactly once",
     ]
-    data = lakeingest("audit", file, "--output", "json").data
+    data = lakeingest("audit", asked, "--output", "json").data
     assert (data["conserved"], data["consumed"], data["named"]) == (True, 4, {})
 
 
@@ -111,32 +123,32 @@ def test_audit_of_a_broken_table(file: Path, named: str, spark: SparkSession, la
     assert said.data["named"] == {"missing": [f"{named}-0 offsets 1 to 1"]}
 
 
-def test_quarantine_list(file: Path, named: str, lakeingest: Command) -> None:
+def test_quarantine_list(asked: Path, lakeingest: Command) -> None:
     """Refused records by stage and reason, with samples."""
-    said = lakeingest("quarantine", "list", file)
+    said = lakeingest("quarantine", "list", asked)
     assert said.code == 0
-    assert all(word in said.out for word in ("1 records in", "WRONG_TYPE", f"{named}-0:3"))
-    data = lakeingest("quarantine", "list", file, "--output", "json").data
+    assert all(word in said.out for word in ("1 records in", "WRONG_TYPE", f"{ASKED}-0:3"))
+    data = lakeingest("quarantine", "list", asked, "--output", "json").data
     (group,) = data["reasons"]
     assert (group["stage"], group["reason"], group["count"]) == ("value", "WRONG_TYPE", 1)
-    assert group["samples"][0]["coordinates"] == f"{named}-0:3"
+    assert group["samples"][0]["coordinates"] == f"{ASKED}-0:3"
 
 
-def test_quarantine_show(file: Path, named: str, lakeingest: Command) -> None:
+def test_quarantine_show(asked: Path, lakeingest: Command) -> None:
     """One record, its bytes as text where they are."""
-    said = lakeingest("quarantine", "show", file, f"{named}-0:3")
+    said = lakeingest("quarantine", "show", asked, f"{ASKED}-0:3")
     assert said.code == 0
     assert f"       value  {DIRTY.decode()}" in said.out.splitlines()
-    data = lakeingest("quarantine", "show", file, f"{named}-0:3", "--output", "json").data
+    data = lakeingest("quarantine", "show", asked, f"{ASKED}-0:3", "--output", "json").data
     assert (data["value"], data["key"], data["headers"]) == (
         DIRTY.decode(),
         "key \\xff",
         [{"key": "h", "value": "1"}],
     )
-    missing = lakeingest("quarantine", "show", file, f"{named}-0:0")
+    missing = lakeingest("quarantine", "show", asked, f"{ASKED}-0:0")
     assert (missing.code, missing.out) == (2, "")
     assert "is not in quarantine" in missing.err
-    assert lakeingest("quarantine", "show", file, "nowhere").code == 2
+    assert lakeingest("quarantine", "show", asked, "nowhere").code == 2
 
 
 def test_run(file: Path, named: str, lakeingest: Command) -> None:
