@@ -1,11 +1,13 @@
-"""A driver of its own that appends to one table, and obeys lines on stdin: create, append N, count.
+"""A driver of its own that writes to one table, and obeys lines on stdin: create, append N, optimize N, count.
 
     python appender.py JARS TABLE ENDPOINT ACCESS_KEY SECRET_KEY LOG_STORE_CLASS
 
-Every order is answered with one line of JSON; what `append` answers are the appends that were acknowledged.
+Every order is answered with one line of JSON; what `append` answers are the appends that were acknowledged, and
+`optimize`, those of the N that found files to compact, and so made a version.
 """
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -17,7 +19,9 @@ from lakeingest import logstore
 def session(jars: str, endpoint: str, access_key: str, secret_key: str, log_store: str) -> SparkSession:
     """A small session whose only way to S3 is the log store that was asked for."""
     conf = {
-        "spark.jars": ",".join(map(str, [*sorted(Path(jars).glob("*.jar")), logstore.JAR])),
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, [*sorted(Path(jars).glob("*.jar")), logstore.JAR])),
+        # A driver that lives for seconds spends them on its compiler.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.delta.logStore.s3a.impl": log_store,
@@ -60,6 +64,9 @@ def main() -> None:
                 for _ in range(int(times)):
                     write(spark.range(1))
                 answer = {"acknowledged": int(times)}
+            case ["optimize", times]:
+                done = [spark.sql(f"OPTIMIZE delta.`{table}`").first() for _ in range(int(times))]
+                answer = {"compacted": sum(each.metrics.numFilesAdded > 0 for each in done)}
             case ["count"]:
                 versions = spark.sql(f"DESCRIBE HISTORY delta.`{table}`").count()
                 answer = {"rows": spark.read.format("delta").load(table).count(), "versions": versions}

@@ -207,16 +207,23 @@ def appender(jars, table, stack, log_store):
 
 
 @pytest.mark.slow
-def test_two_drivers_lose_no_append(stack, jars):
-    """Two Spark drivers append 30 times each to one table at once: every acknowledged append is a version and a row."""
+def test_racing_drivers_lose_no_commit(stack, jars):
+    """Two Spark drivers append to one table while a third compacts it: every acknowledged commit is a version.
+
+    A lost append would lack its row too. A compaction that took an append's place would have compacted without it.
+    """
     table = f"s3a://lake/race-{uuid.uuid4()}"
-    with appender(jars, table, stack, logstore.CLASS) as one, appender(jars, table, stack, logstore.CLASS) as other:
-        ready, warm = one("create"), other("append 0")
-        assert (ready(), warm()) == ({"created": table}, {"acknowledged": 0})
-        assert other("append 1")() == {"acknowledged": 1}  # a cold driver would only lose
-        running = one("append 30"), other("append 30")
-        assert [answer() for answer in running] == [{"acknowledged": 30}, {"acknowledged": 30}]
-        assert one("count")() == {"rows": 62, "versions": 62}
+    with contextlib.ExitStack() as drivers:
+        one, other, third = (drivers.enter_context(appender(jars, table, stack, logstore.CLASS)) for _ in range(3))
+        ready, *warm = one("create"), other("append 0"), third("optimize 0")
+        assert (ready(), *(answer() for answer in warm)) == ({"created": table}, {"acknowledged": 0}, {"compacted": 0})
+        warm = other("append 1"), third("optimize 1")  # a cold driver would only lose
+        begun = 2 + sum(answer().get("compacted", 0) for answer in warm)
+        running = one("append 20"), other("append 20"), third("optimize 4")
+        *appended, compacted = [answer() for answer in running]
+        assert appended == [{"acknowledged": 20}, {"acknowledged": 20}]
+        assert compacted["compacted"] > 0
+        assert one("count")() == {"rows": 42, "versions": begun + 40 + compacted["compacted"]}
 
 
 # --- what else the store answers ---------------------------------------------------------------------------------
