@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from lakeingest import decode, partition, table
+from lakeingest import decode, fit, partition, table
 from lakeingest.config import Pipeline
 from lakeingest.decode import Decoded, Shape
 from lakeingest.record import HEADERS, Refusal
@@ -50,7 +50,7 @@ class Batch:
         """The rows of the table: its columns, and the partition columns that Delta does not generate."""
         taken = decided.where(f"NOT {REFUSED} AND NOT {DROPPED}")
         computed = {c.name: c.value for c in self.layout.columns if c.value is not None}
-        named = ("`" + name.replace("`", "``") + "`" for name in self.columns)
+        named = map(fit.quoted, self.columns)
         return taken.select(*named, *(column.alias(name) for name, column in computed.items()))
 
 

@@ -202,8 +202,8 @@ def starts(source: Source, topics: Topics, frontier: Frontier) -> dict[tuple[str
         if begin[tp] < first:
             raise OffsetsLost(
                 f"{tp[0]}-{tp[1]}: offsets {begin[tp]} to {first - 1} were never read, and Kafka no longer has them",
-                cure="run once with --accept-gap to go on behind them (its commit and `audit` will name them), or begin "
-                "a new table under another pipeline name; make the topic's retention longer than any stop",
+                cure="run once with --accept-gap to go on behind them (its commit and `audit` will name them), or "
+                "begin a new table under another pipeline name; make the topic's retention longer than any stop",
             )
         if begin[tp] > last:
             raise SourceChanged(

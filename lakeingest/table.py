@@ -204,10 +204,6 @@ def _compare(spark: SparkSession, pipeline: Pipeline, shape: StructType, partiti
             )
 
 
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
 def _partition_columns(spark: SparkSession, path: str) -> list[str]:
     """From DESCRIBE TABLE, which needs the table's metadata alone; DESCRIBE DETAIL adds up its files, for seconds."""
     names = [row["col_name"] for row in spark.sql(f"DESCRIBE TABLE delta.`{path}`").collect()]
@@ -224,7 +220,7 @@ def _add(spark: SparkSession, path: str, column: object) -> None:
             f"{path} has no column {column.name}, and a new one cannot be NOT NULL: the rows that are there lack it",
             cure=f"declare {column.name} without NOT NULL",
         )
-    spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMNS ({_quoted(column.name)} {column.dataType.simpleString()})")
+    spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMNS ({fit.quoted(column.name)} {fit.sql(column.dataType)})")
 
 
 def widen(spark: SparkSession, path: str, there: StructType, wanted: StructType) -> bool:

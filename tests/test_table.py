@@ -75,9 +75,13 @@ def test_a_log_folder_alone_is_no_table(spark: SparkSession, tmp_path: Path) -> 
 def test_a_newly_declared_column_is_added(spark: SparkSession, tmp_path: Path) -> None:
     """A column that may be null is added to the table, nested types included."""
     made(spark, tmp_path)
-    config = made(spark, tmp_path, schema={"columns": "n INT NOT NULL, s STRUCT<a: DATE>, more MAP<STRING, INT>"})
+    config = made(
+        spark,
+        tmp_path,
+        schema={"columns": "n INT NOT NULL, s STRUCT<a: DATE>, `more.of` MAP<STRING, STRUCT<`b.c``d`: INT>>"},
+    )
     schema = spark.read.format("delta").load(config.table.path).schema
-    assert schema["more"].dataType.simpleString() == "map<string,int>"
+    assert schema["more.of"].dataType.simpleString() == "map<string,struct<b.c`d:int>>"
 
 
 @pytest.mark.parametrize(
