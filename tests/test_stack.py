@@ -17,7 +17,7 @@ from typing import Any
 import boto3
 import pytest
 from botocore.exceptions import ClientError
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from lakeingest.errors import SetupError
@@ -63,10 +63,13 @@ def fill(addresses: Addresses) -> None:
 
 
 def content(addresses: Addresses) -> tuple[bytes | None, bytes, list[str]]:
-    settings = {"bootstrap.servers": addresses.kafka, "group.id": "look", "auto.offset.reset": "earliest"}
-    consumer = Consumer(settings | {"enable.auto.commit": False, "log_level": 0})
-    consumer.subscribe(["kept"])
-    message = consumer.poll(30)
+    settings = {"bootstrap.servers": addresses.kafka, "group.id": "look", "enable.auto.commit": False}
+    consumer = Consumer(settings | {"log_level": 0})
+    consumer.assign([TopicPartition("kept", 0, 0)])
+    message, deadline = None, time.monotonic() + 30
+    # A broker that has just started may first answer that it does not know the topic yet.
+    while (message is None or message.error()) and time.monotonic() < deadline:
+        message = consumer.poll(1)
     consumer.close()
     client = s3(addresses)
     body = client.get_object(Bucket="lake", Key="kept")["Body"].read()
@@ -108,21 +111,21 @@ def test_the_registry_speaks_confluents_api(stack: Addresses) -> None:
 
 
 @pytest.mark.slow
-def test_data_survives_down_kill_and_a_taken_port(tmp_path: Path) -> None:
-    """Records, objects and schemas are there after a crash, and after a restart for which a port had to change."""
+def test_data_survives_a_kill_and_a_taken_port(tmp_path: Path) -> None:
+    """Records, objects and schemas are there after a crash, also where a port had to change; `down` deletes nothing."""
     first = up(tmp_path)
     try:
         fill(first)
         before = content(first)
         assert before == (b"record", b"object", ["kept"])
         kill_all(tmp_path)
-        assert up(tmp_path) == first
-        assert content(first) == before
-        assert down(tmp_path)
         with listening(int(first.kafka.rpartition(":")[2])):
             moved = up(tmp_path)
         assert (moved.kafka != first.kafka, moved.s3, moved.registry) == (True, first.s3, first.registry)
         assert content(moved) == before
+        assert down(tmp_path)
+        data = stack_dir(tmp_path) / "data"
+        assert all(any((data / server).iterdir()) for server in ("kafka", "s3", "registry"))
     finally:
         down(tmp_path, wipe=True)
     assert not stack_dir(tmp_path).exists()

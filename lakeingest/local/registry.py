@@ -33,7 +33,7 @@ class Registry:
         env |= {
             "APICURIO_STORAGE_KIND": "sql",
             "APICURIO_STORAGE_SQL_KIND": "h2",
-            "APICURIO_DATASOURCE_URL": f"jdbc:h2:file:{place.data}/registry",
+            "APICURIO_DATASOURCE_URL": f"jdbc:h2:file:{place.data}/registry;WRITE_DELAY=0",
             "APICURIO_DATASOURCE_JDBC_INITIAL_SIZE": "2",
             "APICURIO_DATASOURCE_JDBC_MIN_SIZE": "2",
             "APICURIO_DATASOURCE_JDBC_MAX_SIZE": "10",
