@@ -49,6 +49,8 @@ def spark(stack: Addresses) -> Iterator[SparkSession]:
             "path_style": True,
         }
     )
+    # Many short queries: the compiler that takes its time would take more than it gives.
+    os.environ |= rehearsal.QUICK
     spark = session.attach(storage, "tests")
     spark.sparkContext.setLogLevel("ERROR")
     yield spark

@@ -21,6 +21,8 @@ from lakeingest.testing.manifest import Balance, Place, balance
 from lakeingest.testing.process import Process
 from lakeingest.testing.s3 import S3Proxy
 
+QUICK = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1"}
+"""A JVM that lives for seconds gains nothing from the compiler that takes its time."""
 KINDS = ("clean", "dirty", "evolving")
 BUCKET = "faulty"
 """The bucket that the shared session reaches through the proxy; `lake` is reached directly. They are one server."""
@@ -106,7 +108,7 @@ class Cell:
         self.folder.mkdir(exist_ok=True)
         if s3 is not None:
             changes["storage"] = {"endpoint": s3.endpoint, **changes.get("storage", {})}
-        own = {"LAKEINGEST_STATE": str(self.folder / "state"), "LAKEINGEST_DRIVER_MEMORY": "1g"}
+        own = {"LAKEINGEST_STATE": str(self.folder / "state"), "LAKEINGEST_DRIVER_MEMORY": "1g", **QUICK}
         return Process(self.file(**changes), *options, env={**own, **(env or {})}, within=within)
 
     def ingestion(self, **changes: Any) -> Ingestion:
@@ -154,18 +156,20 @@ def ride_out(
     hurt: Callable[[], object],
     heal: Callable[[], object],
     last_s: float,
-    *,
-    s3: S3Proxy | None = None,
+    **how: Any,
 ) -> None:
     """Processes, one of each kind, commit each second while something is hurt for so long, and go on when it is well.
 
     Records come before, meanwhile and after. The time that is noted is from the healing until all of them caught up.
+
+    Args:
+        how: more for `Cell.process`.
     """
     for cell in cells.values():
         cell.produce(200)
     with ExitStack() as running:
         processes = {
-            kind: running.enter_context(cell.process(s3=s3, retry={"wait": "20 minutes"}))
+            kind: running.enter_context(cell.process(retry={"wait": "20 minutes"}, **how))
             for kind, cell in cells.items()
         }
         for process in processes.values():

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import random
+import signal
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import kit
 import pytest
 from rehearsal import BUCKET, Cell, ride_out
 
 from lakeingest.errors import StorageUnreachable
+from lakeingest.local import addresses
 from lakeingest.testing.s3 import (
     Act,
     Request,
@@ -175,3 +179,30 @@ def test_hanging_for_two_minutes(cells: dict[str, Cell], s3: S3Proxy) -> None:
 def test_credentials_expire_and_are_renewed(cells: dict[str, Cell], s3: S3Proxy) -> None:
     """Every request is refused as expired for twenty seconds; then the keys are good again."""
     ride_out(cells, "credentials expired, renewed", lambda: s3.fault(lambda _: True, expired()), s3.clear, 20, s3=s3)
+
+
+@pytest.mark.faults
+def test_credentials_are_rotated(cells: dict[str, Cell], s3: S3Proxy, stack_state: Path, tmp_path: Path) -> None:
+    """New keys in the file that the run's provider reads; the old ones are denied from then on, the run goes on."""
+    stack, file = cells["clean"].stack, tmp_path / "credentials"
+
+    def hold(access_key: str, secret_key: str) -> None:
+        file.write_text(f"[default]\naws_access_key_id={access_key}\naws_secret_access_key={secret_key}\n")
+
+    def rotate() -> None:
+        settings = stack_state / "stack" / "data" / "s3" / "s3.json"
+        known = json.loads(settings.read_text())
+        known["identities"][0]["credentials"].append({"accessKey": "rotated", "secretKey": "rotated-secret"})
+        settings.write_text(json.dumps(known))
+        record = addresses.read(stack_state)
+        assert record is not None
+        os.kill(record.servers["s3"].pid or 0, signal.SIGHUP)
+        s3.fault(lambda request: request.access_key == stack.s3_access_key, denied())
+        time.sleep(5)
+        hold("rotated", "rotated-secret")
+
+    hold(stack.s3_access_key, stack.s3_secret_key)
+    provider = "software.amazon.awssdk.auth.credentials.ProfileCredentialsProvider"
+    storage = {"access_key": None, "secret_key": None, "options": {"fs.s3a.aws.credentials.provider": provider}}
+    env = {"AWS_SHARED_CREDENTIALS_FILE": str(file)}
+    ride_out(cells, "credentials rotated", rotate, lambda: None, 20, s3=s3, storage=storage, env=env)

@@ -43,6 +43,8 @@ class Request:
     """Bytes of the body as they are sent, with the frames of aws-chunked; 0 where the client does not say."""
     text: str = field(default="", repr=False)
     """A Delta commit's lines (PUT of …_delta_log/….json of at most 4 MiB), else ""."""
+    access_key: str = ""
+    """The id of the key that signed it; "" where nobody did."""
 
 
 class Exchange:
@@ -146,7 +148,8 @@ def _request(raw: web.BaseRequest, text: str = "") -> Request:
     bucket, _, key = path.lstrip("/").partition("/")
     query = dict(parse_qsl(query_string, keep_blank_values=True))
     kind = _kind(raw.method, key, query)
-    return Request(raw.method, unquote(bucket), unquote(key), query, kind, raw.content_length or 0, text)
+    signed = raw.headers.get("Authorization", "").partition("Credential=")[2].partition("/")[0]
+    return Request(raw.method, unquote(bucket), unquote(key), query, kind, raw.content_length or 0, text, signed)
 
 
 def _kind(method: str, key: str, query: Mapping[str, str]) -> Kind:
