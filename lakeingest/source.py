@@ -6,7 +6,9 @@ could be lost, stale or another pipeline's.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import time
 from collections import deque
 from collections.abc import Collection, Mapping
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TIMEOUT_S = 30.0
+_SALT = os.urandom(16)
 _PAUSES_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 _LISTEN_S, _GRACE_S = 0.2, 5.0
 _CURE = "start the broker, or correct source.bootstrap_servers or security.protocol in source.options"
@@ -259,8 +262,7 @@ def frame(spark: SparkSession, source: Source, bootstrap_servers: str, pipeline:
         return spark.createDataFrame([], _COLUMNS)
     options = {
         "kafka.bootstrap.servers": bootstrap_servers,
-        # A steady name lets executors keep their consumers from batch to batch; nothing is ever committed under it.
-        "kafka.group.id": f"lakeingest-{pipeline}",
+        "kafka.group.id": _group(pipeline, source),
         "kafka.isolation.level": READ_COMMITTED,
         "assign": json.dumps({topic: sorted(map(int, ps)) for topic, ps in taken.items()}),
         "startingOffsets": json.dumps({t: {p: span[0] for p, span in ps.items()} for t, ps in taken.items()}),
@@ -280,6 +282,16 @@ def frame(spark: SparkSession, source: Source, bootstrap_servers: str, pipeline:
         "headers": HEADERS,
     }
     return reader.load().select(*(F.col(theirs).alias(ours) for theirs, ours in names.items()))
+
+
+def _group(pipeline: str, source: Source) -> str:
+    """The name under which executors keep their consumers from batch to batch; nothing is ever committed under it.
+
+    Spark refuses to go on with a name whose options have changed, as they do when a password is rotated. What is made
+    of them says nothing about them outside this process.
+    """
+    options = json.dumps(_plain(source), sort_keys=True).encode()
+    return f"lakeingest-{pipeline}-{hashlib.blake2s(options, key=_SALT, digest_size=4).hexdigest()}"
 
 
 def _plain(source: Source) -> dict[str, str]:

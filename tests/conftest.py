@@ -49,8 +49,8 @@ def spark(stack: Addresses) -> Iterator[SparkSession]:
             "path_style": True,
         }
     )
-    # Many short queries: the compiler that takes its time would take more than it gives.
-    os.environ |= rehearsal.QUICK
+    # Two thousand tests leave more behind than a pipeline does.
+    os.environ.setdefault("LAKEINGEST_DRIVER_MEMORY", "4g")
     spark = session.attach(storage, "tests")
     spark.sparkContext.setLogLevel("ERROR")
     yield spark

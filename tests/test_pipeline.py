@@ -455,6 +455,7 @@ def test_reading_again_may_crash_before_quarantine(world: World) -> None:
     assert world.checked().dropped == 0
 
 
+@pytest.mark.faults
 def test_a_table_restored_far_back_is_read_again(world: World) -> None:
     """Also to a batch whose account is no longer among quarantine's newest commits."""
     restored(world, version=1, batches=22)

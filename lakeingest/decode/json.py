@@ -20,9 +20,11 @@ from pyspark.sql import types as T
 
 from lakeingest import instant
 from lakeingest.decode import diagnose
-from lakeingest.record import Refusal
+from lakeingest.record import Refusal, says
 
 _CORRUPT = "_corrupt"
+_LOOKED_AT = 2**20
+"""Bytes of the largest value whose diagnosis goes into details."""
 _SEAL = uuid.uuid4().hex
 _END = " end"
 """No declared column can bear a name with a blank."""
@@ -110,7 +112,13 @@ def diagnosis(raw: Column, schema: T.StructType) -> Column:
     register_pickle_by_value(diagnose)
     tree = json.loads(schema.json())
     explain = diagnose.diagnose
-    return F.udf(lambda value: explain(value, tree), "reason STRING, message STRING")(raw)
+    size = F.octet_length(raw)
+    explained = F.udf(lambda value: explain(value, tree), "reason STRING, message STRING")
+    unread = F.concat(
+        size.cast("string"), F.lit(f" bytes that do not fit the columns; of more than {_LOOKED_AT} it is not said why")
+    )
+    # Python takes a hundred values at once, however large they are.
+    return F.when(size > _LOOKED_AT, says("UNREADABLE", unread)).otherwise(explained(F.when(size <= _LOOKED_AT, raw)))
 
 
 def refusal(stage: str, raw: Column, parsed: Column, schema: T.StructType, zone: str) -> Refusal:
