@@ -419,6 +419,7 @@ def restored(world: World, version: int, batches: int = 3) -> None:
     world.restore(version)
 
 
+@pytest.mark.faults
 def test_a_restored_table_is_read_again(world: World) -> None:
     """The run after a RESTORE goes on from the older frontier, and quarantine gets nothing twice."""
     restored(world, version=1)
@@ -437,6 +438,7 @@ def test_a_table_restored_to_its_beginning_is_read_again(world: World) -> None:
     world.checked()
 
 
+@pytest.mark.faults
 def test_reading_again_may_be_interrupted(world: World) -> None:
     """A run that ends half-way after a RESTORE leaves the next one to leave out what quarantine holds."""
     restored(world, version=0, batches=4)
@@ -446,6 +448,7 @@ def test_reading_again_may_be_interrupted(world: World) -> None:
     world.checked()
 
 
+@pytest.mark.faults
 def test_reading_again_may_crash_before_quarantine(world: World) -> None:
     """What is settled after a RESTORE counts the records that quarantine held already as refused."""
     restored(world, version=1)

@@ -43,6 +43,7 @@ def test_asked_to_stop(dirty: Cell, number: signal.Signals) -> None:
     assert report.consumed
 
 
+@pytest.mark.faults
 def test_a_batch_that_hangs_is_given_up(dirty: Cell, s3: S3Proxy) -> None:
     """SIGTERM while the store hangs: it ends in 30 s all the same, with exit code 0; the next run takes the batch."""
     dirty.produce(1_000)
@@ -69,6 +70,7 @@ def test_two_at_once(dirty: Cell) -> None:
     dirty.recover("two at once", "")
 
 
+@pytest.mark.faults
 def test_nothing_local_is_kept(dirty: Cell) -> None:
     """A new machine goes on where the last one stood; no checkpoint was ever written."""
     dirty.produce(100)
