@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from pathlib import Path
 
 import kit
@@ -49,7 +50,10 @@ def test_a_batch_that_hangs_is_given_up(dirty: Cell, s3: S3Proxy) -> None:
     dirty.produce(1_000)
     with dirty.process(s3=s3, **SMALL) as process:
         process.commits(1)
-        s3.fault(lambda _: True, hang(300))
+        hung = s3.fault(lambda _: True, hang(300))
+        while not hung.hits:
+            assert process.code is None, process.out + process.err
+            time.sleep(0.05)
         process.signal(signal.SIGTERM)
         assert process.wait(30) == 0, process.err
         assert "was given up" in process.out.splitlines()[-1]
