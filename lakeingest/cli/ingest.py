@@ -126,14 +126,13 @@ class Live:
             f"{self._records:,} records · {rate:,.0f}/s · lag {progress.lag:,} · refused {self._refused:,} · "
             f"commit {progress.sequence} at {time.strftime('%H:%M:%S')}"
         )
-        if self._status:
-            self.says(text)
-        else:
-            self._out.line(f"{self._name}: {text}")
+        self._tell(text)
 
     def retry(self, retry: Retry) -> None:
         """A server failed, and is tried again."""
-        text = f"{retry.failure.what}; trying again in {retry.pause_s:.0f} s, for {retry.left_s:.0f} s more"
+        self._tell(f"{retry.failure.what}; trying again in {retry.pause_s:.0f} s, for {retry.left_s:.0f} s more")
+
+    def _tell(self, text: str) -> None:
         if self._status:
             self.says(text)
         else:

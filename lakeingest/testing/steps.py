@@ -12,7 +12,9 @@ from collections.abc import Callable
 from enum import StrEnum
 from urllib.parse import urlsplit
 
-from lakeingest.testing.s3 import Request, S3Proxy, call_after, call_before, denied
+from aiohttp.web import StreamResponse
+
+from lakeingest.testing.s3 import Exchange, Request, S3Proxy, call_after, call_before, denied
 
 _VERSION = re.compile(r"_delta_log/\d{20}\.json")
 
@@ -87,16 +89,12 @@ def cut_off_at(s3: S3Proxy, step: Step, table: str, quarantine: str, *, batch: i
         there = end_at(s3, step, table, quarantine, lambda: None, batch=batch)
     else:
         there = threading.Event()
-        left = [batch - 1]
 
-        def first(request: Request) -> bool:
-            if not there.is_set() and reached(step, request, table, quarantine):
-                left[0] -= 1
-                if left[0] < 0:
-                    there.set()
-            return False
+        async def refuse(exchange: Exchange) -> StreamResponse:
+            there.set()
+            return await denied()(exchange)
 
-        s3.fault(first, denied())
+        s3.fault(lambda request: reached(step, request, table, quarantine), refuse, times=1, skip=batch - 1)
     s3.fault(lambda _: there.is_set(), denied())
     return there
 
