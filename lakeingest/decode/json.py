@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest import instant
-from lakeingest.decode import diagnose
+from lakeingest.decode import diagnose, size
 from lakeingest.record import Refusal, says
 
 _CORRUPT = "_corrupt"
@@ -112,13 +112,14 @@ def diagnosis(raw: Column, schema: T.StructType) -> Column:
     register_pickle_by_value(diagnose)
     tree = json.loads(schema.json())
     explain = diagnose.diagnose
-    size = F.octet_length(raw)
+    length = F.octet_length(raw)
     explained = F.udf(lambda value: explain(value, tree), "reason STRING, message STRING")
     unread = F.concat(
-        size.cast("string"), F.lit(f" bytes that do not fit the columns; of more than {_LOOKED_AT} it is not said why")
+        length.cast("string"),
+        F.lit(f" bytes that do not fit the columns; of more than {_LOOKED_AT} it is not said why"),
     )
     # Python takes a hundred values at once, however large they are.
-    return F.when(size > _LOOKED_AT, says("UNREADABLE", unread)).otherwise(explained(F.when(size <= _LOOKED_AT, raw)))
+    return F.when(length > _LOOKED_AT, says("UNREADABLE", unread)).otherwise(explained(size.within(raw, _LOOKED_AT)))
 
 
 def refusal(stage: str, raw: Column, parsed: Column, schema: T.StructType, zone: str) -> Refusal:
