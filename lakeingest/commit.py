@@ -324,8 +324,13 @@ def spark_failures() -> tuple[type[Exception], ...]:
 
 
 def in_a_line(failed: Exception) -> str:
-    """The beginning of what Spark says; stack traces follow."""
-    return next((line for line in str(failed).splitlines() if line.strip()), type(failed).__name__)[:300]
+    """The beginning of what Spark says, and the cause at the bottom of its stack traces."""
+    lines = [line.strip(": ") for line in str(failed).splitlines() if line.strip()]
+    # What Python called comes first, where the error is one of the JVM's own.
+    said = [line for line in lines if not line.startswith(("An error occurred while calling", "at ", "..."))]
+    causes = [line.removeprefix("Caused by: ") for line in said if line.startswith("Caused by: ")]
+    first = (said or [type(failed).__name__])[0][:300]
+    return f"{first} (cause: {causes[-1][:300]})" if causes and causes[-1] not in first else first
 
 
 def unreachable(path: str, failed: Exception) -> StorageError | UsageError:

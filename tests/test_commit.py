@@ -34,6 +34,28 @@ def test_what_is_no_receipt(text: str | None) -> None:
     assert Receipt.from_json(text) is None
 
 
+TRACE = """An error occurred while calling o1.save.
+: org.apache.spark.SparkException: Job aborted
+\tat org.apache.spark.Some.thing(Some.scala:1)
+Caused by: org.apache.spark.SparkException: task failed
+\t... 3 more
+Caused by: java.io.IOException: No space left on device
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        (TRACE, "org.apache.spark.SparkException: Job aborted (cause: java.io.IOException: No space left on device)"),
+        ("[PATH_NOT_FOUND] s3a://x\n\tat a.b", "[PATH_NOT_FOUND] s3a://x"),
+        ("", "ValueError"),
+    ],
+)
+def test_a_line_tells_the_cause(said: str, line: str) -> None:
+    """Not what Python called, but what went wrong, and why."""
+    assert commit.in_a_line(ValueError(said)) == line
+
+
 def test_the_ledger_of_one_pipeline_among_others(spark: SparkSession, tmp_path: Path) -> None:
     """Two pipelines and an OPTIMIZE share a table; each has its own frontier and sequence."""
     path = tmp_path / "t"

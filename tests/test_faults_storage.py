@@ -9,7 +9,10 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import kit
@@ -181,13 +184,42 @@ def test_credentials_expire_and_are_renewed(cells: dict[str, Cell], s3: S3Proxy)
     ride_out(cells, "credentials expired, renewed", lambda: s3.fault(lambda _: True, expired()), s3.clear, 20, s3=s3)
 
 
-@pytest.mark.faults
-def test_credentials_are_rotated(cells: dict[str, Cell], s3: S3Proxy, stack_state: Path, tmp_path: Path) -> None:
-    """New keys in the file that the run's provider reads; the old ones are denied from then on, the run goes on."""
-    stack, file = cells["clean"].stack, tmp_path / "credentials"
+@contextmanager
+def vending(answer: Callable[[], dict[str, str]]) -> Iterator[str]:
+    """A server that gives out credentials, as ECS and EKS have one for each container."""
 
-    def hold(access_key: str, secret_key: str) -> None:
-        file.write_text(f"[default]\naws_access_key_id={access_key}\naws_secret_access_key={secret_key}\n")
+    class Vending(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = json.dumps(answer()).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Vending)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/credentials"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.mark.faults
+def test_credentials_are_rotated(cells: dict[str, Cell], s3: S3Proxy, stack_state: Path) -> None:
+    """A container's own keys change every few seconds; the first ones are denied from then on, and the run goes on."""
+    stack = cells["clean"].stack
+    keys = [(stack.s3_access_key, stack.s3_secret_key)]
+
+    def answer() -> dict[str, str]:
+        expires = datetime.now(UTC) + timedelta(seconds=70)
+        known = {"AccessKeyId": keys[-1][0], "SecretAccessKey": keys[-1][1]}
+        return known | {"Expiration": expires.strftime("%Y-%m-%dT%H:%M:%SZ")}
 
     def rotate() -> None:
         settings = stack_state / "stack" / "data" / "s3" / "s3.json"
@@ -197,12 +229,12 @@ def test_credentials_are_rotated(cells: dict[str, Cell], s3: S3Proxy, stack_stat
         record = addresses.read(stack_state)
         assert record is not None
         os.kill(record.servers["s3"].pid or 0, signal.SIGHUP)
-        s3.fault(lambda request: request.access_key == stack.s3_access_key, denied())
         time.sleep(5)
-        hold("rotated", "rotated-secret")
+        s3.fault(lambda request: request.access_key == stack.s3_access_key, denied())
+        keys.append(("rotated", "rotated-secret"))
 
-    hold(stack.s3_access_key, stack.s3_secret_key)
-    provider = "software.amazon.awssdk.auth.credentials.ProfileCredentialsProvider"
+    provider = "software.amazon.awssdk.auth.credentials.ContainerCredentialsProvider"
     storage = {"access_key": None, "secret_key": None, "options": {"fs.s3a.aws.credentials.provider": provider}}
-    env = {"AWS_SHARED_CREDENTIALS_FILE": str(file)}
-    ride_out(cells, "credentials rotated", rotate, lambda: None, 20, s3=s3, storage=storage, env=env)
+    with vending(answer) as url:
+        env = {"AWS_CONTAINER_CREDENTIALS_FULL_URI": url}
+        ride_out(cells, "credentials rotated", rotate, lambda: None, 20, s3=s3, storage=storage, env=env)
