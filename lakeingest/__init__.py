@@ -1,9 +1,9 @@
 """lakeingest: Kafka records into Delta Lake tables on S3, exactly once.
 
 The way of a record, rooms in order: `source` reads exactly the offsets that the log says come next, `decode` turns
-bytes into columns, `partition` says where a record lies, `commit` writes the rows and the receipt in one Delta commit,
-`quarantine` keeps what was refused. `pipeline` is the corridor that walks a micro-batch through them; `audit` proves
-afterwards that nothing is missing or double.
+bytes into columns, `gate` holds these against a suite of expectations, `partition` says where a record lies, `commit`
+writes the rows and the receipt in one Delta commit, `quarantine` keeps what was refused. `pipeline` is the corridor
+that walks a micro-batch through them; `audit` proves afterwards that nothing is missing or double.
 
 Records that name a schema of a `registry` are read with it. `evolution` decides what the table makes of a new one, by
 the pure rules of `schema`; the ledger of what it decided rides in the same commit, and `timeline` reads it back.
@@ -33,10 +33,7 @@ def load(file: str | Path) -> Ingestion:
         PipelineFileError: the file is wrong; `problems` holds every mistake.
         SetupError: the file names no brokers, and no embedded stack is running.
     """
-    from lakeingest import gate
     from lakeingest.config import file as pipeline_file
     from lakeingest.pipeline import Ingestion
 
-    config = pipeline_file.read(Path(file), os.environ)
-    gate.load(config)
-    return Ingestion(config)
+    return Ingestion(pipeline_file.read(Path(file), os.environ))

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 from lakeingest import decode, fit, partition, table
 from lakeingest.config import Pipeline
 from lakeingest.decode import Decoded, Shape
-from lakeingest.record import HEADERS, Refusal
+from lakeingest.gate import judge, rules
+from lakeingest.gate.judge import Result
+from lakeingest.gate.suite import Rule, Suite
+from lakeingest.record import HEADERS, UNDECODED, Refusal, says
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import Column, DataFrame, Observation
 
 REFUSED = "_refused"
@@ -20,31 +27,40 @@ DROPPED = "_dropped"
 
 @dataclass(frozen=True)
 class Batch:
-    """How the records of one micro-batch are decided: its clock, the decoding, the layout, the table's columns."""
+    """How the records of one micro-batch are decided.
+
+    Attributes:
+        now: its clock.
+        decoded, gate, layout: what the rooms say of a record, in the order of its way.
+        columns: the table's columns, but for those that the layout computes.
+        watched, metrics: the expectations that set no record aside, and are counted in passing; what counts them.
+    """
 
     now: datetime
     decoded: Decoded
+    gate: tuple[Refusal, ...]
     layout: partition.Layout
     columns: tuple[str, ...]
+    watched: tuple[Rule, ...] = ()
+    metrics: tuple[Column, ...] = ()
 
     @property
     def refusals(self) -> tuple[Refusal, ...]:
-        return self.decoded.refusals + self.layout.refusals
+        return self.decoded.refusals + self.gate + self.layout.refusals
 
     def decide(self, kafka: DataFrame) -> DataFrame:
-        """The frame with decoded columns, _refused and _dropped (BOOLEAN, never null)."""
+        """The frame with decoded columns, _undecoded, _refused and _dropped (BOOLEAN, never null)."""
         from pyspark.sql import functions as F
 
         parsed = kafka
         for stage in self.decoded.parsed:
             parsed = parsed.withColumns(stage)
         columns = {name: column for name, column in self.decoded.columns.items() if name != HEADERS}
-        refused: Column = F.lit(False)
-        for refusal in self.refusals:
-            refused = refused | refusal.when
-        return parsed.withColumns(columns).withColumns(
-            {DROPPED: self.decoded.dropped, REFUSED: refused & ~self.decoded.dropped}
+        dropped = self.decoded.dropped
+        decided = parsed.withColumns(columns).withColumns(
+            {DROPPED: dropped, UNDECODED: _any(self.decoded.refusals) | dropped}
         )
+        return decided.withColumn(REFUSED, (F.col(UNDECODED) | _any(self.gate + self.layout.refusals)) & ~dropped)
 
     def accepted(self, decided: DataFrame) -> DataFrame:
         """The rows of the table: its columns, and the partition columns that Delta does not generate."""
@@ -54,18 +70,45 @@ class Batch:
         return taken.select(*named, *(column.alias(name) for name, column in computed.items()))
 
 
-def begin(pipeline: Pipeline, shape: Shape) -> Batch:
-    """The batch that begins now, for records that become columns of this shape.
+def _any(refusals: Sequence[Refusal]) -> Column:
+    from pyspark.sql import functions as F
+
+    return reduce(or_, (refusal.when for refusal in refusals), F.lit(False))
+
+
+def begin(pipeline: Pipeline, shape: Shape, suite: Suite | None) -> Batch:
+    """The batch that begins now, for records that become columns of this shape and have to meet the suite.
 
     Raises:
-        PipelineFileError: no table can be partitioned as the file says.
+        PipelineFileError: no table can be partitioned as the file says, or the suite asks what the columns cannot meet.
     """
     now = datetime.now(UTC)
     layout = partition.layout(pipeline.partition, shape.value, now)
-    return Batch(now, decode.decode(pipeline, shape), layout, tuple(table.columns(pipeline, shape).fieldNames()))
+    columns = table.columns(pipeline, shape)
+    batch = Batch(now, decode.decode(pipeline, shape), (), layout, tuple(columns.fieldNames()))
+    if suite is None:
+        return batch
+    suite.check(fit.declared(shape.value))
+    refusing = [rule for rule in suite.rules if rule.refuses]
+    watched = tuple(rule for rule in suite.rules if rule.compiled and not rule.refuses)
+    return replace(
+        batch,
+        gate=(rules.refusal(refusing, columns),) if refusing else (),
+        watched=watched,
+        metrics=tuple(judge.metrics(watched, columns)),
+    )
 
 
-def observed(decided: DataFrame, seen: Observation) -> DataFrame:
+def set_aside(batch: Batch, why: Sequence[Result]) -> Batch:
+    """The batch with all its records refused, because these expectations failed for it as a whole."""
+    from pyspark.sql import functions as F
+
+    names = F.array(*(F.lit(result.rule.name) for result in why))
+    diagnosis = says(rules.BATCH, F.lit("; ".join(map(str, why))))
+    return replace(batch, gate=(*batch.gate, Refusal(rules.STAGE, F.lit(True), diagnosis, names)))
+
+
+def observed(decided: DataFrame, seen: Observation, *metrics: Column) -> DataFrame:
     """The same rows, counted.
 
     What is observed is also a barrier: without it Spark pushes the filter that follows below the parse, and parses once
@@ -78,4 +121,5 @@ def observed(decided: DataFrame, seen: Observation) -> DataFrame:
         F.count(F.lit(1)).alias("consumed"),
         F.count_if(F.col(REFUSED)).alias("refused"),
         F.count_if(F.col(DROPPED)).alias("dropped"),
+        *metrics,
     )

@@ -71,6 +71,7 @@ class Receipt:
         ledger: digest of the ledger of schemas, this batch's included; on the table only.
         schemas: that ledger, if this batch changed it; else a table property keeps it (see kept.py).
         gaps: offsets before `spans` that Kafka had deleted unread, and whose loss was accepted; on the table only.
+        accepted: who let a held batch through, why, and which expectations it breaks; on the table only.
     """
 
     pipeline: str
@@ -85,6 +86,7 @@ class Receipt:
     ledger: str = ""
     schemas: History = field(default_factory=History)
     gaps: Spans = field(default_factory=lambda: Spans(()))
+    accepted: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> str:
         data = {
@@ -107,6 +109,8 @@ class Receipt:
             data["schemas"] = self.schemas.to_json()
         if self.gaps.spans:
             data["gaps"] = self.gaps.to_json()
+        if self.accepted:
+            data["accepted"] = dict(self.accepted)
         return json.dumps(data, separators=(",", ":"))
 
     @classmethod
@@ -131,6 +135,7 @@ class Receipt:
             ledger=data.get("ledger", ""),
             schemas=History.from_json(data.get("schemas", {})),
             gaps=Spans.from_json(data.get("gaps", {})),
+            accepted=data.get("accepted", {}),
         )
 
 

@@ -14,6 +14,7 @@
     │   ├── StorageUnreachable    the object store does not answer, or denies access    (a retry helps)
     │   ├── UnsafeStore           the object store cannot commit safely
     │   └── TableMismatch         the table is not the one that the pipeline file describes
+    ├── BatchHeld                 a batch breaks an expectation, and is kept back
     ├── Fenced                    another writer holds the pipeline
     └── NotConserved              an audit found records missing or double
 
@@ -127,6 +128,12 @@ class UnsafeStore(StorageError):
 
 class TableMismatch(StorageError):
     """The table is not the one that the pipeline file describes."""
+
+
+class BatchHeld(LakeingestError):
+    """A batch breaks an expectation, and is kept back."""
+
+    stage = "gate"
 
 
 class Fenced(LakeingestError):

@@ -1,6 +1,6 @@
 """The corridor: walks one micro-batch through the rooms. Start reading at `Ingestion.run`, then `Ingestion.batch`.
 
-Kafka → decode → partition → commit; on refusal, at any stage, → quarantine
+Kafka → decode → gate → partition → commit; on refusal, at any stage, → quarantine
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from lakeingest import (
     audit,
     commit,
     fit,
+    gate,
     identity,
     kept,
     quarantine,
@@ -27,11 +28,13 @@ from lakeingest import (
     whereabouts,
 )
 from lakeingest.audit import Report
-from lakeingest.batch import DROPPED, REFUSED, Batch, begin, observed
+from lakeingest.batch import DROPPED, REFUSED, Batch, begin, observed, set_aside
 from lakeingest.commit import Counts, Ledger, Receipt, Run
 from lakeingest.config import Pipeline
 from lakeingest.errors import LakeingestError, PipelineFileError, SourceUnreachable, UsageError
 from lakeingest.evolution import Evolution
+from lakeingest.gate import results
+from lakeingest.gatekeeper import Gatekeeper, Verdict
 from lakeingest.identity import Consents
 from lakeingest.patience import Patience, Retry
 from lakeingest.record import COORDINATES, Frontier, Spans, Unplanned
@@ -68,6 +71,7 @@ class Ingestion:
     """A pipeline that can be run, asked and audited; made by `lakeingest.load`.
 
     Raises:
+        PipelineFileError: the gate's suite is wrong.
         SetupError: the file gives no addresses and no embedded stack is running.
     """
 
@@ -75,10 +79,12 @@ class Ingestion:
     me: Run = field(default_factory=Run)
 
     def __post_init__(self) -> None:
+        self.suite = gate.load(self.config)
         self.bootstrap_servers, self.storage = whereabouts.addresses(self.config)
         self.broker = source.Broker(self.config.source, self.bootstrap_servers)
         self._there: StructType | None = None
         self._kept = History()
+        self.gate: Gatekeeper | None = None
         self.evolution = self._evolution(History())
 
     def _evolution(self, history: History) -> Evolution:
@@ -102,6 +108,7 @@ class Ingestion:
         stop: threading.Event | None = None,
         accept_dropped_topics: bool = False,
         accept_gap: bool = False,
+        accept_held: str | None = None,
     ) -> Counts:
         """Take micro-batches until stopped, or until all is committed that Kafka held when the run began.
 
@@ -115,17 +122,21 @@ class Ingestion:
             stop: when set, the batch in hand is finished, and the run ends.
             accept_dropped_topics: go on although a topic that the table was fed from is no longer in source.topics.
             accept_gap: go on although Kafka has deleted offsets that were never read; the receipt names them.
+            accept_held: why the first batch that the gate would hold is let through; its receipt says who and why.
 
         Returns:
             The counts of all batches of this run.
 
         Raises:
+            BatchHeld: a batch breaks an expectation that keeps it back.
             Fenced: another run of the pipeline has taken over.
             SourceError, StorageError: see their subclasses; nothing is lost, a later run goes on from the frontier.
         """
         stop, total, patience = stop or threading.Event(), Counts(), Patience(self.config.retry.wait.total_seconds())
         goal: Frontier | None = None
         consents = Consents(accept_dropped_topics, accept_gap)
+        if self.suite is not None:
+            self.gate = Gatekeeper(self.spark, self.config, self.suite, accept_held)
         while True:
             try:
                 topics = self.broker.topics()
@@ -215,6 +226,10 @@ class Ingestion:
         """The conservation proof; see `audit.Report`."""
         return audit.audit(self.spark, self.config)
 
+    def results(self, batches: int = 10) -> list[dict[str, Any]]:
+        """What the gate found in the newest batches, a row for each expectation; see `gate.results` for the columns."""
+        return results.newest(table.read(self.spark, self.config.results), self.config.name, batches)
+
     def schemas(self) -> Timeline:
         """How the table came to its columns; see `timeline.Timeline`."""
         return timeline.timeline(self.spark, self.config)
@@ -283,33 +298,48 @@ class Ingestion:
         begun = time.monotonic()
         if self._there is None:
             self._ensure()
-        batch = begin(self.config, self.evolution.shape(self._there, looked=looked))
+        batch = begin(self.config, self.evolution.shape(self._there, looked=looked), self.suite)
         decided, seen, path = batch.decide(kafka), Observation(), self.config.table.path
-        # 2.
-        accepted = batch.accepted(observed(decided, seen))
-        assert self._there is not None
-        widened = table.widen(self.spark, path, self._there, accepted.schema)
-        evolves = fit.lacks(self._there, accepted.schema)
-        history = self.evolution.history
-        receipt = replace(receipt, ledger=history.digest, schemas=History() if history == self._kept else history)
-        done = commit.append(self.spark, path, accepted, receipt, self.config.table.compression, evolve=evolves)
+        accepted = batch.accepted(observed(decided, seen, *batch.metrics))
+        verdict: Verdict | None = None
+        try:
+            if self.gate is not None and self.gate.decides:
+                verdict = self.gate.judge(batch, accepted.persist(), seen, receipt)
+                receipt = replace(receipt, accepted=verdict.accepted)
+                if verdict.aside:
+                    accepted.unpersist()
+                    batch, seen = set_aside(batch, verdict.aside), Observation()
+                    decided = batch.decide(kafka)
+                    accepted = batch.accepted(observed(decided, seen, *batch.metrics))
+            # 2.
+            assert self._there is not None
+            widened = table.widen(self.spark, path, self._there, accepted.schema)
+            evolves = fit.lacks(self._there, accepted.schema)
+            history = self.evolution.history
+            receipt = replace(receipt, ledger=history.digest, schemas=History() if history == self._kept else history)
+            done = commit.append(self.spark, path, accepted, receipt, self.config.table.compression, evolve=evolves)
+        finally:
+            if verdict is not None:
+                accepted.unpersist()
         if evolves or widened:
             self._there = table.read(self.spark, path).schema
-        counts = _counts(seen, done.rows, known)
+        counts, broken = _counts(seen, done.rows, known), dict[str, int]()
         # 3.
         if counts.accepted < receipt.spans.offsets:
             refused = observed(decided, Observation()).where(REFUSED) if counts.refused else decided.limit(0)
-            self._set_aside(refused, batch, replace(receipt, counts=counts))
+            broken = self._set_aside(refused, batch, replace(receipt, counts=counts))
         if history != self._kept:
             kept.write(self.spark, path, self.config.name, history)
             self._kept = history
+        if self.gate is not None:
+            self.gate.note(verdict, batch, seen.get, broken, receipt)
         return Progress(receipt.sequence, done.version, counts, time.monotonic() - begun)
 
     def _ensure(self) -> None:
         """Make or check the table, under the columns that are known by now."""
         shape, new = self.evolution.shape(None, looked=True), self._there is None
         try:
-            columns = begin(self.config, shape).layout.columns
+            columns = begin(self.config, shape, self.suite).layout.columns
         except PipelineFileError as mistake:
             if self.evolution.settled:
                 raise
@@ -330,10 +360,18 @@ class Ingestion:
         where = self.config.quarantine.path
         return Receipt(self.config.name, sequence, self.me, topics.cluster, topics.ids, spans, where, left=left)
 
-    def _set_aside(self, refused: DataFrame, batch: Batch, receipt: Receipt) -> None:
-        receipt = replace(receipt, ledger="", schemas=History(), gaps=Spans(()))
+    def _set_aside(self, refused: DataFrame, batch: Batch, receipt: Receipt) -> dict[str, int]:
+        """Commit refused records to quarantine; how many break which expectation."""
+        from pyspark.sql import Observation
+
+        receipt, seen = replace(receipt, ledger="", schemas=History(), gaps=Spans(()), accepted={}), Observation()
         rows = quarantine.rows(refused, batch.refusals, receipt.pipeline, receipt.sequence, batch.now)
+        rules = self.suite.rules if self.suite else ()
+        named = quarantine.by_expectation([rule.name for rule in rules if rule.refuses])
+        if named:
+            rows = rows.observe(seen, *named.values())
         commit.append(self.spark, self.config.quarantine.path, rows, receipt, self.config.table.compression)
+        return {name: seen.get[f"broken_{at}"] for at, name in enumerate(named)} if named else {}
 
     def _unknown(self, kafka: DataFrame, spans: Spans, behind: Frontier) -> tuple[DataFrame, int]:
         """The records that quarantine does not hold yet, and how many it does."""
@@ -359,7 +397,7 @@ class Ingestion:
         spans, seen = newest.receipt.spans, Observation()
         kafka = self._read(spans)
         self._look(kafka, newest.receipt.sequence)
-        batch = begin(self.config, self.evolution.shape(self._there, looked=True))
+        batch = begin(self.config, self.evolution.shape(self._there, looked=True), self.suite)
         decided = observed(batch.decide(kafka), seen)
         there = table.coordinates(self.spark, self.config.table.path, spans)
         # Not empty where the batch read again what a RESTORE had taken back.

@@ -4,9 +4,10 @@ _topic STRING, _partition INT, _offset BIGINT      the record's coordinates
 _timestamp TIMESTAMP                               the record's own timestamp
 key BINARY, value BINARY                           the bytes as they came
 headers ARRAY<STRUCT<key: STRING, value: BINARY>>
-stage STRING                                       what refused: key, value, schema, partition, settle
-reason STRING                                      a code: BROKEN_JSON, WRONG_TYPE, …
+stage STRING                                       what refused: key, value, schema, gate, partition, settle
+reason STRING                                      a code: BROKEN_JSON, WRONG_TYPE, EXPECTATION, …
 message STRING                                     what exactly is wrong: the place and the value
+expectations ARRAY<STRING>                         stage gate: the names of all the expectations that it breaks
 pipeline STRING, sequence BIGINT                   whose batch it was
 refused_at TIMESTAMP                               when that batch ran
 """
@@ -25,11 +26,13 @@ if TYPE_CHECKING:
 COLUMNS = (
     "_topic STRING, _partition INT, _offset BIGINT, _timestamp TIMESTAMP, key BINARY, value BINARY, "
     "headers ARRAY<STRUCT<key: STRING, value: BINARY>>, stage STRING, reason STRING, message STRING, "
-    "pipeline STRING, sequence BIGINT, refused_at TIMESTAMP"
+    "pipeline STRING, sequence BIGINT, refused_at TIMESTAMP, expectations ARRAY<STRING>"
 )
 """The shape of the table, as DDL."""
 
 SETTLED = "SETTLED"
+_LATER = {"expectations": "array<string>"}
+"""Columns that tables of older versions lack."""
 
 
 def rows(refused: DataFrame, refusals: Sequence[Refusal], pipeline: str, sequence: int, now: datetime) -> DataFrame:
@@ -55,12 +58,14 @@ def rows(refused: DataFrame, refusals: Sequence[Refusal], pipeline: str, sequenc
         F.lit(pipeline).alias("pipeline"),
         F.lit(sequence).cast("bigint").alias("sequence"),
         F.lit(now).alias("refused_at"),
+        F.col("_why.rules").alias("expectations"),
     )
 
 
 def _why(refusals: Sequence[Refusal]) -> Column:
     from pyspark.sql import functions as F
 
+    none = F.lit(None).cast("array<string>")
     reasons = [
         F.when(
             refusal.when,
@@ -68,6 +73,7 @@ def _why(refusals: Sequence[Refusal]) -> Column:
                 F.lit(refusal.stage).alias("stage"),
                 refusal.diagnosis["reason"].alias("reason"),
                 refusal.diagnosis["message"].alias("message"),
+                (none if refusal.rules is None else refusal.rules).alias("rules"),
             ),
         )
         for refusal in refusals
@@ -78,14 +84,36 @@ def _why(refusals: Sequence[Refusal]) -> Column:
         F.lit("refused by the rules of its time, accepted by today's; the first writer ended before it said why").alias(
             "message"
         ),
+        none.alias("rules"),
     )
     return F.coalesce(*reasons, settled)
 
 
-def reasons(table: DataFrame, samples: int) -> list[dict[str, Any]]:
-    """Counts by stage and reason, the most frequent first, each with the first `samples` of its messages."""
+def by_expectation(names: Sequence[str]) -> dict[str, Column]:
+    """What counts, over `rows`, the records that break each of these expectations."""
     from pyspark.sql import functions as F
 
+    return {
+        name: F.count_if(F.array_contains("expectations", name)).alias(f"broken_{at}") for at, name in enumerate(names)
+    }
+
+
+def whole(table: DataFrame) -> DataFrame:
+    """The table with all of today's columns, though an older version made it and no run has added them yet."""
+    from pyspark.sql import functions as F
+
+    return table.withColumns({n: F.lit(None).cast(k) for n, k in _LATER.items() if n not in table.columns})
+
+
+def reasons(table: DataFrame, samples: int) -> list[dict[str, Any]]:
+    """Counts by stage and reason, the most frequent first, each with the first `samples` of its messages.
+
+    A record that a gate refused is counted for each expectation that it breaks: their names stand for the reason.
+    """
+    from pyspark.sql import functions as F
+
+    named = F.coalesce("expectations", F.array("reason"))
+    table = whole(table).withColumn("reason", F.explode(named))
     place = F.concat(F.col(TOPIC), F.lit("-"), F.col(PARTITION), F.lit(":"), F.col(OFFSET))
     counted = table.groupBy("stage", "reason").count().orderBy(F.desc("count"), "stage", "reason").collect()
     found = []

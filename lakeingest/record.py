@@ -33,6 +33,9 @@ COORDINATES = (TOPIC, PARTITION, OFFSET)
 RESERVED = frozenset({TOPIC, PARTITION, OFFSET, TIMESTAMP, KEY, HEADERS, SCHEMA_ID, RESCUED})
 """Columns that lakeingest adds to a table; a declared column may not bear such a name."""
 
+UNDECODED = "_undecoded"
+"""Whether key or value could not be decoded: BOOLEAN, never null; what rules ask of a record is asked of the others."""
+
 UNPLANNED = "LAKEINGEST_UNPLANNED "
 """What a running batch fails with when it meets a schema that it was not planned for; it is planned anew then."""
 
@@ -41,7 +44,7 @@ class Unplanned(Exception):
     """A batch met `UNPLANNED`. No error: it never leaves `pipeline`."""
 
 
-_WITHIN = ("_raw_", "_parsed_", "_key_", "_value_", "_refused", "_dropped")
+_WITHIN = ("_raw_", "_parsed_", "_key_", "_value_", "_refused", "_dropped", "_undecoded")
 
 
 def is_reserved(name: str) -> bool:
@@ -109,14 +112,16 @@ class Refusal:
     """One reason for which a record may be refused: a pure test, and what to say when it is true.
 
     Attributes:
-        stage: the room that refuses: key, value, partition.
+        stage: the room that refuses: key, value, gate, partition.
         when: BOOLEAN over the batch's frame, never null; evaluated for every record.
         diagnosis: STRUCT<reason: STRING, message: STRING>; evaluated for refused records alone, so it may be dear.
+        rules: ARRAY<STRING>: the names of the expectations that the record breaks, if a gate refuses.
     """
 
     stage: str
     when: Column
     diagnosis: Column
+    rules: Column | None = None
 
 
 def says(reason: str, message: Column) -> Column:

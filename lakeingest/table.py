@@ -12,6 +12,7 @@ from lakeingest.commit import Ledger, spark_failures, unreachable
 from lakeingest.config import Pipeline, uses_registry
 from lakeingest.decode import Shape, struct
 from lakeingest.errors import TableMismatch
+from lakeingest.gate import results
 from lakeingest.partition import PartitionColumn
 from lakeingest.record import (
     HEADERS,
@@ -72,15 +73,32 @@ def columns(pipeline: Pipeline, shape: Shape) -> StructType:
 
 
 def ensure_quarantine(spark: SparkSession, pipeline: Pipeline) -> None:
-    """Make the quarantine if it is missing.
+    """Make the quarantine if it is missing, and add columns that it lacks since an older version made it.
+
+    Raises:
+        StorageUnreachable, UnsafeStore: the object store.
+    """
+    path, wanted = pipeline.quarantine.path, struct(quarantine.COLUMNS)
+    try:
+        _make(spark, path, wanted, (), {})
+        there = set(read(spark, path).columns)
+        for column in wanted:
+            if column.name not in there:
+                _add(spark, path, column)
+    except spark_failures() as failed:
+        raise unreachable(pipeline.quarantine.path, failed) from failed
+
+
+def ensure_results(spark: SparkSession, pipeline: Pipeline) -> None:
+    """Make the table of the gate's results if it is missing.
 
     Raises:
         StorageUnreachable, UnsafeStore: the object store.
     """
     try:
-        _make(spark, pipeline.quarantine.path, struct(quarantine.COLUMNS), (), {})
+        _make(spark, pipeline.results, struct(results.COLUMNS), (), {})
     except spark_failures() as failed:
-        raise unreachable(pipeline.quarantine.path, failed) from failed
+        raise unreachable(pipeline.results, failed) from failed
 
 
 def ensure(

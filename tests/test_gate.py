@@ -5,21 +5,29 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lakeingest import gate
+from lakeingest.config import Gate
 from lakeingest.config import file as pipeline_file
 from lakeingest.errors import PipelineFileError
-from lakeingest.gate.known import KNOWN
+from lakeingest.gate import rules
+from lakeingest.gate.known import KNOWN, ROWWISE
+from lakeingest.gate.suite import Suite, load
 from lakeingest.schema import ddl
 
-COLUMNS = ddl.parse("flight INT, carrier STRING, x STRUCT<y: INT>")
+COLUMNS = ddl.parse("flight INT, carrier STRING, x STRUCT<y: INT>, flown DATE, late BOOLEAN")
 BETWEEN = "expect_column_values_to_be_between"
 REGEX = "expect_column_values_to_match_regex"
 SET = "expect_column_values_to_be_in_set"
+
+
+def suite_of(path: Path, columns: Sequence[ddl.Column], **how: Any) -> Suite:
+    return load(Gate.model_validate({"suite": str(path), **how}), columns)
 
 
 def suite(*expectations: Any) -> str:
@@ -28,6 +36,14 @@ def suite(*expectations: Any) -> str:
 
 def one(kind: str, **kwargs: Any) -> str:
     return suite({"type": kind, "kwargs": kwargs})
+
+
+def failing(how: str, kind: str, **kwargs: Any) -> str:
+    return suite({"type": kind, "kwargs": kwargs, "meta": {"lakeingest": {"on_failure": how}}})
+
+
+ANY = {"type": "comparison", "column": {"name": "flight"}, "operator": "==", "parameter": 1}
+PAIRS = "expect_column_pair_values_to_be_in_set"
 
 
 @pytest.mark.parametrize(
@@ -53,6 +69,44 @@ def one(kind: str, **kwargs: Any) -> str:
         (one(REGEX, column="carrier", regex="^(N"), 'kwargs.regex: "^(N" is not a regular expression'),
         (one("expect_compound_columns_to_be_unique", column_list=["flight", "z"]), '.column_list[1]: "z" is not'),
         (one("expect_column_pair_values_to_be_equal", column_A="flight", column_B="z"), '.column_B: "z" is not'),
+        (one(SET, column="flight", value_set=[1, "UA"]), '"UA" cannot be compared with flight, which is int'),
+        (one(BETWEEN, column="carrier", min_value=1), "1 cannot be compared with carrier, which is string"),
+        (one(BETWEEN, column="flown", min_value="2013"), '"2013" cannot be compared with flown, which is date'),
+        (one(SET, column="late", value_set=[1]), "1 cannot be compared with late, which is boolean"),
+        (one(SET, column="x", value_set=[1]), "which is struct; name a field within it"),
+        (
+            one(REGEX, column="flight", regex="^N"),
+            "flight is int, and expect_column_values_to_match_regex is",
+        ),
+        (one(PAIRS, column_A="flight", column_B="carrier", value_pairs_set=[[1]]), ".value_pairs_set[0]: not a pair"),
+        (one("expect_multicolumn_sum_to_equal", column_list=["flight", "carrier"], sum_total=1), "only numbers have a"),
+        (
+            one("expect_column_values_to_be_dateutil_parseable", column="carrier"),
+            "cannot be evaluated on a batch",
+        ),
+        (one(REGEX, column="carrier", regex="N", row_condition="1 = 1"), "text is not run as SQL or Python"),
+        (
+            one(REGEX, column="carrier", regex="N", row_condition={"type": "or"}),
+            ".row_condition.conditions: not a list",
+        ),
+        (
+            one(REGEX, column="carrier", regex="N", row_condition=ANY | {"operator": "~"}),
+            '.row_condition.operator: "~" is none; write one of ==',
+        ),
+        (
+            one(REGEX, column="carrier", regex="N", row_condition=ANY | {"parameter": "x"}),
+            '.row_condition.parameter: "x" cannot be compared with flight',
+        ),
+        (
+            failing("sometimes", REGEX, column="carrier", regex="N"),
+            'on_failure: "sometimes" is none; write one',
+        ),
+        (
+            failing("quarantine", "expect_column_values_to_be_increasing", column="flight"),
+            "cannot be said as one predicate of a row",
+        ),
+        (failing("quarantine", REGEX, column="carrier", regex="N", mostly=0.9), "mostly 0.9 lets single rows fail"),
+        (suite({"type": REGEX, "kwargs": {"column": "carrier", "regex": "N"}, "meta": 3}), ".meta: not a mapping"),
     ],
 )
 def test_a_mistake_has_file_index_and_cure(tmp_path: Path, text: str, said: str) -> None:
@@ -60,7 +114,7 @@ def test_a_mistake_has_file_index_and_cure(tmp_path: Path, text: str, said: str)
     path = tmp_path / "s.json"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(PipelineFileError) as caught:
-        gate.read(path, COLUMNS)
+        suite_of(path, COLUMNS)
     assert any(said in problem for problem in caught.value.problems), caught.value.problems
 
 
@@ -70,7 +124,7 @@ def test_every_expectation_is_checked(tmp_path: Path) -> None:
     good = {"type": BETWEEN, "kwargs": {"column": "flight", "min_value": 1}}
     path.write_text(suite({"type": "a"}, good, {"type": "b"}), encoding="utf-8")
     with pytest.raises(PipelineFileError) as caught:
-        gate.read(path, COLUMNS)
+        suite_of(path, COLUMNS)
     assert [problem.split(".type")[0] for problem in caught.value.problems] == [
         f"{path}: expectations[0]",
         f"{path}: expectations[2]",
@@ -91,13 +145,39 @@ def test_what_is_good(tmp_path: Path, text: str) -> None:
     """Nested fields, coordinates, Java's patterns and expectations of the whole table pass."""
     path = tmp_path / "s.json"
     path.write_text(text, encoding="utf-8")
-    assert gate.read(path, COLUMNS).name == "s"
+    assert suite_of(path, COLUMNS).name == "s"
+
+
+def test_what_is_done_when_it_fails(tmp_path: Path) -> None:
+    """The expectation's own word first, then the pipeline's: of rows, or of the batch."""
+    path = tmp_path / "s.json"
+    row = {"column": "carrier", "regex": "^N"}
+    path.write_text(
+        suite(
+            {"type": REGEX, "kwargs": row},
+            {"type": REGEX, "kwargs": row, "meta": {"lakeingest": {"on_failure": "warn"}}},
+            {"type": REGEX, "kwargs": row | {"mostly": 0.9}},
+            {"type": "expect_table_row_count_to_be_between", "kwargs": {"min_value": 1}},
+        )
+    )
+    rules = suite_of(path, COLUMNS).rules
+    assert [rule.action for rule in rules] == ["quarantine", "warn", "hold", "hold"]
+    assert [rule.refuses for rule in rules] == [True, False, False, False]
+    assert [rule.name for rule in rules][1:3] == [f"{REGEX}(carrier)#2", f"{REGEX}(carrier)#3"]
+    other = suite_of(path, COLUMNS, on_row_failure="fail", on_batch_failure="warn")
+    assert [rule.action for rule in other.rules] == ["fail", "warn", "warn", "warn"]
+    assert other.fingerprint != suite_of(path, COLUMNS).fingerprint
+
+
+def test_the_compiled_ones_are_known() -> None:
+    """`check` knows without Spark which expectations have a Column."""
+    assert frozenset(rules.COMPILED) == ROWWISE <= set(KNOWN)
 
 
 def test_a_missing_suite(tmp_path: Path) -> None:
     """The path that was tried is named."""
     with pytest.raises(PipelineFileError) as caught:
-        gate.read(tmp_path / "s.json", COLUMNS)
+        suite_of(tmp_path / "s.json", COLUMNS)
     assert caught.value.problems[0].startswith(f"{tmp_path / 's.json'}: no such file; gate.suite is relative")
 
 
@@ -107,7 +187,7 @@ def test_the_suite_of_flights_is_good() -> None:
     loaded = gate.load(pipeline_file.read(file, {}))
     assert loaded is not None
     assert loaded.name == "flights"
-    assert all(expectation.meta["notes"] for expectation in loaded.expectations)
+    assert all(rule.meta["notes"] for rule in loaded.rules)
 
 
 _ASK = """

@@ -22,6 +22,7 @@ FLOORS = (
     {"cli", "testing"},
     {"lakeingest"},
     {"pipeline"},
+    {"gatekeeper"},
     {"batch", "identity", "audit", "status", "timeline", "evolution", "whereabouts"},
     {"table"},
     {"kept", "known"},

@@ -230,7 +230,7 @@ def test_a_clean_batch_reads_once_and_keeps_nothing(world: World) -> None:
     world.produce(*clean(3))
     ingestion = world.ingestion()
     ingestion.run(until_caught_up=True)
-    batch = begin(ingestion.config, shape_of(ingestion.config))
+    batch = begin(ingestion.config, shape_of(ingestion.config), None)
     decided = batch.decide(ingestion._read(world.ledger().commits[0].receipt.spans))
     frame = batch.accepted(observed(decided, Observation()))
     plan = frame._jdf.queryExecution().executedPlan().toString()

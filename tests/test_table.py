@@ -32,7 +32,7 @@ def made(spark: SparkSession, folder: Path, **parts: Any) -> Pipeline:
     config = from_mapping({**values, **parts})
     shape = shape_of(config)
     table.ensure_quarantine(spark, config)
-    table.ensure(spark, config, shape, begin(config, shape).layout.columns)
+    table.ensure(spark, config, shape, begin(config, shape, None).layout.columns)
     return config
 
 

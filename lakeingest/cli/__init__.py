@@ -9,7 +9,7 @@ import sys
 
 import typer
 
-from lakeingest.cli import explain, files, ingest, refused, schema, stack
+from lakeingest.cli import explain, files, gate, ingest, refused, schema, stack
 from lakeingest.cli.demo import demo
 from lakeingest.errors import LakeingestError, PipelineFileError
 
@@ -24,6 +24,7 @@ app = typer.Typer(
 for _command in (files.init, files.check, files.describe, ingest.run, ingest.status, ingest.audit):
     app.command()(_command)
 app.add_typer(refused.app)
+app.add_typer(gate.app)
 app.add_typer(schema.app)
 app.add_typer(stack.app)
 app.command()(explain.explain)

@@ -6,12 +6,15 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lakeingest.cli.output import Output
 from lakeingest.errors import PipelineFileError, UsageError
+
+if TYPE_CHECKING:
+    from lakeingest.gate.suite import Suite
 
 SCHEMA = Path(__file__).parent.parent / "pipeline.schema.json"
 """The JSON schema of a pipeline file, as it is shipped."""
@@ -52,11 +55,16 @@ def _checked(file: Path) -> dict[str, Any]:
     result: dict[str, Any] = {"file": str(file), "ok": True, "problems": [], "notices": []}
     try:
         pipeline = pipeline_file.read(file, os.environ)
-        if gate.load(pipeline):
-            result["notices"].append(gate.NOTICE)
+        if (suite := gate.load(pipeline)) is not None:
+            result["notices"].append(_gate(suite))
     except PipelineFileError as error:
         return {**result, "ok": False, "problems": list(error.problems)}
     return result
+
+
+def _gate(suite: Suite) -> str:
+    refusing = sum(rule.refuses for rule in suite.rules)
+    return f"gate {suite.name}: {refusing} of {len(suite.rules)} expectations set single records aside"
 
 
 def describe(

@@ -33,6 +33,7 @@ Format = Annotated[str, typer.Option("--output", help="text, or json for program
 
 def run(
     file: File,
+    *,
     until_caught_up: Annotated[
         bool, typer.Option("--until-caught-up", help="Commit everything that is there now, then end.")
     ] = False,
@@ -46,6 +47,12 @@ def run(
         bool,
         typer.Option("--accept-gap", help="Go on although Kafka has deleted offsets that were never read; name them."),
     ] = False,
+    accept_held: Annotated[
+        str | None,
+        typer.Option(
+            "--accept-held", metavar="REASON", help="Let the first batch through that the gate would hold, and say why."
+        ),
+    ] = None,
     output: Format = "text",
 ) -> None:
     """Run a pipeline: by its trigger until stopped, or until caught up.
@@ -60,14 +67,13 @@ def run(
         lakeingest run pipelines/flights.yaml --until-caught-up
 
         lakeingest run pipelines/flights.yaml
+
+        lakeingest run pipelines/flights.yaml --accept-held "holiday: few flights is right"
     """
     import lakeingest
-    from lakeingest import gate
 
     out = Output.of(output)
     ingestion = lakeingest.load(file)
-    if ingestion.config.gate:
-        out.line(gate.NOTICE)
     stop = threading.Event()
     with _live(out, ingestion.config.name) as shown:
         # Spark takes Ctrl-C for itself when its session starts; ours is set behind that.
@@ -82,6 +88,7 @@ def run(
                 stop=stop,
                 accept_dropped_topics=accept_dropped_topics,
                 accept_gap=accept_gap,
+                accept_held=accept_held,
             )
     out.line(_sum(total, shown, stopped=stop.is_set()))
     out.result({"pipeline": ingestion.config.name, "commits": shown.commits, **asdict(total), "lag": shown.lag})

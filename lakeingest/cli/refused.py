@@ -21,6 +21,8 @@ def list_(
 ) -> None:
     """Count refused records by stage and reason, with samples.
 
+    A record that breaks expectations is counted for each of them.
+
     Example:
 
         lakeingest quarantine list pipelines/flights.yaml
@@ -31,7 +33,7 @@ def list_(
     ingestion = lakeingest.load(file)
     groups = ingestion.quarantined(samples)
     out.table(
-        f"{ingestion.config.name}: {sum(g['count'] for g in groups):,} records in {ingestion.config.quarantine.path}",
+        f"{ingestion.config.name}: refused records in {ingestion.config.quarantine.path}",
         ("stage", "reason", "records", "for example"),
         [[g["stage"], g["reason"], f"{g['count']:,}", "\n".join(map(_sample, g["samples"]))] for g in groups],
     )

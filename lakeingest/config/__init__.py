@@ -124,6 +124,12 @@ class Pipeline(Part):
         return rules.columns(self.decode, self.schema_)
 
     @property
+    def results(self) -> str:
+        """Where the results of the gate lie."""
+        own = self.gate.results if self.gate else None
+        return own or self.table.path.rstrip("/") + "_expectations"
+
+    @property
     def compatibility(self) -> Compatibility:
         """When a record with another schema than the table's is written: as the file says, or by its format.
 

@@ -109,13 +109,34 @@ class Schema(Part):
     )
 
 
+OnFailure = Literal["warn", "quarantine", "hold", "fail"]
+
+
 class Gate(Part):
     """The Great Expectations suite that records must meet."""
 
     suite: str = Field(
         min_length=1,
-        description="Path of a suite (JSON), relative to the pipeline file. Read and checked.",
+        description="Path of a suite (JSON), relative to the pipeline file.",
         examples=["../expectations/flights.json"],
+    )
+    on_row_failure: OnFailure = Field(
+        "quarantine",
+        description="What becomes of a record that breaks an expectation of single rows: quarantine sets it aside, "
+        "warn notes it, hold and fail keep back the whole batch. An expectation's meta.lakeingest.on_failure "
+        "goes before it.",
+    )
+    on_batch_failure: OnFailure = Field(
+        "hold",
+        description="What becomes of a batch that breaks any other expectation, one with mostly too: hold stops before "
+        "the commit until somebody accepts the batch, fail until the data or the suite has changed, quarantine sets "
+        "the whole batch aside, warn notes it.",
+    )
+    results: Location | None = Field(
+        None,
+        description="The Delta table for what the expectations found in each batch. Default: beside the table, at "
+        "table.path with _expectations.",
+        examples=["s3a://lake/flights_expectations"],
     )
 
 

@@ -5,6 +5,7 @@ tests/test_gate.py holds it against the installed Great Expectations.
 
 from __future__ import annotations
 
+import re
 from types import MappingProxyType
 
 _TABLE = """
@@ -73,6 +74,15 @@ unexpected_rows_expectation: unexpected_rows_query
 EVERYWHERE = frozenset({"batch_id", "catch_exceptions", "condition_parser", "result_format", "row_condition"})
 """Arguments that expectations may have beside their own."""
 
+WITHOUT_SPARK = MappingProxyType(
+    {
+        "expect_column_values_to_be_dateutil_parseable": "use expect_column_values_to_match_strftime_format",
+        "expect_query_results_to_match_comparison": "it needs a data source of its own, which a batch has not",
+        "expect_table_row_count_to_equal_other_table": "it needs another table, which a batch has not",
+    }
+)
+"""Those that can be evaluated neither as a predicate nor by Great Expectations on a batch of Spark's, and why."""
+
 
 def _read() -> dict[str, tuple[frozenset[str], frozenset[str]]]:
     table = {}
@@ -85,3 +95,21 @@ def _read() -> dict[str, tuple[frozenset[str], frozenset[str]]]:
 
 KNOWN = MappingProxyType(_read())
 """Type of expectation → the arguments that it requires, those that it may have."""
+
+OF_ROWS = frozenset(
+    name
+    for name in KNOWN
+    if re.match("expect_(column_values?|column_pair_values|multicolumn|compound_columns|select_column_values)_", name)
+)
+"""What Great Expectations asks of each row; all else it asks of a batch."""
+
+ROWWISE = OF_ROWS - {
+    "expect_column_value_z_scores_to_be_less_than",
+    "expect_column_values_to_be_dateutil_parseable",
+    "expect_column_values_to_be_decreasing",
+    "expect_column_values_to_be_increasing",
+    "expect_column_values_to_be_json_parseable",
+    "expect_column_values_to_match_json_schema",
+    "expect_column_values_to_not_be_outliers",
+}
+"""Those of them that are one predicate of a row (see rules.py)."""

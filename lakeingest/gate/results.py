@@ -1,0 +1,82 @@
+"""The results of a gate: a Delta table with a row for each expectation of each batch.
+
+pipeline STRING, sequence BIGINT                   whose batch it was
+time TIMESTAMP                                     when it ran
+outcome STRING                                     committed, held, accepted (a held one, let through) or set aside
+suite STRING, fingerprint STRING                   what was asked: the suite's name, and a digest of its expectations
+expectation STRING                                 its name, as quarantine has it
+asked STRING                                       with all its arguments
+action STRING                                      warn, quarantine, hold or fail
+success BOOLEAN                                    whether it was met
+evaluated BIGINT, unexpected BIGINT                records with a value for it, and those of them that break it
+observed STRING                                    a statistic of the batch, as JSON
+sample ARRAY<STRING>                               some values that break it
+offsets STRING                                     the batch's offsets: {topic: {partition: [start, end]}}
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from lakeingest.gate.judge import Result
+from lakeingest.gate.suite import Suite
+from lakeingest.record import Spans
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+COLUMNS = (
+    "pipeline STRING, sequence BIGINT, time TIMESTAMP, outcome STRING, suite STRING, fingerprint STRING, "
+    "expectation STRING, asked STRING, action STRING, success BOOLEAN, evaluated BIGINT, unexpected BIGINT, "
+    "observed STRING, sample ARRAY<STRING>, offsets STRING"
+)
+"""The shape of the table, as DDL."""
+
+
+def rows(
+    spark: SparkSession,
+    suite: Suite,
+    found: Sequence[Result],
+    *,
+    pipeline: str,
+    sequence: int,
+    spans: Spans,
+    now: datetime,
+    outcome: str,
+) -> DataFrame:
+    """The results of one batch."""
+    offsets = json.dumps(spans.to_json())
+    made = [
+        (
+            pipeline,
+            sequence,
+            now,
+            outcome,
+            suite.name,
+            suite.fingerprint,
+            each.rule.name,
+            each.rule.text,
+            each.rule.action,
+            each.success,
+            each.evaluated,
+            each.unexpected,
+            each.observed,
+            list(each.sample),
+            offsets,
+        )
+        for each in found
+    ]
+    return spark.createDataFrame(made, COLUMNS).coalesce(1)
+
+
+def newest(table: DataFrame, pipeline: str, batches: int) -> list[dict[str, Any]]:
+    """The rows of a pipeline's newest batches, the newest first."""
+    from pyspark.sql import functions as F
+
+    mine = table.where(F.col("pipeline") == pipeline)
+    times = [row["time"] for row in mine.select("time").distinct().orderBy(F.desc("time")).limit(batches).collect()]
+    listed = mine.where(F.col("time").isin(times)) if times else mine.limit(0)
+    return [row.asDict() for row in listed.orderBy(F.desc("time"), "expectation").collect()]

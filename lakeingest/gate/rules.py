@@ -1,0 +1,260 @@
+"""Expectations as Columns: which rows break one, in one predicate, with Great Expectations' own semantics.
+
+A null value passes, but where an expectation is about null itself. A row that `row_condition` or `ignore_row_if` leaves
+out passes too. tests/test_gate_rules.py holds each of these against Great Expectations over the same frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from itertools import combinations
+from operator import and_, or_
+from types import MappingProxyType
+from typing import Any
+
+from pyspark.sql import Column, Window
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from lakeingest.gate import arguments
+from lakeingest.gate.strftime import pattern
+from lakeingest.gate.suite import Rule
+from lakeingest.record import UNDECODED, Refusal
+
+STAGE = "gate"
+EXPECTATION = "EXPECTATION"
+BATCH = "BATCH"
+"""Reasons: the record breaks expectations, or its whole batch does."""
+_SHOWN = 200
+"""Characters of an offending value that quarantine's message shows; the record's bytes are beside it."""
+
+Kwargs = Mapping[str, Any]
+
+
+def unexpected(rule: Rule, columns: T.StructType) -> Column:
+    """Whether a row breaks the rule: BOOLEAN, never null.
+
+    Args:
+        columns: the table's columns of the value, and their types.
+    """
+    bad = ~COMPILED[rule.type](rule.kwargs, columns) & present(rule)
+    return F.coalesce(bad, F.lit(False))
+
+
+def applies(rule: Rule) -> Column:
+    """Whether the rule is about a row at all: BOOLEAN, never null."""
+    return F.coalesce(_applies(rule.kwargs), F.lit(False))
+
+
+def present(rule: Rule) -> Column:
+    """Whether the row has a value for the rule; `mostly` is a share of these. BOOLEAN, never null."""
+    one = rule.kwargs.get("column")
+    about_null = one is None or rule.type.endswith("_be_null")
+    return applies(rule) & (F.lit(True) if about_null else F.col(str(one)).isNotNull())
+
+
+def refusal(rules: Sequence[Rule], columns: T.StructType) -> Refusal:
+    """Refuse a record for every rule that it breaks, at once: all of them are named, each with its value."""
+    bad = {rule: unexpected(rule, columns) for rule in rules}
+    none = F.lit(None).cast("string")
+    names = F.filter(F.array(*(F.when(b, F.lit(r.name)).otherwise(none) for r, b in bad.items())), F.isnotnull)
+    said = F.concat_ws("; ", *(F.when(b, _says(r)) for r, b in bad.items()))
+    diagnosis = F.struct(F.lit(EXPECTATION).alias("reason"), said.alias("message"))
+    return Refusal(STAGE, reduce(or_, bad.values()), diagnosis, names)
+
+
+def _says(rule: Rule) -> Column:
+    values = []
+    for name in rule.columns:
+        text = F.coalesce(F.col(name).cast("string"), F.lit("null"))
+        short = F.when(F.length(text) > _SHOWN, F.concat(F.substring(text, 1, _SHOWN), F.lit("…"))).otherwise(text)
+        values.append(F.concat(F.lit(f"{name} is "), short))
+    return F.concat(F.concat_ws(", ", *values), F.lit(f": {rule.text}"))
+
+
+# Which rows a rule is about ----------------------------------------------------------------------------------------
+
+
+def _applies(kwargs: Kwargs) -> Column:
+    condition = kwargs.get("row_condition")
+    asked = _condition(condition) if condition else F.lit(True)
+    names = arguments.columns(kwargs)
+    nulls = [F.col(name).isNull() for name in names]
+    match kwargs.get("ignore_row_if"):
+        case "both_values_are_missing" | "all_values_are_missing":
+            ignored = reduce(and_, nulls)
+        case "either_value_is_missing" | "any_value_is_missing":
+            ignored = reduce(or_, nulls)
+        case "neither" | "never":
+            ignored = F.lit(False)
+        case _:
+            ignored = reduce(and_, nulls) if len(names) > 1 else F.lit(False)
+    return asked & ~ignored
+
+
+_OPERATORS: Mapping[str, Callable[[Column, Any], Column]] = MappingProxyType(
+    {
+        "==": lambda column, value: column == value,
+        "!=": lambda column, value: column != value,
+        "<": lambda column, value: column < value,
+        "<=": lambda column, value: column <= value,
+        ">": lambda column, value: column > value,
+        ">=": lambda column, value: column >= value,
+        "IN": lambda column, value: column.isin(*value),
+        "NOT_IN": lambda column, value: ~column.isin(*value),
+    }
+)
+
+
+def _condition(condition: Mapping[str, Any]) -> Column:
+    """A row_condition as Great Expectations 1.x writes it into a suite."""
+    match condition["type"]:
+        case "and":
+            return reduce(and_, map(_condition, condition["conditions"]))
+        case "or":
+            return reduce(or_, map(_condition, condition["conditions"]))
+        case "nullity":
+            column = F.col(condition["column"]["name"])
+            return column.isNull() if condition["is_null"] else column.isNotNull()
+        case _:
+            column = F.col(condition["column"]["name"])
+            return _OPERATORS[condition["operator"]](column, condition["parameter"])
+
+
+# What breaks a rule ------------------------------------------------------------------------------------------------
+
+
+def _value(kwargs: Kwargs) -> Column:
+    return F.col(kwargs["column"])
+
+
+def _within(column: Column, kwargs: Kwargs) -> Column:
+    low, high = kwargs.get("min_value"), kwargs.get("max_value")
+    met = F.lit(True)
+    if low is not None:
+        met = column > low if kwargs.get("strict_min") else column >= low
+    if high is not None:
+        met = met & (column < high if kwargs.get("strict_max") else column <= high)
+    return met
+
+
+def _any_regex(kwargs: Kwargs, _: T.StructType) -> Column:
+    column, patterns = _value(kwargs), kwargs["regex_list"]
+    if kwargs.get("match_on", "any") == "any":
+        return column.rlike("|".join(patterns))
+    return reduce(and_, map(column.rlike, patterns))
+
+
+def _like(column: Column, pattern: str, escape: str | None) -> Column:
+    return column.like(pattern) if escape is None else F.like(column, F.lit(pattern), F.lit(escape))
+
+
+def _likes(kwargs: Kwargs) -> list[Column]:
+    return [_like(_value(kwargs), pattern, kwargs.get("escape")) for pattern in kwargs["like_pattern_list"]]
+
+
+def _pair(kwargs: Kwargs) -> tuple[Column, Column]:
+    return F.col(kwargs["column_A"]), F.col(kwargs["column_B"])
+
+
+def _greater(kwargs: Kwargs, _: T.StructType) -> Column:
+    a, b = _pair(kwargs)
+    return (a >= b) | a.eqNullSafe(b) if kwargs.get("or_equal") else a > b
+
+
+def _pair_in_set(kwargs: Kwargs, _: T.StructType) -> Column:
+    a, b = _pair(kwargs)
+    return reduce(or_, (a.eqNullSafe(F.lit(x)) & b.eqNullSafe(F.lit(y)) for x, y in kwargs["value_pairs_set"]))
+
+
+def _listed(kwargs: Kwargs) -> list[Column]:
+    return [F.col(name) for name in kwargs["column_list"]]
+
+
+def _all_equal(kwargs: Kwargs, _: T.StructType) -> Column:
+    first, *others = _listed(kwargs)
+    return reduce(and_, map(first.eqNullSafe, others), F.lit(True))
+
+
+def _all_different(kwargs: Kwargs, _: T.StructType) -> Column:
+    return ~reduce(or_, (a.eqNullSafe(b) for a, b in combinations(_listed(kwargs), 2)))
+
+
+def _sum(kwargs: Kwargs, columns: T.StructType) -> Column:
+    """Whole numbers are added as DECIMAL(38,0): their sum may be more than any of them can hold."""
+    terms = []
+    for name in kwargs["column_list"]:
+        term = F.coalesce(F.col(name), F.lit(0))
+        terms.append(term.cast("decimal(38,0)") if isinstance(_type(columns, name), T.IntegralType) else term)
+    return reduce(lambda a, b: a + b, terms) == F.lit(kwargs["sum_total"])
+
+
+def _type(columns: T.StructType, path: str) -> T.DataType:
+    kind: T.DataType = columns
+    for name in path.split("."):
+        fields = {f.name.lower(): f.dataType for f in kind} if isinstance(kind, T.StructType) else {}
+        kind = fields.get(name.lower(), T.NullType())
+    return kind
+
+
+def _is_of(kwargs: Kwargs, columns: T.StructType, names: Sequence[str]) -> Column:
+    wanted = tuple(getattr(T, name) for name in names if isinstance(getattr(T, name, None), type))
+    return F.when(_value(kwargs).isNotNull(), F.lit(isinstance(_type(columns, kwargs["column"]), wanted)))
+
+
+def _once(kwargs: Kwargs, names: Sequence[str]) -> Column:
+    """Among the batch's rows that could be decoded and that the rule is about; it costs the batch a shuffle."""
+    return F.count(F.lit(1)).over(Window.partitionBy(UNDECODED, _applies(kwargs), *names)) <= 1
+
+
+def _strftime(kwargs: Kwargs, _: T.StructType) -> Column:
+    """The text fits the format, and its day is one that its month has."""
+    column, found = _value(kwargs), pattern(kwargs["strftime_format"])
+    assert found is not None
+    regex, places = found
+    fits = column.rlike(regex)
+    if not {"Y", "m", "d"} <= set(places):
+        return fits
+    year, month, day = (F.regexp_extract(column, regex, places[part]) for part in ("Y", "m", "d"))
+    first = F.try_to_date(F.concat(year, F.lit("-"), F.lpad(month, 2, "0"), F.lit("-01")), "yyyy-MM-dd")
+    real = (F.trim(day).try_cast("int") <= F.dayofmonth(F.last_day(first))) & (year != "0000")
+    return F.when(fits, real).otherwise(F.lit(False))
+
+
+COMPILED: Mapping[str, Callable[[Kwargs, T.StructType], Column]] = MappingProxyType(
+    {
+        "expect_column_values_to_not_be_null": lambda k, _: _value(k).isNotNull(),
+        "expect_column_values_to_be_null": lambda k, _: _value(k).isNull(),
+        "expect_column_values_to_be_in_set": lambda k, _: _value(k).isin(*k["value_set"]),
+        "expect_column_values_to_not_be_in_set": lambda k, _: ~_value(k).isin(*k["value_set"]),
+        "expect_column_values_to_be_between": lambda k, _: _within(_value(k), k),
+        "expect_column_value_lengths_to_be_between": lambda k, _: _within(F.length(_value(k)), k),
+        "expect_column_value_lengths_to_equal": lambda k, _: F.length(_value(k)) == k["value"],
+        "expect_column_values_to_match_regex": lambda k, _: _value(k).rlike(k["regex"]),
+        "expect_column_values_to_not_match_regex": lambda k, _: ~_value(k).rlike(k["regex"]),
+        "expect_column_values_to_match_regex_list": _any_regex,
+        "expect_column_values_to_not_match_regex_list": lambda k, _: (
+            ~reduce(or_, map(_value(k).rlike, k["regex_list"]))
+        ),
+        "expect_column_values_to_match_like_pattern": lambda k, _: _like(_value(k), k["like_pattern"], k.get("escape")),
+        "expect_column_values_to_not_match_like_pattern": lambda k, _: (
+            ~_like(_value(k), k["like_pattern"], k.get("escape"))
+        ),
+        "expect_column_values_to_match_like_pattern_list": lambda k, _: reduce(
+            or_ if k.get("match_on", "any") == "any" else and_, _likes(k)
+        ),
+        "expect_column_values_to_not_match_like_pattern_list": lambda k, _: ~reduce(or_, _likes(k)),
+        "expect_column_values_to_match_strftime_format": _strftime,
+        "expect_column_values_to_be_of_type": lambda k, c: _is_of(k, c, [k["type_"]]),
+        "expect_column_values_to_be_in_type_list": lambda k, c: _is_of(k, c, k["type_list"]),
+        "expect_column_values_to_be_unique": lambda k, _: _once(k, [k["column"]]),
+        "expect_compound_columns_to_be_unique": lambda k, _: _once(k, k["column_list"]),
+        "expect_column_pair_values_to_be_equal": lambda k, _: F.col(k["column_A"]).eqNullSafe(F.col(k["column_B"])),
+        "expect_column_pair_values_a_to_be_greater_than_b": _greater,
+        "expect_column_pair_values_to_be_in_set": _pair_in_set,
+        "expect_multicolumn_values_to_be_equal": _all_equal,
+        "expect_select_column_values_to_be_unique_within_record": _all_different,
+        "expect_multicolumn_sum_to_equal": _sum,
+    }
+)

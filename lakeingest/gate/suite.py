@@ -1,0 +1,224 @@
+"""Reads and checks a Great Expectations 1.x suite, without importing Great Expectations (which takes seconds).
+
+What is checked: that it is a suite, that every expectation is one that Great Expectations knows, with arguments that
+its columns can meet (see `arguments`), and that what is to be done when it fails can be done.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from lakeingest.config import Gate
+from lakeingest.config.file import failure, text
+from lakeingest.config.mistakes import meant
+from lakeingest.gate import arguments
+from lakeingest.gate.known import KNOWN, OF_ROWS, ROWWISE, WITHOUT_SPARK
+from lakeingest.gate.strftime import pattern
+from lakeingest.schema import ddl
+
+Action = Literal["warn", "quarantine", "hold", "fail"]
+"""What is done when an expectation fails: note it, set the record (or the batch) aside, keep the batch back until
+somebody accepts it, or end the run."""
+_SHAPE = 'write {"name": "…", "expectations": [{"type": "…", "kwargs": {…}}]}'
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """One expectation of a suite.
+
+    Attributes:
+        name: as quarantine and the results name it: the type with its columns, as in
+            expect_column_values_to_be_between(distance); with #2, #3, … where a suite repeats it.
+        type, kwargs, meta: as the suite has them.
+        compiled: whether it is one predicate of a row (see `rules`).
+        action: what is done when it fails.
+    """
+
+    name: str
+    type: str
+    kwargs: Mapping[str, Any]
+    meta: Mapping[str, Any]
+    compiled: bool
+    action: Action
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return arguments.columns(self.kwargs)
+
+    @property
+    def mostly(self) -> float:
+        """The share of the values that must meet it."""
+        return arguments.mostly(self.kwargs)
+
+    @property
+    def refuses(self) -> bool:
+        """Whether it sets single records aside: what it asks of a share of them is a matter of the whole batch."""
+        return self.compiled and self.mostly == 1 and self.action == "quarantine"
+
+    @property
+    def decides(self) -> bool:
+        """Whether it is asked before the commit, with a pass of its own over the batch."""
+        return not self.refuses and (self.action != "warn" or not self.compiled)
+
+    @property
+    def text(self) -> str:
+        """The type with all its arguments."""
+        shown = {name: value for name, value in self.kwargs.items() if value is not None}
+        return f"{self.type}({', '.join(f'{name}={json.dumps(value)}' for name, value in shown.items())})"
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A suite, in the order of its file.
+
+    Attributes:
+        fingerprint: SHA-256 of what the suite asks, notes aside: 16 hexadecimal digits.
+    """
+
+    name: str
+    path: str
+    rules: tuple[Rule, ...]
+    fingerprint: str
+
+    def check(self, columns: Sequence[ddl.Column]) -> None:
+        """Hold the suite against columns that the records brought.
+
+        Raises:
+            PipelineFileError: a column is not there, or cannot be compared; `problems` holds every mistake.
+        """
+        found = (
+            f"{self.path}: expectations[{i}].kwargs{problem}"
+            for i, rule in enumerate(self.rules)
+            for problem in arguments.problems(rule.type, rule.kwargs, columns)
+        )
+        if problems := list(found):
+            raise failure(self.path, problems)
+
+
+def load(gate: Gate, columns: Sequence[ddl.Column]) -> Suite:
+    """Read the suite of a gate and check it against the columns of a record's value, if they are known.
+
+    Raises:
+        PipelineFileError: the file cannot be read, or is wrong; `problems` holds every mistake.
+    """
+    path = Path(gate.suite)
+    document = _document(path)
+    problems = list(_problems(document, columns, gate))
+    if problems:
+        raise failure(str(path), [f"{path}: {problem}" for problem in problems])
+    rules, names = [], set[str]()
+    for each in document["expectations"]:
+        kind, kwargs = each["type"], each.get("kwargs", {})
+        short = name = f"{kind}({', '.join(arguments.columns(kwargs))})"
+        number = 1
+        while name in names:
+            number += 1
+            name = f"{short}#{number}"
+        names.add(name)
+        rules.append(Rule(name, kind, kwargs, each.get("meta") or {}, _compiled(kind, kwargs), _action(each, gate)))
+    asked = json.dumps([(r.type, r.kwargs, r.action) for r in rules], sort_keys=True)
+    return Suite(document["name"], str(path), tuple(rules), hashlib.sha256(asked.encode()).hexdigest()[:16])
+
+
+def _compiled(kind: str, kwargs: Mapping[str, Any]) -> bool:
+    if kind == "expect_column_values_to_match_strftime_format":
+        return pattern(kwargs["strftime_format"]) is not None
+    return kind in ROWWISE
+
+
+def _action(expectation: Mapping[str, Any], gate: Gate) -> Action:
+    kwargs = expectation.get("kwargs", {})
+    rowwise = _compiled(expectation["type"], kwargs) and arguments.mostly(kwargs) == 1
+    action: Action = _own_action(expectation) or (gate.on_row_failure if rowwise else gate.on_batch_failure)
+    return action
+
+
+def _own_action(expectation: Mapping[str, Any]) -> Any:
+    meta = expectation.get("meta")
+    ours = meta.get("lakeingest") if isinstance(meta, dict) else None
+    return ours.get("on_failure") if isinstance(ours, dict) else None
+
+
+def _document(path: Path) -> Any:
+    try:
+        return json.loads(text(path))
+    except FileNotFoundError:
+        problem = f"{path}: no such file; gate.suite is relative to the pipeline file"
+    except OSError as error:
+        problem = f"{path}: cannot be read ({error.strerror}); check the path and its permissions"
+    except UnicodeDecodeError:
+        problem = f"{path}: not UTF-8; save the file as UTF-8"
+    except json.JSONDecodeError as error:
+        problem = f"{path}:{error.lineno}: not JSON: {error.msg} in column {error.colno}; mend it there or just above"
+    except RecursionError:
+        problem = f"{path}: not a suite: nested too deep"
+    except ValueError:
+        problem = f"{path}: not JSON: a number of thousands of digits, or a path with a NUL character; mend it"
+    raise failure(str(path), [problem])
+
+
+def _problems(document: Any, columns: Sequence[ddl.Column], gate: Gate) -> Iterator[str]:
+    if not isinstance(document, dict):
+        yield f"not a suite; {_SHAPE}"
+        return
+    if not isinstance(document.get("name"), str) or not document["name"].strip():
+        yield "name: required, and missing; give the suite a name"
+    listed = document.get("expectations")
+    if not isinstance(listed, list) or not listed:
+        yield f"expectations: required, and missing or empty; {_SHAPE}"
+        return
+    for i, expectation in enumerate(listed):
+        found = list(_expectation(expectation, columns))
+        for problem in found or _failure(expectation):
+            yield f"expectations[{i}]{problem}"
+
+
+def _expectation(expectation: Any, columns: Sequence[ddl.Column]) -> Iterator[str]:
+    if not isinstance(expectation, dict):
+        yield ': not an expectation; write {"type": "…", "kwargs": {…}}'
+        return
+    kind, kwargs = expectation.get("type"), expectation.get("kwargs", {})
+    if not isinstance(kind, str) or not kind:
+        old = (
+            "; a suite of Great Expectations 0.x calls it expectation_type" if "expectation_type" in expectation else ""
+        )
+        yield f".type: required, and missing{old}; name the expectation, as in expect_column_values_to_not_be_null"
+    elif kind not in KNOWN:
+        yield f'.type: "{kind}" is no expectation of Great Expectations; {meant(kind, list(KNOWN))}see its gallery'
+    elif kind in WITHOUT_SPARK:
+        yield f".type: {kind} cannot be evaluated on a batch of Spark's: {WITHOUT_SPARK[kind]}"
+    elif not isinstance(kwargs, dict):
+        yield ".kwargs: not a mapping; write the arguments by name"
+    else:
+        for problem in arguments.problems(kind, kwargs, columns):
+            yield f".kwargs{problem}"
+
+
+def _failure(expectation: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with an expectation's own on_failure."""
+    kind, kwargs, own = expectation["type"], expectation.get("kwargs", {}), _own_action(expectation)
+    meta = expectation.get("meta")
+    if meta is not None and not isinstance(meta, dict):
+        yield ".meta: not a mapping; write notes by name"
+        return
+    ours = (meta or {}).get("lakeingest")
+    if ours is not None and not (isinstance(ours, dict) and set(ours) <= {"on_failure"}):
+        yield '.meta.lakeingest: not understood; write {"on_failure": "quarantine"}'
+    elif own is not None and own not in get_args(Action):
+        yield f".meta.lakeingest.on_failure: {json.dumps(own)} is none; write one of {', '.join(get_args(Action))}"
+    elif own == "quarantine" and kind in OF_ROWS:
+        if not _compiled(kind, kwargs):
+            yield (
+                f".meta.lakeingest.on_failure: {kind} cannot be said as one predicate of a row, so that no row "
+                "can be set aside for it; write warn, hold or fail, or use another expectation"
+            )
+        elif arguments.mostly(kwargs) < 1:
+            yield (
+                f".meta.lakeingest.on_failure: mostly {kwargs['mostly']} lets single rows fail, so that none can "
+                "be set aside for it; leave mostly out, or write warn, hold or fail"
+            )

@@ -1,0 +1,117 @@
+"""Expectations of a whole batch: warned of, held back, let through, set aside, and what is kept of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import kit
+import pytest
+from pyspark.sql import SparkSession
+
+from lakeingest.errors import BatchHeld
+from lakeingest.local import Addresses
+from lakeingest.pipeline import Ingestion
+
+MEAN = {"type": "expect_column_mean_to_be_between", "kwargs": {"column": "n", "max_value": 100}}
+ROWS = {"type": "expect_table_row_count_to_be_between", "kwargs": {"min_value": 10}}
+SMALL = {"type": "expect_column_values_to_be_between", "kwargs": {"column": "n", "max_value": 200}}
+NAMED = {"type": "expect_column_values_to_match_regex", "kwargs": {"column": "text", "regex": "^text"}}
+MOSTLY = {"type": "expect_column_values_to_be_between", "kwargs": {"column": "n", "max_value": 100, "mostly": 0.5}}
+SQL = {
+    "type": "unexpected_rows_expectation",
+    "kwargs": {"unexpected_rows_query": "SELECT * FROM {batch} WHERE n > 200"},
+}
+
+
+def on_failure(what: str, expectation: dict[str, Any]) -> dict[str, Any]:
+    return {**expectation, "meta": {"lakeingest": {"on_failure": what}}}
+
+
+def gated(stack: Addresses, name: str, folder: Path, *expectations: dict[str, Any]) -> Ingestion:
+    suite = folder / "suite.json"
+    suite.write_text(json.dumps({"name": "s", "expectations": list(expectations)}))
+    return Ingestion(kit.config_of(stack, name, gate={"suite": str(suite)}))
+
+
+def found(ingestion: Ingestion, batches: int = 1) -> list[tuple[Any, ...]]:
+    named = "sequence", "outcome", "expectation", "success", "evaluated", "unexpected"
+    return [tuple(row[name] for name in named) for row in ingestion.results(batches)]
+
+
+@pytest.mark.slow
+def test_a_batch_is_held_and_let_through(stack: Addresses, spark: SparkSession, named: str, tmp_path: Path) -> None:
+    """Nothing is written but the results; with a reason it goes through, once, and the receipt says who and why."""
+    ingestion = gated(stack, named, tmp_path, MEAN, ROWS, MOSTLY, NAMED, on_failure("warn", SMALL))
+    wanted = dict(kit.produce(stack, named, kit.clean(50)))
+    ingestion.run(until_caught_up=True)
+    between = "expect_column_values_to_be_between(n)"
+    assert found(ingestion) == [
+        (1, "committed", "expect_column_mean_to_be_between(n)", True, None, None),
+        (1, "committed", between, True, 50, 0),
+        (1, "committed", f"{between}#2", True, 50, 0),
+        (1, "committed", "expect_column_values_to_match_regex(text)", True, 50, 0),
+        (1, "committed", "expect_table_row_count_to_be_between()", True, None, None),
+    ]
+    wanted |= kit.produce(stack, named, [*kit.clean(50, 190), b'{"n": 300, "text": "x"}', kit.DIRTY])
+    with pytest.raises(BatchHeld) as held:
+        ingestion.run(until_caught_up=True)
+    told = str(held.value).splitlines()
+    assert f"batch 2 of pipeline '{named}' is kept back ({named}-0 50 to 101)" in told[0]
+    assert told[1:3] == [
+        '  hold: expect_column_mean_to_be_between(column="n", max_value=100): observed 214.5',
+        '  hold: expect_column_values_to_be_between(column="n", max_value=100, mostly=0.5): '
+        "51 of 51 break it, as 190, 300",
+    ]
+    assert ingestion.status().lag == 52
+    assert ingestion.audit().consumed == 50
+    assert {(row[0], row[1]) for row in found(ingestion)} == {(2, "held")}
+
+    ingestion.run(until_caught_up=True, accept_held="the numbers grew")
+    kit.assert_exactly_once(spark, ingestion, wanted)
+    assert ingestion.audit().conserved
+    newest = ingestion.results(1)
+    assert {(row["sequence"], row["outcome"]) for row in newest} == {(2, "accepted")}
+    by_name = {row["expectation"]: row for row in newest}
+    assert by_name["expect_column_values_to_match_regex(text)"]["unexpected"] == 1
+    assert by_name[f"{between}#2"]["unexpected"] == 40
+    assert by_name[f"{between}#2"]["sample"] == ["201", "300"]
+    receipt = spark.sql(f"DESCRIBE HISTORY delta.`s3a://lake/{named}`").select("userMetadata").first()
+    assert receipt is not None
+    accepted = json.loads(receipt[0])["accepted"]
+    assert accepted["why"] == "the numbers grew"
+    assert accepted["expectations"] == ["expect_column_mean_to_be_between(n)", between]
+
+    kit.produce(stack, named, kit.clean(20, 500))
+    with pytest.raises(BatchHeld, match="batch 3"):
+        ingestion.run(until_caught_up=True)
+
+
+@pytest.mark.slow
+def test_fail_is_never_let_through(stack: Addresses, named: str, tmp_path: Path) -> None:
+    """A reason does not help against on_failure: fail; and custom SQL is asked as well."""
+    ingestion = gated(stack, named, tmp_path, on_failure("fail", SQL))
+    kit.produce(stack, named, kit.clean(20, 195))
+    with pytest.raises(BatchHeld, match="fail: unexpected_rows_expectation") as held:
+        ingestion.run(until_caught_up=True, accept_held="please")
+    assert "--accept-held" not in held.value.cure
+    assert ingestion.audit().consumed == 0
+
+
+@pytest.mark.slow
+def test_a_whole_batch_is_set_aside(stack: Addresses, spark: SparkSession, named: str, tmp_path: Path) -> None:
+    """All its records go to quarantine, each with its own reason first; the next batch is asked anew."""
+    ingestion = gated(stack, named, tmp_path, on_failure("quarantine", MEAN), NAMED)
+    wanted = dict(kit.produce(stack, named, [*kit.clean(10, 500), b'{"n": 1, "text": "x"}', kit.DIRTY]))
+    ingestion.run(until_caught_up=True)
+    wanted |= kit.produce(stack, named, kit.clean(10))
+    counts = ingestion.run(until_caught_up=True)
+    kit.assert_exactly_once(spark, ingestion, wanted)
+    assert (counts.accepted, counts.refused) == (10, 0)
+    assert {(g["stage"], g["reason"], g["count"]) for g in ingestion.quarantined()} == {
+        ("gate", "expect_column_mean_to_be_between(n)", 10),
+        ("gate", "expect_column_values_to_match_regex(text)", 1),
+        ("value", "WRONG_TYPE", 1),
+    }
+    assert {row[1] for row in found(ingestion, 2)} == {"set aside", "committed"}
