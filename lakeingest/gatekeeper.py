@@ -1,4 +1,7 @@
-"""Holds each batch of a run against the gate's suite: before its commit where that decides, and keeps the results."""
+"""Holds each batch of a run against the gate's suite and the failure budget, and keeps the results.
+
+What can keep a batch back is asked before its commit; all else is counted in the pass that commits it.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakeingest import table
-from lakeingest.batch import Batch
+from lakeingest import quarantine, table
+from lakeingest.batch import REFUSED, Batch
 from lakeingest.commit import Receipt, in_a_line, spark_failures, unreachable
 from lakeingest.config import Pipeline
 from lakeingest.errors import BatchHeld, SourceUnreachable
@@ -48,22 +51,28 @@ class Gatekeeper:
         reason: why the next batch that would be held is let through; None if it is not. One batch uses it up.
     """
 
-    def __init__(self, spark: SparkSession, config: Pipeline, suite: Suite, reason: str | None) -> None:
-        self.reason = reason
+    def __init__(self, spark: SparkSession, config: Pipeline, suite: Suite | None) -> None:
+        self.reason: str | None = None
         self._spark, self._config, self._suite = spark, config, suite
-        self._asked = tuple(rule for rule in suite.rules if not rule.compiled)
-        self._refusing = tuple(rule for rule in suite.rules if rule.refuses)
-        self.decides = any(rule.decides for rule in suite.rules)
+        self._rules = suite.rules if suite else ()
+        self._asked = tuple(rule for rule in self._rules if not rule.compiled)
         self._made = False
 
-    def judge(self, batch: Batch, rows: DataFrame, seen: Observation, receipt: Receipt) -> Verdict:
+    @property
+    def decides(self) -> bool:
+        """Whether a batch has to be judged before its commit, with a pass of its own."""
+        return self._config.quarantine.max_refused is not None or any(rule.decides for rule in self._rules)
+
+    def judge(self, batch: Batch, decided: DataFrame, rows: DataFrame, seen: Observation, receipt: Receipt) -> Verdict:
         """Decide about a batch before it is committed.
 
         Args:
+            decided: all its records.
             rows: what would be committed, observed by `seen`; it is read several times, so that it should be kept.
 
         Raises:
-            BatchHeld: an expectation fails that keeps back or ends; nothing of the batch was written but its results.
+            BatchHeld: an expectation fails that keeps back or ends, or too many records are refused; nothing of the
+                batch was written but its results.
             SourceUnreachable: the batch cannot be read.
             Unplanned: a record's schema is not known; nothing was written.
         """
@@ -81,13 +90,16 @@ class Gatekeeper:
         broken = [each for each in found if not each.success]
         held = [each for each in broken if each.rule.action in ("hold", "fail")]
         ends = any(each.rule.action == "fail" for each in held)
-        if ends or (held and self.reason is None):
+        why = [f"{each.rule.action}: {each}" for each in held]
+        if not self._config.quarantine.allows(seen.get["refused"], seen.get["consumed"]):
+            why.append(self._too_many(batch, decided, seen.get))
+        if ends or (why and self.reason is None):
             self._keep(found, batch, receipt, "held")
-            raise _held(receipt, held, ends=ends)
+            raise _held(receipt, why, ends=ends)
         accepted: dict[str, Any] = {}
-        if held:
+        if why:
             who = f"{getpass.getuser()} on {socket.gethostname()}"
-            accepted = {"who": who, "why": self.reason, "expectations": [each.rule.name for each in held]}
+            accepted = {"who": who, "why": self.reason, "broken": why}
             self.reason = None
         aside = tuple(each for each in broken if each.rule.action == "quarantine")
         return Verdict(tuple(found), aside, accepted)
@@ -108,13 +120,30 @@ class Gatekeeper:
             broken: the name of an expectation → the records that were set aside for it.
         """
         found = verdict.found if verdict else tuple(judge.counted(batch.watched, seen))
-        refused = [judge.refused(rule, seen["decoded"], broken.get(rule.name, 0)) for rule in self._refusing]
+        refusing = (rule for rule in self._rules if rule.refuses)
+        refused = [judge.refused(rule, seen["decoded"], broken.get(rule.name, 0)) for rule in refusing]
         self._keep([*found, *refused], batch, receipt, verdict.outcome if verdict else "committed")
 
     def _order(self, result: Result) -> int:
-        return self._suite.rules.index(result.rule)
+        return self._rules.index(result.rule)
+
+    def _too_many(self, batch: Batch, decided: DataFrame, seen: Mapping[str, Any]) -> str:
+        """How many records are refused, and for what reasons most of them."""
+        from pyspark.sql import functions as F
+
+        refused = decided.where(REFUSED)
+        rows = quarantine.rows(refused, batch.refusals, self._config.name, 0, batch.now)
+        most = rows.groupBy("stage", "reason").count().orderBy(F.desc("count"), "reason").take(3)
+        reasons = ", ".join(f"{row['count']:,} {row['reason']} ({row['stage']})" for row in most)
+        budget = self._config.quarantine.max_refused
+        return (
+            f"{seen['refused']:,} of {seen['consumed']:,} records are refused, and quarantine.max_refused is {budget}: "
+            f"{reasons}"
+        )
 
     def _keep(self, found: Sequence[Result], batch: Batch, receipt: Receipt, outcome: str) -> None:
+        if self._suite is None:
+            return
         path = self._config.results
         rows = results.rows(
             self._spark,
@@ -135,11 +164,11 @@ class Gatekeeper:
             raise unreachable(path, failed) from failed
 
 
-def _held(receipt: Receipt, held: Sequence[Result], *, ends: bool) -> BatchHeld:
+def _held(receipt: Receipt, why: Sequence[str], *, ends: bool) -> BatchHeld:
     offsets = ", ".join(f"{s.topic}-{s.partition} {s.start} to {s.end - 1}" for s in receipt.spans if s.end > s.start)
     let = "" if ends else ", or let it through: run --accept-held REASON"
     return BatchHeld(
         f"batch {receipt.sequence} of pipeline {receipt.pipeline!r} is kept back ({offsets}):"
-        + "".join(f"\n  {each.rule.action}: {each}" for each in held),
+        + "".join(f"\n  {each}" for each in why),
         cure=f"nothing was committed, and nothing is lost; mend the data or the suite and run again{let}",
     )

@@ -84,7 +84,6 @@ class Ingestion:
         self.broker = source.Broker(self.config.source, self.bootstrap_servers)
         self._there: StructType | None = None
         self._kept = History()
-        self.gate: Gatekeeper | None = None
         self.evolution = self._evolution(History())
 
     def _evolution(self, history: History) -> Evolution:
@@ -98,6 +97,10 @@ class Ingestion:
         if "avro" in (self.config.decode.value.format, self.config.decode.key.format):
             session.warn_of_avro(spark)
         return spark
+
+    @cached_property
+    def gate(self) -> Gatekeeper:
+        return Gatekeeper(self.spark, self.config, self.suite)
 
     def run(
         self,
@@ -135,8 +138,7 @@ class Ingestion:
         stop, total, patience = stop or threading.Event(), Counts(), Patience(self.config.retry.wait.total_seconds())
         goal: Frontier | None = None
         consents = Consents(accept_dropped_topics, accept_gap)
-        if self.suite is not None:
-            self.gate = Gatekeeper(self.spark, self.config, self.suite, accept_held)
+        self.gate.reason = accept_held
         while True:
             try:
                 topics = self.broker.topics()
@@ -303,8 +305,8 @@ class Ingestion:
         accepted = batch.accepted(observed(decided, seen, *batch.metrics))
         verdict: Verdict | None = None
         try:
-            if self.gate is not None and self.gate.decides:
-                verdict = self.gate.judge(batch, accepted.persist(), seen, receipt)
+            if self.gate.decides:
+                verdict = self.gate.judge(batch, decided, accepted.persist(), seen, receipt)
                 receipt = replace(receipt, accepted=verdict.accepted)
                 if verdict.aside:
                     accepted.unpersist()
@@ -331,7 +333,7 @@ class Ingestion:
         if history != self._kept:
             kept.write(self.spark, path, self.config.name, history)
             self._kept = history
-        if self.gate is not None:
+        if self.suite is not None:
             self.gate.note(verdict, batch, seen.get, broken, receipt)
         return Progress(receipt.sequence, done.version, counts, time.monotonic() - begun)
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from lakeingest import gate
 from lakeingest.cli import files, starter
 from lakeingest.config import file as pipeline_file
 from lakeingest.config import options
@@ -20,10 +19,13 @@ ROOT = Path(__file__).parent.parent
 FLIGHTS = ROOT / "pipelines" / "flights.yaml"
 
 
-def test_check_says_good_and_that_the_gate_is_not_enforced(capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_says_good_and_what_the_gate_does(capsys: pytest.CaptureFixture[str]) -> None:
     """A good file takes a line, and its gate another."""
     files.check([FLIGHTS])
-    assert capsys.readouterr().out.splitlines() == [f"{FLIGHTS}: good", f"  {gate.NOTICE}"]
+    assert capsys.readouterr().out.splitlines() == [
+        f"{FLIGHTS}: good",
+        "  gate flights: 19 of 20 expectations set single records aside",
+    ]
 
 
 def test_check_tells_the_mistakes_of_every_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

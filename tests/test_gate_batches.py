@@ -10,6 +10,7 @@ import kit
 import pytest
 from pyspark.sql import SparkSession
 
+from lakeingest.config import Quarantine
 from lakeingest.errors import BatchHeld
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Ingestion
@@ -81,7 +82,10 @@ def test_a_batch_is_held_and_let_through(stack: Addresses, spark: SparkSession, 
     assert receipt is not None
     accepted = json.loads(receipt[0])["accepted"]
     assert accepted["why"] == "the numbers grew"
-    assert accepted["expectations"] == ["expect_column_mean_to_be_between(n)", between]
+    assert [each.partition("(")[0] for each in accepted["broken"]] == [
+        "hold: expect_column_mean_to_be_between",
+        "hold: expect_column_values_to_be_between",
+    ]
 
     kit.produce(stack, named, kit.clean(20, 500))
     with pytest.raises(BatchHeld, match="batch 3"):
@@ -115,3 +119,40 @@ def test_a_whole_batch_is_set_aside(stack: Addresses, spark: SparkSession, named
         ("value", "WRONG_TYPE", 1),
     }
     assert {row[1] for row in found(ingestion, 2)} == {"set aside", "committed"}
+
+
+@pytest.mark.slow
+def test_a_failure_budget(stack: Addresses, spark: SparkSession, named: str, tmp_path: Path) -> None:
+    """When suddenly everything fails, the batch is kept back, its reasons are told, and quarantine stays empty."""
+    ingestion = Ingestion(
+        kit.config_of(stack, named, quarantine={"path": f"s3a://lake/{named}_q", "max_refused": "2%"})
+    )
+    wanted = dict(kit.produce(stack, named, [*kit.clean(49), kit.DIRTY]))
+    assert ingestion.run(until_caught_up=True).refused == 1
+    wanted |= kit.produce(stack, named, [kit.DIRTY, kit.DIRTY, b"{", *kit.clean(7)])
+    with pytest.raises(BatchHeld) as held:
+        ingestion.run(until_caught_up=True)
+    assert "3 of 10 records are refused, and quarantine.max_refused is 2%: 2 WRONG_TYPE (value), 1 BROKEN_JSON" in str(
+        held.value
+    )
+    assert ingestion.audit().quarantine == 1
+    assert ingestion.run(until_caught_up=True, accept_held="a test").refused == 3
+    kit.assert_exactly_once(spark, ingestion, wanted)
+
+
+@pytest.mark.parametrize(
+    ("most", "refused", "consumed", "allowed"),
+    [
+        (None, 9, 9, True),
+        (3, 3, 3, True),
+        (3, 4, 1000, False),
+        ("1%", 1, 3, True),
+        ("1%", 2, 3, False),
+        ("1%", 10, 1000, True),
+        ("0.5%", 6, 1000, False),
+        ("0%", 1, 10, False),
+    ],
+)
+def test_what_a_budget_allows(most: int | str | None, refused: int, consumed: int, allowed: bool) -> None:
+    """A share of a small batch is one of a hundred records."""
+    assert Quarantine(path="s3a://lake/q", max_refused=most).allows(refused, consumed) is allowed

@@ -206,6 +206,22 @@ class Quarantine(Part):
         description="Where the quarantine lies: outside the table's own path.",
         examples=["s3a://lake/flights_quarantine"],
     )
+    max_refused: Annotated[int, Field(ge=0)] | Annotated[str, Field(pattern=r"^\d{1,3}(\.\d+)?%$")] | None = Field(
+        None,
+        description="The failure budget: a batch with more refused records is kept back, as by on_failure: hold. A "
+        "number, or a share such as 1% (of at least 100 records: smaller batches count as that many). It costs each "
+        "batch a pass before its commit. Default: any number.",
+        examples=["1%"],
+    )
+
+    def allows(self, refused: int, consumed: int) -> bool:
+        """Whether a batch of so many records may have so many refused ones."""
+        most = self.max_refused
+        if most is None:
+            return True
+        if isinstance(most, int):
+            return refused <= most
+        return refused <= float(most.rstrip("%")) / 100 * max(consumed, 100)
 
 
 class Storage(Part):
