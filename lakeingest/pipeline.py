@@ -19,6 +19,7 @@ from lakeingest import (
     gate,
     identity,
     kept,
+    plan,
     quarantine,
     session,
     source,
@@ -31,12 +32,14 @@ from lakeingest.audit import Report
 from lakeingest.batch import DROPPED, REFUSED, Batch, begin, observed, set_aside
 from lakeingest.commit import Counts, Ledger, Receipt, Run
 from lakeingest.config import Pipeline
+from lakeingest.decode import Shape
 from lakeingest.errors import LakeingestError, PipelineFileError, SourceUnreachable, UsageError
 from lakeingest.evolution import Evolution
 from lakeingest.gate import results
 from lakeingest.gatekeeper import Gatekeeper, Verdict
 from lakeingest.identity import Consents
 from lakeingest.patience import Patience, Retry
+from lakeingest.plan import Plan
 from lakeingest.record import COORDINATES, Frontier, Spans, Unplanned
 from lakeingest.schema.history import History
 from lakeingest.source import Topics
@@ -228,6 +231,42 @@ class Ingestion:
         """The conservation proof; see `audit.Report`."""
         return audit.audit(self.spark, self.config)
 
+    def plan(self, sample: int = 10_000, *, suggest: bool = False) -> Plan:
+        """What a run would do with the next records, or with the newest if it is caught up; writes nothing.
+
+        Args:
+            sample: how many offsets to look at.
+            suggest: whether to suggest a suite that the accepted records meet.
+
+        Raises:
+            UsageError: there are no records, or none that a table's columns could be told from.
+        """
+        topics, path = self.broker.topics(), self.config.table.path
+        ledger = Ledger(path, self.config.name)
+        self._there = None
+        if table.exists(self.spark, path):
+            self._there = table.read(self.spark, path).schema
+            ledger, refused = table.ledgers(self.spark, self.config)
+            identity.check(self.config, ledger, refused, topics, Consents())
+        starts = source.starts(self.config.source, topics, ledger.frontier)
+        if starts == topics.last:
+            share = max(1, sample // max(len(starts), 1))
+            starts = {tp: max(topics.first[tp], end - share) for tp, end in topics.last.items()}
+        spans = source.next_spans(starts, topics.last, sample)
+        if not spans.offsets:
+            raise UsageError(
+                f"{', '.join(self.config.source.topics)} holds no record, so that nothing can be told",
+                cure="let some records come, and plan again",
+            )
+        self.evolution = self._evolution(ledger.schemas)
+        before, kafka = len(self.evolution.history.entries), self._read(spans)
+        self._look(kafka, ledger.last_sequence + 1)
+        batch = self._begin(self.evolution.shape(self._there, looked=True))
+        entries = self.evolution.history.entries[before:]
+        return plan.plan(
+            self.config, self.suite, batch, kafka, spans=spans, there=self._there, schemas=entries, suggest=suggest
+        )
+
     def results(self, batches: int = 10) -> list[dict[str, Any]]:
         """What the gate found in the newest batches, a row for each expectation; see `gate.results` for the columns."""
         return results.newest(table.read(self.spark, self.config.results), self.config.name, batches)
@@ -340,8 +379,21 @@ class Ingestion:
     def _ensure(self) -> None:
         """Make or check the table, under the columns that are known by now."""
         shape, new = self.evolution.shape(None, looked=True), self._there is None
+        columns = self._begin(shape).layout.columns
+        table.ensure(self.spark, self.config, shape, columns, self.evolution.history)
+        self._there = table.read(self.spark, self.config.table.path).schema
+        if new:
+            self._kept = kept.read(self.spark, self.config.table.path, self.config.name)
+
+    def _begin(self, shape: Shape) -> Batch:
+        """A batch under the columns that are known by now.
+
+        Raises:
+            PipelineFileError: no table can be as the file says.
+            UsageError: no record has brought a schema yet.
+        """
         try:
-            columns = begin(self.config, shape, self.suite).layout.columns
+            return begin(self.config, shape, self.suite)
         except PipelineFileError as mistake:
             if self.evolution.settled:
                 raise
@@ -349,10 +401,6 @@ class Ingestion:
                 f"no record has brought a schema yet that a table could be made for: {mistake.what}",
                 cure="register the schema, or let a record of it come, and run again; nothing was consumed",
             ) from mistake
-        table.ensure(self.spark, self.config, shape, columns, self.evolution.history)
-        self._there = table.read(self.spark, self.config.table.path).schema
-        if new:
-            self._kept = kept.read(self.spark, self.config.table.path, self.config.name)
 
     def _read(self, spans: Spans) -> DataFrame:
         return source.frame(self.spark, self.config.source, self.bootstrap_servers, self.config.name, spans)

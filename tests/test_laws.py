@@ -22,7 +22,7 @@ FLOORS = (
     {"cli", "testing"},
     {"lakeingest"},
     {"pipeline"},
-    {"gatekeeper"},
+    {"gatekeeper", "plan"},
     {"batch", "identity", "audit", "status", "timeline", "evolution", "whereabouts"},
     {"table"},
     {"kept", "known"},

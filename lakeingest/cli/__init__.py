@@ -9,7 +9,7 @@ import sys
 
 import typer
 
-from lakeingest.cli import explain, files, gate, ingest, refused, schema, stack
+from lakeingest.cli import explain, files, gate, ingest, plan, refused, schema, stack
 from lakeingest.cli.demo import demo
 from lakeingest.errors import LakeingestError, PipelineFileError
 
@@ -21,7 +21,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for _command in (files.init, files.check, files.describe, ingest.run, ingest.status, ingest.audit):
+for _command in (files.init, files.check, files.describe, plan.plan, ingest.run, ingest.status, ingest.audit):
     app.command()(_command)
 app.add_typer(refused.app)
 app.add_typer(gate.app)

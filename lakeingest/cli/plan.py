@@ -1,0 +1,105 @@
+"""The command that tells beforehand what a run would do."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakeingest.cli.ingest import File, Format
+from lakeingest.cli.output import Output
+
+if TYPE_CHECKING:
+    from lakeingest.plan import Plan
+
+
+def plan(
+    file: File,
+    *,
+    sample: Annotated[int, typer.Option(help="How many records to look at, the next ones to come.", min=1)] = 10_000,
+    suggest_suite: Annotated[
+        bool, typer.Option("--suggest-suite", help="Print a suite that the accepted records of the sample meet.")
+    ] = False,
+    output: Format = "text",
+) -> None:
+    """Show what a run would do with the next records, from a sample. Writes nothing.
+
+    Schemas and what the table makes of them, its columns, what each expectation finds, what would be refused, and how
+    many files and requests the layout makes of a day. Ends with 0 if all is fine, with 1 if something would be refused
+    or kept back, with 2 if it cannot be told (no records, no columns yet).
+
+    Examples:
+
+        lakeingest plan pipelines/flights.yaml
+
+        lakeingest plan pipelines/flights.yaml --sample 100000 --suggest-suite --output json
+    """
+    import lakeingest
+
+    out = Output.of(output)
+    made = lakeingest.load(file).plan(sample, suggest=suggest_suite)
+    _show(out, made)
+    out.result(made.to_json())
+    if made.problems:
+        raise typer.Exit(made.problems)
+
+
+def _show(out: Output, made: Plan) -> None:
+    counts = made.counts
+    out.line(
+        f"{made.pipeline}: of {counts['consumed']:,} records sampled, {counts['accepted']:,} to the table, "
+        f"{counts['refused']:,} to quarantine, {counts['dropped']:,} dropped"
+    )
+    for span in made.spans:
+        if span.end > span.start:
+            out.line(f"  {span.topic}-{span.partition} offsets {span.start} to {span.end - 1}")
+    if made.schemas:
+        out.table(
+            "schemas that the table has not seen",
+            ("side", "id", "subject", "version", "verdict", "action", "changes"),
+            [
+                [e.side, e.id or "—", e.subject or "—", e.version or "—", e.verdict, e.action, ", ".join(e.changes)]
+                for e in made.schemas
+            ],
+        )
+    out.table(
+        "columns",
+        ("name", "type", ""),
+        [[each["name"], each["type"], "new" if each["new"] else ""] for each in made.columns],
+    )
+    if made.results:
+        out.table(
+            "expectations",
+            ("expectation", "on failure", "met", "broken", "of", "found"),
+            [
+                [
+                    each.rule.name,
+                    each.rule.action,
+                    "yes" if each.success else "no",
+                    "—" if each.unexpected is None else f"{each.unexpected:,}",
+                    "—" if each.evaluated is None else f"{each.evaluated:,}",
+                    each.observed or ", ".join(each.sample),
+                ]
+                for each in made.results
+            ],
+        )
+    if made.refusals:
+        out.table(
+            "would be refused",
+            ("stage", "reason", "records", "for example"),
+            [[r["stage"], r["reason"], f"{r['count']:,}", r["samples"][0]["message"]] for r in made.refusals],
+        )
+    forecast = made.forecast
+    day = "an unknown number of" if forecast.records_per_day is None else f"{forecast.records_per_day:,}"
+    size = "" if forecast.average_file_bytes is None else f" of {forecast.average_file_bytes / 2**20:.2f} MiB"
+    out.line(
+        f"a day: {day} records, {forecast.commits_per_day:,} commits, about {forecast.files_per_day:,} files{size}, "
+        f"about {forecast.requests_per_day:,} S3 requests; the sample touches {forecast.partitions:,} partitions"
+    )
+    for warning in made.warnings:
+        out.line(f"warning: {warning}")
+    for why in made.held:
+        out.line(f"the batch would be kept back: {why}")
+    if made.suggested is not None:
+        out.line(json.dumps(made.suggested, indent=2, ensure_ascii=False))

@@ -1,0 +1,257 @@
+"""What a pipeline would do with the records that come next, from a sample of them. Writes nothing.
+
+The sample is decoded, judged and laid out as a run would do it, by the same Columns. Rates come from the records' own
+timestamps, sizes from the bytes of the sample's values; a forecast is as good as the sample is typical.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from lakeingest import quarantine
+from lakeingest.batch import REFUSED, Batch, observed
+from lakeingest.config import Pipeline
+from lakeingest.gate import judge
+from lakeingest.gate.judge import Result
+from lakeingest.gate.suite import Suite
+from lakeingest.record import RAW_VALUE, TIMESTAMP, Spans
+from lakeingest.schema.history import Entry
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+_DAY_S = 86_400
+_SMALL = 16 * 2**20
+"""A data file below that many bytes costs readers more requests than it saves them reading."""
+_MANY_PARTITIONS = 1_000
+_PACKED = 0.1
+"""Bytes in Parquet for a byte of a value, roughly; the demo's flights take less, text without repetition takes more."""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What the rate and the layout make of a day.
+
+    Attributes:
+        records_per_day: at the rate of the sample's timestamps; None where they tell no time.
+        commits_per_day: at `trigger.every` and `trigger.max_records`.
+        partitions: the table's partitions that the sample touches.
+        files_per_day: one for each partition that a commit touches, at least.
+        average_file_bytes: estimated.
+        requests_per_day: PUTs and GETs of data files and log, roughly: three for a file, twelve for a commit.
+    """
+
+    records_per_day: int | None
+    commits_per_day: int
+    partitions: int
+    files_per_day: int
+    average_file_bytes: int | None
+    requests_per_day: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run would do with the sample.
+
+    Attributes:
+        spans: the offsets of the sample.
+        counts: consumed, accepted, refused and dropped records.
+        columns: the columns that the table would have: name, type, and new (not in the table yet).
+        schemas: what the table would make of schemas that it has not seen yet.
+        refusals: stage, reason, count and samples, as `quarantine list` has them.
+        results: what each expectation would find.
+        held: why the batch would be kept back.
+        warnings: about files and partitions, with numbers.
+    """
+
+    pipeline: str
+    spans: Spans
+    counts: dict[str, int]
+    columns: tuple[dict[str, Any], ...]
+    schemas: tuple[Entry, ...]
+    refusals: tuple[dict[str, Any], ...]
+    results: tuple[Result, ...]
+    held: tuple[str, ...]
+    forecast: Forecast
+    warnings: tuple[str, ...] = ()
+    suggested: dict[str, Any] | None = field(default=None)
+
+    @property
+    def problems(self) -> int:
+        """1 where something would be refused, kept back or fail, 0 else."""
+        wrong = self.counts["refused"] or self.held or any(not each.success for each in self.results)
+        return int(bool(wrong) or any(entry.action == "quarantine" for entry in self.schemas))
+
+    def to_json(self) -> dict[str, Any]:
+        results = [
+            {
+                "expectation": each.rule.name,
+                "on_failure": each.rule.action,
+                "success": each.success,
+                "evaluated": each.evaluated,
+                "unexpected": each.unexpected,
+                "observed": each.observed,
+                "sample": list(each.sample),
+            }
+            for each in self.results
+        ]
+        made = {**vars(self), "spans": self.spans.to_json(), "results": results, "forecast": vars(self.forecast)}
+        schemas = [{name: getattr(entry, name) for name in _OF_SCHEMAS} for entry in self.schemas]
+        return {**made, "schemas": schemas, "problems": self.problems}
+
+
+_OF_SCHEMAS = ("side", "id", "subject", "version", "verdict", "action", "changes")
+
+
+def plan(
+    pipeline: Pipeline,
+    suite: Suite | None,
+    batch: Batch,
+    kafka: DataFrame,
+    *,
+    spans: Spans,
+    there: StructType | None,
+    schemas: Sequence[Entry],
+    suggest: bool,
+) -> Plan:
+    """Decide about a sample without writing it.
+
+    Args:
+        kafka: the sample, as `source.frame` gives it.
+        spans: its offsets.
+        there: the table's columns; None if there is no table yet.
+        schemas: the entries of the ledger that the sample would add.
+        suggest: whether a suite is to be suggested that the accepted records meet.
+    """
+    from pyspark.sql import Observation
+
+    seen, decided = Observation(), batch.decide(kafka.persist())
+    rows = batch.accepted(observed(decided, seen, *batch.metrics)).persist()
+    try:
+        rows.count()
+        counts = {name: seen.get[name] for name in ("consumed", "refused", "dropped")}
+        counts["accepted"] = counts["consumed"] - counts["refused"] - counts["dropped"]
+        refused = quarantine.rows(decided.where(REFUSED), batch.refusals, pipeline.name, 0, batch.now)
+        refusals = quarantine.reasons(refused.persist(), 2) if counts["refused"] else []
+        results = list(_results(suite, batch, rows, seen.get, refusals))
+        held = [f"{r.rule.action}: {r}" for r in results if not r.success and r.rule.action in ("hold", "fail")]
+        if not pipeline.quarantine.allows(counts["refused"], counts["consumed"]):
+            held.append(
+                f"{counts['refused']:,} of {counts['consumed']:,} records would be refused, and quarantine.max_refused "
+                f"is {pipeline.quarantine.max_refused}"
+            )
+        forecast = _forecast(pipeline, batch, kafka, rows)
+        known = {name.lower() for name in there.names} if there is not None else set()
+        columns = tuple(
+            {"name": f.name, "type": f.dataType.simpleString(), "new": f.name.lower() not in known} for f in rows.schema
+        )
+        return Plan(
+            pipeline.name,
+            spans,
+            counts,
+            columns,
+            tuple(schemas),
+            tuple(refusals),
+            tuple(results),
+            tuple(held),
+            forecast,
+            tuple(_warnings(pipeline, forecast)),
+            _suggested(pipeline, batch, rows) if suggest else None,
+        )
+    finally:
+        rows.unpersist()
+        kafka.unpersist()
+
+
+def _results(
+    suite: Suite | None, batch: Batch, rows: DataFrame, seen: Mapping[str, Any], refusals: Sequence[Mapping[str, Any]]
+) -> Iterator[Result]:
+    if suite is None:
+        return
+    asked = [rule for rule in suite.rules if not rule.compiled]
+    broken = {group["reason"]: group["count"] for group in refusals if group["stage"] == "gate"}
+    found = judge.counted(batch.watched, seen) + (judge.ask(rows, asked) if asked else [])
+    found += [judge.refused(rule, seen["decoded"], broken.get(rule.name, 0)) for rule in suite.rules if rule.refuses]
+    yield from sorted(found, key=lambda each: suite.rules.index(each.rule))
+
+
+def _forecast(pipeline: Pipeline, batch: Batch, kafka: DataFrame, rows: DataFrame) -> Forecast:
+    from pyspark.sql import functions as F
+
+    stamp = F.col(TIMESTAMP).cast("double")
+    count, begin, end, size = kafka.agg(
+        F.count(F.lit(1)), F.min(stamp), F.max(stamp), F.avg(F.length(RAW_VALUE))
+    ).collect()[0]
+    names = [column.name for column in batch.layout.columns]
+    partitions = rows.select(*names).distinct().count() if names else 1
+    # Records that came at one moment tell no rate.
+    seconds = end - begin if count > 1 and end - begin >= 1 else None
+    per_day = int(count / seconds * _DAY_S) if seconds else None
+    commits = _commits(per_day, pipeline.trigger.every, pipeline.trigger.max_records)
+    # A commit of fewer records than the sample touches as many partitions at most.
+    files = commits * max(1, min(partitions, (per_day or count) // commits or 1))
+    average = int(per_day * (size or 0) * _PACKED / files) if per_day else None
+    return Forecast(per_day, commits, partitions, files, average, files * 3 + commits * 12)
+
+
+def _commits(per_day: int | None, every: timedelta, most: int) -> int:
+    by_trigger = int(_DAY_S / max(every.total_seconds(), 1))
+    return max(by_trigger, -(-(per_day or 0) // most), 1)
+
+
+def _warnings(pipeline: Pipeline, forecast: Forecast) -> Iterator[str]:
+    size = forecast.average_file_bytes
+    if size is not None and size < _SMALL:
+        yield (
+            f"small files: {forecast.files_per_day:,} a day of {size / 2**20:.2f} MiB on average (16 MiB and more are "
+            f"good to read); a longer trigger.every than {pipeline.trigger.every} or fewer partitions make them larger"
+        )
+    if forecast.partitions > _MANY_PARTITIONS:
+        yield (
+            f"many partitions: the sample alone touches {forecast.partitions:,}; partition by a field with fewer "
+            "values, or by a longer period"
+        )
+
+
+# A suite to begin with ---------------------------------------------------------------------------------------------
+
+_FEW = 20
+
+
+def _suggested(pipeline: Pipeline, batch: Batch, rows: DataFrame) -> dict[str, Any]:
+    """Expectations that every accepted record of the sample meets: nulls, ranges of numbers, sets of few texts."""
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+
+    plain = [
+        f for f in rows.schema if not f.name.startswith("_") and isinstance(f.dataType, T.NumericType | T.StringType)
+    ]
+    asked = []
+    for f in plain:
+        column = F.col(f"`{f.name}`")
+        asked += [F.count_if(column.isNull()), F.min(column), F.max(column), F.approx_count_distinct(column)]
+    values = iter(rows.agg(*asked).collect()[0]) if asked else iter(())
+    expectations: list[dict[str, Any]] = []
+    for f in plain:
+        nulls, least, most, distinct = (next(values) for _ in range(4))
+        if not nulls:
+            expectations.append(_expect("values_to_not_be_null", column=f.name))
+        if least is None:
+            continue
+        if isinstance(f.dataType, T.StringType):
+            if distinct <= _FEW:
+                some = rows.select(f"`{f.name}`").distinct().limit(2 * _FEW).collect()
+                listed = sorted(row[0] for row in some if row[0] is not None)
+                expectations.append(_expect("values_to_be_in_set", column=f.name, value_set=listed))
+        else:
+            low, high = (value if isinstance(value, int) else float(value) for value in (least, most))
+            expectations.append(_expect("values_to_be_between", column=f.name, min_value=low, max_value=high))
+    return {"name": pipeline.name, "expectations": expectations}
+
+
+def _expect(what: str, **kwargs: Any) -> dict[str, Any]:
+    return {"type": f"expect_column_{what}", "kwargs": kwargs}

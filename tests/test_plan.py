@@ -1,0 +1,105 @@
+"""What a run would do is told beforehand, and nothing is written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import boto3
+import kit
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from lakeingest.cli import app
+from lakeingest.config import Gate
+from lakeingest.errors import UsageError
+from lakeingest.gate import suite
+from lakeingest.local import Addresses
+from lakeingest.pipeline import Ingestion
+from lakeingest.schema import ddl
+
+COLUMNS = "n INT NOT NULL, text STRING"
+SUITE = {
+    "name": "s",
+    "expectations": [
+        {"type": "expect_column_values_to_be_between", "kwargs": {"column": "n", "max_value": 90}},
+        {
+            "type": "expect_column_mean_to_be_between",
+            "kwargs": {"column": "n", "max_value": 10},
+        },
+    ],
+}
+
+
+def objects(stack: Addresses, prefix: str) -> list[str]:
+    keys = {"aws_access_key_id": stack.s3_access_key, "aws_secret_access_key": stack.s3_secret_key}
+    client = boto3.client("s3", endpoint_url=stack.s3, region_name="us-east-1", **keys)
+    try:
+        return [each["Key"] for each in client.list_objects_v2(Bucket="lake", Prefix=prefix).get("Contents", ())]
+    finally:
+        client.close()
+
+
+@pytest.mark.slow
+def test_a_plan_is_what_a_run_then_does(stack: Addresses, spark: SparkSession, named: str, tmp_path: Path) -> None:
+    """Counts, reasons, columns, expectations and partitions, before there is a table and after; nothing is written."""
+    path = tmp_path / "s.json"
+    path.write_text(json.dumps(SUITE))
+    gate = {"suite": str(path), "on_batch_failure": "hold"}
+    partition = [{"by": "field", "field": "text"}]
+    values = kit.values_of(stack, named, gate=gate, partition=partition)
+    file = tmp_path / "p.yaml"
+    file.write_text(json.dumps(values))
+    kit.produce(stack, named, [*kit.clean(100), kit.DIRTY, b"{"])
+
+    ran = CliRunner().invoke(app, ["plan", str(file), "--output", "json", "--suggest-suite"])
+    assert ran.exit_code == 1, ran.output
+    told: dict[str, Any] = json.loads(ran.stdout)
+    assert told["counts"] == {"consumed": 102, "accepted": 91, "refused": 11, "dropped": 0}
+    assert {(r["stage"], r["reason"], r["count"]) for r in told["refusals"]} == {
+        ("gate", "expect_column_values_to_be_between(n)", 9),
+        ("value", "WRONG_TYPE", 1),
+        ("value", "BROKEN_JSON", 1),
+    }
+    assert [(r["success"], r["unexpected"], r["observed"]) for r in told["results"]] == [
+        (False, 9, None),
+        (False, None, "45.0"),
+    ]
+    assert told["held"][0].startswith("hold: expect_column_mean_to_be_between")
+    assert {"name": "n", "type": "int", "new": True} in told["columns"]
+    assert told["forecast"]["partitions"] == 91
+    assert objects(stack, named) == []
+
+    suggested = tmp_path / "suggested.json"
+    suggested.write_text(json.dumps(told["suggested"]))
+    rules = suite.load(Gate(suite=str(suggested)), ddl.parse(COLUMNS)).rules
+    assert [rule.text for rule in rules] == [
+        'expect_column_values_to_not_be_null(column="n")',
+        'expect_column_values_to_be_between(column="n", min_value=0, max_value=90)',
+        'expect_column_values_to_not_be_null(column="text")',
+    ]
+
+    path.write_text(json.dumps({**SUITE, "expectations": SUITE["expectations"][:1]}))
+    ingestion = Ingestion(kit.config_of(stack, named, gate=gate, partition=partition))
+    counts = ingestion.run(until_caught_up=True)
+    assert vars(counts) == told["counts"]
+    written = objects(stack, named)
+    again = ingestion.plan()
+    assert (again.counts, again.schemas) == (told["counts"], ())
+    assert not any(column["new"] for column in again.columns)
+    assert objects(stack, named) == written
+    kit.produce(stack, named, kit.clean(10))
+    fine = CliRunner().invoke(app, ["plan", str(file)])
+    assert fine.exit_code == 0, fine.output
+    assert "of 10 records sampled, 10 to the table, 0 to quarantine, 0 dropped" in fine.output
+    assert "a day: " in fine.output
+
+
+def test_nothing_can_be_told(stack: Addresses, spark: SparkSession, named: str) -> None:
+    """An empty topic: neither fine nor wrong."""
+    kit.create(stack, named)
+    with pytest.raises(UsageError, match="holds no record") as told:
+        Ingestion(kit.config_of(stack, named)).plan()
+    assert told.value.exit_code == 2
