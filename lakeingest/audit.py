@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakeingest import table
+from lakeingest import quarantine, replay, table
 from lakeingest.commit import Commit, Counts, Ledger
 from lakeingest.config import Pipeline
 from lakeingest.record import OFFSET, PARTITION, TOPIC, Span, Spans
@@ -73,10 +73,14 @@ def audit(spark: SparkSession, pipeline: Pipeline) -> Report:
     whole = _whole(ledger)
     counts = list(_accounts(ledger, refused))
     found = _found(spark, pipeline, whole)
+    # What a replay has committed to the table, and not marked in quarantine yet, is in both.
+    pending = replay.pending(spark, pipeline)
+    moving = pending.rows if pending else 0
     rows = {name: sum(row[name] for row in found) for name in ("in_table", "in_quarantine", "distinct", "unexpected")}
     consumed = sum(c.consumed for c in counts)
     dropped = sum(c.dropped for c in counts)
     missing = consumed - dropped - rows["distinct"]
+    rows["in_quarantine"] -= moving
     duplicated = rows["in_table"] + rows["in_quarantine"] - rows["distinct"]
     named = _named(spark, pipeline, whole, missing=missing, doubtful=duplicated + rows["unexpected"])
     accepted = [s for commit in ledger.commits for s in commit.receipt.gaps]
@@ -144,7 +148,9 @@ def _rows(spark: SparkSession, pipeline: Pipeline, whole: Spans) -> DataFrame:
     topics = sorted({s.topic for s in whole})
     parts = []
     for path, name in ((pipeline.table.path, "in_table"), (pipeline.quarantine.path, "in_quarantine")):
-        rows = table.read(spark, path).where(F.col(TOPIC).isin(topics)).select(TOPIC, PARTITION, OFFSET)
+        there = table.read(spark, path)
+        rows = quarantine.here(there) if name == "in_quarantine" else there
+        rows = rows.where(F.col(TOPIC).isin(topics)).select(TOPIC, PARTITION, OFFSET)
         flags = {n: F.lit(int(n == name)) for n in ("in_table", "in_quarantine")}
         parts.append(rows.withColumns(flags))
     bounds = spark.createDataFrame(

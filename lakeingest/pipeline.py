@@ -21,6 +21,7 @@ from lakeingest import (
     kept,
     plan,
     quarantine,
+    replay,
     session,
     source,
     status,
@@ -41,6 +42,7 @@ from lakeingest.identity import Consents
 from lakeingest.patience import Patience, Retry
 from lakeingest.plan import Plan
 from lakeingest.record import COORDINATES, Frontier, Spans, Unplanned
+from lakeingest.replay import Replayed
 from lakeingest.schema.history import History
 from lakeingest.source import Topics
 from lakeingest.status import Status
@@ -279,6 +281,62 @@ class Ingestion:
         """Refused records by stage and reason: stage, reason, count, samples (coordinates, message)."""
         return quarantine.reasons(table.read(self.spark, self.config.quarantine.path), samples)
 
+    def replay(
+        self, why: str, *, where: str | None = None, limit: int | None = None, dry_run: bool = False
+    ) -> Replayed:
+        """Decode and check refused records again, and move those that pass into the table; see `replay`.
+
+        Args:
+            why: the reason, kept with each record that moves.
+            where: a condition over quarantine's columns, in Spark SQL.
+            limit: most records to look at, in the order of their coordinates.
+            dry_run: look only.
+
+        Raises:
+            UsageError: there is no such table, or the condition is none, or records bring a schema that the table has
+                not seen.
+            Fenced: another replay of this pipeline committed meanwhile; nothing of this one was written.
+        """
+        table.ensure_quarantine(self.spark, self.config)
+        self._there = table.read(self.spark, self.config.table.path).schema
+        if not dry_run:
+            replay.settle(self.spark, self.config)
+        ledger, _ = table.ledgers(self.spark, self.config)
+        self.evolution = self._evolution(ledger.schemas)
+        before = self.evolution.history.current
+        kafka = replay.candidates(self.spark, self.config, where, limit).persist()
+        try:
+            self._look(kafka, ledger.last_sequence)
+            if self.evolution.history.current != before:
+                raise UsageError(
+                    "refused records bring a schema that would change the table",
+                    cure="run the pipeline first: its batches alone change a table's columns",
+                )
+            batch = self._begin(self.evolution.shape(self._there, looked=True))
+            decided = batch.decide(kafka)
+            accepted, looked = batch.accepted(decided), kafka.count()
+            rows = quarantine.rows(decided.where(REFUSED), batch.refusals, self.config.name, 0, batch.now)
+            refused, moved = tuple(quarantine.reasons(rows, 1)), accepted.count()
+            if moved and not dry_run:
+                receipt = replay.receipt(self.spark, self.config, self.me, why)
+                commit.append(self.spark, self.config.table.path, accepted, receipt, self.config.table.compression)
+                replay.settle(self.spark, self.config)
+            return Replayed(looked, moved, refused)
+        finally:
+            kafka.unpersist()
+
+    def discard(self, why: str, *, where: str | None = None) -> int:
+        """Give refused records up: they stay in quarantine, marked with who, when and why; how many they are.
+
+        Args:
+            where: a condition over quarantine's columns, in Spark SQL; all of them by default.
+
+        Raises:
+            UsageError: the condition is none.
+        """
+        table.ensure_quarantine(self.spark, self.config)
+        return replay.discard(self.spark, self.config, where, why)
+
     def quarantined_record(self, topic: str, partition: int, offset: int) -> dict[str, Any] | None:
         """One refused record as its row in quarantine, None if it is not there."""
         return quarantine.record(table.read(self.spark, self.config.quarantine.path), topic, partition, offset)
@@ -427,7 +485,7 @@ class Ingestion:
         """The records that quarantine does not hold yet, and how many it does."""
         if all(behind.get((s.topic, s.partition), 0) <= s.start for s in spans):
             return kafka, 0
-        held = table.coordinates(self.spark, self.config.quarantine.path, spans)
+        held = table.refused(self.spark, self.config, spans)
         return kafka.join(held, list(COORDINATES), "left_anti"), held.count()
 
     def _settle(self, ledger: Ledger, refused: Ledger) -> None:
@@ -451,7 +509,7 @@ class Ingestion:
         decided = observed(batch.decide(kafka), seen)
         there = table.coordinates(self.spark, self.config.table.path, spans)
         # Not empty where the batch read again what a RESTORE had taken back.
-        held = table.coordinates(self.spark, self.config.quarantine.path, spans)
+        held = table.refused(self.spark, self.config, spans)
         missing = decided
         for rows in (there, held):
             missing = missing.join(rows, list(COORDINATES), "left_anti")

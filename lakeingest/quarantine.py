@@ -8,6 +8,8 @@ stage STRING                                       what refused: key, value, sch
 reason STRING                                      a code: BROKEN_JSON, WRONG_TYPE, EXPECTATION, …
 message STRING                                     what exactly is wrong: the place and the value
 expectations ARRAY<STRING>                         stage gate: the names of all the expectations that it breaks
+moved STRUCT<at, who, why, replay>                 a replay has moved it into the table
+discarded STRUCT<at, who, why>                     somebody has given it up; it stays
 pipeline STRING, sequence BIGINT                   whose batch it was
 refused_at TIMESTAMP                               when that batch ran
 """
@@ -26,12 +28,18 @@ if TYPE_CHECKING:
 COLUMNS = (
     "_topic STRING, _partition INT, _offset BIGINT, _timestamp TIMESTAMP, key BINARY, value BINARY, "
     "headers ARRAY<STRUCT<key: STRING, value: BINARY>>, stage STRING, reason STRING, message STRING, "
-    "pipeline STRING, sequence BIGINT, refused_at TIMESTAMP, expectations ARRAY<STRING>"
+    "pipeline STRING, sequence BIGINT, refused_at TIMESTAMP, expectations ARRAY<STRING>, "
+    "moved STRUCT<at: TIMESTAMP, who: STRING, why: STRING, replay: BIGINT>, "
+    "discarded STRUCT<at: TIMESTAMP, who: STRING, why: STRING>"
 )
 """The shape of the table, as DDL."""
 
 SETTLED = "SETTLED"
-_LATER = {"expectations": "array<string>"}
+_LATER = {
+    "expectations": "array<string>",
+    "moved": "struct<at: timestamp, who: string, why: string, replay: bigint>",
+    "discarded": "struct<at: timestamp, who: string, why: string>",
+}
 """Columns that tables of older versions lack."""
 
 
@@ -59,6 +67,7 @@ def rows(refused: DataFrame, refusals: Sequence[Refusal], pipeline: str, sequenc
         F.lit(sequence).cast("bigint").alias("sequence"),
         F.lit(now).alias("refused_at"),
         F.col("_why.rules").alias("expectations"),
+        *(F.lit(None).cast(_LATER[name]).alias(name) for name in ("moved", "discarded")),
     )
 
 
@@ -105,15 +114,25 @@ def whole(table: DataFrame) -> DataFrame:
     return table.withColumns({n: F.lit(None).cast(k) for n, k in _LATER.items() if n not in table.columns})
 
 
+def here(table: DataFrame) -> DataFrame:
+    """The rows of records that are here and not in the main table: all but those that a replay has moved."""
+    return whole(table).where("moved IS NULL")
+
+
+def open_rows(table: DataFrame) -> DataFrame:
+    """The rows that somebody has to look at: neither moved nor discarded."""
+    return here(table).where("discarded IS NULL")
+
+
 def reasons(table: DataFrame, samples: int) -> list[dict[str, Any]]:
-    """Counts by stage and reason, the most frequent first, each with the first `samples` of its messages.
+    """Counts of open rows by stage and reason, the most frequent first, with the first `samples` of their messages.
 
     A record that a gate refused is counted for each expectation that it breaks: their names stand for the reason.
     """
     from pyspark.sql import functions as F
 
     named = F.coalesce("expectations", F.array("reason"))
-    table = whole(table).withColumn("reason", F.explode(named))
+    table = open_rows(table).withColumn("reason", F.explode(named))
     place = F.concat(F.col(TOPIC), F.lit("-"), F.col(PARTITION), F.lit(":"), F.col(OFFSET))
     counted = table.groupBy("stage", "reason").count().orderBy(F.desc("count"), "stage", "reason").collect()
     found = []

@@ -331,8 +331,17 @@ def beyond(spark: SparkSession, path: str, frontier: Frontier) -> dict[tuple[str
     return {(topic, partition): end for topic, partition, end in ends.collect()}
 
 
+def refused(spark: SparkSession, pipeline: Pipeline, spans: Spans) -> DataFrame:
+    """The coordinates of records within `spans` that are in quarantine, and not moved into the table."""
+    return _within(quarantine.here(read(spark, pipeline.quarantine.path)), spans)
+
+
 def coordinates(spark: SparkSession, path: str, spans: Spans) -> DataFrame:
     """The coordinates of the table's rows within `spans`: _topic STRING, _partition INT, _offset BIGINT."""
+    return _within(read(spark, path), spans)
+
+
+def _within(rows: DataFrame, spans: Spans) -> DataFrame:
     from pyspark.sql import functions as F
 
     inside = F.lit(False)
@@ -340,4 +349,4 @@ def coordinates(spark: SparkSession, path: str, spans: Spans) -> DataFrame:
         if s.end > s.start:
             offsets = (F.col(OFFSET) >= s.start) & (F.col(OFFSET) < s.end)
             inside = inside | ((F.col(TOPIC) == s.topic) & (F.col(PARTITION) == s.partition) & offsets)
-    return read(spark, path).where(inside).select(TOPIC, PARTITION, OFFSET)
+    return rows.where(inside).select(TOPIC, PARTITION, OFFSET)

@@ -79,5 +79,16 @@ def test_quarantine_counts_what_great_expectations_counts(
     assert all(count > 0 for count in refused.values())
     assert len(refused) == len(SUITE)
     assert counts.consumed == COUNT
+    relaxed = {rule.name for rule in ingestion.suite.rules if "carrier" in rule.name}
+    held = spark.read.format("delta").load(ingestion.config.quarantine.path).where("stage = 'gate'").collect()
+    wanted_moves = {tuple(row)[:3] for row in held if set(row["expectations"]) <= relaxed}
+    suite.write_text(json.dumps({"name": "flights", "expectations": [e for e in SUITE if "carrier" not in str(e)]}))
+    again = Ingestion(kit.config_of(stack, named, schema={"columns": columns}, gate={"suite": str(suite)}))
+    done = again.replay("all carriers are welcome")
+    assert (done.looked, done.moved) == (counts.refused, len(wanted_moves))
+    marked = spark.read.format("delta").load(ingestion.config.quarantine.path).where("moved IS NOT NULL").collect()
+    assert {tuple(row)[:3] for row in marked} == wanted_moves
+    kit.assert_exactly_once(spark, again, wanted)
+    assert again.audit().conserved
     broken = {group["reason"] for group in ingestion.quarantined() if group["stage"] != "gate"}
     assert broken == {"BROKEN_JSON", "WRONG_TYPE", "INVALID_UTF8"}

@@ -1,7 +1,8 @@
-"""Commands about the quarantine: what was refused, why, and the bytes of a record."""
+"""Commands about the quarantine: what was refused, why, the bytes of a record; a second chance, or none."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -10,7 +11,9 @@ from lakeingest.cli.ingest import File, Format
 from lakeingest.cli.output import Output
 from lakeingest.errors import UsageError
 
-app = typer.Typer(name="quarantine", help="Refused records: list them, show one.", no_args_is_help=True)
+app = typer.Typer(
+    name="quarantine", help="Refused records: list them, show one, replay or discard them.", no_args_is_help=True
+)
 
 
 @app.command("list")
@@ -70,6 +73,74 @@ def show(
     for name, value in record.items():
         out.line(f"{name:>12}  {value}")
     out.result(record)
+
+
+Where = Annotated[
+    str | None,
+    typer.Option("--where", help="A condition over quarantine's columns, in Spark SQL.", show_default=False),
+]
+
+
+@app.command("replay")
+def replay_(
+    file: File,
+    *,
+    reason: Annotated[str, typer.Option("--reason", help="Why; it is kept with each record that moves.")],
+    where: Where = None,
+    limit: Annotated[int | None, typer.Option(help="Most records to look at.", min=1, show_default=False)] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Look only, and move nothing.")] = False,
+    output: Format = "text",
+) -> None:
+    """Decode and check refused records again, under today's rules and schemas, and move what passes into the table.
+
+    Exactly once, whatever is killed when: call it again. What does not pass stays, as it is. A record that was moved
+    keeps its row in quarantine, marked with who, when and why.
+
+    Examples:
+
+        lakeingest quarantine replay pipelines/flights.yaml --dry-run --reason "carrier codes were added"
+
+        lakeingest quarantine replay pipelines/flights.yaml --where "stage = 'gate'" --reason "carrier codes were added"
+    """
+    import lakeingest
+
+    out = Output.of(output)
+    ingestion = lakeingest.load(file)
+    done = ingestion.replay(reason, where=where, limit=limit, dry_run=dry_run)
+    would = "would be moved" if dry_run else "moved"
+    stay = done.looked - done.moved
+    counts = f"{done.looked:,} records checked again, {done.moved:,} {would} to the table, {stay:,} stay"
+    out.line(f"{ingestion.config.name}: {counts}")
+    if done.refused:
+        out.table(
+            "still refused",
+            ("stage", "reason", "records", "for example"),
+            [[r["stage"], r["reason"], f"{r['count']:,}", _sample(r["samples"][0])] for r in done.refused],
+        )
+    out.result({"pipeline": ingestion.config.name, "dry_run": dry_run, **asdict(done)})
+
+
+@app.command()
+def discard(
+    file: File,
+    *,
+    reason: Annotated[str, typer.Option("--reason", help="Why; it is kept with each record.")],
+    where: Where = None,
+    output: Format = "text",
+) -> None:
+    """Give refused records up: they stay in quarantine, marked with who, when and why, and are not listed any more.
+
+    Example:
+
+        lakeingest quarantine discard pipelines/flights.yaml --where "reason = 'BROKEN_JSON'" --reason "a broken test"
+    """
+    import lakeingest
+
+    out = Output.of(output)
+    ingestion = lakeingest.load(file)
+    count = ingestion.discard(reason, where=where)
+    out.line(f"{ingestion.config.name}: {count:,} records discarded; they stay in {ingestion.config.quarantine.path}")
+    out.result({"pipeline": ingestion.config.name, "discarded": count})
 
 
 def _text(value: Any) -> Any:

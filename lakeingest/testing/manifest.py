@@ -30,7 +30,7 @@ class Balance:
 
     Attributes:
         produced: records of the manifest.
-        table, quarantine: rows that are there, of whatever record.
+        table, quarantine: rows that are there, of whatever record, but those that a replay moved out of quarantine.
         dropped: tombstones that are nowhere, where the pipeline may drop them.
         missing: other records that are nowhere.
         double: records that are there more than once, in one table or in both.
@@ -61,7 +61,7 @@ def balance(spark: SparkSession, pipeline: Pipeline, manifest: Manifest, *quaran
     """
     table = [tuple(row) for row in _coordinates(spark, pipeline.table.path).collect()]
     places = (pipeline.quarantine.path, *quarantines)
-    rows = [row for path in places for row in _coordinates(spark, path, "sha2(value, 256)").collect()]
+    rows = [row for path in places for row in _refused(spark, path).collect()]
     refused = {tuple(row)[:3]: row[3] for row in rows}
     found = Counter(table) + Counter(tuple(row)[:3] for row in rows)
     nowhere = manifest.keys() - found.keys()
@@ -78,5 +78,11 @@ def balance(spark: SparkSession, pipeline: Pipeline, manifest: Manifest, *quaran
     )
 
 
-def _coordinates(spark: SparkSession, path: str, *more: str) -> DataFrame:
-    return spark.read.format("delta").load(path).selectExpr("_topic", "_partition", "_offset", *more)
+def _refused(spark: SparkSession, path: str) -> DataFrame:
+    rows = spark.read.format("delta").load(path)
+    rows = rows.where("moved IS NULL") if "moved" in rows.columns else rows
+    return rows.selectExpr("_topic", "_partition", "_offset", "sha2(value, 256)")
+
+
+def _coordinates(spark: SparkSession, path: str) -> DataFrame:
+    return spark.read.format("delta").load(path).select("_topic", "_partition", "_offset")

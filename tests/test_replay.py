@@ -1,0 +1,156 @@
+"""Refused records move into the table once, or are given up, and it is known by whom."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import kit
+import pytest
+from pyspark.sql import SparkSession
+from rehearsal import BUCKET
+from typer.testing import CliRunner
+
+from lakeingest import replay
+from lakeingest.cli import app
+from lakeingest.errors import Fenced, StorageError, UsageError
+from lakeingest.local import Addresses
+from lakeingest.pipeline import Ingestion
+from lakeingest.testing.manifest import Manifest
+from lakeingest.testing.s3 import Request, S3Proxy, denied
+
+
+class World:
+    """A pipeline whose suite lets n up to a bound pass; twenty records, and one that is no record at all."""
+
+    def __init__(self, stack: Addresses, spark: SparkSession, name: str, folder: Path, bucket: str = "lake") -> None:
+        self.stack, self.spark, self.name, self.folder, self.bucket = stack, spark, name, folder, bucket
+        self.wanted: Manifest = kit.produce(stack, name, [*kit.clean(20), b"{"])
+
+    def values(self, most: int) -> dict[str, Any]:
+        suite = self.folder / "suite.json"
+        rule = {"type": "expect_column_values_to_be_between", "kwargs": {"column": "n", "max_value": most}}
+        suite.write_text(json.dumps({"name": "s", "expectations": [rule]}))
+        table = {"path": f"s3a://{self.bucket}/{self.name}"}
+        return kit.values_of(self.stack, self.name, gate={"suite": str(suite)}, table=table)
+
+    def with_most(self, most: int) -> Ingestion:
+        return Ingestion(kit.file.from_mapping(self.values(most)))
+
+    def check(self, ingestion: Ingestion, table: int) -> None:
+        kit.assert_exactly_once(self.spark, ingestion, self.wanted)
+        report = ingestion.audit()
+        assert report.conserved, report
+        assert (report.table, report.quarantine) == (table, len(self.wanted) - table)
+
+
+@pytest.mark.slow
+def test_what_passes_moves_once(stack: Addresses, spark: SparkSession, named: str, tmp_path: Path) -> None:
+    """By condition and limit; a dry run moves nothing, nor does a second time; the rest is discarded."""
+    world = World(stack, spark, named, tmp_path)
+    world.with_most(5).run(until_caught_up=True)
+    relaxed = world.with_most(14)
+    world.check(relaxed, 6)
+    dry = relaxed.replay("a look", dry_run=True)
+    assert (dry.looked, dry.moved) == (15, 9)
+    assert {(r["stage"], r["count"]) for r in dry.refused} == {("gate", 5), ("value", 1)}
+    world.check(relaxed, 6)
+    assert relaxed.replay("one of them", where="_offset = 7").moved == 1
+    assert relaxed.replay("two of them", limit=2).moved == 2
+    world.check(relaxed, 9)
+
+    file = tmp_path / "p.yaml"
+    file.write_text(json.dumps(world.values(14)))
+    told = CliRunner().invoke(app, ["quarantine", "replay", str(file), "--reason", "all of them"])
+    assert told.exit_code == 0, told.output
+    assert "12 records checked again, 6 moved to the table, 6 stay" in told.output
+    world.check(relaxed, 15)
+    assert relaxed.replay("again").moved == 0
+    rows = spark.read.format("delta").load(relaxed.config.quarantine.path).where("moved IS NOT NULL").collect()
+    assert {(row["_offset"], row["moved"]["why"]) for row in rows} == {
+        (6, "two of them"),
+        (7, "one of them"),
+        (8, "two of them"),
+        *((offset, "all of them") for offset in range(9, 15)),
+    }
+    assert {row["moved"]["who"] for row in rows} == {replay.me()}
+
+    with pytest.raises(UsageError, match="is no condition"):
+        relaxed.discard("no", where="nothing = 1")
+    told = CliRunner().invoke(
+        app, ["quarantine", "discard", str(file), "--where", "stage = 'value'", "--reason", "noise", "--output", "json"]
+    )
+    assert json.loads(told.stdout) == {"pipeline": named, "discarded": 1}
+    assert {group["stage"] for group in relaxed.quarantined()} == {"gate"}
+    world.check(relaxed, 15)
+    assert world.with_most(99).replay("the last").looked == 5
+    assert CliRunner().invoke(app, ["quarantine", "discard", str(file)]).exit_code == 2
+    kit.produce(stack, named, kit.clean(5))
+    assert relaxed.run(until_caught_up=True).accepted == 5
+
+
+def _log_of(name: str) -> Callable[[Request], bool]:
+    return lambda request: request.kind == "PUT" and f"/{name}/_delta_log/" in f"/{request.key}" and request.text != ""
+
+
+def _data_of(name: str) -> Callable[[Request], bool]:
+    return lambda request: (
+        request.kind == "PUT" and f"/{name}/" in f"/{request.key}" and "_delta_log" not in request.key
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("step", "table"),
+    [
+        ("before the files", 6),
+        ("before the table's commit", 6),
+        ("before the marks' files", 15),
+        ("before the marks", 15),
+    ],
+)
+def test_cut_off(
+    stack: Addresses, spark: SparkSession, s3: S3Proxy, named: str, tmp_path: Path, *, step: str, table: int
+) -> None:
+    """At whatever step: the audit holds at once, and after the next replay everything is where it belongs."""
+    world = World(stack, spark, named, tmp_path, BUCKET)
+    world.with_most(5).run(until_caught_up=True)
+    relaxed = world.with_most(14)
+    spoil = _data_of if "files" in step else _log_of
+    fault = s3.fault(spoil(f"{named}_quarantine" if "marks" in step else named), denied(), times=None)
+    with pytest.raises(StorageError):
+        relaxed.replay("a try")
+    assert fault.hits
+    s3.clear()
+    report = relaxed.audit()
+    assert report.conserved, report
+    assert (report.table, report.quarantine) == (table, 21 - table)
+    # A batch of Kafka's meanwhile changes nothing.
+    world.wanted = {**world.wanted, **kit.produce(stack, named, kit.clean(3))}
+    relaxed.run(until_caught_up=True)
+    assert relaxed.replay("once more").moved == 15 - table
+    world.check(relaxed, 18)
+
+
+@pytest.mark.slow
+def test_of_two_replays_one_loses(
+    stack: Addresses, spark: SparkSession, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both looked at the same records; the one that commits second has written nothing."""
+    world = World(stack, spark, named, tmp_path)
+    world.with_most(5).run(until_caught_up=True)
+    first, second = world.with_most(14), world.with_most(14)
+    real = replay.receipt
+
+    def overtaken(*args: Any) -> Any:
+        made = real(*args)
+        monkeypatch.setattr(replay, "receipt", real)
+        assert first.replay("first").moved == 9
+        return made
+
+    monkeypatch.setattr(replay, "receipt", overtaken)
+    with pytest.raises(Fenced):
+        second.replay("second")
+    world.check(first, 15)
