@@ -5,15 +5,17 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import kit
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import SparkSession
 
 from lakeingest.config import Source
 from lakeingest.errors import OffsetsLost, SourceChanged, SourceUnreachable, UsageError
 from lakeingest.local import Addresses
 from lakeingest.local.server import free_ports
 from lakeingest.record import Span, Spans
-from lakeingest.source import Broker, Topics, _for_java, lag, next_spans, starts
+from lakeingest.source import Broker, Topics, _for_java, frame, lag, next_spans, starts
 
 
 def source(**options: Any) -> Source:
@@ -166,3 +168,11 @@ def test_a_broker_that_does_not_answer() -> None:
         Broker(source(), address, timeout_s=1.0).topics()
     assert caught.value.retry_helps
     assert time.monotonic() - begun < 10
+
+
+def test_an_option_that_spark_refuses(stack: Addresses, spark: SparkSession, named: str) -> None:
+    """What Spark's reader decides by itself is an error of usage, not a traceback."""
+    kit.produce(stack, named, kit.clean(1))
+    config = kit.config_of(stack, named, source={"options": {"enable.auto.commit": "true"}})
+    with pytest.raises(UsageError, match=r"(?s)source.options cannot be used: .*enable.auto.commit"):
+        frame(spark, config.source, stack.kafka, named, Spans((Span(named, 0, 0, 1),)))
