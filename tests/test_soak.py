@@ -70,9 +70,13 @@ def test_soak(
     limits = {"trigger": {"every": "1 second", "max_records": 300}, "retry": {"wait": "10 minutes"}}
     try:
         while time.monotonic() - begun < MINUTES * 60 or kills < KILLS:
+            before = s3.seen.total()
             with cell.process(s3=s3, **limits) as process:
-                alive_s = dice.uniform(6, 16)
-                until = time.monotonic() + alive_s
+                # A start takes its time, and is no moment to be killed at: nothing is under way.
+                while s3.seen.total() == before:
+                    assert process.code is None, process.out + process.err
+                    time.sleep(0.1)
+                until = time.monotonic() + dice.uniform(0, 12)
                 while time.monotonic() < until:
                     _, act = weather(dice)
                     share, kind = dice.uniform(0.02, 0.3), dice.choice(["PUT", "GET", "HEAD", "LIST"])
@@ -102,6 +106,7 @@ def test_soak(
         s3.clear()
     with capsys.disabled():
         print()
+    assert spoilt > kills
     cell.recover(f"soak, seed {SEED}", f"{kills} kills, {spoilt} requests spoilt")
     with capsys.disabled():
         print("\n".join(shown(rows)))
