@@ -28,7 +28,7 @@ STEPS = {
     "evolving": tuple(Step),
 }
 """The steps that a batch of each kind comes by."""
-SOME = (Step.MAKING, Step.COMMITTING, Step.COMMITTED, Step.KEEPING)
+SOME = (Step.COMMITTING, Step.COMMITTED)
 """The shorter choice."""
 TWICE = [
     (Step.MAKING, Step.MAKING),
@@ -92,9 +92,9 @@ def test_killed_twice(cells: dict[str, Cell], s3: S3Proxy, first: Step, second: 
         cell.recover(f"killed {first}; then {second}", "went on from the log")
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_killed_while_it_repairs(cells: dict[str, Cell], s3: S3Proxy) -> None:
-    """The shorter choice of the above: real processes, killed between the commits, and again in the repair."""
+    """Real processes, killed between the commits, and again in the repair."""
     cell = prepared(cells, Step.COMMITTED, Step.ACCOUNTING)[-1]
     killed(cell, s3, Step.COMMITTED, 2)
     killed(cell, s3, Step.ACCOUNTING, 1)

@@ -206,7 +206,7 @@ def appender(jars, table, stack, log_store):
                 process.kill()
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_racing_drivers_lose_no_commit(stack, jars):
     """Two Spark drivers append to one table while a third compacts it: every acknowledged commit is a version.
 

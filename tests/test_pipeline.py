@@ -431,6 +431,7 @@ def test_a_restored_table_is_read_again(world: World) -> None:
     world.checked()
 
 
+@pytest.mark.faults
 def test_a_table_restored_to_its_beginning_is_read_again(world: World) -> None:
     """Back to the empty table: all is read again."""
     restored(world, version=0)

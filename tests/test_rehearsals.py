@@ -61,6 +61,7 @@ def test_a_batch_that_hangs_is_given_up(dirty: Cell, s3: S3Proxy) -> None:
     dirty.recover("SIGTERM while the store hangs", "given up")
 
 
+@pytest.mark.faults
 def test_two_at_once(dirty: Cell) -> None:
     """Two first runs of one pipeline: who loses says who won, and no record is lost or written twice."""
     dirty.produce(2_000)

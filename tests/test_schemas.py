@@ -395,6 +395,7 @@ def test_a_record_of_thirty_megabytes(world: World) -> None:
 # A deploy while the pipeline runs
 
 
+@pytest.mark.faults
 def test_a_rolling_deploy(world: World) -> None:
     """Producers of v1 and v2 at once, v2 registered while the pipeline runs: no restart, no loss, no refusal."""
     first = world.avro(VERSIONS[0])
