@@ -1,0 +1,75 @@
+"""What a gate costs a clean batch: the same flights with and without the shipped suite, in turn, in one session.
+
+    python tests/bench/gate.py [--records 300000] [--rounds 5]
+
+Prints the seconds of each round and the ratio of the medians. The suite's nineteen expectations of rows set records
+aside, one warns. The flights with a foreign tail number and the damaged ones are left out, so that the batches are clean.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+from itertools import islice
+from pathlib import Path
+
+TESTS = Path(__file__).parent.parent
+sys.path.insert(0, str(TESTS))
+
+import kit  # noqa: E402
+
+from lakeingest.config import file as pipeline_file  # noqa: E402
+from lakeingest.local import Addresses, flights  # noqa: E402
+from lakeingest.local.stack import down, up  # noqa: E402
+from lakeingest.pipeline import Ingestion  # noqa: E402
+
+FILE = TESTS.parent / "pipelines" / "flights.yaml"
+SUITE = TESTS.parent / "expectations" / "flights.json"
+
+
+def main() -> None:
+    """Bring up a stack of its own, and measure."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--records", type=int, default=300_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        state = Path(folder)
+        stack = up(state)
+        try:
+            measure(stack, asked.records, asked.rounds)
+        finally:
+            down(state, wipe=True)
+
+
+def measure(stack: Addresses, records: int, rounds: int) -> None:
+    """One topic; a new pipeline and table for each round."""
+    clean = (
+        kit.Record(value, key, partition)
+        for number, (partition, key, value) in enumerate(flights.records(), start=1)
+        if number % 1000 and b'"tailnum":"D' not in value
+    )
+    kit.produce(stack, "bench", islice(clean, records), flights.PARTITIONS)
+    columns = pipeline_file.read(FILE, {}).schema_.columns
+    seconds: dict[str, list[float]] = {"without": [], "with": []}
+    # The first round of each warms the JVM up.
+    for turn in range(rounds + 1):
+        for way in ("without", "with") if turn % 2 else ("with", "without"):
+            gate = {"gate": {"suite": str(SUITE)}} if way == "with" else {}
+            changes = {"source": {"topics": ["bench"]}, "schema": {"columns": columns}, **gate}
+            config = kit.config_of(stack, f"bench_{way}_{turn}", trigger={"max_records": records}, **changes)
+            took: list[float] = []
+            counts = Ingestion(config).run(until_caught_up=True, on_progress=lambda p, t=took: t.append(p.seconds))
+            assert (counts.accepted, counts.refused) == (counts.consumed, 0)
+            if turn:
+                seconds[way].append(sum(took))
+                print(f"round {turn}, {way:7} a gate: {sum(took):6.2f} s for {counts.consumed:,} records")
+    medians = {way: statistics.median(times) for way, times in seconds.items()}
+    ratio = medians["with"] / medians["without"]
+    print(f"median with {medians['with']:.2f} s, without {medians['without']:.2f} s: ratio {ratio:.2f}")
+
+
+if __name__ == "__main__":
+    main()
