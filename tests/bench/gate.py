@@ -3,7 +3,7 @@
     python tests/bench/gate.py [--records 300000] [--rounds 5]
 
 Prints the seconds of each round and the ratio of the medians. The suite's nineteen expectations of rows set records
-aside, one warns. The flights with a foreign tail number and the damaged ones are left out, so that the batches are clean.
+aside, one warns. The flights with a foreign tail number and the damaged ones are left out, so that each batch is clean.
 """
 
 from __future__ import annotations
