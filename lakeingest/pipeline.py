@@ -418,7 +418,7 @@ class Ingestion:
             receipt = replace(receipt, ledger=history.digest, schemas=History() if history == self._kept else history)
             done = commit.append(self.spark, path, accepted, receipt, self.config.table.compression, evolve=evolves)
         finally:
-            if verdict is not None:
+            if self.gate.decides:
                 accepted.unpersist()
         if evolves or widened:
             self._there = table.read(self.spark, path).schema

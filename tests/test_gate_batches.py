@@ -20,6 +20,7 @@ ROWS = {"type": "expect_table_row_count_to_be_between", "kwargs": {"min_value": 
 SMALL = {"type": "expect_column_values_to_be_between", "kwargs": {"column": "n", "max_value": 200}}
 NAMED = {"type": "expect_column_values_to_match_regex", "kwargs": {"column": "text", "regex": "^text"}}
 MOSTLY = {"type": "expect_column_values_to_be_between", "kwargs": {"column": "n", "max_value": 100, "mostly": 0.5}}
+ONCE = {"type": "expect_column_values_to_be_unique", "kwargs": {"column": "n"}}
 SQL = {
     "type": "unexpected_rows_expectation",
     "kwargs": {"unexpected_rows_query": "SELECT * FROM {batch} WHERE n > 200"},
@@ -44,7 +45,9 @@ def found(ingestion: Ingestion, batches: int = 1) -> list[tuple[Any, ...]]:
 @pytest.mark.slow
 def test_a_batch_is_held_and_let_through(stack: Addresses, spark: SparkSession, named: str, tmp_path: Path) -> None:
     """Nothing is written but the results; with a reason it goes through, once, and the receipt says who and why."""
-    ingestion = gated(stack, named, tmp_path, MEAN, ROWS, MOSTLY, NAMED, on_failure("warn", SMALL))
+    ingestion = gated(
+        stack, named, tmp_path, MEAN, ROWS, MOSTLY, NAMED, on_failure("warn", SMALL), on_failure("warn", ONCE)
+    )
     wanted = dict(kit.produce(stack, named, kit.clean(50)))
     ingestion.run(until_caught_up=True)
     between = "expect_column_values_to_be_between(n)"
@@ -52,6 +55,7 @@ def test_a_batch_is_held_and_let_through(stack: Addresses, spark: SparkSession, 
         (1, "committed", "expect_column_mean_to_be_between(n)", True, None, None),
         (1, "committed", between, True, 50, 0),
         (1, "committed", f"{between}#2", True, 50, 0),
+        (1, "committed", "expect_column_values_to_be_unique(n)", True, 50, 0),
         (1, "committed", "expect_column_values_to_match_regex(text)", True, 50, 0),
         (1, "committed", "expect_table_row_count_to_be_between()", True, None, None),
     ]

@@ -113,3 +113,6 @@ ROWWISE = OF_ROWS - {
     "expect_column_values_to_not_be_outliers",
 }
 """Those of them that are one predicate of a row (see rules.py)."""
+
+WINDOWED = frozenset({"expect_column_values_to_be_unique", "expect_compound_columns_to_be_unique"})
+"""Those of them that look at the other rows too, by a window: Spark counts no such thing in passing."""

@@ -17,7 +17,7 @@ from lakeingest.config import Gate
 from lakeingest.config.file import failure, text
 from lakeingest.config.mistakes import meant
 from lakeingest.gate import arguments
-from lakeingest.gate.known import KNOWN, OF_ROWS, ROWWISE, WITHOUT_SPARK
+from lakeingest.gate.known import KNOWN, OF_ROWS, ROWWISE, WINDOWED, WITHOUT_SPARK
 from lakeingest.gate.strftime import pattern
 from lakeingest.schema import ddl
 
@@ -35,7 +35,7 @@ class Rule:
         name: as quarantine and the results name it: the type with its columns, as in
             expect_column_values_to_be_between(distance); with #2, #3, … where a suite repeats it.
         type, kwargs, meta: as the suite has them.
-        compiled: whether it is one predicate of a row (see `rules`).
+        compiled: whether it is evaluated as a predicate of a row (see `rules`), and not by Great Expectations.
         action: what is done when it fails.
     """
 
@@ -120,7 +120,10 @@ def load(gate: Gate, columns: Sequence[ddl.Column]) -> Suite:
             number += 1
             name = f"{short}#{number}"
         names.add(name)
-        rules.append(Rule(name, kind, kwargs, each.get("meta") or {}, _compiled(kind, kwargs), _action(each, gate)))
+        action = _action(each, gate)
+        alone = arguments.mostly(kwargs) == 1 and action == "quarantine"
+        compiled = _compiled(kind, kwargs) and (alone or kind not in WINDOWED)
+        rules.append(Rule(name, kind, kwargs, each.get("meta") or {}, compiled, action))
     asked = json.dumps([(r.type, r.kwargs, r.action) for r in rules], sort_keys=True)
     return Suite(document["name"], str(path), tuple(rules), hashlib.sha256(asked.encode()).hexdigest()[:16])
 
