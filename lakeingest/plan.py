@@ -186,8 +186,9 @@ def _forecast(pipeline: Pipeline, batch: Batch, kafka: DataFrame, rows: DataFram
     count, begin, end, size = kafka.agg(
         F.count(F.lit(1)), F.min(stamp), F.max(stamp), F.avg(F.length(RAW_VALUE))
     ).collect()[0]
-    names = [column.name for column in batch.layout.columns]
-    partitions = rows.select(*names).distinct().count() if names else 1
+    # Delta makes some of them by itself, when it writes.
+    places = [F.col(c.name) if c.name in rows.columns else F.expr(c.generated or "NULL") for c in batch.layout.columns]
+    partitions = rows.select(*places).distinct().count() if places else 1
     # Records that came at one moment tell no rate.
     seconds = end - begin if count > 1 and end - begin >= 1 else None
     per_day = int(count / seconds * _DAY_S) if seconds else None

@@ -48,7 +48,7 @@ def test_a_plan_is_what_a_run_then_does(stack: Addresses, spark: SparkSession, n
     path = tmp_path / "s.json"
     path.write_text(json.dumps(SUITE))
     gate = {"suite": str(path), "on_batch_failure": "hold"}
-    partition = [{"by": "field", "field": "text"}]
+    partition = [{"by": "field", "field": "text", "name": "label"}, {"by": "kafka_partition"}]
     values = kit.values_of(stack, named, gate=gate, partition=partition)
     file = tmp_path / "p.yaml"
     file.write_text(json.dumps(values))
