@@ -28,10 +28,13 @@ STEPS = {
     "evolving": tuple(Step),
 }
 """The steps that a batch of each kind comes by."""
+ONCE = (Step.MAKING, Step.KEEPING, Step.KEPT)
+OF_QUARANTINE = (Step.SETTING_ASIDE, Step.ACCOUNTING, Step.ACCOUNTED)
 SOME = (Step.COMMITTING, Step.COMMITTED)
 """The shorter choice."""
 TWICE = [
-    (Step.MAKING, Step.MAKING),
+    # What is left of the first making lets Delta make the table by writing alone.
+    (Step.MAKING, Step.COMMITTING),
     (Step.COMMITTING, Step.COMMITTING),
     (Step.COMMITTED, Step.SETTING_ASIDE),
     (Step.COMMITTED, Step.ACCOUNTING),
@@ -53,10 +56,16 @@ def killed(cell: Cell, s3: S3Proxy, step: Step, batch: int) -> None:
         assert process.code == -signal.SIGKILL
 
 
-def killed_at_once(wanted: list[Cell], s3: S3Proxy, step: Step, batch: int) -> None:
-    """The same to several, at the same time."""
+def killed_at_once(wanted: list[Cell], s3: S3Proxy, step: Step, *, second: bool = False) -> None:
+    """The same to several, at the same time, at the step's first time or its second."""
+
+    def kill(cell: Cell) -> None:
+        # The first batch of what evolves later is clean, and the ledger is kept where a table is there already.
+        once = step in ONCE or (cell.kind == "evolving" and step in OF_QUARANTINE)
+        killed(cell, s3, step, 2 if second and not once else 1)
+
     with ThreadPoolExecutor(len(wanted)) as pool:
-        list(pool.map(lambda cell: killed(cell, s3, step, batch), wanted))
+        list(pool.map(kill, wanted))
 
 
 def prepared(cells: dict[str, Cell], *steps: Step) -> list[Cell]:
@@ -74,9 +83,7 @@ def prepared(cells: dict[str, Cell], *steps: Step) -> list[Cell]:
 def test_killed(cells: dict[str, Cell], s3: S3Proxy, step: Step) -> None:
     """SIGKILL at a step of the second batch (or of the start): the next run, elsewhere, completes the tables."""
     wanted = prepared(cells, step)
-    # The ledger is kept as a property of a table that is there; a new one is made with it.
-    batch = 1 if step in (Step.MAKING, Step.KEEPING, Step.KEPT) else 2
-    killed_at_once(wanted, s3, step, batch)
+    killed_at_once(wanted, s3, step, second=True)
     for cell in wanted:
         cell.recover(f"killed {step}", "went on from the log")
 
@@ -86,8 +93,8 @@ def test_killed(cells: dict[str, Cell], s3: S3Proxy, step: Step) -> None:
 def test_killed_twice(cells: dict[str, Cell], s3: S3Proxy, first: Step, second: Step) -> None:
     """Two runs in a row are killed, the second one as a rule while it repairs what the first one left."""
     wanted = prepared(cells, first, second)
-    for step, batch in ((first, 1 if first is Step.MAKING else 2), (second, 1)):
-        killed_at_once(wanted, s3, step, batch)
+    killed_at_once(wanted, s3, first, second=True)
+    killed_at_once(wanted, s3, second)
     for cell in wanted:
         cell.recover(f"killed {first}; then {second}", "went on from the log")
 
