@@ -31,16 +31,17 @@ class Batch:
 
     Attributes:
         now: its clock.
-        decoded, gate, layout: what the rooms say of a record, in the order of its way.
+        decoded, layout: what the rooms say of a record.
         columns: the table's columns, but for those that the layout computes.
+        gate: why the gate refuses a record, between the two.
         watched, metrics: the expectations that set no record aside, and are counted in passing; what counts them.
     """
 
     now: datetime
     decoded: Decoded
-    gate: tuple[Refusal, ...]
     layout: partition.Layout
     columns: tuple[str, ...]
+    gate: tuple[Refusal, ...] = ()
     watched: tuple[Rule, ...] = ()
     metrics: tuple[Column, ...] = ()
 
@@ -85,7 +86,7 @@ def begin(pipeline: Pipeline, shape: Shape, suite: Suite | None) -> Batch:
     now = datetime.now(UTC)
     layout = partition.layout(pipeline.partition, shape.value, now)
     columns = table.columns(pipeline, shape)
-    batch = Batch(now, decode.decode(pipeline, shape), (), layout, tuple(columns.fieldNames()))
+    batch = Batch(now, decode.decode(pipeline, shape), layout, tuple(columns.fieldNames()))
     if suite is None:
         return batch
     suite.check(fit.declared(shape.value))
