@@ -16,13 +16,14 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 from pyspark.sql import SparkSession
 
-from lakeingest import config, gate
+from lakeingest import config
 from lakeingest.commit import Counts
 from lakeingest.config import file
 from lakeingest.decode import observed, struct
 from lakeingest.decode.diagnose import diagnose
 from lakeingest.decode.reading import read
 from lakeingest.errors import PipelineFileError
+from lakeingest.gate import suite as gate_suite
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Ingestion
 from lakeingest.schema import ddl, defaults, model
@@ -183,7 +184,7 @@ def test_files_that_a_file_names_are_files(tmp_path: Path, named: str, option: s
     path = json.dumps(named)
     if option == "suite":
         with pytest.raises(PipelineFileError):
-            gate.read(tmp_path / named, ())
+            gate_suite.load(config.Gate(suite=str(tmp_path / named)), ())
         return
     plain = GOOD.replace('schema: {columns: "flight INT, carrier STRING"}\n', "")
     text = f"{plain}decode: {{value: {{format: avro, schema_file: {path}}}}}\n"
@@ -195,7 +196,7 @@ def test_a_suite_that_is_a_bomb_is_refused(tmp_path: Path, suite: str) -> None:
     """The suite is JSON that somebody else wrote."""
     (tmp_path / "s.json").write_text(suite, encoding="utf-8")
     with pytest.raises(PipelineFileError):
-        gate.read(tmp_path / "s.json", ())
+        gate_suite.load(config.Gate(suite=str(tmp_path / "s.json")), ())
 
 
 @pytest.mark.parametrize("pattern", ["(" * 600 + ")" * 600, "a{99999999999999}", "a" * 2000, "(", ["a"]])
@@ -204,7 +205,7 @@ def test_patterns_of_a_suite_are_bounded(tmp_path: Path, pattern: Any) -> None:
     rule = {"type": "expect_column_values_to_match_regex", "kwargs": {"column": "c", "regex": pattern}}
     (tmp_path / "s.json").write_text(json.dumps({"name": "s", "expectations": [rule]}), encoding="utf-8")
     with pytest.raises(PipelineFileError) as caught:
-        gate.read(tmp_path / "s.json", ddl.parse("c STRING"))
+        gate_suite.load(config.Gate(suite=str(tmp_path / "s.json")), ddl.parse("c STRING"))
     assert ".regex: " in caught.value.problems[0]
 
 
