@@ -57,7 +57,7 @@ def offline(values: list[dict[str, Any]]) -> list[int]:
     return [r.result["unexpected_count"] for r in in_order]
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_quarantine_counts_what_great_expectations_counts(
     stack: Addresses, spark: SparkSession, named: str, tmp_path: Path
 ) -> None:

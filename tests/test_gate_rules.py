@@ -47,7 +47,7 @@ EXPECTATIONS = [
     of("column_values_to_be_between", column="l", max_value=2**40, strict_max=True),
     of("column_values_to_be_between", column="d", min_value=-0.5, max_value=2.5, strict_min=True),
     of("column_values_to_be_between", column="m", min_value=0, strict_min=True),
-    of("column_values_to_be_between", column="t", min_value="2024-01-01", max_value="2024-12-31T12:00:00"),
+    of("column_values_to_be_between", column="t", min_value="2024-01-01T00:00:00", max_value="2024-12-31T12:00:00"),
     of("column_values_to_be_between", column="y", min_value="2024-02-29"),
     of("column_values_to_be_between", column="i", min_value=2, row_condition={"type": "and", "conditions": [SMALL]}),
     of("column_value_lengths_to_be_between", column="s", min_value=1, max_value=2),
@@ -127,7 +127,8 @@ def great(spark: SparkSession) -> Any:
         batch = whole.get_batch(batch_parameters={"dataframe": frame})
         form = {"result_format": "COMPLETE", "unexpected_index_column_names": ["n"]}
         answer = batch.validate(gx.ExpectationSuite(name="all", expectations=asked), result_format=form)
-        raised = [r.exception_info for r in answer.results if r.exception_info.get("raised_exception")]
+        # One of a metric stands a level deeper than one of the expectation.
+        raised = [r.exception_info for r in answer.results if "'raised_exception': True" in str(r.exception_info)]
         assert not raised, raised
         # It answers in an order of its own.
         in_order = sorted(answer.results, key=lambda r: r.expectation_config.meta["at"])
@@ -148,7 +149,7 @@ def ours(frame: DataFrame, asked: tuple[suite.Rule, ...]) -> list[list[int]]:
     return [sorted(row["n"] for row in found if row[name]) for name in bad]
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 @settings(
     max_examples=2, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate], database=None
 )
