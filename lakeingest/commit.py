@@ -7,6 +7,7 @@ else is remembered anywhere.
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import socket
@@ -40,6 +41,11 @@ class Run:
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host}, started {self.started}"
+
+
+def somebody() -> str:
+    """Who is at work, as receipts and quarantine name whoever accepts, replays or discards."""
+    return f"{getpass.getuser()} on {socket.gethostname()}"
 
 
 @dataclass(frozen=True)

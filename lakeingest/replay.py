@@ -11,8 +11,6 @@ Between the two commits a record is in both tables; `audit` knows that from the 
 
 from __future__ import annotations
 
-import getpass
-import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -46,11 +44,6 @@ class Replayed:
 def name_of(pipeline: Pipeline) -> str:
     """What the receipts of replays are known by: a pipeline's own name has no colon."""
     return f"{pipeline.name}:replay"
-
-
-def me() -> str:
-    """Who replays or discards."""
-    return f"{getpass.getuser()} on {socket.gethostname()}"
 
 
 def candidates(spark: SparkSession, pipeline: Pipeline, where: str | None, limit: int | None) -> DataFrame:
@@ -101,7 +94,7 @@ def _around(rows: DataFrame) -> Spans:
 def receipt(spark: SparkSession, pipeline: Pipeline, run: Run, why: str) -> Receipt:
     """The receipt of the next replay."""
     number = commit.read(spark, pipeline.table.path, name_of(pipeline)).last_sequence + 1
-    accepted = {"who": me(), "why": why}
+    accepted = {"who": commit.somebody(), "why": why}
     where = pipeline.quarantine.path
     return Receipt(name_of(pipeline), number, run, "", {}, Spans(()), where, accepted=accepted)
 
@@ -162,7 +155,9 @@ def discard(spark: SparkSession, pipeline: Pipeline, where: str | None, why: str
     rows = quarantine.open_rows(_asked(spark, pipeline, where)).persist()
     try:
         if count := rows.count():
-            value = F.struct(F.current_timestamp().alias("at"), F.lit(me()).alias("who"), F.lit(why).alias("why"))
+            value = F.struct(
+                F.current_timestamp().alias("at"), F.lit(commit.somebody()).alias("who"), F.lit(why).alias("why")
+            )
             _update(spark, pipeline, rows, {"discarded": value}, None)
         return count
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -20,6 +21,7 @@ from lakeingest.pipeline import Ingestion
 from lakeingest.testing.manifest import Balance, Place, balance
 from lakeingest.testing.process import Process
 from lakeingest.testing.s3 import S3Proxy
+from lakeingest.testing.steps import Step, end_at
 
 QUICK = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1"}
 """A JVM that lives for seconds gains nothing from the compiler that takes its time."""
@@ -100,16 +102,28 @@ class Cell:
         self,
         *options: str,
         s3: S3Proxy | None = None,
+        command: Sequence[str] = ("run",),
         env: Mapping[str, str] | None = None,
         within: Sequence[str] = (),
         **changes: Any,
     ) -> Process:
-        """`lakeingest run`, with a state folder of its own, through the proxy if one is given."""
+        """A command, with a state folder of its own, through the proxy if one is given."""
         self.folder.mkdir(exist_ok=True)
         if s3 is not None:
             changes["storage"] = {"endpoint": s3.endpoint, **changes.get("storage", {})}
         own = {"LAKEINGEST_STATE": str(self.folder / "state"), "LAKEINGEST_DRIVER_MEMORY": "1g", **QUICK}
-        return Process(self.file(**changes), *options, env={**own, **(env or {})}, within=within)
+        return Process(self.file(**changes), *options, command=command, env={**own, **(env or {})}, within=within)
+
+    def killed(self, s3: S3Proxy, step: Step, *options: str, batch: int = 1, **how: Any) -> None:
+        """SIGKILL to a process and its JVM when the store sees it at a step, the so-and-so-many-th time."""
+        with self.process(*options, s3=s3, **how) as process:
+            there = end_at(s3, step, self.table, self.quarantine, process.kill, batch=batch)
+            deadline = time.monotonic() + 240
+            while process.code is None:
+                assert time.monotonic() < deadline, process.out + process.err
+                time.sleep(0.05)
+            assert there.is_set(), f"{step} was never reached: {process.out}{process.err}"
+            assert process.code == -signal.SIGKILL
 
     def ingestion(self, **changes: Any) -> Ingestion:
         return Ingestion(kit.file.from_mapping(self.values(**changes)))

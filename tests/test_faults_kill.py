@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -11,7 +9,7 @@ from rehearsal import BUCKET, Cell
 
 from lakeingest.errors import StorageUnreachable
 from lakeingest.testing.s3 import S3Proxy
-from lakeingest.testing.steps import Step, cut_off_at, end_at
+from lakeingest.testing.steps import Step, cut_off_at
 
 LIMITS = {"trigger": {"max_records": 300}}
 STEPS = {
@@ -25,7 +23,7 @@ STEPS = {
         Step.ACCOUNTING,
         Step.ACCOUNTED,
     ),
-    "evolving": tuple(Step),
+    "evolving": tuple(step for step in Step if step not in (Step.MARKING, Step.MARKED)),
 }
 """The steps that a batch of each kind comes by."""
 ONCE = (Step.MAKING, Step.KEEPING, Step.KEPT)
@@ -44,25 +42,13 @@ TWICE = [
 """The second of them is reached by the run that repairs, where the first left something to repair."""
 
 
-def killed(cell: Cell, s3: S3Proxy, step: Step, batch: int) -> None:
-    """SIGKILL to a run and its JVM when the store sees it at a step."""
-    with cell.process("--until-caught-up", s3=s3, **LIMITS) as process:
-        there = end_at(s3, step, cell.table, cell.quarantine, process.kill, batch=batch)
-        deadline = time.monotonic() + 240
-        while process.code is None:
-            assert time.monotonic() < deadline, process.out + process.err
-            time.sleep(0.05)
-        assert there.is_set(), f"{step} was never reached: {process.out}{process.err}"
-        assert process.code == -signal.SIGKILL
-
-
 def killed_at_once(wanted: list[Cell], s3: S3Proxy, step: Step, *, second: bool = False) -> None:
     """The same to several, at the same time, at the step's first time or its second."""
 
     def kill(cell: Cell) -> None:
         # The first batch of what evolves later is clean, and the ledger is kept where a table is there already.
         once = step in ONCE or (cell.kind == "evolving" and step in OF_QUARANTINE)
-        killed(cell, s3, step, 2 if second and not once else 1)
+        cell.killed(s3, step, "--until-caught-up", batch=2 if second and not once else 1, **LIMITS)
 
     with ThreadPoolExecutor(len(wanted)) as pool:
         list(pool.map(kill, wanted))
@@ -79,7 +65,7 @@ def prepared(cells: dict[str, Cell], *steps: Step) -> list[Cell]:
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("step", list(Step), ids=lambda step: step.name.lower())
+@pytest.mark.parametrize("step", STEPS["evolving"], ids=lambda step: step.name.lower())
 def test_killed(cells: dict[str, Cell], s3: S3Proxy, step: Step) -> None:
     """SIGKILL at a step of the second batch (or of the start): the next run, elsewhere, completes the tables."""
     wanted = prepared(cells, step)
@@ -103,14 +89,14 @@ def test_killed_twice(cells: dict[str, Cell], s3: S3Proxy, first: Step, second: 
 def test_killed_while_it_repairs(cells: dict[str, Cell], s3: S3Proxy) -> None:
     """Real processes, killed between the commits, and again in the repair."""
     cell = prepared(cells, Step.COMMITTED, Step.ACCOUNTING)[-1]
-    killed(cell, s3, Step.COMMITTED, 2)
-    killed(cell, s3, Step.ACCOUNTING, 1)
+    cell.killed(s3, Step.COMMITTED, "--until-caught-up", batch=2, **LIMITS)
+    cell.killed(s3, Step.ACCOUNTING, "--until-caught-up", **LIMITS)
     cell.recover(f"killed {Step.COMMITTED}; then {Step.ACCOUNTING}", "went on from the log")
 
 
 @pytest.mark.parametrize(
     "step",
-    [step if step in SOME else pytest.param(step, marks=pytest.mark.faults) for step in Step],
+    [step if step in SOME else pytest.param(step, marks=pytest.mark.faults) for step in STEPS["evolving"]],
     ids=lambda step: step.name.lower(),
 )
 def test_cut_off(cells: dict[str, Cell], s3: S3Proxy, step: Step) -> None:

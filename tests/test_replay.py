@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,16 +11,17 @@ from typing import Any
 import kit
 import pytest
 from pyspark.sql import SparkSession
-from rehearsal import BUCKET
+from rehearsal import BUCKET, Cell, records
 from typer.testing import CliRunner
 
-from lakeingest import replay
+from lakeingest import commit, replay
 from lakeingest.cli import app
 from lakeingest.errors import Fenced, StorageError, UsageError
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Ingestion
 from lakeingest.testing.manifest import Manifest
 from lakeingest.testing.s3 import Request, S3Proxy, denied
+from lakeingest.testing.steps import OF_REPLAY, Step
 
 
 class World:
@@ -75,7 +77,7 @@ def test_what_passes_moves_once(stack: Addresses, spark: SparkSession, named: st
         (8, "two of them"),
         *((offset, "all of them") for offset in range(9, 15)),
     }
-    assert {row["moved"]["who"] for row in rows} == {replay.me()}
+    assert {row["moved"]["who"] for row in rows} == {commit.somebody()}
 
     with pytest.raises(UsageError, match="is no condition"):
         relaxed.discard("no", where="nothing = 1")
@@ -132,6 +134,35 @@ def test_cut_off(
     relaxed.run(until_caught_up=True)
     assert relaxed.replay("once more").moved == 15 - table
     world.check(relaxed, 18)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("step", OF_REPLAY, ids=lambda step: step.name.lower())
+def test_killed(cells: dict[str, Cell], s3: S3Proxy, tmp_path: Path, step: Step) -> None:
+    """A process of its own, killed; the next replay, elsewhere, completes it: each record is there once, before too."""
+    cell, suite = cells["dirty"], tmp_path / "suite.json"
+    rule = {"type": "expect_column_values_to_be_between", "kwargs": {"column": "n", "max_value": 99}}
+    suite.write_text(json.dumps({"name": "s", "expectations": [rule]}))
+    cell.changes = {"gate": {"suite": str(suite)}}
+    cell.produce(300)
+    cell.run()
+    suite.write_text(json.dumps({"name": "s", "expectations": [{**rule, "kwargs": {"column": "n", "max_value": 249}}]}))
+    cell.killed(s3, step, "--reason", "more is welcome", command=("quarantine", "replay"))
+    between = cell.ingestion().audit()
+    assert between.conserved, between
+    assert between.table in (good(100), good(250))
+    cell.produce(100)
+    begun = time.monotonic()
+    cell.run()
+    moved = cell.ingestion().replay("once more").moved
+    cell.check(f"replay killed {step}", "the next replay completed it", time.monotonic() - begun)
+    assert cell.ingestion().audit().table == good(250)
+    assert moved == good(250) - between.table
+
+
+def good(end: int) -> int:
+    """How many of a dirty cell's first records can be decoded."""
+    return sum(record.value not in (None, kit.DIRTY, b"\xff{") for record in records("dirty", end))
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""`lakeingest run` as a process of its own, that can be ended with all that it started."""
+"""A command of lakeingest, `run` as a rule, as a process of its own that can be ended with all that it started."""
 
 from __future__ import annotations
 
@@ -17,16 +17,22 @@ _COMMAND = (sys.executable, "-c", "from lakeingest.cli import main; main()")
 
 
 class Process:
-    """A run of a pipeline file: Python and its JVM, in a process group that does not outlive the `with` block."""
+    """A command upon a pipeline file: Python and its JVM, in a process group that does not outlive the `with` block."""
 
     def __init__(
-        self, file: Path, *options: str, env: Mapping[str, str] | None = None, within: Sequence[str] = ()
+        self,
+        file: Path,
+        *options: str,
+        command: Sequence[str] = ("run",),
+        env: Mapping[str, str] | None = None,
+        within: Sequence[str] = (),
     ) -> None:
         """Start it.
 
         Args:
             file: the pipeline file.
-            options: of `lakeingest run`.
+            options: of the command.
+            command: what follows `lakeingest`, as in ("quarantine", "replay").
             env: environment variables beside this process's own.
             within: a command that runs the command which follows it, as `nice` does.
         """
@@ -34,7 +40,7 @@ class Process:
         self._out, self._err = (Path(self._folder.name) / name for name in ("out", "err"))
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self._process = subprocess.Popen(
-                [*within, *_COMMAND, "run", str(file), *options],
+                [*within, *_COMMAND, *command, str(file), *options],
                 env={**os.environ, **(env or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=out,

@@ -31,10 +31,27 @@ class Step(StrEnum):
     ACCOUNTED = "after both commits"
     KEEPING = "before the ledger of schemas is kept as a property"
     KEPT = "after the ledger was kept"
+    MARKING = "after a replay's files, before its marks in quarantine"
+    MARKED = "after a replay's marks"
 
 
-_AFTER = {Step.COMMITTED, Step.ACCOUNTED, Step.KEPT}
+OF_REPLAY = (Step.WRITING, Step.COMMITTING, Step.COMMITTED, Step.SETTING_ASIDE, Step.MARKING, Step.MARKED)
+"""The steps that `lakeingest quarantine replay` comes by; the last two are its alone."""
+_AFTER = {Step.COMMITTED, Step.ACCOUNTED, Step.KEPT, Step.MARKED}
 """Steps that are reached when the store has done what it was asked; the others when it is asked."""
+_OF_QUARANTINE = {Step.SETTING_ASIDE, Step.ACCOUNTING, Step.ACCOUNTED, Step.MARKING, Step.MARKED}
+_OPERATIONS = {
+    Step.MAKING: "CREATE TABLE",
+    Step.COMMITTING: "WRITE",
+    Step.COMMITTED: "WRITE",
+    Step.ACCOUNTING: "WRITE",
+    Step.ACCOUNTED: "WRITE",
+    Step.KEEPING: "SET TBLPROPERTIES",
+    Step.KEPT: "SET TBLPROPERTIES",
+    Step.MARKING: "MERGE",
+    Step.MARKED: "MERGE",
+}
+"""The operation that Delta's commit names; the steps that are not here are known by a data file."""
 
 
 def reached(step: Step, request: Request, table: str, quarantine: str) -> bool:
@@ -43,19 +60,9 @@ def reached(step: Step, request: Request, table: str, quarantine: str) -> bool:
     Args:
         table, quarantine: where the pipeline's tables lie, as s3a://bucket/path.
     """
-    match step:
-        case Step.MAKING:
-            return _commits(request, table, "CREATE TABLE")
-        case Step.WRITING:
-            return _writes(request, table)
-        case Step.COMMITTING | Step.COMMITTED:
-            return _commits(request, table, "WRITE")
-        case Step.SETTING_ASIDE:
-            return _writes(request, quarantine)
-        case Step.ACCOUNTING | Step.ACCOUNTED:
-            return _commits(request, quarantine, "WRITE")
-        case Step.KEEPING | Step.KEPT:
-            return _commits(request, table, "SET TBLPROPERTIES")
+    where = quarantine if step in _OF_QUARANTINE else table
+    operation = _OPERATIONS.get(step)
+    return _writes(request, where) if operation is None else _commits(request, where, operation)
 
 
 def end_at(
