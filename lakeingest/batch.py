@@ -13,7 +13,7 @@ from lakeingest.config import Pipeline
 from lakeingest.decode import Decoded, Shape
 from lakeingest.gate import judge, rules
 from lakeingest.gate.judge import Result
-from lakeingest.gate.suite import Rule, Suite
+from lakeingest.gate.suite import Suite
 from lakeingest.record import HEADERS, UNDECODED, Refusal, says
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Batch:
         decoded, layout: what the rooms say of a record.
         columns: the table's columns, but for those that the layout computes.
         gate: why the gate refuses a record, between the two.
-        watched, metrics: the expectations that set no record aside, and are counted in passing; what counts them.
+        metrics: what counts in passing how the gate's other expectations are met.
     """
 
     now: datetime
@@ -42,7 +42,6 @@ class Batch:
     layout: partition.Layout
     columns: tuple[str, ...]
     gate: tuple[Refusal, ...] = ()
-    watched: tuple[Rule, ...] = ()
     metrics: tuple[Column, ...] = ()
 
     @property
@@ -90,14 +89,9 @@ def begin(pipeline: Pipeline, shape: Shape, suite: Suite | None) -> Batch:
     if suite is None:
         return batch
     suite.check(fit.declared(shape.value))
-    refusing = [rule for rule in suite.rules if rule.refuses]
-    watched = tuple(rule for rule in suite.rules if rule.compiled and not rule.refuses)
-    return replace(
-        batch,
-        gate=(rules.refusal(refusing, columns),) if refusing else (),
-        watched=watched,
-        metrics=tuple(judge.metrics(watched, columns)),
-    )
+    refusing = suite.refusing
+    gate = (rules.refusal(refusing, columns),) if refusing else ()
+    return replace(batch, gate=gate, metrics=tuple(judge.metrics(suite.watched, columns)))
 
 
 def set_aside(batch: Batch, why: Sequence[Result]) -> Batch:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -41,7 +42,7 @@ from lakeingest.gatekeeper import Gatekeeper, Verdict
 from lakeingest.identity import Consents
 from lakeingest.patience import Patience, Retry
 from lakeingest.plan import Plan
-from lakeingest.record import COORDINATES, Frontier, Spans, Unplanned
+from lakeingest.record import COORDINATES, UNPLANNED, Frontier, Spans, Unplanned
 from lakeingest.replay import Replayed
 from lakeingest.schema.history import History
 from lakeingest.source import Topics
@@ -85,6 +86,7 @@ class Ingestion:
 
     def __post_init__(self) -> None:
         self.suite = gate.load(self.config)
+        self.gate = Gatekeeper(self.config, self.suite)
         self.bootstrap_servers, self.storage = whereabouts.addresses(self.config)
         self.broker = source.Broker(self.config.source, self.bootstrap_servers)
         self._there: StructType | None = None
@@ -102,10 +104,6 @@ class Ingestion:
         if "avro" in (self.config.decode.value.format, self.config.decode.key.format):
             session.warn_of_avro(spark)
         return spark
-
-    @cached_property
-    def gate(self) -> Gatekeeper:
-        return Gatekeeper(self.spark, self.config, self.suite)
 
     def run(
         self,
@@ -261,13 +259,16 @@ class Ingestion:
                 cure="let some records come, and plan again",
             )
         self.evolution = self._evolution(ledger.schemas)
-        before, kafka = len(self.evolution.history.entries), self._read(spans)
-        self._look(kafka, ledger.last_sequence + 1)
-        batch = self._begin(self.evolution.shape(self._there, looked=True))
-        entries = self.evolution.history.entries[before:]
-        return plan.plan(
-            self.config, self.suite, batch, kafka, spans=spans, there=self._there, schemas=entries, suggest=suggest
-        )
+        before, kafka = len(self.evolution.history.entries), self._read(spans).persist()
+        try:
+            self._look(kafka, ledger.last_sequence + 1)
+            batch = self._begin(self.evolution.shape(self._there, looked=True))
+            entries = self.evolution.history.entries[before:]
+            return plan.plan(
+                self.config, self.suite, batch, kafka, spans=spans, there=self._there, schemas=entries, suggest=suggest
+            )
+        finally:
+            kafka.unpersist()
 
     def results(self, batches: int = 10) -> list[dict[str, Any]]:
         """What the gate found in the newest batches, a row for each expectation; see `gate.results` for the columns."""
@@ -378,9 +379,22 @@ class Ingestion:
             SourceUnreachable: the batch cannot be read.
             RegistryUnreachable: a schema is not known, and the registry does not answer.
         """
-        try:
+        with self._reading():
             self.evolution.look(kafka, sequence, self._there)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Say what a failure of Spark means where it reads a batch and writes nothing.
+
+        Raises:
+            SourceUnreachable: the batch cannot be read.
+            Unplanned: a record's schema is not among those that the batch was planned for.
+        """
+        try:
+            yield
         except commit.spark_failures() as failed:
+            if UNPLANNED in str(failed):
+                raise Unplanned from failed
             raise SourceUnreachable(
                 f"the batch cannot be read from Kafka at {self.bootstrap_servers}: {commit.in_a_line(failed)}",
                 cure="look at the broker and its log; nothing was consumed, run again",
@@ -397,13 +411,14 @@ class Ingestion:
         begun = time.monotonic()
         if self._there is None:
             self._ensure()
-        batch = begin(self.config, self.evolution.shape(self._there, looked=looked), self.suite)
+        batch = self._begin(self.evolution.shape(self._there, looked=looked))
         decided, seen, path = batch.decide(kafka), Observation(), self.config.table.path
         accepted = batch.accepted(observed(decided, seen, *batch.metrics))
         verdict: Verdict | None = None
         try:
             if self.gate.decides:
-                verdict = self.gate.judge(batch, decided, accepted.persist(), seen, receipt)
+                with self._reading():
+                    verdict = self.gate.judge(batch, decided, accepted.persist(), seen, receipt)
                 receipt = replace(receipt, accepted=verdict.accepted)
                 if verdict.aside:
                     accepted.unpersist()
@@ -430,8 +445,7 @@ class Ingestion:
         if history != self._kept:
             kept.write(self.spark, path, self.config.name, history)
             self._kept = history
-        if self.suite is not None:
-            self.gate.note(verdict, batch, seen.get, broken, receipt)
+        self.gate.note(self.spark, verdict, batch, receipt, seen=seen.get, broken=broken)
         return Progress(receipt.sequence, done.version, counts, time.monotonic() - begun)
 
     def _ensure(self) -> None:
@@ -474,8 +488,7 @@ class Ingestion:
 
         receipt, seen = replace(receipt, ledger="", schemas=History(), gaps=Spans(()), accepted={}), Observation()
         rows = quarantine.rows(refused, batch.refusals, receipt.pipeline, receipt.sequence, batch.now)
-        rules = self.suite.rules if self.suite else ()
-        named = quarantine.by_expectation([rule.name for rule in rules if rule.refuses])
+        named = quarantine.by_expectation([rule.name for rule in self.suite.refusing] if self.suite else [])
         if named:
             rows = rows.observe(seen, *named.values())
         commit.append(self.spark, self.config.quarantine.path, rows, receipt, self.config.table.compression)
@@ -505,7 +518,7 @@ class Ingestion:
         spans, seen = newest.receipt.spans, Observation()
         kafka = self._read(spans)
         self._look(kafka, newest.receipt.sequence)
-        batch = begin(self.config, self.evolution.shape(self._there, looked=True), self.suite)
+        batch = self._begin(self.evolution.shape(self._there, looked=True))
         decided = observed(batch.decide(kafka), seen)
         there = table.coordinates(self.spark, self.config.table.path, spans)
         # Not empty where the batch read again what a RESTORE had taken back.

@@ -6,15 +6,15 @@ timestamps, sizes from the bytes of the sample's values; a forecast is as good a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from lakeingest import quarantine
+from lakeingest import fit, gatekeeper, quarantine
 from lakeingest.batch import REFUSED, Batch, observed
 from lakeingest.config import Pipeline
-from lakeingest.gate import judge
+from lakeingest.gate import judge, rules
 from lakeingest.gate.judge import Result
 from lakeingest.gate.suite import Suite
 from lakeingest.record import RAW_VALUE, TIMESTAMP, Spans
@@ -78,7 +78,7 @@ class Plan:
     held: tuple[str, ...]
     forecast: Forecast
     warnings: tuple[str, ...] = ()
-    suggested: dict[str, Any] | None = field(default=None)
+    suggested: dict[str, Any] | None = None
 
     @property
     def problems(self) -> int:
@@ -87,18 +87,7 @@ class Plan:
         return int(bool(wrong) or any(entry.action == "quarantine" for entry in self.schemas))
 
     def to_json(self) -> dict[str, Any]:
-        results = [
-            {
-                "expectation": each.rule.name,
-                "on_failure": each.rule.action,
-                "success": each.success,
-                "evaluated": each.evaluated,
-                "unexpected": each.unexpected,
-                "observed": each.observed,
-                "sample": list(each.sample),
-            }
-            for each in self.results
-        ]
+        results = [each.to_json() for each in self.results]
         made = {**vars(self), "spans": self.spans.to_json(), "results": results, "forecast": vars(self.forecast)}
         schemas = [{name: getattr(entry, name) for name in _OF_SCHEMAS} for entry in self.schemas]
         return {**made, "schemas": schemas, "problems": self.problems}
@@ -121,7 +110,7 @@ def plan(
     """Decide about a sample without writing it.
 
     Args:
-        kafka: the sample, as `source.frame` gives it.
+        kafka: the sample, as `source.frame` gives it; it is read several times, so that it should be kept.
         spans: its offsets.
         there: the table's columns; None if there is no table yet.
         schemas: the entries of the ledger that the sample would add.
@@ -129,21 +118,22 @@ def plan(
     """
     from pyspark.sql import Observation
 
-    seen, decided = Observation(), batch.decide(kafka.persist())
+    seen, decided = Observation(), batch.decide(kafka)
     rows = batch.accepted(observed(decided, seen, *batch.metrics)).persist()
     try:
         rows.count()
         counts = {name: seen.get[name] for name in ("consumed", "refused", "dropped")}
         counts["accepted"] = counts["consumed"] - counts["refused"] - counts["dropped"]
         refused = quarantine.rows(decided.where(REFUSED), batch.refusals, pipeline.name, 0, batch.now)
-        refusals = quarantine.reasons(refused.persist(), 2) if counts["refused"] else []
-        results = list(_results(suite, batch, rows, seen.get, refusals))
-        held = [f"{r.rule.action}: {r}" for r in results if not r.success and r.rule.action in ("hold", "fail")]
-        if not pipeline.quarantine.allows(counts["refused"], counts["consumed"]):
-            held.append(
-                f"{counts['refused']:,} of {counts['consumed']:,} records would be refused, and quarantine.max_refused "
-                f"is {pipeline.quarantine.max_refused}"
-            )
+        refusals = quarantine.reasons(refused, 2) if counts["refused"] else []
+        results: list[Result] = []
+        if suite is not None:
+            broken = {group["reason"]: group["count"] for group in refusals if group["stage"] == rules.STAGE}
+            found = judge.of_batch(suite, rows, seen.get) + judge.refused(suite, seen.get["decoded"], broken)
+            results = judge.in_order(suite, found)
+        held = gatekeeper.held(results)
+        if many := gatekeeper.too_many(pipeline, counts):
+            held.append(many)
         forecast = _forecast(pipeline, batch, kafka, rows)
         known = {name.lower() for name in there.names} if there is not None else set()
         columns = tuple(
@@ -160,23 +150,10 @@ def plan(
             tuple(held),
             forecast,
             tuple(_warnings(pipeline, forecast)),
-            _suggested(pipeline, batch, rows) if suggest else None,
+            _suggested(pipeline, rows) if suggest else None,
         )
     finally:
         rows.unpersist()
-        kafka.unpersist()
-
-
-def _results(
-    suite: Suite | None, batch: Batch, rows: DataFrame, seen: Mapping[str, Any], refusals: Sequence[Mapping[str, Any]]
-) -> Iterator[Result]:
-    if suite is None:
-        return
-    asked = [rule for rule in suite.rules if not rule.compiled]
-    broken = {group["reason"]: group["count"] for group in refusals if group["stage"] == "gate"}
-    found = judge.counted(batch.watched, seen) + (judge.ask(rows, asked) if asked else [])
-    found += [judge.refused(rule, seen["decoded"], broken.get(rule.name, 0)) for rule in suite.rules if rule.refuses]
-    yield from sorted(found, key=lambda each: suite.rules.index(each.rule))
 
 
 def _forecast(pipeline: Pipeline, batch: Batch, kafka: DataFrame, rows: DataFrame) -> Forecast:
@@ -223,7 +200,7 @@ def _warnings(pipeline: Pipeline, forecast: Forecast) -> Iterator[str]:
 _FEW = 20
 
 
-def _suggested(pipeline: Pipeline, batch: Batch, rows: DataFrame) -> dict[str, Any]:
+def _suggested(pipeline: Pipeline, rows: DataFrame) -> dict[str, Any]:
     """Expectations that every accepted record of the sample meets: nulls, ranges of numbers, sets of few texts."""
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
@@ -233,7 +210,7 @@ def _suggested(pipeline: Pipeline, batch: Batch, rows: DataFrame) -> dict[str, A
     ]
     asked = []
     for f in plain:
-        column = F.col(f"`{f.name}`")
+        column = F.col(fit.quoted(f.name))
         asked += [F.count_if(column.isNull()), F.min(column), F.max(column), F.approx_count_distinct(column)]
     values = iter(rows.agg(*asked).collect()[0]) if asked else iter(())
     expectations: list[dict[str, Any]] = []
@@ -245,7 +222,7 @@ def _suggested(pipeline: Pipeline, batch: Batch, rows: DataFrame) -> dict[str, A
             continue
         if isinstance(f.dataType, T.StringType):
             if distinct <= _FEW:
-                some = rows.select(f"`{f.name}`").distinct().limit(2 * _FEW).collect()
+                some = rows.select(fit.quoted(f.name)).distinct().limit(2 * _FEW).collect()
                 listed = sorted(row[0] for row in some if row[0] is not None)
                 expectations.append(_expect("values_to_be_in_set", column=f.name, value_set=listed))
         else:

@@ -9,7 +9,9 @@ from typing import Any
 import kit
 import pytest
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
+from lakeingest.cli import app
 from lakeingest.config import Quarantine
 from lakeingest.errors import BatchHeld
 from lakeingest.local import Addresses
@@ -94,6 +96,18 @@ def test_a_batch_is_held_and_let_through(stack: Addresses, spark: SparkSession, 
     kit.produce(stack, named, kit.clean(20, 500))
     with pytest.raises(BatchHeld, match="batch 3"):
         ingestion.run(until_caught_up=True)
+
+    file = tmp_path / "p.yaml"
+    file.write_text(json.dumps(kit.values_of(stack, named, gate={"suite": str(tmp_path / "suite.json")})))
+    told = CliRunner().invoke(app, ["gate", "history", str(file), "--failed", "--batches", "1"])
+    assert told.exit_code == 0, told.output
+    assert "expect_column_mean_to_be_between(n)" in told.output
+    assert "expect_table_row_count" not in told.output
+    told = CliRunner().invoke(app, ["gate", "docs", str(file), "--to", str(tmp_path / "docs"), "--output", "json"])
+    assert told.exit_code == 0, told.output
+    # Batch 2 was judged twice.
+    assert json.loads(told.stdout)["batches"] == 4
+    assert len(list((tmp_path / "docs" / "validations").rglob("*.html"))) == 4
 
 
 @pytest.mark.slow

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from lakeingest.cli.ingest import File, Format
 from lakeingest.cli.output import Output
+from lakeingest.errors import UsageError
 
 app = typer.Typer(name="gate", help="Expectations: what they found, batch by batch.", no_args_is_help=True)
 
@@ -34,28 +37,53 @@ def history(
     rows = [row for row in ingestion.results(batches) if not (failed and row["success"])]
     out.table(
         f"{ingestion.config.name}: results in {ingestion.config.results}",
-        ("batch", "time", "outcome", "expectation", "on failure", "met", "broken", "of", "found"),
-        [
-            [
-                row["sequence"],
-                f"{row['time']:%Y-%m-%d %H:%M:%S}",
-                row["outcome"],
-                row["expectation"],
-                row["action"],
-                "yes" if row["success"] else "no",
-                _number(row["unexpected"]),
-                _number(row["evaluated"]),
-                _found(row),
-            ]
-            for row in rows
-        ],
+        ("batch", "time", "outcome", *HEADINGS),
+        [[row["sequence"], f"{row['time']:%Y-%m-%d %H:%M:%S}", row["outcome"], *cells(row)] for row in rows],
     )
     out.result({"pipeline": ingestion.config.name, "results": rows})
 
 
-def _number(value: int | None) -> str:
-    return "—" if value is None else f"{value:,}"
+@app.command()
+def docs(
+    file: File,
+    batches: Annotated[int, typer.Option(help="How many batches, the newest.", min=1)] = 20,
+    to: Annotated[Path, typer.Option("--to", help="The folder to write the pages into.")] = Path("data-docs"),
+    output: Format = "text",
+) -> None:
+    """Write Great Expectations' Data Docs of what the expectations found in the newest batches.
+
+    They take the place of those in the folder; other files stay.
+
+    Example:
+
+        lakeingest gate docs pipelines/flights.yaml --to data-docs
+    """
+    import lakeingest
+    from lakeingest.gate import docs
+
+    out = Output.of(output)
+    ingestion = lakeingest.load(file)
+    found = ingestion.results(batches)
+    if not found:
+        raise UsageError(
+            f"{ingestion.config.results} holds no results of {ingestion.config.name} yet", cure="run the pipeline first"
+        )
+    with out.progress("Great Expectations writes the pages"):
+        index = docs.build(found, to)
+    made = len({row["time"] for row in found})
+    out.line(f"{ingestion.config.name}: Data Docs of {made} batches; open {index}")
+    out.result({"pipeline": ingestion.config.name, "batches": made, "index": str(index)})
 
 
-def _found(row: dict[str, Any]) -> str:
-    return row["observed"] or ", ".join(row["sample"] or ())
+HEADINGS = ("expectation", "on failure", "met", "broken", "of", "found")
+
+
+def cells(result: Mapping[str, Any]) -> list[str]:
+    """What one expectation found, as a table of `HEADINGS` shows it."""
+    return [
+        result["expectation"],
+        result["action"],
+        "yes" if result["success"] else "no",
+        *("—" if result[name] is None else f"{result[name]:,}" for name in ("unexpected", "evaluated")),
+        result["observed"] or ", ".join(result["sample"] or ()),
+    ]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakeingest.cli.gate import HEADINGS, cells
 from lakeingest.cli.ingest import File, Format
 from lakeingest.cli.output import Output
 
@@ -69,21 +70,7 @@ def _show(out: Output, made: Plan) -> None:
         [[each["name"], each["type"], "new" if each["new"] else ""] for each in made.columns],
     )
     if made.results:
-        out.table(
-            "expectations",
-            ("expectation", "on failure", "met", "broken", "of", "found"),
-            [
-                [
-                    each.rule.name,
-                    each.rule.action,
-                    "yes" if each.success else "no",
-                    "—" if each.unexpected is None else f"{each.unexpected:,}",
-                    "—" if each.evaluated is None else f"{each.evaluated:,}",
-                    each.observed or ", ".join(each.sample),
-                ]
-                for each in made.results
-            ],
-        )
+        out.table("expectations", HEADINGS, [cells(each.to_json()) for each in made.results])
     if made.refusals:
         out.table(
             "would be refused",

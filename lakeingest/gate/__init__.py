@@ -2,7 +2,7 @@
 
 `suite` reads and checks a suite (`arguments`: what may stand in it); `rules` turns its expectations into Columns;
 `judge` says what they found in a batch, with Great Expectations itself where there is no Column; `results` is the table
-that keeps it.
+that keeps it, and `docs` makes pages of that.
 """
 
 from __future__ import annotations

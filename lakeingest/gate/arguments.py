@@ -199,18 +199,11 @@ def _fits(kind: str, value: Any) -> bool:
         return isinstance(value, bool)
     if kind == "string":
         return isinstance(value, str)
-    if kind in ("date", "timestamp", "timestamp_ntz") and isinstance(value, str):
-        try:
-            datetime.fromisoformat(value)
-        except ValueError:
-            return False
-        return kind != "date" or _is_date(value)
-    return False
-
-
-def _is_date(value: str) -> bool:
+    parse = {"date": date.fromisoformat, "timestamp": datetime.fromisoformat, "timestamp_ntz": datetime.fromisoformat}
+    if kind not in parse or not isinstance(value, str):
+        return False
     try:
-        date.fromisoformat(value)
+        parse[kind](value)
     except ValueError:
         return False
     return True

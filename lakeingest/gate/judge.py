@@ -14,14 +14,12 @@ from pyspark.sql import functions as F
 
 from lakeingest.errors import SetupError, UsageError
 from lakeingest.gate import rules
-from lakeingest.gate.suite import Rule
+from lakeingest.gate.suite import Rule, Suite
 from lakeingest.record import UNDECODED
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
-
-_SHOWN = 200
 
 
 @dataclass(frozen=True)
@@ -43,6 +41,23 @@ class Result:
     observed: str | None = None
     sample: tuple[str, ...] = ()
 
+    @property
+    def holds(self) -> bool:
+        """Whether the batch is kept back for it."""
+        return not self.success and self.rule.action in ("hold", "fail")
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "expectation": self.rule.name,
+            "asked": self.rule.asked,
+            "action": self.rule.action,
+            "success": self.success,
+            "evaluated": self.evaluated,
+            "unexpected": self.unexpected,
+            "observed": self.observed,
+            "sample": list(self.sample),
+        }
+
     def __str__(self) -> str:
         if self.unexpected is None:
             return f"{self.rule.text}: observed {self.observed}"
@@ -61,8 +76,7 @@ def metrics(watched: Sequence[Rule], columns: StructType) -> list[Column]:
     found = [F.count_if(decoded).alias("decoded")]
     for i, rule in enumerate(watched):
         bad = decoded & rules.unexpected(rule, columns)
-        values = (F.coalesce(F.col(name).cast("string"), F.lit("null")) for name in rule.columns)
-        text = F.substring(F.concat_ws(", ", *values), 1, _SHOWN)
+        text = F.concat_ws(", ", *map(rules.shown, rule.columns))
         found += [
             F.count_if(decoded & rules.present(rule)).alias(f"present_{i}"),
             F.count_if(bad).alias(f"unexpected_{i}"),
@@ -72,10 +86,28 @@ def metrics(watched: Sequence[Rule], columns: StructType) -> list[Column]:
     return found
 
 
-def counted(watched: Sequence[Rule], seen: Mapping[str, Any]) -> list[Result]:
+def of_batch(suite: Suite, rows: DataFrame, seen: Mapping[str, Any]) -> list[Result]:
+    """What is found of a batch before its commit: by all rules but those that set single records aside.
+
+    Args:
+        rows: what would be committed.
+        seen: what was observed of the batch.
+
+    Raises:
+        SetupError, UsageError: see `ask`.
+    """
+    return in_order(suite, counted(suite, seen) + (ask(rows, suite.asked) if suite.asked else []))
+
+
+def in_order(suite: Suite, found: Sequence[Result]) -> list[Result]:
+    """Results in the order of the suite's file."""
+    return sorted(found, key=lambda each: suite.rules.index(each.rule))
+
+
+def counted(suite: Suite, seen: Mapping[str, Any]) -> list[Result]:
     """The results of what `metrics` counted."""
     found = []
-    for i, rule in enumerate(watched):
+    for i, rule in enumerate(suite.watched):
         present, unexpected = seen[f"present_{i}"], seen[f"unexpected_{i}"]
         met = present == 0 or (present - unexpected) / present >= rule.mostly
         sample = {value for value in (seen[f"least_{i}"], seen[f"most_{i}"]) if value is not None}
@@ -83,9 +115,15 @@ def counted(watched: Sequence[Rule], seen: Mapping[str, Any]) -> list[Result]:
     return found
 
 
-def refused(rule: Rule, evaluated: int, unexpected: int) -> Result:
-    """The result of a rule that set records aside; they are in quarantine, with their values."""
-    return Result(rule, unexpected == 0, evaluated, unexpected)
+def refused(suite: Suite, decoded: int, broken: Mapping[str, int]) -> list[Result]:
+    """The results of the rules that set records aside; these are in quarantine, with their values.
+
+    Args:
+        decoded: the records of the batch that could be decoded.
+        broken: the name of an expectation → the records that were set aside for it.
+    """
+    counts = {rule: broken.get(rule.name, 0) for rule in suite.refusing}
+    return [Result(rule, count == 0, decoded, count) for rule, count in counts.items()]
 
 
 def ask(frame: DataFrame, asked: Sequence[Rule]) -> list[Result]:
@@ -98,19 +136,8 @@ def ask(frame: DataFrame, asked: Sequence[Rule]) -> list[Result]:
         SetupError: Great Expectations is not installed.
         UsageError: it cannot evaluate an expectation.
     """
-    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
-    try:
-        with warnings.catch_warnings():
-            # What it imports is its own matter.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            import great_expectations as gx
-    except ImportError as missing:
-        raise SetupError(
-            f"great_expectations is not installed, and the gate needs it for {asked[0].type}",
-            cure="pip install 'lakeingest[gate]'",
-        ) from missing
-    logging.getLogger("great_expectations").setLevel(logging.ERROR)
-    context: Any = gx.get_context(mode="ephemeral")
+    gx = great_expectations(asked[0].type)
+    context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = {"globally": False}
     asset = context.data_sources.add_spark("spark", persist=False).add_dataframe_asset("batch")
     batch = asset.add_batch_definition_whole_dataframe("batch").get_batch({"dataframe": frame})
@@ -121,8 +148,29 @@ def ask(frame: DataFrame, asked: Sequence[Rule]) -> list[Result]:
         raise UsageError(
             f"Great Expectations refuses the suite: {str(failed).strip()[:500]}", cure="correct the suite"
         ) from failed
-    in_order = sorted(answer.results, key=lambda each: each.expectation_config.meta["at"])
-    return [_answer(rule, each) for rule, each in zip(asked, in_order, strict=True)]
+    answers = sorted(answer.results, key=lambda each: each.expectation_config.meta["at"])
+    return [_answer(rule, each) for rule, each in zip(asked, answers, strict=True)]
+
+
+def great_expectations(what: str) -> Any:
+    """The package, which is imported only where it is needed: it takes seconds.
+
+    Raises:
+        SetupError: it is not installed, and `what` needs it.
+    """
+    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
+    try:
+        with warnings.catch_warnings():
+            # What it imports is its own matter.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            import great_expectations
+    except ImportError as missing:
+        raise SetupError(
+            f"great_expectations is not installed, and the gate needs it for {what}",
+            cure="pip install 'lakeingest[gate]'",
+        ) from missing
+    logging.getLogger("great_expectations").setLevel(logging.ERROR)
+    return great_expectations
 
 
 def _answer(rule: Rule, answer: Any) -> Result:
@@ -139,5 +187,5 @@ def _answer(rule: Rule, answer: Any) -> Result:
         found.get("element_count"),
         found.get("unexpected_count"),
         None if observed is None else json.dumps(observed, default=str),
-        tuple(str(value)[:_SHOWN] for value in (found.get("partial_unexpected_list") or ())[:3]),
+        tuple(str(value)[: rules.SHOWN] for value in (found.get("partial_unexpected_list") or ())[:3]),
     )

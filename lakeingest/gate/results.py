@@ -5,10 +5,10 @@ time TIMESTAMP                                     when it ran
 outcome STRING                                     committed, held, accepted (a held one, let through) or set aside
 suite STRING, fingerprint STRING                   what was asked: the suite's name, and a digest of its expectations
 expectation STRING                                 its name, as quarantine has it
-asked STRING                                       with all its arguments
+asked STRING                                       what it asks, as JSON: type and kwargs
 action STRING                                      warn, quarantine, hold or fail
 success BOOLEAN                                    whether it was met
-evaluated BIGINT, unexpected BIGINT                records with a value for it, and those of them that break it
+evaluated BIGINT, unexpected BIGINT                records that could be decoded, and those of them that break it
 observed STRING                                    a statistic of the batch, as JSON
 sample ARRAY<STRING>                               some values that break it
 offsets STRING                                     the batch's offsets: {topic: {partition: [start, end]}}
@@ -50,23 +50,7 @@ def rows(
     """The results of one batch."""
     offsets = json.dumps(spans.to_json())
     made = [
-        (
-            pipeline,
-            sequence,
-            now,
-            outcome,
-            suite.name,
-            suite.fingerprint,
-            each.rule.name,
-            each.rule.text,
-            each.rule.action,
-            each.success,
-            each.evaluated,
-            each.unexpected,
-            each.observed,
-            list(each.sample),
-            offsets,
-        )
+        (pipeline, sequence, now, outcome, suite.name, suite.fingerprint, *each.to_json().values(), offsets)
         for each in found
     ]
     return spark.createDataFrame(made, COLUMNS).coalesce(1)

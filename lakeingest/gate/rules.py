@@ -20,14 +20,14 @@ from pyspark.sql import types as T
 from lakeingest.gate import arguments
 from lakeingest.gate.strftime import pattern
 from lakeingest.gate.suite import Rule
-from lakeingest.record import UNDECODED, Refusal
+from lakeingest.record import UNDECODED, Refusal, says
 
 STAGE = "gate"
 EXPECTATION = "EXPECTATION"
 BATCH = "BATCH"
 """Reasons: the record breaks expectations, or its whole batch does."""
-_SHOWN = 200
-"""Characters of an offending value that quarantine's message shows; the record's bytes are beside it."""
+SHOWN = 200
+"""Characters of an offending value that messages and results show; quarantine has the record's bytes beside it."""
 
 Kwargs = Mapping[str, Any]
 
@@ -42,16 +42,12 @@ def unexpected(rule: Rule, columns: T.StructType) -> Column:
     return F.coalesce(bad, F.lit(False))
 
 
-def applies(rule: Rule) -> Column:
-    """Whether the rule is about a row at all: BOOLEAN, never null."""
-    return F.coalesce(_applies(rule.kwargs), F.lit(False))
-
-
 def present(rule: Rule) -> Column:
     """Whether the row has a value for the rule; `mostly` is a share of these. BOOLEAN, never null."""
     one = rule.kwargs.get("column")
     about_null = one is None or rule.type.endswith("_be_null")
-    return applies(rule) & (F.lit(True) if about_null else F.col(str(one)).isNotNull())
+    applies = F.coalesce(_applies(rule.kwargs), F.lit(False))
+    return applies & (F.lit(True) if about_null else F.col(str(one)).isNotNull())
 
 
 def refusal(rules: Sequence[Rule], columns: T.StructType) -> Refusal:
@@ -60,17 +56,18 @@ def refusal(rules: Sequence[Rule], columns: T.StructType) -> Refusal:
     none = F.lit(None).cast("string")
     names = F.filter(F.array(*(F.when(b, F.lit(r.name)).otherwise(none) for r, b in bad.items())), F.isnotnull)
     said = F.concat_ws("; ", *(F.when(b, _says(r)) for r, b in bad.items()))
-    diagnosis = F.struct(F.lit(EXPECTATION).alias("reason"), said.alias("message"))
-    return Refusal(STAGE, reduce(or_, bad.values()), diagnosis, names)
+    return Refusal(STAGE, reduce(or_, bad.values()), says(EXPECTATION, said), names)
 
 
 def _says(rule: Rule) -> Column:
-    values = []
-    for name in rule.columns:
-        text = F.coalesce(F.col(name).cast("string"), F.lit("null"))
-        short = F.when(F.length(text) > _SHOWN, F.concat(F.substring(text, 1, _SHOWN), F.lit("…"))).otherwise(text)
-        values.append(F.concat(F.lit(f"{name} is "), short))
+    values = (F.concat(F.lit(f"{name} is "), shown(name)) for name in rule.columns)
     return F.concat(F.concat_ws(", ", *values), F.lit(f": {rule.text}"))
+
+
+def shown(name: str) -> Column:
+    """A value as text, cut short: STRING, never null."""
+    text = F.coalesce(F.col(name).cast("string"), F.lit("null"))
+    return F.when(F.length(text) > SHOWN, F.concat(F.substring(text, 1, SHOWN), F.lit("…"))).otherwise(text)
 
 
 # Which rows a rule is about ----------------------------------------------------------------------------------------
@@ -218,7 +215,7 @@ def _strftime(kwargs: Kwargs, _: T.StructType) -> Column:
         return fits
     year, month, day = (F.regexp_extract(column, regex, places[part]) for part in ("Y", "m", "d"))
     first = F.try_to_date(F.concat(year, F.lit("-"), F.lpad(month, 2, "0"), F.lit("-01")), "yyyy-MM-dd")
-    real = (F.trim(day).try_cast("int") <= F.dayofmonth(F.last_day(first))) & (year != "0000")
+    real = F.trim(day).try_cast("int") <= F.dayofmonth(F.last_day(first))
     return F.when(fits, real).otherwise(F.lit(False))
 
 

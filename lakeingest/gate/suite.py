@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -66,6 +66,11 @@ class Rule:
         return not self.refuses and (self.action != "warn" or not self.compiled)
 
     @property
+    def asked(self) -> str:
+        """What it asks, as JSON."""
+        return json.dumps({"type": self.type, "kwargs": self.kwargs})
+
+    @property
     def text(self) -> str:
         """The type with all its arguments."""
         shown = {name: value for name, value in self.kwargs.items() if value is not None}
@@ -84,6 +89,21 @@ class Suite:
     path: str
     rules: tuple[Rule, ...]
     fingerprint: str
+
+    @property
+    def refusing(self) -> tuple[Rule, ...]:
+        """The rules that set single records aside."""
+        return tuple(rule for rule in self.rules if rule.refuses)
+
+    @property
+    def watched(self) -> tuple[Rule, ...]:
+        """The other rules that are predicates of a row: what breaks them is counted in passing."""
+        return tuple(rule for rule in self.rules if rule.compiled and not rule.refuses)
+
+    @property
+    def asked(self) -> tuple[Rule, ...]:
+        """The rules that Great Expectations itself evaluates."""
+        return tuple(rule for rule in self.rules if not rule.compiled)
 
     def check(self, columns: Sequence[ddl.Column]) -> None:
         """Hold the suite against columns that the records brought.
@@ -111,19 +131,9 @@ def load(gate: Gate, columns: Sequence[ddl.Column]) -> Suite:
     problems = list(_problems(document, columns, gate))
     if problems:
         raise failure(str(path), [f"{path}: {problem}" for problem in problems])
-    rules, names = [], set[str]()
+    rules: list[Rule] = []
     for each in document["expectations"]:
-        kind, kwargs = each["type"], each.get("kwargs", {})
-        short = name = f"{kind}({', '.join(arguments.columns(kwargs))})"
-        number = 1
-        while name in names:
-            number += 1
-            name = f"{short}#{number}"
-        names.add(name)
-        action = _action(each, gate)
-        alone = arguments.mostly(kwargs) == 1 and action == "quarantine"
-        compiled = _compiled(kind, kwargs) and (alone or kind not in WINDOWED)
-        rules.append(Rule(name, kind, kwargs, each.get("meta") or {}, compiled, action))
+        rules.append(_rule(each, gate, {rule.name for rule in rules}))
     asked = json.dumps([(r.type, r.kwargs, r.action) for r in rules], sort_keys=True)
     return Suite(document["name"], str(path), tuple(rules), hashlib.sha256(asked.encode()).hexdigest()[:16])
 
@@ -134,11 +144,21 @@ def _compiled(kind: str, kwargs: Mapping[str, Any]) -> bool:
     return kind in ROWWISE
 
 
-def _action(expectation: Mapping[str, Any], gate: Gate) -> Action:
-    kwargs = expectation.get("kwargs", {})
-    rowwise = _compiled(expectation["type"], kwargs) and arguments.mostly(kwargs) == 1
-    action: Action = _own_action(expectation) or (gate.on_row_failure if rowwise else gate.on_batch_failure)
-    return action
+def _rule(expectation: Mapping[str, Any], gate: Gate, names: Set[str]) -> Rule:
+    """The rule of an expectation that was checked, under a name that is not among `names`."""
+    kind, kwargs = expectation["type"], expectation.get("kwargs", {})
+    short = name = f"{kind}({', '.join(arguments.columns(kwargs))})"
+    number = 1
+    while name in names:
+        number += 1
+        name = f"{short}#{number}"
+    compiled = _compiled(kind, kwargs)
+    of_rows = compiled and arguments.mostly(kwargs) == 1
+    action: Action = _own_action(expectation) or (gate.on_row_failure if of_rows else gate.on_batch_failure)
+    if kind in WINDOWED:
+        # A window costs a shuffle: worth it only where it tells which records to set aside.
+        compiled = of_rows and action == "quarantine"
+    return Rule(name, kind, kwargs, expectation.get("meta") or {}, compiled, action)
 
 
 def _own_action(expectation: Mapping[str, Any]) -> Any:
