@@ -6,6 +6,7 @@ What can keep a batch back is asked before its commit; all else is counted in th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +53,8 @@ class Gatekeeper:
         self.reason: str | None = None
         self._config, self._suite = config, suite
         self._made = False
+        self._pool = ThreadPoolExecutor(1, "lakeingest-results")
+        self._writing: Future[None] | None = None
 
     @property
     def decides(self) -> bool:
@@ -78,6 +81,7 @@ class Gatekeeper:
             why.append(f"{many}: {self._most(batch, decided)}")
         if ends or (why and self.reason is None):
             self._keep(decided.sparkSession, found, batch, receipt, "held")
+            self.wait()
             raise _held(receipt, why, ends=ends)
         accepted: dict[str, Any] = {}
         if why:
@@ -96,12 +100,15 @@ class Gatekeeper:
         seen: Mapping[str, Any],
         broken: Mapping[str, int],
     ) -> None:
-        """Keep the results of a batch that was committed, if there is a suite.
+        """Keep the results of a batch that was committed, if there is a suite. The next batch need not wait for it.
 
         Args:
             verdict: what was decided before; None where nothing had to be.
             seen: what was observed of the batch.
             broken: the name of an expectation → the records that were set aside for it.
+
+        Raises:
+            StorageUnreachable: the results of the batch before could not be written.
         """
         if self._suite is None:
             return
@@ -121,9 +128,7 @@ class Gatekeeper:
     def _keep(self, spark: SparkSession, found: Sequence[Result], batch: Batch, receipt: Receipt, outcome: str) -> None:
         if self._suite is None:
             return
-        path = self._config.results
         rows = results.rows(
-            spark,
             self._suite,
             judge.in_order(self._suite, found),
             pipeline=receipt.pipeline,
@@ -132,13 +137,29 @@ class Gatekeeper:
             now=batch.now,
             outcome=outcome,
         )
-        if not self._made:
-            table.ensure_results(spark, self._config)
-            self._made = True
+        self.wait()
+        self._writing = self._pool.submit(self._write, spark, rows)
+
+    def _write(self, spark: SparkSession, rows: Sequence[tuple[Any, ...]]) -> None:
+        path = self._config.results
         try:
-            rows.write.format("delta").mode("append").save(path)
+            if not self._made:
+                table.ensure_results(spark, self._config)
+                self._made = True
+            frame = spark.createDataFrame(rows, results.COLUMNS).coalesce(1)
+            frame.write.format("delta").mode("append").save(path)
         except spark_failures() as failed:
             raise unreachable(path, failed) from failed
+
+    def wait(self) -> None:
+        """Until the results of all batches are written.
+
+        Raises:
+            StorageUnreachable: they could not be.
+        """
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.result()
 
 
 def held(found: Sequence[Result]) -> list[str]:

@@ -91,6 +91,7 @@ class Ingestion:
         self.broker = source.Broker(self.config.source, self.bootstrap_servers)
         self._there: StructType | None = None
         self._kept = History()
+        self._begun: Batch | None = None
         self.evolution = self._evolution(History())
 
     def _evolution(self, history: History) -> Evolution:
@@ -171,7 +172,7 @@ class Ingestion:
 
         1. Read both frontiers, and check that the source is the one they were fed from. 2. Make or check the tables;
            where only the records know the columns, the first batch does so. 3. Settle what a crash left open. 4. Batch
-           after batch, by the pipeline's trigger.
+           after batch, by the pipeline's trigger; in the end wait for the gate's results.
 
         Args:
             underway: called when 1. to 3. are done.
@@ -222,6 +223,7 @@ class Ingestion:
                     stop.wait(max(0.0, self.config.trigger.every.total_seconds() - (time.monotonic() - begun)))
                 topics = self.broker.topics()
                 identity.check_topics(last, topics)
+        self.gate.wait()
 
     def status(self) -> Status:
         """Where the pipeline stands; see `status.Status`."""
@@ -465,7 +467,8 @@ class Ingestion:
             UsageError: no record has brought a schema yet.
         """
         try:
-            return begin(self.config, shape, self.suite)
+            self._begun = begin(self.config, shape, self.suite, self._begun)
+            return self._begun
         except PipelineFileError as mistake:
             if self.evolution.settled:
                 raise

@@ -45,9 +45,10 @@ def pipeline(columns: str | None = COLUMNS, **decoding: Any) -> Pipeline:
 
 
 def batch_of(config: Pipeline) -> Batch:
-    decoded = decode.decode(config, shape_of(config))
+    shape = shape_of(config)
+    decoded = decode.decode(config, shape)
     names = tuple(name for name in decoded.columns if name != "_headers")
-    return Batch(NOW, decoded, partition.Layout(), names)
+    return Batch(NOW, shape, decoded, partition.Layout(), names)
 
 
 def kafka(spark: SparkSession, records: Sequence[tuple[bytes | None, bytes | None]]) -> DataFrame:

@@ -26,7 +26,7 @@ from lakeingest.gate.suite import Suite
 from lakeingest.record import Spans
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 COLUMNS = (
     "pipeline STRING, sequence BIGINT, time TIMESTAMP, outcome STRING, suite STRING, fingerprint STRING, "
@@ -37,7 +37,6 @@ COLUMNS = (
 
 
 def rows(
-    spark: SparkSession,
     suite: Suite,
     found: Sequence[Result],
     *,
@@ -46,14 +45,13 @@ def rows(
     spans: Spans,
     now: datetime,
     outcome: str,
-) -> DataFrame:
-    """The results of one batch."""
+) -> list[tuple[Any, ...]]:
+    """The results of one batch, as rows of the table."""
     offsets = json.dumps(spans.to_json())
-    made = [
+    return [
         (pipeline, sequence, now, outcome, suite.name, suite.fingerprint, *each.to_json().values(), offsets)
         for each in found
     ]
-    return spark.createDataFrame(made, COLUMNS).coalesce(1)
 
 
 def newest(table: DataFrame, pipeline: str, batches: int) -> list[dict[str, Any]]:
