@@ -28,7 +28,7 @@ class Retry:
 class Patience:
     """Pauses that double from 1 s to 60 s, for `wait_s` seconds in all.
 
-    A commit, or as long a time without a failure, begins that time anew. A run that never came so far as to know
+    A commit, or a look that finds nothing to commit, begins that time anew. A run that never came so far as to know
     where it stands has none: its addresses or keys may be wrong.
     """
 
@@ -44,19 +44,18 @@ class Patience:
     def renew(self) -> None:
         """The run got on."""
         self._failures = 0
-        self._since = self._latest = -float("inf")
+        self._since: float | None = None
 
     def after(self, failure: LakeingestError) -> Retry | None:
         """Whether and when to try again; None where that would not help, or the time is over."""
         if not (failure.retry_helps and self._underway):
             return None
         now = time.monotonic()
-        if now - self._latest > self._wait_s:
-            self._failures, self._since = 0, now
+        if self._since is None:
+            self._since = now
         left = self._since + self._wait_s - now
         if left <= 0:
             return None
         pause = min(2.0**self._failures, LONGEST_PAUSE_S, left)
         self._failures += 1
-        self._latest = now
         return Retry(failure, pause, left - pause)

@@ -147,7 +147,7 @@ class Ingestion:
             try:
                 topics = self.broker.topics()
                 goal = topics.last if until_caught_up and goal is None else goal
-                for progress in self._batches(topics, goal, stop, consents, patience.underway):
+                for progress in self._batches(topics, goal, stop, consents, patience):
                     total += progress.counts
                     patience.renew()
                     on_progress(progress)
@@ -166,7 +166,7 @@ class Ingestion:
         goal: Frontier | None,
         stop: threading.Event,
         consents: Consents,
-        underway: Callable[[], None],
+        patience: Patience,
     ) -> Iterator[Progress]:
         """Commit batch after batch, up to the goal if there is one.
 
@@ -175,7 +175,7 @@ class Ingestion:
            after batch, by the pipeline's trigger; in the end wait for the gate's results.
 
         Args:
-            underway: called when 1. to 3. are done.
+            patience: it is told when 1. to 3. are done, and when there is nothing to commit.
         """
         # 1.
         table.ensure_quarantine(self.spark, self.config)
@@ -195,7 +195,7 @@ class Ingestion:
         frontier, sequence = ledger.frontier, max(ledger.last_sequence, refused.last_sequence)
         last = ledger.newest.receipt if ledger.newest else None
         behind: Frontier | None = None
-        underway()
+        patience.underway()
         # 4.
         while not stop.is_set():
             begun = time.monotonic()
@@ -218,6 +218,8 @@ class Ingestion:
                 yield replace(progress, lag=source.lag(frontier, topics.last))
             elif goal is not None:
                 break
+            else:
+                patience.renew()
             if goal is None:
                 if spans.offsets < self.config.trigger.max_records:
                     stop.wait(max(0.0, self.config.trigger.every.total_seconds() - (time.monotonic() - begun)))
