@@ -519,7 +519,8 @@ Ingestion(file.read(Path(sys.argv[1]), {})).run(until_caught_up=True)
 """
 
 
-@pytest.mark.parametrize("moment", ["widened", pytest.param("committed", marks=pytest.mark.faults)])
+@pytest.mark.faults
+@pytest.mark.parametrize("moment", ["widened", "committed"])
 def test_killed_behind_the_change_of_the_table(world: World, tmp_path: Path, moment: str) -> None:
     """SIGKILL behind the ALTER, and behind the evolving commit: the next run decides the same."""
     old, new = world.avro(VERSIONS[0]), world.avro(VERSIONS[3])
