@@ -37,6 +37,7 @@ from lakeingest.testing.s3 import (
     S3Proxy,
     call_after,
     call_before,
+    call_instead,
     cut,
     denied,
     expired,
@@ -304,7 +305,7 @@ print(connection.getresponse().status)
 """
 
 
-@pytest.mark.parametrize("act", [call_before, call_after])
+@pytest.mark.parametrize("act", [call_instead, call_after])
 @pytest.mark.parametrize("size", [0, 7, 5_000_000])
 def test_a_client_killed_by_a_call(act: Callable[..., Act], size: int) -> None:
     """Killed before, its request never reached the store; killed after, it did."""

@@ -35,6 +35,7 @@ __all__ = [
     "S3Proxy",
     "call_after",
     "call_before",
+    "call_instead",
     "cut",
     "denied",
     "expired",
@@ -47,7 +48,6 @@ __all__ = [
 ]
 
 _LONGEST_LINE = 2**16
-_SECONDS_TO_SEE_AN_END = 0.05
 
 
 Act = Callable[[Exchange], Awaitable[web.StreamResponse]]
@@ -272,13 +272,21 @@ def half_answer() -> Act:
 
 
 def call_before(call: Callable[[], object]) -> Act:
-    """`call` runs in a thread, then all goes on; if it ended the client and waited for it, the store hears nothing."""
+    """`call` runs in a thread, then all goes on."""
 
     async def act(exchange: Exchange) -> web.StreamResponse:
         await asyncio.to_thread(call)
-        # So that the end of the client's connection has come up here.
-        await asyncio.sleep(_SECONDS_TO_SEE_AN_END)
-        return exchange.reset() if exchange.gone else await _pass(exchange)
+        return await _pass(exchange)
+
+    return act
+
+
+def call_instead(call: Callable[[], object]) -> Act:
+    """`call`, which may end the client, runs in a thread; the connection is reset, and the store hears nothing."""
+
+    async def act(exchange: Exchange) -> web.StreamResponse:
+        await asyncio.to_thread(call)
+        return exchange.reset()
 
     return act
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from aiohttp.web import StreamResponse
 
-from lakeingest.testing.s3 import Exchange, Request, S3Proxy, call_after, call_before, denied
+from lakeingest.testing.s3 import Exchange, Request, S3Proxy, call_after, call_instead, denied
 
 _VERSION = re.compile(r"_delta_log/\d{20}\.json")
 
@@ -79,7 +79,8 @@ def end_at(
         there.set()
         end()
 
-    act = call_after(ending) if step in _AFTER else call_before(ending)
+    # A JVM that was killed may hold its connections for some moments: what it asked must not come through meanwhile.
+    act = call_after(ending) if step in _AFTER else call_instead(ending)
     s3.fault(lambda request: reached(step, request, table, quarantine), act, times=1, skip=batch - 1)
     return there
 
