@@ -59,11 +59,6 @@ class Exchange:
         self._begun = b""
         self._withheld = raw.headers.get("Expect", "").lower() == "100-continue"
 
-    @property
-    def gone(self) -> bool:
-        """Whether the client's connection has ended."""
-        return self._transport is None or self._transport.is_closing()
-
     async def look(self) -> None:
         """Read what a rule may look into."""
         request = self.request
