@@ -1,6 +1,7 @@
 """Holds each batch of a run against the gate's suite and the failure budget, and keeps the results.
 
-What can keep a batch back is asked before its commit; all else is counted in the pass that commits it.
+What can keep a batch back is asked before its commit; all else is counted in the pass that commits it. Results are
+written while the next batch runs.
 """
 
 from __future__ import annotations
