@@ -120,11 +120,12 @@ def plan(
 
     seen, decided = Observation(), batch.decide(kafka)
     rows = batch.accepted(observed(decided, seen, *batch.metrics)).persist()
+    # Read once for each reason, and the diagnosis is dear.
+    refused = quarantine.rows(decided.where(REFUSED), batch.refusals, pipeline.name, 0, batch.now).persist()
     try:
         rows.count()
         counts = {name: seen.get[name] for name in ("consumed", "refused", "dropped")}
         counts["accepted"] = counts["consumed"] - counts["refused"] - counts["dropped"]
-        refused = quarantine.rows(decided.where(REFUSED), batch.refusals, pipeline.name, 0, batch.now)
         refusals = quarantine.reasons(refused, 2) if counts["refused"] else []
         results: list[Result] = []
         if suite is not None:
@@ -154,6 +155,7 @@ def plan(
         )
     finally:
         rows.unpersist()
+        refused.unpersist()
 
 
 def _forecast(pipeline: Pipeline, batch: Batch, kafka: DataFrame, rows: DataFrame) -> Forecast:
