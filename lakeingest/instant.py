@@ -121,6 +121,8 @@ def _instant(millis: Column) -> Column:
 
 
 def _shifted(instant: Column, zone: str) -> Column:
+    if zone == "UTC":
+        return instant
     # A day more on both ends: a zone can bring such an instant back into the years.
     return F.from_utc_timestamp(_within(instant, _FIRST - _DAY, _LAST + _DAY), zone)
 

@@ -1,16 +1,16 @@
 """JSON objects against declared columns: what fits its type becomes a column, what does not refuses the record.
 
 Spark's `from_json` parses each record once. Left to itself it is too forgiving, so three things are done around it:
-the text is wrapped as `{"SEAL":[TEXT,{" end":"SEAL"}]}`, which makes an array, a bare number, or anything behind the
-object an error (no text can close the brackets and open others, because nobody who writes records knows the seal);
-times are parsed as text and decimals with as many places as 38 digits allow, and then converted under rules of our own,
+a member `SEAL: true` is put before the brace that ends the text, and has to be among the members of the object that is
+read, which makes an array, a bare number, or anything behind the object an error (no text can hold that member by
+itself, because nobody who writes records knows the seal); times are parsed as text and decimals with as many places as 38 digits allow, and then converted under rules of our own,
 since `from_json` reads "2026" as a date, epoch milliseconds as seconds, and rounds 12.345; and infinity is no number.
 """
 
 from __future__ import annotations
 
 import json
-import uuid
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,12 +22,13 @@ from lakeingest import instant
 from lakeingest.decode import diagnose, size
 from lakeingest.record import Refusal, says
 
-_CORRUPT = "_corrupt"
+_CORRUPT = " corrupt"
 _LOOKED_AT = 2**20
 """Bytes of the largest value whose diagnosis goes into details."""
-_SEAL = uuid.uuid4().hex
-_END = " end"
+_SEAL = f" {secrets.token_urlsafe(9)}"
 """No declared column can bear a name with a blank."""
+_BLANKS = " \t\r\n"
+_EMPTY = r"\A[ \t\r\n]*\{[ \t\r\n]*\}"
 _OPTIONS = {
     "mode": "PERMISSIVE",
     "columnNameOfCorruptRecord": _CORRUPT,
@@ -71,37 +72,28 @@ class Reader:
 
 
 def parse(raw: Column, schema: T.StructType) -> Column:
-    """The one parse of a record: BINARY → STRUCT<SEAL: ARRAY<STRUCT<…>>, _corrupt: STRING>."""
+    """The one parse of a record: BINARY → STRUCT<the declared columns, SEAL: BOOLEAN, " corrupt": STRING>."""
     fields = [T.StructField(f.name, _parsed_type(f.dataType)) for f in schema]
-    record = T.StructType([*fields, T.StructField(_END, T.StringType())])
-    wrapper = T.StructType([T.StructField(_SEAL, T.ArrayType(record)), T.StructField(_CORRUPT, T.StringType())])
-    head, tail = F.lit(f'{{"{_SEAL}":['), F.lit(f',{{"{_END}":"{_SEAL}"}}]}}')
-    return F.from_json(F.concat(head, raw.cast("string"), tail), wrapper, _OPTIONS)
-
-
-def _record(parsed: Column) -> Column:
-    return F.get(parsed[_SEAL], F.lit(0))
+    sealed = [T.StructField(_SEAL, T.BooleanType()), T.StructField(_CORRUPT, T.StringType())]
+    # As bytes: a text is cut by counting its characters.
+    brace, member = F.lit(b"}"), f'"{_SEAL}":true}}'
+    trimmed = F.rtrim(raw.cast("string"), F.lit(_BLANKS)).cast("binary")
+    whole = F.when(F.endswith(raw, brace), raw).when(F.endswith(trimmed, brace), trimmed)
+    opened = F.substring(whole, F.lit(1), F.octet_length(whole) - 1)
+    empty = ~F.startswith(raw, F.lit(b'{"')) & F.rlike(raw.cast("string"), F.lit(_EMPTY))
+    last = F.when(empty, F.lit(member.encode())).otherwise(F.lit(f",{member}".encode()))
+    return F.from_json(F.concat(opened, last).cast("string"), T.StructType([*fields, *sealed]), _OPTIONS)
 
 
 def columns(parsed: Column, schema: T.StructType, zone: str) -> dict[str, Column]:
     """Each declared column, by name, out of what `parse` gave."""
-    record = _record(parsed)
-    return {field.name: _fit(record[field.name], field.dataType, zone).value for field in schema}
+    return {field.name: _fit(parsed[field.name], field.dataType, zone).value for field in schema}
 
 
 def refused(raw: Column, parsed: Column, schema: T.StructType, zone: str) -> Column:
     """BOOLEAN, never null: whether the record is no JSON object, or does not fit the declared columns."""
-    record = _record(parsed)
-    whole = (
-        F.is_valid_utf8(raw.cast("string"))
-        & parsed[_CORRUPT].isNull()
-        & (F.size(parsed[_SEAL]) == 2)
-        & (F.get(parsed[_SEAL], F.lit(1))[_END] == _SEAL)
-        & record.isNotNull()
-    )
-    # `get` answers null for what isn't there, so a broken record fails `whole` and not its fields.
-    misfits = _fit(record, schema, zone).misfits
-    return F.coalesce(~whole, F.lit(True)) | _any(misfits)
+    whole = F.is_valid_utf8(raw.cast("string")) & parsed[_CORRUPT].isNull() & parsed[_SEAL]
+    return F.coalesce(~whole, F.lit(True)) | _any(_fit(parsed, schema, zone).misfits)
 
 
 def diagnosis(raw: Column, schema: T.StructType) -> Column:
@@ -133,17 +125,17 @@ def rescued(raw: Column, parsed: Column, schema: T.StructType) -> Column:
     A declared field that holds undeclared ones somewhere within is kept whole.
     """
     text = raw.cast("string")
-    record = _record(parsed)
-    present = sum((record[field.name].isNotNull().cast("int") for field in schema), F.lit(0))
-    # Looking at every name is dear; where the numbers agree (no field null, none unknown) counting them is enough.
-    extra = (F.size(F.json_object_keys(text)) != present) & _undeclared(text, schema)
     nested = [
         F.when(_undeclared_within(_member(text, field.name), field.dataType), F.lit(field.name))
         for field in schema
         if _has_struct(field.dataType)
     ]
     whole = F.array_compact(F.array(*nested)) if nested else None
-    keep = extra if whole is None else extra | (F.size(whole) > 0)
+    extra = _undeclared(text, schema)
+    # Looking at every name is dear; where each colon is one of the declared fields', there are no others.
+    keep = (F.contains(text, F.lit("\\")) | (_colons(text) != _expected(parsed, schema))) & (
+        extra if whole is None else extra | (F.size(whole) > 0)
+    )
     declared = F.array(*(F.lit(field.name) for field in schema))
 
     def undeclared(key: Column, _: Column) -> Column:
@@ -153,6 +145,42 @@ def rescued(raw: Column, parsed: Column, schema: T.StructType) -> Column:
     fields = F.from_json(text, "MAP<STRING, VARIANT>")
     # A text in which a nested object has a key twice is no VARIANT: it is kept whole.
     return F.when(keep, F.coalesce(F.to_json(F.map_filter(fields, undeclared)), text))
+
+
+def _colons(text: Column) -> Column:
+    return F.octet_length(text) - F.octet_length(F.replace(text, F.lit(":"), F.lit("")))
+
+
+def _expected(value: Column, kind: T.DataType) -> Column:
+    """INT, never null: the colons in the JSON of a parsed value, if it has no field but the declared ones, none of them
+    null or twice, and no escapes: else its JSON has more.
+    """
+    if isinstance(kind, T.StructType):
+        fields = (
+            F.when(
+                value[f.name].isNotNull(), F.lit(1 + f.name.count(":")) + _expected(value[f.name], f.dataType)
+            ).otherwise(F.lit(0))
+            for f in kind
+        )
+        return sum(fields, F.lit(0))
+    if isinstance(kind, T.ArrayType):
+        return _expected_of_all(value, kind.elementType)
+    if isinstance(kind, T.MapType):
+        keys = F.map_keys(value)
+        return (
+            _expected_of_all(keys, kind.keyType)
+            + _expected_of_all(F.map_values(value), kind.valueType)
+            + F.coalesce(F.size(keys), F.lit(0))
+        )
+    return F.coalesce(_colons(value), F.lit(0)) if isinstance(_parsed_type(kind), T.StringType) else F.lit(0)
+
+
+def _expected_of_all(values: Column, kind: T.DataType) -> Column:
+    if isinstance(_parsed_type(kind), T.StringType):
+        return F.coalesce(_colons(F.array_join(values, "")), F.lit(0))
+    if isinstance(kind, T.StructType | T.ArrayType | T.MapType):
+        return F.coalesce(F.aggregate(values, F.lit(0), lambda sum, each: sum + _expected(each, kind)), F.lit(0))
+    return F.lit(0)
 
 
 def _undeclared(text: Column, struct: T.StructType) -> Column:
