@@ -151,8 +151,9 @@ def _periods(
     part: TimePartition, segments: tuple[partition_format.Segment, ...], there: Column
 ) -> tuple[PartitionColumn, ...]:
     start = instant.start(there, part.every)
+    date = (there if part.every == "day" else start).cast("date")
     return tuple(
-        PartitionColumn(s.name, T.DateType(), value=start.cast("date"))
+        PartitionColumn(s.name, T.DateType(), value=date)
         if s.pattern is None
         else PartitionColumn(s.name, T.StringType(), value=F.date_format(start, s.pattern))
         for s in segments

@@ -27,6 +27,7 @@ from lakeingest.config import Storage
 from lakeingest.errors import SetupError
 from lakeingest.local import artifacts
 from lakeingest.local.addresses import state_dir
+from lakeingest.record import OFFSET
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,6 +45,14 @@ _HIDDEN = (
 )
 """Spark shows nobody (event log, UI, SET) a setting with one of these in its name or value. By itself it knows secret,
 password, token and access key. Every option of s3a is among them: any may hold a secret."""
+_QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
+_WRITING = {
+    # Spark's default is Parquet's INT96: twelve bytes that nothing can skip by, and no reader needs any more.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Each offset is another: a dictionary of them is built in vain.
+    f"parquet.enable.dictionary#{OFFSET}": "false",
+}
+"""What makes a commit cheaper, and changes no value."""
 _DAY_S = 86_400
 
 
@@ -93,7 +102,7 @@ def attach(storage: Storage, name: str) -> SparkSession:
         _warn_of_log_store(session)
     # First this one: each statement's event tells what is set on the session.
     session.conf.set("spark.sql.redaction.options.regex", f"{_HIDDEN}|url")
-    for option, value in s3a_options(storage).items():
+    for option, value in {**_WRITING, **s3a_options(storage)}.items():
         session.conf.set(option, value)
     return session
 
@@ -129,7 +138,8 @@ def _start(name: str) -> SparkSession:
     jars = [str(jar) for jar in (*artifacts.fetch("spark"), logstore.JAR)]
     archive, recording = _class_archive(java, jars)
     settings = {
-        "spark.driver.extraJavaOptions": f"{archive} -Xlog:cds=off -Xlog:cds+dynamic=off {_AVRO_LIMITS}",
+        # A batch's garbage is short-lived: the parallel collector costs 5 to 8 % less than the default one.
+        "spark.driver.extraJavaOptions": f"-XX:+UseParallelGC {archive} {_QUIET} {_AVRO_LIMITS}",
         "spark.executor.extraJavaOptions": _AVRO_LIMITS,
         "spark.driver.extraClassPath": os.pathsep.join(jars),
         "spark.jars": "",

@@ -1,10 +1,11 @@
 """JSON objects against declared columns: what fits its type becomes a column, what does not refuses the record.
 
-Spark's `from_json` parses each record once. Left to itself it is too forgiving, so three things are done around it:
-a member `SEAL: true` is put before the brace that ends the text, and has to be among the members of the object that is
+Spark's `from_json` parses each record once. Left to itself it is too forgiving, so three things are done around it: a
+member `SEAL: true` is put before the brace that ends the text, and has to be among the members of the object that is
 read, which makes an array, a bare number, or anything behind the object an error (no text can hold that member by
-itself, because nobody who writes records knows the seal); times are parsed as text and decimals with as many places as 38 digits allow, and then converted under rules of our own,
-since `from_json` reads "2026" as a date, epoch milliseconds as seconds, and rounds 12.345; and infinity is no number.
+itself, because nobody who writes records knows the seal); times are parsed as text and decimals with as many places
+as 38 digits allow, and then converted under rules of our own, since `from_json` reads "2026" as a date, epoch
+milliseconds as seconds, and rounds 12.345; and infinity is no number.
 """
 
 from __future__ import annotations
