@@ -1,0 +1,200 @@
+"""The ways to take a topic of orders into a Delta table on S3, partitioned by day: the product's, and those by hand."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import kit
+import orders
+import pyarrow as pa
+import pyarrow.json
+from confluent_kafka import Consumer, TopicPartition
+from deltalake import write_deltalake
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakeingest.local import Addresses
+from lakeingest.pipeline import Ingestion
+from lakeingest.schema import protobuf, protobuf_values
+from lakeingest.session import s3a_options
+
+PARTITIONS = 4
+"""Of the topic."""
+_MOST = 1_000_000
+_COORDINATES = ("topic", "partition", "offset", "timestamp")
+
+
+@dataclass
+class Bench:
+    """A topic of orders, produced when this is made.
+
+    Attributes:
+        batch: the most records of a micro-batch, for each way.
+    """
+
+    stack: Addresses
+    folder: Path
+    shape: str
+    format: str
+    bad: float
+    records: int
+    batch: int = _MOST
+
+    def __post_init__(self) -> None:
+        self.name = f"{self.shape}_{self.format}_{str(self.bad).replace('.', '_')}"
+        encode = orders.encoder(self.stack, f"{self.name}-value", self.format, self.shape)
+        self.mib = 0.0
+
+        def counted() -> Any:
+            for value in orders.values(self.shape, self.records, self.bad, encode):
+                self.mib += len(value) / 2**20
+                yield value
+
+        kit.produce(self.stack, self.name, counted(), PARTITIONS)
+        self.suite = self.folder / "orders.json"
+        self.suite.write_text(json.dumps({"name": "orders", "expectations": orders.RULES}))
+
+    def take(self, way: str, table: str) -> None:
+        """Go one way into a new table."""
+        ways = {"lakeingest": self.lakeingest, "bare": self.bare, "dead letters": self.dead_letters, "loop": self.loop}
+        ways[way](table)
+
+    @property
+    def ways(self) -> tuple[str, ...]:
+        """Those that there are for this format: the loop knows JSON alone, and cannot tell a bad record."""
+        by_hand = ("lakeingest", "bare", "dead letters")
+        return (*by_hand, "loop") if self.format == "json" and not self.bad else by_hand
+
+    # The product.
+
+    def lakeingest(self, table: str) -> None:
+        """With everything on: coordinates, quarantine, compatibility, expectations, exactly-once, receipts."""
+        self.ingestion(table).run(until_caught_up=True)
+
+    def ingestion(self, table: str) -> Ingestion:
+        """The pipeline of `lakeingest`."""
+        if self.format == "json":
+            declared: dict[str, Any] = {"schema": {"columns": orders.SHAPES[self.shape].columns}}
+        else:
+            registry = {"url": self.stack.registry}
+            declared = {"schema": None, "decode": {"value": {"format": self.format}}, "registry": registry}
+        config = kit.config_of(
+            self.stack,
+            table,
+            source={"topics": [self.name]},
+            partition=[{"by": "time", "field": "ts", "every": "day"}],
+            trigger={"max_records": self.batch},
+            gate={"suite": str(self.suite)},
+            **declared,
+        )
+        return Ingestion(config)
+
+    # By hand, with Spark.
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        """The same Spark, with none of the settings of lakeingest's own session."""
+        ours = self.ingestion("unused")
+        plain = ours.spark.newSession()
+        for name, value in s3a_options(ours.storage).items():
+            plain.conf.set(name, value)
+        return plain
+
+    def bare(self, table: str) -> None:
+        """Structured Streaming without any check."""
+        writer = self._rows().select(*_COORDINATES, "order.*", "day").writeStream.format("delta").partitionBy("day")
+        where = f"s3a://lake/{table}"
+        query = writer.option("checkpointLocation", f"{where}_checkpoint").trigger(availableNow=True).start(where)
+        query.awaitTermination()
+
+    def dead_letters(self, table: str) -> None:
+        """The same with foreachBatch: the batch is kept, its good rows are written, then its bad ones."""
+        where = f"s3a://lake/{table}"
+
+        def write(batch: DataFrame, number: int) -> None:
+            rows = batch.persist()
+            once = {"txnAppId": table, "txnVersion": str(number)}
+            good = F.col("order").isNotNull() & F.col("order.id").isNotNull() & F.col("order.city").isin(*orders.CITIES)
+            fine = rows.where(good).select(*_COORDINATES, "order.*", "day")
+            fine.write.format("delta").mode("append").partitionBy("day").options(**once).save(where)
+            dead = rows.where(~good | good.isNull()).select(*_COORDINATES, "value")
+            dead.write.format("delta").mode("append").options(**once).save(f"{where}_dead")
+            rows.unpersist()
+
+        query = self._rows().writeStream.foreachBatch(write).option("checkpointLocation", f"{where}_checkpoint")
+        query.trigger(availableNow=True).start().awaitTermination()
+
+    def _rows(self) -> DataFrame:
+        """The columns, null where a record does not parse."""
+        options = {
+            "kafka.bootstrap.servers": self.stack.kafka,
+            "subscribe": self.name,
+            "startingOffsets": "earliest",
+            "maxOffsetsPerTrigger": str(self.batch),
+        }
+        kafka = self.spark.readStream.format("kafka").options(**options).load()
+        made = kafka.select(*_COORDINATES, "value", self._parsed(F.col("value")).alias("order"))
+        return made.withColumn("day", F.to_date("order.ts"))
+
+    def _parsed(self, value: Column) -> Column:
+        columns = orders.SHAPES[self.shape].columns.replace(" NOT NULL", "")
+        if self.format == "json":
+            return F.from_json(value.cast("string"), columns)
+        if self.format == "avro":
+            from pyspark.sql.avro.functions import from_avro
+
+            schema = json.dumps(orders.avro(self.shape))
+            return from_avro(F.expr("substring(value, 6)"), schema, {"mode": "PERMISSIVE"})
+        return _message(columns)(value)
+
+    # By hand, without Spark.
+
+    def loop(self, table: str) -> None:
+        """A Python loop: confluent-kafka, pyarrow's JSON, `deltalake`. One process, no check, nothing exactly once."""
+        asked = {"bootstrap.servers": self.stack.kafka, "group.id": table, "enable.auto.commit": False}
+        consumer = Consumer({**asked, "fetch.message.max.bytes": 2**23, "queued.max.messages.kbytes": 2**18})
+        consumer.assign([TopicPartition(self.name, partition, 0) for partition in range(PARTITIONS)])
+        storage = {**self.stack.env(), "AWS_ALLOW_HTTP": "true"}
+        left = self.records
+        while left:
+            taken: list[Any] = []
+            while left and len(taken) < self.batch:
+                messages = consumer.consume(min(left, 10_000), 10)
+                assert messages, "the topic ended early"
+                taken += messages
+                left -= len(messages)
+            text = io.BytesIO(b"\n".join(message.value() for message in taken))
+            options = pyarrow.json.ReadOptions(block_size=2**24)
+            rows = pyarrow.json.read_json(text, options)
+            rows = rows.append_column("partition", pa.array([m.partition() for m in taken], pa.int32()))
+            rows = rows.append_column("offset", pa.array([m.offset() for m in taken], pa.int64()))
+            rows = rows.append_column("day", rows["ts"].cast(pa.timestamp("us", "UTC")).cast(pa.date32()))
+            where = f"s3://lake/{table}"
+            write_deltalake(where, rows, mode="append", partition_by=["day"], storage_options=storage)
+        consumer.close()
+
+
+def _message(columns: str) -> Any:
+    """A Python UDF, as one writes it where Spark's `from_protobuf` is not on the cluster."""
+    descriptors = protobuf.compile(orders.MESSAGE)
+    described = protobuf_values.descriptor
+
+    def read(value: bytes) -> tuple[Any, ...] | None:
+        from google.protobuf import message_factory
+        from google.protobuf.message import DecodeError
+
+        kind = read.__dict__.get("kind")
+        if kind is None:
+            kind = read.__dict__["kind"] = message_factory.GetMessageClass(described(descriptors, "Order"))
+        try:
+            order = kind.FromString(value[6:])
+        except DecodeError:
+            return None
+        return order.id, order.ts.ToDatetime(), order.city, order.name, order.amount, order.paid
+
+    return F.udf(read, columns, useArrow=True)
