@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from lakeingest import (
     audit,
     commit,
+    compact,
     fit,
     gate,
     identity,
@@ -33,6 +34,7 @@ from lakeingest import (
 from lakeingest.audit import Report
 from lakeingest.batch import DROPPED, REFUSED, Batch, begin, observed, set_aside
 from lakeingest.commit import Counts, Ledger, Receipt, Run
+from lakeingest.compact import Compacted
 from lakeingest.config import Pipeline
 from lakeingest.decode import Shape
 from lakeingest.errors import LakeingestError, PipelineFileError, SourceUnreachable, UsageError
@@ -341,6 +343,25 @@ class Ingestion:
         """
         table.ensure_quarantine(self.spark, self.config)
         return replay.discard(self.spark, self.config, where, why)
+
+    def compact(self, target_bytes: int, *, where: str | None = None, dry_run: bool = False) -> list[Compacted]:
+        """Make large files of small ones, in the main table, in quarantine and in the gate's results.
+
+        Args:
+            target_bytes: about how large the new files become.
+            where: a condition over the main table's partition columns, in Spark SQL.
+            dry_run: look only.
+
+        Raises:
+            UsageError: there is no table yet, or the condition is none.
+        """
+        paths = [self.config.table.path, self.config.quarantine.path]
+        if table.exists(self.spark, self.config.results):
+            paths.append(self.config.results)
+        if dry_run:
+            now = {path: compact.look(self.spark, path) for path in paths}
+            return [Compacted(path, files, files) for path, files in now.items()]
+        return [compact.compact(self.spark, p, target_bytes, where if p == paths[0] else None) for p in paths]
 
     def quarantined_record(self, topic: str, partition: int, offset: int) -> dict[str, Any] | None:
         """One refused record as its row in quarantine, None if it is not there."""

@@ -9,7 +9,7 @@ import sys
 
 import typer
 
-from lakeingest.cli import explain, files, gate, ingest, plan, refused, schema, stack
+from lakeingest.cli import compact, explain, files, gate, ingest, plan, refused, schema, stack
 from lakeingest.cli.demo import demo
 from lakeingest.errors import LakeingestError, PipelineFileError
 
@@ -23,6 +23,7 @@ app = typer.Typer(
 )
 for _command in (files.init, files.check, files.describe, plan.plan, ingest.run, ingest.status, ingest.audit):
     app.command()(_command)
+app.command()(compact.compact)
 app.add_typer(refused.app)
 app.add_typer(gate.app)
 app.add_typer(schema.app)

@@ -1,0 +1,53 @@
+"""The command that makes few large files of many small ones."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from lakeingest.cli.ingest import File, Format
+from lakeingest.cli.output import Output
+
+
+def compact(
+    file: File,
+    *,
+    target_mib: Annotated[int, typer.Option(help="About how large the new files become, in MiB.", min=1)] = 128,
+    where: Annotated[
+        str | None, typer.Option(help="Which partitions of the main table, in Spark SQL; all of them by default.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how many files there are.")] = False,
+    output: Format = "text",
+) -> None:
+    """Rewrite small files of the table, of the quarantine and of the gate's results as larger ones. Rows stay the same.
+
+    May be called while the pipeline runs, and again at any time. The old files stay in the store for readers of older
+    versions; Delta's VACUUM deletes them.
+
+    Examples:
+
+        lakeingest compact pipelines/flights.yaml --dry-run
+
+        lakeingest compact pipelines/flights.yaml --where "day < '2026-11-01'" --target-mib 256
+    """
+    import lakeingest
+
+    out = Output.of(output)
+    ingestion = lakeingest.load(file)
+    with out.progress("compacting …"):
+        done = ingestion.compact(target_mib * 2**20, where=where, dry_run=dry_run)
+    rows = [
+        [
+            each.table,
+            f"{each.before.count:,}",
+            f"{each.after.count:,}",
+            f"{each.after.bytes / 2**20:,.1f}",
+            f"{each.after.bytes / 2**20 / max(each.after.count, 1):,.2f}",
+        ]
+        for each in done
+    ]
+    title = f"{ingestion.config.name}: files" + (" (dry run: nothing was done)" if dry_run else "")
+    out.table(title, ("table", "before", "now", "MiB", "MiB a file"), rows)
+    out.result({"pipeline": ingestion.config.name, "dry_run": dry_run, "tables": [asdict(each) for each in done]})

@@ -1,0 +1,66 @@
+"""A backlog of ten million records, taken in batches of a million: whether memory and time stay as they are.
+
+    python tests/bench/backlog.py [--records 10000000] [--batch 1000000] [--json FILE]
+
+Prints, for each batch, its seconds, the CPU seconds, and the most resident memory that Spark held while it ran.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+TESTS = Path(__file__).parent.parent
+sys.path.insert(0, str(TESTS))
+
+from meter import Meter  # noqa: E402
+from ways import Bench  # noqa: E402
+
+from lakeingest.local.stack import down, up  # noqa: E402
+from lakeingest.pipeline import Progress  # noqa: E402
+
+
+def main() -> None:
+    """Bring up a stack of its own, and measure."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--records", type=int, default=10_000_000)
+    parser.add_argument("--batch", type=int, default=1_000_000)
+    parser.add_argument("--json", type=Path, help="a file for the figures")
+    asked = parser.parse_args()
+    found: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        stack = up(Path(folder) / "stack")
+        try:
+            bench = Bench(stack, Path(folder), "narrow", "json", 0.0, asked.records, asked.batch)
+            ingestion = bench.ingestion("backlog")
+            _ = ingestion.spark
+            meters = [Meter()]
+
+            def tell(progress: Progress) -> None:
+                meter, cpu_s = meters[-1], meters[-1].stop()
+                meters.append(Meter())
+                found.append(
+                    {
+                        "batch": progress.sequence,
+                        "records": progress.counts.accepted,
+                        "seconds": progress.seconds,
+                        "cpu_s": cpu_s,
+                        "peak_mib": meter.peak_mib,
+                    }
+                )
+                print("  ".join(f"{name} {value:,.1f}" for name, value in found[-1].items()), flush=True)
+
+            ingestion.run(until_caught_up=True, on_progress=tell)
+            meters[-1].stop()
+        finally:
+            down(Path(folder) / "stack", wipe=True)
+    if asked.json:
+        asked.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
