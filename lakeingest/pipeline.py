@@ -32,7 +32,7 @@ from lakeingest import (
     whereabouts,
 )
 from lakeingest.audit import Report
-from lakeingest.batch import DROPPED, REFUSED, Batch, begin, observed, set_aside
+from lakeingest.batch import DROPPED, REFUSED, Batch, begin, observed, set_aside, suspects
 from lakeingest.commit import Counts, Ledger, Receipt, Run
 from lakeingest.compact import Compacted
 from lakeingest.config import Pipeline
@@ -373,7 +373,8 @@ class Ingestion:
         1. The spans begin at the table's frontier, so that nothing is read that was committed. Only where quarantine
            is ahead of the table (a RESTORE), what it holds already is left out, by coordinates.
         2. The accepted rows are written and committed; the same pass counts what it refuses and drops.
-        3. Only if some were refused, their part is read again, and written to quarantine with the diagnosis. A batch
+        3. Only if some were refused, the batch is read again, these alone are decoded again (`suspects`), and they are
+           written to quarantine with the diagnosis. A batch
            that left any of its offsets without a row is accounted for there too, with the counts.
 
         `commit.append` makes sure of each commit that it is ours.
@@ -465,7 +466,10 @@ class Ingestion:
         counts, broken = _counts(seen, done.rows, known), dict[str, int]()
         # 3.
         if counts.accepted < receipt.spans.offsets:
-            refused = observed(decided, Observation()).where(REFUSED) if counts.refused else decided.limit(0)
+            refused = decided.limit(0)
+            if counts.refused:
+                again = batch.decide(suspects(kafka, seen.get)) if batch.alone else decided
+                refused = observed(again, Observation()).where(REFUSED)
             broken = self._set_aside(refused, batch, replace(receipt, counts=counts))
         if history != self._kept:
             kept.write(self.spark, path, self.config.name, history)

@@ -16,7 +16,7 @@ from kit import DIRTY, Record, clean, config_of, mixed, produce, shape_of
 from pyspark.sql import DataFrame, Observation, SparkSession
 
 from lakeingest import commit, pipeline
-from lakeingest.batch import Batch, begin, observed
+from lakeingest.batch import Batch, begin, observed, suspects
 from lakeingest.commit import Counts, Ledger, Receipt
 from lakeingest.errors import (
     Fenced,
@@ -239,6 +239,20 @@ def test_a_clean_batch_reads_once_and_keeps_nothing(world: World) -> None:
     assert "InMemory" not in plan
     # Not the persisted RDDs: Delta keeps its snapshots there.
     assert world.spark._jsparkSession.sharedState().cacheManager().isEmpty()
+
+
+def test_only_suspects_are_decoded_again(world: World) -> None:
+    """Of a batch with few bad records, those that share a bit with one of them: all the bad ones are among them."""
+    world.produce(*kit.mixed(3_000, every=100), partitions=3)
+    ingestion = world.ingestion()
+    assert ingestion.run(until_caught_up=True).refused == 30
+    world.checked()
+    batch = begin(ingestion.config, shape_of(ingestion.config), None)
+    kafka, seen = ingestion._read(world.ledger().commits[0].receipt.spans), Observation()
+    observed(batch.decide(kafka), seen).count()
+    some = batch.decide(suspects(kafka, seen.get))
+    assert some.where("_refused").count() == 30
+    assert some.count() < 60
 
 
 # The source changes
