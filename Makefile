@@ -2,7 +2,7 @@ PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help venv demo demo-schemas test test-faults soak stack-up stack-down clean
+.PHONY: help venv demo demo-schemas bench test test-faults soak stack-up stack-down clean
 
 help: ## Say what can be made
 	@grep -hE "^[a-z-]+:.*##" $(MAKEFILE_LIST) | sed -E "s/:.*## /	/" | expand -t 14
@@ -33,6 +33,9 @@ test: venv ## Format, lint, types and tests; stops at the first that fails
 
 test-faults: venv ## The whole matrix of faults, printed as a table (an hour and more)
 	$(BIN)/pytest -m "faults"
+
+bench: venv ## lakeingest beside hand-written jobs, into tests/bench/RESULTS.md (an hour)
+	$(BIN)/python tests/bench/ingest.py --json tests/bench/results.json --markdown tests/bench/RESULTS.md
 
 soak: venv ## Faults and kills at random: make soak MINUTES=10 KILLS=50 SEED=1
 	MINUTES=$(or $(MINUTES),10) KILLS=$(or $(KILLS),50) $(if $(SEED),SEED=$(SEED)) $(BIN)/pytest tests/test_soak.py -m soak

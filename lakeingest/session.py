@@ -52,7 +52,7 @@ _WRITING = {
     # Each offset is another: a dictionary of them is built in vain.
     f"parquet.enable.dictionary#{OFFSET}": "false",
 }
-"""What makes a commit cheaper, and changes no value."""
+"""What makes a commit cheaper, and changes no value; a session that has them set otherwise is left as it is."""
 _DAY_S = 86_400
 
 
@@ -102,8 +102,11 @@ def attach(storage: Storage, name: str) -> SparkSession:
         _warn_of_log_store(session)
     # First this one: each statement's event tells what is set on the session.
     session.conf.set("spark.sql.redaction.options.regex", f"{_HIDDEN}|url")
-    for option, value in {**_WRITING, **s3a_options(storage)}.items():
+    for option, value in s3a_options(storage).items():
         session.conf.set(option, value)
+    for option, value in _WRITING.items():
+        if session.conf.get(option, None) is None:
+            session.conf.set(option, value)
     return session
 
 
