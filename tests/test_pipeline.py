@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field, replace
+from io import BytesIO
 from typing import Any
 
 import kit
 import pytest
 from kit import DIRTY, Record, clean, config_of, mixed, produce, shape_of
+from pyarrow.parquet import ParquetFile
 from pyspark.sql import DataFrame, Observation, SparkSession
 
 from lakeingest import commit, pipeline
@@ -239,6 +241,19 @@ def test_a_clean_batch_reads_once_and_keeps_nothing(world: World) -> None:
     assert "InMemory" not in plan
     # Not the persisted RDDs: Delta keeps its snapshots there.
     assert world.spark._jsparkSession.sharedState().cacheManager().isEmpty()
+
+
+def test_times_and_offsets_are_written_as_they_are_read(world: World) -> None:
+    """Times are 64-bit numbers, by which readers can skip, and offsets have no dictionary."""
+    world.produce(*clean(3))
+    world.run()
+    (file,) = world.spark.read.format("delta").load(f"s3a://lake/{world.name}").inputFiles()
+    content = world.spark.read.format("binaryFile").load(file).collect()[0]["content"]
+    group = ParquetFile(BytesIO(content)).metadata.row_group(0)
+    columns = {each.path_in_schema: each for each in map(group.column, range(group.num_columns))}
+    assert columns["_timestamp"].physical_type == "INT64"
+    assert "RLE_DICTIONARY" in columns["text"].encodings
+    assert "RLE_DICTIONARY" not in columns["_offset"].encodings
 
 
 def test_only_suspects_are_decoded_again(world: World) -> None:

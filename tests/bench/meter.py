@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import threading
+from collections.abc import Iterator
+from contextlib import suppress
 
 import psutil
 from pyspark import SparkContext
@@ -21,24 +22,36 @@ class Meter(threading.Thread):
         assert SparkContext._gateway is not None
         self._spark = psutil.Process(SparkContext._gateway.proc.pid)
         self._ended = threading.Event()
-        self.peak_mib, self._begun = 0.0, self._cpu_s()
+        self._before = dict(self._cpu_s())
+        self._now = dict(self._before)
+        self.peak_mib = 0.0
         self.start()
 
     def _family(self) -> list[psutil.Process]:
-        return [self._spark, *self._spark.children(recursive=True)]
+        return [psutil.Process(), self._spark, *self._spark.children(recursive=True)]
 
-    def _cpu_s(self) -> float:
-        mine = os.times()
-        return mine.user + mine.system + sum(sum(p.cpu_times()[:4]) for p in self._family())
+    def _cpu_s(self) -> Iterator[tuple[int, float]]:
+        """(process id, CPU seconds) of each that lives."""
+        for process in self._family():
+            with suppress(psutil.NoSuchProcess):
+                yield process.pid, sum(process.cpu_times()[:2])
+
+    def _look(self) -> None:
+        held = 0
+        for process in self._family():
+            with suppress(psutil.NoSuchProcess):
+                held += process.memory_info().rss
+        self.peak_mib = max(self.peak_mib, held / 2**20)
+        # A worker of Python's may end before the run does: what it took until then was taken.
+        self._now |= dict(self._cpu_s())
 
     def run(self) -> None:
-        mine = psutil.Process()
         while not self._ended.wait(0.2):
-            held = sum(p.memory_info().rss for p in (*self._family(), mine)) / 2**20
-            self.peak_mib = max(self.peak_mib, held)
+            self._look()
 
     def stop(self) -> float:
         """The CPU seconds since it was made."""
         self._ended.set()
         self.join()
-        return self._cpu_s() - self._begun
+        self._look()
+        return sum(spent - self._before.get(pid, 0.0) for pid, spent in self._now.items())
