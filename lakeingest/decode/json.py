@@ -26,6 +26,8 @@ from lakeingest.record import Refusal, says
 _CORRUPT = " corrupt"
 _LOOKED_AT = 2**20
 """Bytes of the largest value whose diagnosis goes into details."""
+_COUNTED = 2**10
+"""Bytes of the largest value whose colons are counted: names are found faster than the colons of a long text."""
 _SEAL = f" {secrets.token_urlsafe(9)}"
 """No declared column can bear a name with a blank."""
 _BLANKS = " \t\r\n"
@@ -134,7 +136,8 @@ def rescued(raw: Column, parsed: Column, schema: T.StructType) -> Column:
     whole = F.array_compact(F.array(*nested)) if nested else None
     extra = _undeclared(text, schema)
     # Looking at every name is dear; where each colon is one of the declared fields', there are no others.
-    keep = (F.contains(text, F.lit("\\")) | (_colons(text) != _expected(parsed, schema))) & (
+    long = F.octet_length(raw) > _COUNTED
+    keep = (long | F.contains(text, F.lit("\\")) | (_colons(text) != _expected(parsed, schema))) & (
         extra if whole is None else extra | (F.size(whole) > 0)
     )
     declared = F.array(*(F.lit(field.name) for field in schema))
