@@ -216,7 +216,8 @@ def main() -> None:
                     asked.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
         finally:
             down(Path(folder) / "stack", wipe=True)
-    told = f"# What was measured\n\n{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, Python {platform.python_version()}\n\n{report(found)}"
+    made = f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    told = f"# What was measured\n\n{made}\n\n{report(found)}"
     if asked.markdown:
         asked.markdown.write_text(told, encoding="utf-8")
     Console(width=140, highlight=False).print(told)
