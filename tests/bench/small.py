@@ -58,7 +58,7 @@ def measured(stack: Addresses, rate: int, seconds: int) -> dict[str, Any]:
         "small",
         schema={"columns": orders.NARROW},
         partition=[{"by": "time", "field": "ts", "every": "day"}],
-        trigger={"every": "1s"},
+        trigger={"every": "1 second"},
     )
     ingestion, took, told, stop = Ingestion(config), list[float](), dict[int, float](), threading.Event()
     _ = ingestion.spark
