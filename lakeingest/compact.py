@@ -6,18 +6,18 @@ in the store, for readers of older versions, until a VACUUM deletes them (Delta 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakeingest.commit import spark_failures, unreachable
 from lakeingest.errors import UsageError
+from lakeingest.session import setting
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_OPTIONS = ("spark.databricks.delta.optimize.maxFileSize", "spark.databricks.delta.optimize.minFileSize")
+# Both of Delta's limits: a file that is as large as the target is left alone.
+_LIMITS = ("spark.databricks.delta.optimize.maxFileSize", "spark.databricks.delta.optimize.minFileSize")
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def compact(spark: SparkSession, path: str, target_bytes: int, where: str | None
 
     before = look(spark, path)
     try:
-        with _options(spark, target_bytes):
+        with setting(spark, dict.fromkeys(_LIMITS, str(target_bytes))):
             done = spark.sql(f"OPTIMIZE delta.`{path}`{f' WHERE {where}' if where else ''}").collect()[0]["metrics"]
     except (AnalysisException, ParseException) as refused:
         what = next(iter(str(refused).splitlines()), "")
@@ -84,19 +84,3 @@ def compact(spark: SparkSession, path: str, target_bytes: int, where: str | None
     except spark_failures() as failed:
         raise unreachable(path, failed) from failed
     return Compacted(path, before, look(spark, path), int(done["numFilesRemoved"]), int(done["numFilesAdded"]))
-
-
-@contextmanager
-def _options(spark: SparkSession, target_bytes: int) -> Iterator[None]:
-    """Both of Delta's limits: a file that is as large as the target is left alone."""
-    before = {name: spark.conf.get(name, None) for name in _OPTIONS}
-    for name in _OPTIONS:
-        spark.conf.set(name, str(target_bytes))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, value)

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -108,6 +108,22 @@ def attach(storage: Storage, name: str) -> SparkSession:
         if session.conf.get(option, None) is None:
             session.conf.set(option, value)
     return session
+
+
+@contextmanager
+def setting(session: SparkSession, options: Mapping[str, str]) -> Iterator[None]:
+    """What the session is set to within the block; what it was before comes back, if anything."""
+    before = {name: session.conf.get(name, None) for name in options}
+    try:
+        for name, value in options.items():
+            session.conf.set(name, value)
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                session.conf.unset(name)
+            else:
+                session.conf.set(name, old)
 
 
 def _warn_of_log_store(session: SparkSession) -> None:

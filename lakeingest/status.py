@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakeingest import table
+from lakeingest import compact, table
 from lakeingest.config import Pipeline
 from lakeingest.source import Topics
 
@@ -76,12 +76,12 @@ def status(spark: SparkSession, pipeline: Pipeline, topics: Topics) -> Status:
 
 
 def _size(spark: SparkSession, path: str) -> dict[str, Any]:
-    files, size = spark.sql(f"DESCRIBE DETAIL delta.`{path}`").select("numFiles", "sizeInBytes").collect()[0]
+    files = compact.look(spark, path)
     rows = table.read(spark, path).count()
     return {
         "path": path,
         "rows": rows,
-        "files": files,
-        "bytes": size,
-        "average_file_bytes": size // files if files else 0,
+        "files": files.count,
+        "bytes": files.bytes,
+        "average_file_bytes": files.bytes // files.count if files.count else 0,
     }

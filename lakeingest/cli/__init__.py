@@ -21,9 +21,17 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for _command in (files.init, files.check, files.describe, plan.plan, ingest.run, ingest.status, ingest.audit):
+for _command in (
+    files.init,
+    files.check,
+    files.describe,
+    plan.plan,
+    ingest.run,
+    ingest.status,
+    ingest.audit,
+    compact.compact,
+):
     app.command()(_command)
-app.command()(compact.compact)
 app.add_typer(refused.app)
 app.add_typer(gate.app)
 app.add_typer(schema.app)

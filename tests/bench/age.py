@@ -13,7 +13,6 @@ import argparse
 import json
 import statistics
 import sys
-import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -26,11 +25,11 @@ sys.path.insert(0, str(TESTS))
 import boto3  # noqa: E402
 import kit  # noqa: E402
 import orders  # noqa: E402
+from embedded import embedded  # noqa: E402
 
 from lakeingest import commit  # noqa: E402
 from lakeingest.config import Pipeline  # noqa: E402
 from lakeingest.local import Addresses  # noqa: E402
-from lakeingest.local.stack import down, up  # noqa: E402
 from lakeingest.pipeline import Ingestion  # noqa: E402
 
 
@@ -118,17 +117,13 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="a file for the figures")
     asked = parser.parse_args()
     found: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        stack = up(Path(folder) / "stack")
-        try:
-            config = pipeline(stack)
-            batches(stack, config, 3)
-            found["new_batch_s"], found["new_start_s"] = batches(stack, config, asked.rounds), starts(config, 5)
-            grow(stack, Ingestion(config), asked.commits, asked.files)
-            found["first_batch_s"] = batches(stack, config, 1)
-            found["old_batch_s"], found["old_start_s"] = batches(stack, config, asked.rounds), starts(config, 5)
-        finally:
-            down(Path(folder) / "stack", wipe=True)
+    with embedded() as (stack, _):
+        config = pipeline(stack)
+        batches(stack, config, 3)
+        found["new_batch_s"], found["new_start_s"] = batches(stack, config, asked.rounds), starts(config, 5)
+        grow(stack, Ingestion(config), asked.commits, asked.files)
+        found["first_batch_s"] = batches(stack, config, 1)
+        found["old_batch_s"], found["old_start_s"] = batches(stack, config, asked.rounds), starts(config, 5)
     if asked.json:
         asked.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     for name, seconds in found.items():

@@ -10,17 +10,16 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
 TESTS = Path(__file__).parent.parent
 sys.path.insert(0, str(TESTS))
 
+from embedded import embedded  # noqa: E402
 from meter import Meter  # noqa: E402
 from ways import Bench  # noqa: E402
 
-from lakeingest.local.stack import down, up  # noqa: E402
 from lakeingest.pipeline import Progress  # noqa: E402
 
 
@@ -32,32 +31,28 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="a file for the figures")
     asked = parser.parse_args()
     found: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory() as folder:
-        stack = up(Path(folder) / "stack")
-        try:
-            bench = Bench(stack, Path(folder), "narrow", "json", 0.0, asked.records, asked.batch)
-            ingestion = bench.ingestion("backlog")
-            _ = ingestion.spark
-            meters = [Meter()]
+    with embedded() as (stack, folder):
+        bench = Bench(stack, folder, "narrow", "json", 0.0, asked.records, asked.batch)
+        ingestion = bench.ingestion("backlog")
+        _ = ingestion.spark
+        meters = [Meter()]
 
-            def tell(progress: Progress) -> None:
-                meter, cpu_s = meters[-1], meters[-1].stop()
-                meters.append(Meter())
-                found.append(
-                    {
-                        "batch": progress.sequence,
-                        "records": progress.counts.accepted,
-                        "seconds": progress.seconds,
-                        "cpu_s": cpu_s,
-                        "peak_mib": meter.peak_mib,
-                    }
-                )
-                print("  ".join(f"{name} {value:,.1f}" for name, value in found[-1].items()), flush=True)
+        def tell(progress: Progress) -> None:
+            meter, cpu_s = meters[-1], meters[-1].stop()
+            meters.append(Meter())
+            found.append(
+                {
+                    "batch": progress.sequence,
+                    "records": progress.counts.accepted,
+                    "seconds": progress.seconds,
+                    "cpu_s": cpu_s,
+                    "peak_mib": meter.peak_mib,
+                }
+            )
+            print("  ".join(f"{name} {value:,.1f}" for name, value in found[-1].items()), flush=True)
 
-            ingestion.run(until_caught_up=True, on_progress=tell)
-            meters[-1].stop()
-        finally:
-            down(Path(folder) / "stack", wipe=True)
+        ingestion.run(until_caught_up=True, on_progress=tell)
+        meters[-1].stop()
     if asked.json:
         asked.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
-import tempfile
 import time
 from itertools import chain, islice, repeat
 from pathlib import Path
@@ -21,10 +20,10 @@ TESTS = Path(__file__).parent.parent
 sys.path.insert(0, str(TESTS))
 
 import kit  # noqa: E402
+from embedded import embedded  # noqa: E402
 
 from lakeingest.config import file as pipeline_file  # noqa: E402
 from lakeingest.local import Addresses, flights  # noqa: E402
-from lakeingest.local.stack import down, up  # noqa: E402
 from lakeingest.pipeline import Ingestion  # noqa: E402
 
 FILE = TESTS.parent / "pipelines" / "flights.yaml"
@@ -38,13 +37,8 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=300_000, help="of a batch")
     parser.add_argument("--rounds", type=int, default=5)
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        state = Path(folder)
-        stack = up(state)
-        try:
-            measure(stack, asked.batches, asked.records, asked.rounds)
-        finally:
-            down(state, wipe=True)
+    with embedded() as (stack, _):
+        measure(stack, asked.batches, asked.records, asked.rounds)
 
 
 def measure(stack: Addresses, batches: int, records: int, rounds: int) -> None:

@@ -22,7 +22,6 @@ import os
 import platform
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -34,11 +33,10 @@ TESTS = Path(__file__).parent.parent
 sys.path.insert(0, str(TESTS))
 
 import orders  # noqa: E402
+from embedded import embedded  # noqa: E402
 from meter import Meter  # noqa: E402
 from rich.console import Console  # noqa: E402
 from ways import Bench  # noqa: E402
-
-from lakeingest.local.stack import down, up  # noqa: E402
 
 CELLS = (
     ("narrow", "json", 0.0),
@@ -132,65 +130,39 @@ def rows(found: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
     return table
 
 
-def ratios(found: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, float]]:
+def median(found: Sequence[Mapping[str, Any]], way: str, what: str) -> float:
+    """Of a topic's warm rounds."""
+    return statistics.median(each[what] for each in found if each["way"] == way and each["round"])
+
+
+def ratios(found: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, ...]]:
     """Another way → lakeingest's wall time and CPU as shares of its own, medians of the warm rounds."""
-
-    def median(way: str, what: str) -> float:
-        return statistics.median(each[what] for each in found if each["way"] == way and each["round"])
-
     others = dict.fromkeys(each["way"] for each in found if each["way"] != "lakeingest")
     return {
-        way: (
-            median("lakeingest", "seconds") / median(way, "seconds"),
-            median("lakeingest", "cpu_s") / median(way, "cpu_s"),
-        )
+        way: tuple(median(found, "lakeingest", what) / median(found, way, what) for what in ("seconds", "cpu_s"))
         for way in others
     }
 
 
 def report(found: Sequence[Mapping[str, Any]]) -> str:
     """All topics' tables and ratios, as Markdown."""
-    parts = []
-    for of in dict.fromkeys((each["shape"], each["format"], each["bad"]) for each in found):
-        cell = [each for each in found if (each["shape"], each["format"], each["bad"]) == of]
-        shape, format, bad = of
+    cells: dict[tuple[str, str, float], list[Mapping[str, Any]]] = {}
+    for each in found:
+        cells.setdefault((each["shape"], each["format"], each["bad"]), []).append(each)
+    rule = ("---", *["---:"] * (len(HEADINGS) - 1))
+    parts, dirty = [], []
+    for (shape, format, bad), cell in cells.items():
         size = cell[0]["mib"] / cell[0]["records"] * 2**20
-        parts.append(
-            f"### {shape} {format}, {bad:.1%} bad: {cell[0]['records']:,} records of {size:,.0f} bytes\n\n"
-            + "\n".join(
-                f"| {' | '.join(row)} |" for row in (HEADINGS, ("---", *["---:"] * (len(HEADINGS) - 1)), *rows(cell))
-            )
-            + "\n\n"
-            + "; ".join(
-                f"lakeingest / {way}: wall {wall:.2f}, CPU {cpu:.2f}" for way, (wall, cpu) in ratios(cell).items()
-            )
-            + "\n"
+        table = "\n".join(f"| {' | '.join(row)} |" for row in (HEADINGS, rule, *rows(cell)))
+        shares = "; ".join(
+            f"lakeingest / {way}: wall {wall:.2f}, CPU {cpu:.2f}" for way, (wall, cpu) in ratios(cell).items()
         )
-    clean = {
-        (each["shape"], each["format"]): statistics.median(
-            other["seconds"] for other in found if _same(each, other, 0.0) and other["round"]
-        )
-        for each in found
-        if each["bad"] == 0
-    }
-    for of in dict.fromkeys((e["shape"], e["format"], e["bad"]) for e in found if e["bad"]):
-        shape, format, bad = of
-        if (shape, format) in clean:
-            dirty = statistics.median(
-                e["seconds"]
-                for e in found
-                if (e["shape"], e["format"], e["bad"], e["way"]) == (*of, "lakeingest") and e["round"]
-            )
-            parts.append(
-                f"- {shape} {format}, {bad:.1%} bad: {dirty / clean[shape, format]:.2f} × a clean topic's time"
-            )
-    return "\n".join(parts) + "\n"
-
-
-def _same(one: Mapping[str, Any], other: Mapping[str, Any], bad: float) -> bool:
-    return (one["shape"], one["format"], bad, "lakeingest") == tuple(
-        other[x] for x in ("shape", "format", "bad", "way")
-    )
+        title = f"### {shape} {format}, {bad:.1%} bad: {cell[0]['records']:,} records of {size:,.0f} bytes"
+        parts.append(f"{title}\n\n{table}\n\n{shares}\n")
+        if bad and (clean := cells.get((shape, format, 0.0))):
+            times = median(cell, "lakeingest", "seconds") / median(clean, "lakeingest", "seconds")
+            dirty.append(f"- {shape} {format}, {bad:.1%} bad: {times:.2f} × a clean topic's time")
+    return "\n".join([*parts, *dirty]) + "\n"
 
 
 def main() -> None:
@@ -204,18 +176,14 @@ def main() -> None:
     asked = parser.parse_args()
     cells = [(s, f, float(b)) for s, f, b in (each.split("/") for each in asked.only)] if asked.only else CELLS
     found: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory() as folder:
-        stack = up(Path(folder) / "stack")
-        try:
-            for shape, format, bad in cells:
-                print(f"{shape} {format}, {bad:.1%} bad", file=sys.stderr, flush=True)
-                records = max(1, int(asked.records * orders.SHAPES[shape].share))
-                found += measured(Bench(stack, Path(folder), shape, format, bad, records), asked.rounds)
-                # What is there already is kept if the run is broken off.
-                if asked.json:
-                    asked.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-        finally:
-            down(Path(folder) / "stack", wipe=True)
+    with embedded() as (stack, folder):
+        for shape, format, bad in cells:
+            print(f"{shape} {format}, {bad:.1%} bad", file=sys.stderr, flush=True)
+            records = max(1, int(asked.records * orders.SHAPES[shape].share))
+            found += measured(Bench(stack, folder, shape, format, bad, records), asked.rounds)
+            # What is there already is kept if the run is broken off.
+            if asked.json:
+                asked.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     made = f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, Python {platform.python_version()}"
     told = f"# What was measured\n\n{made}\n\n{report(found)}"
     if asked.markdown:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -20,8 +19,8 @@ sys.path.insert(0, str(TESTS))
 
 import kit  # noqa: E402
 import orders  # noqa: E402
+from embedded import embedded  # noqa: E402
 
-from lakeingest.local.stack import down, up  # noqa: E402
 from lakeingest.pipeline import Ingestion  # noqa: E402
 from lakeingest.testing.s3 import S3Proxy  # noqa: E402
 
@@ -34,24 +33,19 @@ def main() -> None:
     parser.add_argument("--commits", type=int, default=60)
     parser.add_argument("--json", type=Path, help="a file for the figures")
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        stack = up(Path(folder) / "stack")
-        try:
-            with S3Proxy(stack.s3) as proxy:
-                encode = orders.encoder(stack, "counted", "json", "narrow")
-                total = (asked.commits + _WARM) * 100
-                kit.produce(stack, "counted", orders.values("narrow", total, 0, encode), 1)
-                config = kit.config_of(
-                    stack,
-                    "counted",
-                    schema={"columns": orders.NARROW},
-                    storage={"endpoint": proxy.endpoint},
-                    trigger={"max_records": 100},
-                )
-                seen: list[Counter[str]] = []
-                Ingestion(config).run(until_caught_up=True, on_progress=lambda _: seen.append(Counter(proxy.seen)))
-        finally:
-            down(Path(folder) / "stack", wipe=True)
+    with embedded() as (stack, _), S3Proxy(stack.s3) as proxy:
+        encode = orders.encoder(stack, "counted", "json", "narrow")
+        total = (asked.commits + _WARM) * 100
+        kit.produce(stack, "counted", orders.values("narrow", total, 0, encode), 1)
+        config = kit.config_of(
+            stack,
+            "counted",
+            schema={"columns": orders.NARROW},
+            storage={"endpoint": proxy.endpoint},
+            trigger={"max_records": 100},
+        )
+        seen: list[Counter[str]] = []
+        Ingestion(config).run(until_caught_up=True, on_progress=lambda _: seen.append(Counter(proxy.seen)))
     per = {kind: (seen[-1][kind] - seen[_WARM - 1][kind]) / asked.commits for kind in seen[-1]}
     if asked.json:
         asked.json.write_text(json.dumps(per, indent=2) + "\n", encoding="utf-8")

@@ -13,7 +13,6 @@ import argparse
 import json
 import statistics
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -25,10 +24,10 @@ sys.path.insert(0, str(TESTS))
 import kit  # noqa: E402
 import orders  # noqa: E402
 from confluent_kafka import Producer  # noqa: E402
+from embedded import embedded  # noqa: E402
 
 from lakeingest import commit  # noqa: E402
 from lakeingest.local import Addresses  # noqa: E402
-from lakeingest.local.stack import down, up  # noqa: E402
 from lakeingest.pipeline import Ingestion, Progress  # noqa: E402
 
 _WARM_S = 10.0
@@ -110,12 +109,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=120)
     parser.add_argument("--json", type=Path, help="a file for the figures")
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        stack = up(Path(folder) / "stack")
-        try:
-            found = measured(stack, asked.rate, asked.seconds)
-        finally:
-            down(Path(folder) / "stack", wipe=True)
+    with embedded() as (stack, _):
+        found = measured(stack, asked.rate, asked.seconds)
     if asked.json:
         asked.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     print("\n".join(f"{name:16} {value:,.2f}" for name, value in found.items()))

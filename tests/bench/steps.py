@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +18,7 @@ from pathlib import Path
 TESTS = Path(__file__).parent.parent
 sys.path.insert(0, str(TESTS))
 
+from embedded import embedded  # noqa: E402
 from meter import Meter  # noqa: E402
 from pyspark.sql import DataFrame, Observation  # noqa: E402
 from pyspark.sql import functions as F  # noqa: E402
@@ -26,7 +26,6 @@ from ways import Bench  # noqa: E402
 
 from lakeingest import source  # noqa: E402
 from lakeingest.batch import begin, observed  # noqa: E402
-from lakeingest.local.stack import down, up  # noqa: E402
 
 _WARM = 2
 
@@ -81,18 +80,14 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=4)
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        stack = up(Path(folder) / "stack")
-        try:
-            ways = steps(Bench(stack, Path(folder), asked.shape, asked.format, 0.0, asked.records))
-            took: dict[str, list[float]] = {name: [] for name in ways}
-            for _ in range(asked.rounds + _WARM):
-                for name, go in ways.items():
-                    meter = Meter()
-                    go()
-                    took[name].append(meter.stop() / asked.records * 1e6)
-        finally:
-            down(Path(folder) / "stack", wipe=True)
+    with embedded() as (stack, folder):
+        ways = steps(Bench(stack, folder, asked.shape, asked.format, 0.0, asked.records))
+        took: dict[str, list[float]] = {name: [] for name in ways}
+        for _ in range(asked.rounds + _WARM):
+            for name, go in ways.items():
+                meter = Meter()
+                go()
+                took[name].append(meter.stop() / asked.records * 1e6)
     for name, all_ in took.items():
         print(f"{name:24} {min(all_[_WARM:]):6.2f} {statistics.median(all_[_WARM:]):6.2f}")
 
