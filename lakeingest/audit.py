@@ -69,7 +69,7 @@ def audit(spark: SparkSession, pipeline: Pipeline) -> Report:
     Raises:
         StorageUnreachable: a table cannot be read.
     """
-    ledger, refused = table.ledgers(spark, pipeline, all=True)
+    ledger, refused = table.ledgers(spark, pipeline, back=None)
     whole = _whole(ledger)
     counts = list(_accounts(ledger, refused))
     found = _found(spark, pipeline, whole)

@@ -26,6 +26,8 @@ REFUSED = "_refused"
 DROPPED = "_dropped"
 _MAPS, _BITS = 4, 2**15
 """Spark's bitmaps have 4 KiB each."""
+_SLOT = f"pmod(xxhash64({', '.join(COORDINATES)}), {_MAPS * _BITS})"
+"""BIGINT: which bit stands for a record."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ def observed(decided: DataFrame, seen: Observation, *metrics: Column) -> DataFra
         F.count(F.lit(1)).alias("consumed"),
         F.count_if(F.col(REFUSED)).alias("refused"),
         F.count_if(F.col(DROPPED)).alias("dropped"),
-        *(F.bitmap_construct_agg(F.when(F.col(REFUSED), _bit(at))).alias(f"suspects_{at}") for at in range(_MAPS)),
+        *(F.expr(f"bitmap_construct_agg({_bit(at)})").alias(f"suspects_{at}") for at in range(_MAPS)),
         *metrics,
     )
 
@@ -149,20 +151,16 @@ def suspects(kafka: DataFrame, seen: Mapping[str, Any]) -> DataFrame:
     from pyspark.sql import functions as F
 
     bits = F.lit(b"".join(bytes(seen[f"suspects_{at}"]) for at in range(_MAPS)))
-    at = F.shiftright(_slot(), 3).cast("int") + 1
+    slot = F.expr(_SLOT)
+    at = F.shiftright(slot, 3).cast("int") + 1
     byte = F.conv(F.hex(F.substring(bits, at, F.lit(1))), 16, 10).cast("bigint")
-    return kafka.where(F.getbit(byte, _slot() % 8) == 1)
+    return kafka.where(F.getbit(byte, slot % 8) == 1)
 
 
-def _slot() -> Column:
-    """BIGINT: which bit stands for a record."""
-    from pyspark.sql import functions as F
+def _bit(at: int) -> str:
+    """BIGINT: the slot of a refused record within the bitmap that has it; null for other records and bitmaps.
 
-    return F.pmod(F.xxhash64(*COORDINATES), F.lit(_MAPS * _BITS))
-
-
-def _bit(at: int) -> Column:
-    """BIGINT: the same within the bitmap that has it, null within the others."""
-    from pyspark.sql import functions as F
-
-    return F.when((_slot() >= at * _BITS) & (_slot() < (at + 1) * _BITS), _slot() % _BITS)
+    In SQL, because each Column is a call into the JVM, and there would be a hundred of them for each batch.
+    """
+    first = at * _BITS
+    return f"CASE WHEN {REFUSED} AND {_SLOT} BETWEEN {first} AND {first + _BITS - 1} THEN {_SLOT} % {_BITS} END"

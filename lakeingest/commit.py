@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 """Version of the receipt's form; a reader refuses what is newer."""
 _RECENT = 20
+"""Commits that are read where the newest is not the pipeline's own: another's, or a table service's."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,7 @@ class Commit:
 
 @dataclass(frozen=True)
 class Ledger:
-    """The commits of one pipeline to one table, newest first, as far back as the log tells.
+    """The commits of one pipeline to one table, newest first, as far back as the log tells and was asked.
 
     Commits that a RESTORE took back are not among them; `last_sequence` counts them all the same, because Delta
     remembers their txn, and skips in silence a write that bears a number it has seen.
@@ -166,6 +167,7 @@ class Ledger:
         complete: whether the log still begins with the table's first version.
         recovered: the frontier as the tables' rows tell it, where no receipt is left in the log.
         schemas: the ledger of schemas (see `table.ledgers`).
+        kept: the one among the table's properties.
     """
 
     path: str
@@ -175,6 +177,7 @@ class Ledger:
     complete: bool = True
     recovered: Mapping[tuple[str, int], int] = field(default_factory=dict)
     schemas: History = field(default_factory=History)
+    kept: History = field(default_factory=History)
 
     @property
     def newest(self) -> Commit | None:
@@ -186,16 +189,21 @@ class Ledger:
         return self.newest.receipt.spans.frontier if self.newest else dict(self.recovered)
 
 
-def read(spark: SparkSession, path: str, pipeline: str, *, all: bool = False) -> Ledger:
-    """The ledger of `pipeline` in the table at `path`: its recent commits, or all that the log still holds.
+def read(spark: SparkSession, path: str, pipeline: str, *, back: int | None = 1) -> Ledger:
+    """The ledger of `pipeline` in the table at `path`.
+
+    Args:
+        back: how many of the table's newest commits are read, each an object of the store, and more only if none of
+            them is the pipeline's own; None reads all that the log still holds.
 
     Raises:
         StorageUnreachable: the table cannot be read.
     """
-    history = _history(spark, path, None if all else _RECENT)
-    ledger = _ledger(path, pipeline, history)
-    if ledger.newest is None and history and history[-1]["version"] > 0 and not all:
-        return read(spark, path, pipeline, all=True)
+    for limit in (back, _RECENT, None):
+        history = _history(spark, path, limit)
+        ledger = _ledger(path, pipeline, history)
+        if limit is None or ledger.newest is not None or not history or history[-1]["version"] == 0:
+            break
     return ledger
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -52,7 +52,7 @@ from lakeingest.status import Status
 from lakeingest.timeline import Timeline
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Observation, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 
@@ -180,15 +180,13 @@ class Ingestion:
             patience: it is told when 1. to 3. are done, and when there is nothing to commit.
         """
         # 1.
-        table.ensure_quarantine(self.spark, self.config)
-        there = table.exists(self.spark, self.config.table.path)
-        ledger, refused = table.ledgers(self.spark, self.config, there=there)
+        new = {self.config.quarantine.path} if table.ensure_quarantine(self.spark, self.config) else set()
+        self._there = table.schema(self.spark, self.config.table.path)
+        new |= {self.config.table.path} if self._there is None else set()
+        ledger, refused = table.ledgers(self.spark, self.config, new=new)
         identity.check(self.config, ledger, refused, topics, consents)
         # 2.
-        self._there, self._kept = None, History()
-        if there:
-            self._there = table.read(self.spark, self.config.table.path).schema
-            self._kept = kept.read(self.spark, self.config.table.path, self.config.name)
+        self._kept = ledger.kept
         self.evolution = self._evolution(ledger.schemas)
         if self.evolution.settled:
             self._ensure()
@@ -249,9 +247,8 @@ class Ingestion:
         """
         topics, path = self.broker.topics(), self.config.table.path
         ledger = Ledger(path, self.config.name)
-        self._there = None
-        if table.exists(self.spark, path):
-            self._there = table.read(self.spark, path).schema
+        self._there = table.schema(self.spark, path)
+        if self._there is not None:
             ledger, refused = table.ledgers(self.spark, self.config)
             identity.check(self.config, ledger, refused, topics, Consents())
         starts = source.starts(self.config.source, topics, ledger.frontier)
@@ -356,7 +353,7 @@ class Ingestion:
             UsageError: there is no table yet, or the condition is none.
         """
         paths = [self.config.table.path, self.config.quarantine.path]
-        if table.exists(self.spark, self.config.results):
+        if table.schema(self.spark, self.config.results) is not None:
             paths.append(self.config.results)
         if dry_run:
             now = {path: compact.look(self.spark, path) for path in paths}
@@ -463,26 +460,27 @@ class Ingestion:
                 accepted.unpersist()
         if evolves or widened:
             self._there = table.read(self.spark, path).schema
-        counts, broken = _counts(seen, done.rows, known), dict[str, int]()
+        found = seen.get
+        counts, broken = _counts(found, done.rows, known), dict[str, int]()
         # 3.
         if counts.accepted < receipt.spans.offsets:
             refused = decided.limit(0)
             if counts.refused:
-                again = batch.decide(suspects(kafka, seen.get)) if batch.alone else decided
+                again = batch.decide(suspects(kafka, found)) if batch.alone else decided
                 refused = observed(again, Observation()).where(REFUSED)
             broken = self._set_aside(refused, batch, replace(receipt, counts=counts))
         if history != self._kept:
             kept.write(self.spark, path, self.config.name, history)
             self._kept = history
-        self.gate.note(self.spark, verdict, batch, receipt, seen=seen.get, broken=broken)
+        self.gate.note(self.spark, verdict, batch, receipt, seen=found, broken=broken)
         return Progress(receipt.sequence, done.version, counts, time.monotonic() - begun)
 
     def _ensure(self) -> None:
         """Make or check the table, under the columns that are known by now."""
         shape, new = self.evolution.shape(None, looked=True), self._there is None
         columns = self._begin(shape).layout.columns
-        table.ensure(self.spark, self.config, shape, columns, self.evolution.history)
-        self._there = table.read(self.spark, self.config.table.path).schema
+        there, history = self._there, self.evolution.history
+        self._there = table.ensure(self.spark, self.config, shape, columns, there=there, history=history)
         if new:
             self._kept = kept.read(self.spark, self.config.table.path, self.config.name)
 
@@ -568,7 +566,6 @@ class Ingestion:
         return self.config.source.start == "latest" and any(tp not in frontier for tp in begin)
 
 
-def _counts(seen: Observation, accepted: int, known: int) -> Counts:
+def _counts(found: Mapping[str, Any], accepted: int, known: int) -> Counts:
     """`known` records are in quarantine already, from a batch that a RESTORE took back."""
-    found = seen.get
     return Counts(found["consumed"] + known, accepted, found["refused"] + known, found["dropped"])

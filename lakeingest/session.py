@@ -167,6 +167,8 @@ def _start(name: str) -> SparkSession:
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.delta.logStore.s3a.impl": logstore.CLASS,
         "spark.databricks.delta.snapshotPartitions": "2",
+        # What it would say is in the log too, and without a rename one costs s3a two dozen requests.
+        "spark.databricks.delta.writeChecksumFile.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
         # The default lets ten thousand records into one batch for Python, however large they are.
         "spark.sql.execution.arrow.maxBytesPerBatch": str(2**26),

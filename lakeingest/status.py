@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+_COMMITS = 10
+
+
 @dataclass(frozen=True)
 class Status:
     """What `lakeingest status` shows.
@@ -42,7 +45,7 @@ def status(spark: SparkSession, pipeline: Pipeline, topics: Topics) -> Status:
     Raises:
         StorageUnreachable: a table cannot be read (before the first run there is none).
     """
-    ledger, refused = table.ledgers(spark, pipeline)
+    ledger, refused = table.ledgers(spark, pipeline, back=2 * _COMMITS)
     accounts = {commit.receipt.sequence: commit.receipt.counts for commit in refused.commits}
     partitions = [
         {
@@ -55,7 +58,7 @@ def status(spark: SparkSession, pipeline: Pipeline, topics: Topics) -> Status:
         for (topic, partition), end in sorted(topics.last.items())
     ]
     commits = []
-    for commit in ledger.commits[:10]:
+    for commit in ledger.commits[:_COMMITS]:
         counts = accounts.get(commit.receipt.sequence)
         commits.append(
             {

@@ -30,14 +30,14 @@ from lakeingest.record import (
 from lakeingest.schema.history import History
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 _PROPERTIES = {
-    # A log checkpoint costs two to four commits; readers replay at most this many small files without one.
-    "delta.checkpointInterval": "50",
+    # A log checkpoint costs two to four commits, and each commit reads the log's files since the last one.
+    "delta.checkpointInterval": "20",
 }
 
 
@@ -72,21 +72,27 @@ def columns(pipeline: Pipeline, shape: Shape) -> StructType:
     return found
 
 
-def ensure_quarantine(spark: SparkSession, pipeline: Pipeline) -> None:
+def ensure_quarantine(spark: SparkSession, pipeline: Pipeline) -> bool:
     """Make the quarantine if it is missing, and add columns that it lacks since an older version made it.
+
+    Returns:
+        Whether it was missing.
 
     Raises:
         StorageUnreachable, UnsafeStore: the object store.
     """
     path, wanted = pipeline.quarantine.path, struct(quarantine.COLUMNS)
     try:
-        _make(spark, path, wanted, (), {})
-        there = set(read(spark, path).columns)
+        there = schema(spark, path)
+        if there is None:
+            _make(spark, path, wanted, (), {})
+            return True
         for column in wanted:
-            if column.name not in there:
+            if column.name not in there.names:
                 _add(spark, path, column)
+        return False
     except spark_failures() as failed:
-        raise unreachable(pipeline.quarantine.path, failed) from failed
+        raise unreachable(path, failed) from failed
 
 
 def ensure_results(spark: SparkSession, pipeline: Pipeline) -> None:
@@ -96,7 +102,8 @@ def ensure_results(spark: SparkSession, pipeline: Pipeline) -> None:
         StorageUnreachable, UnsafeStore: the object store.
     """
     try:
-        _make(spark, pipeline.results, struct(results.COLUMNS), (), {})
+        if schema(spark, pipeline.results) is None:
+            _make(spark, pipeline.results, struct(results.COLUMNS), (), {})
     except spark_failures() as failed:
         raise unreachable(pipeline.results, failed) from failed
 
@@ -106,11 +113,18 @@ def ensure(
     pipeline: Pipeline,
     shape: Shape,
     partitions: Sequence[PartitionColumn],
+    *,
+    there: StructType | None,
     history: History = History(),  # noqa: B008
-) -> None:
+) -> StructType:
     """Make the table if it is missing, add columns that the file newly declares, register the name.
 
-    A table that is made keeps `history` as its ledger of schemas.
+    Args:
+        there: the table's columns; None where it is missing.
+        history: the ledger of schemas that a new table keeps.
+
+    Returns:
+        The table's columns now.
 
     Raises:
         TableMismatch: the table has other types or partitions than the file says.
@@ -118,11 +132,13 @@ def ensure(
     """
     wanted = columns(pipeline, shape)
     try:
-        properties = kept.properties(pipeline.name, history)
-        _make(spark, pipeline.table.path, wanted, partitions, properties)
-        _compare(spark, pipeline, wanted, partitions)
+        if there is None:
+            there = _make(spark, pipeline.table.path, wanted, partitions, kept.properties(pipeline.name, history))
+        if _compare(spark, pipeline, there, wanted, partitions):
+            there = read(spark, pipeline.table.path).schema
         if pipeline.table.name:
             _register(spark, pipeline.table.name, pipeline.table.path)
+        return there
     except spark_failures() as failed:
         raise unreachable(pipeline.table.path, failed) from failed
 
@@ -133,11 +149,10 @@ def _make(
     shape: StructType,
     partitions: Sequence[PartitionColumn],
     properties: Mapping[str, str],
-) -> None:
+) -> StructType:
+    """Make a table that was not there a moment ago; its columns."""
     from delta.tables import DeltaTable
 
-    if exists(spark, path):
-        return
     builder = DeltaTable.createIfNotExists(spark).location(path)
     for column in shape:
         builder = builder.addColumn(column.name, column.dataType, nullable=column.nullable)
@@ -151,8 +166,10 @@ def _make(
     # Another run of the pipeline may have made it meanwhile.
     with suppress(*spark_failures()):
         builder.execute()
-    if not exists(spark, path):
+    there = schema(spark, path)
+    if there is None:
         _make_by_writing(spark, path, shape, partitions, {**_PROPERTIES, **properties})
+    return there or read(spark, path).schema
 
 
 def _make_by_writing(
@@ -181,26 +198,33 @@ def _make_by_writing(
         spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('{name}' = '{value}')")
 
 
-def exists(spark: SparkSession, path: str) -> bool:
-    """Whether there is a Delta table that has a version: Delta calls a mere log folder a table, and that comes first.
+def schema(spark: SparkSession, path: str) -> StructType | None:
+    """The columns of the Delta table at `path`; None if there is none.
+
+    Delta calls a mere log folder a table, which is how making one begins; it has no columns, and is none here.
 
     Raises:
         StorageUnreachable, UnsafeStore: the object store.
     """
-    from delta.tables import DeltaTable
     from pyspark.errors import AnalysisException
 
     try:
-        return bool(DeltaTable.isDeltaTable(spark, path)) and bool(read(spark, path).schema)
+        return read(spark, path).schema or None
     except AnalysisException:
-        return False
+        return None
     except spark_failures() as failed:
         raise unreachable(path, failed) from failed
 
 
-def _compare(spark: SparkSession, pipeline: Pipeline, shape: StructType, partitions: Sequence[PartitionColumn]) -> None:
-    path = pipeline.table.path
-    there = read(spark, path).schema
+def _compare(
+    spark: SparkSession,
+    pipeline: Pipeline,
+    there: StructType,
+    shape: StructType,
+    partitions: Sequence[PartitionColumn],
+) -> bool:
+    """Hold a table to the file; whether columns were added to it."""
+    path, added = pipeline.table.path, False
     # Columns that follow the records' own schemas are the batch's matter (`fitted`).
     follows = pipeline.decode.value.format in ("avro", "protobuf", "json_schema")
     fixed = [c for c in shape if c.name in RESERVED and c.name != KEY] if follows else shape
@@ -215,11 +239,13 @@ def _compare(spark: SparkSession, pipeline: Pipeline, shape: StructType, partiti
     for column in fixed:
         if column.name not in there.fieldNames():
             _add(spark, path, column)
+            added = True
         elif (kind := there[column.name].dataType.simpleString()) != column.dataType.simpleString():
             raise TableMismatch(
                 f"{path}: column {column.name} is {kind}, the pipeline file says {column.dataType.simpleString()}",
                 cure=f"declare {column.name} as {kind}, or write to a new table under a new pipeline name",
             )
+    return added
 
 
 def _partition_columns(spark: SparkSession, path: str) -> list[str]:
@@ -273,7 +299,9 @@ def read(spark: SparkSession, path: str) -> DataFrame:
     return spark.read.format("delta").load(path)
 
 
-def ledgers(spark: SparkSession, pipeline: Pipeline, *, all: bool = False, there: bool = True) -> tuple[Ledger, Ledger]:
+def ledgers(
+    spark: SparkSession, pipeline: Pipeline, *, back: int | None = 1, new: Collection[str] = ()
+) -> tuple[Ledger, Ledger]:
     """The ledgers of table and quarantine (see `commit.read`).
 
     Where the table has rows of the pipeline's topics but its log no longer says who wrote them (30 days by default),
@@ -281,11 +309,16 @@ def ledgers(spark: SparkSession, pipeline: Pipeline, *, all: bool = False, there
     property's.
 
     Args:
-        there: whether the table is; else it has an empty ledger.
+        back: how many commits at least (see `commit.read`).
+        new: paths of tables that are missing or were just made, and are not asked: their ledgers are empty.
     """
     path = pipeline.table.path
-    mine = commit.read(spark, path, pipeline.name, all=all) if there else Ledger(path, pipeline.name)
-    refused = commit.read(spark, pipeline.quarantine.path, pipeline.name, all=all)
+    mine, refused = (
+        Ledger(at, pipeline.name) if at in new else commit.read(spark, at, pipeline.name, back=back)
+        for at in (path, pipeline.quarantine.path)
+    )
+    if path not in new:
+        mine = replace(mine, kept=kept.read(spark, path, pipeline.name))
     if mine.newest is None and not mine.complete:
         number = commit.newest_number(spark, path, pipeline.name)
         mine = replace(mine, recovered=_frontier_of_rows(spark, pipeline), last_sequence=number)
@@ -298,12 +331,11 @@ def _schemas(spark: SparkSession, mine: Ledger) -> History:
     newest = mine.newest.receipt if mine.newest else None
     if newest is not None and (newest.schemas.entries or not newest.ledger):
         return newest.schemas
-    there = kept.read(spark, mine.path, mine.pipeline)
-    if newest is None or there.digest == newest.ledger:
-        return there
+    if newest is None or mine.kept.digest == newest.ledger:
+        return mine.kept
     # A writer that was overtaken may have kept an older one.
-    every = commit.read(spark, mine.path, mine.pipeline, all=True).commits
-    return next((c.receipt.schemas for c in every if c.receipt.schemas.digest == newest.ledger), there)
+    every = commit.read(spark, mine.path, mine.pipeline, back=None).commits
+    return next((c.receipt.schemas for c in every if c.receipt.schemas.digest == newest.ledger), mine.kept)
 
 
 def _frontier_of_rows(spark: SparkSession, pipeline: Pipeline) -> dict[tuple[str, int], int]:

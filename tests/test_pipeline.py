@@ -59,7 +59,7 @@ class World:
         return self.rows("_quarantine")
 
     def ledger(self, where: str = "") -> Ledger:
-        return commit.read(self.spark, f"s3a://lake/{self.name}{where}", self.name, all=True)
+        return commit.read(self.spark, f"s3a://lake/{self.name}{where}", self.name, back=None)
 
     def restore(self, version: int) -> None:
         self.spark.sql(f"RESTORE TABLE delta.`s3a://lake/{self.name}` TO VERSION AS OF {version}")

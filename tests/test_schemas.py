@@ -98,7 +98,7 @@ class World:
 
     @property
     def ledger(self) -> Ledger:
-        return table.ledgers(self.spark, self.ingestion().config, all=True)[0]
+        return table.ledgers(self.spark, self.ingestion().config, back=None)[0]
 
     @property
     def history(self) -> History:

@@ -32,7 +32,8 @@ def made(spark: SparkSession, folder: Path, **parts: Any) -> Pipeline:
     config = from_mapping({**values, **parts})
     shape = shape_of(config)
     table.ensure_quarantine(spark, config)
-    table.ensure(spark, config, shape, begin(config, shape, None).layout.columns)
+    there = table.schema(spark, config.table.path)
+    table.ensure(spark, config, shape, begin(config, shape, None).layout.columns, there=there)
     return config
 
 
@@ -62,7 +63,7 @@ def test_a_log_folder_alone_is_no_table(spark: SparkSession, tmp_path: Path) -> 
     whole = made(spark, tmp_path / "whole", partition=partition)
     for name in ("table", "table_quarantine"):
         (tmp_path / "killed" / name / "_delta_log").mkdir(parents=True)
-    assert not table.exists(spark, str(tmp_path / "killed" / "table"))
+    assert table.schema(spark, str(tmp_path / "killed" / "table")) is None
     mended = made(spark, tmp_path / "killed", partition=partition)
     for one, other in ((whole.table, mended.table), (whole.quarantine, mended.quarantine)):
         schemas = [table.read(spark, part.path).schema for part in (one, other)]

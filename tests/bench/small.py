@@ -74,7 +74,7 @@ def measured(stack: Addresses, rate: int, seconds: int) -> dict[str, Any]:
     spark, path = ingestion.spark, config.table.path
     ends = {
         (s.topic, s.partition, s.end): told[c.receipt.sequence]
-        for c in commit.read(spark, path, config.name, all=True).commits
+        for c in commit.read(spark, path, config.name, back=None).commits
         for s in c.receipt.spans
     }
     rows = spark.read.format("delta").load(path).select("_topic", "_partition", "_offset", "_timestamp").collect()
