@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from lakeingest.errors import Fenced, StorageError, StorageUnreachable, UnsafeStore, UsageError
-from lakeingest.logstore import REFUSAL
+from lakeingest.jvm import REFUSAL
 from lakeingest.record import UNPLANNED, Spans, Unplanned
 from lakeingest.schema.history import History
 

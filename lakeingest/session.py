@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlparse
 
-from lakeingest import logstore
+from lakeingest import jvm
 from lakeingest.config import Storage
 from lakeingest.errors import SetupError
 from lakeingest.local import artifacts
@@ -53,6 +53,7 @@ _WRITING = {
     f"parquet.enable.dictionary#{OFFSET}": "false",
 }
 """What makes a commit cheaper, and changes no value; a session that has them set otherwise is left as it is."""
+_FUNCTIONS = f"spark.sql.catalog.{jvm.CATALOG}"
 _DAY_S = 86_400
 
 
@@ -100,6 +101,7 @@ def attach(storage: Storage, name: str) -> SparkSession:
         session = active if active.conf.get(UTC) in {"UTC", "Etc/UTC"} else active.newSession()
         session.conf.set(UTC, "UTC")
         _warn_of_log_store(session)
+        _offer_functions(session)
     # First this one: each statement's event tells what is set on the session.
     session.conf.set("spark.sql.redaction.options.regex", f"{_HIDDEN}|url")
     for option, value in s3a_options(storage).items():
@@ -133,9 +135,30 @@ def _warn_of_log_store(session: SparkSession) -> None:
     if not ours and not databricks:
         warnings.warn(
             "this Spark session has no safe log store for s3a:// tables: two drivers that write one table can lose "
-            f"commits. Start it with --jars {logstore.JAR} --conf spark.delta.logStore.s3a.impl={logstore.CLASS}",
+            f"commits. Start it with --jars {jvm.JAR} --conf spark.delta.logStore.s3a.impl={jvm.LOG_STORE}",
             stacklevel=3,
         )
+
+
+def _offer_functions(session: SparkSession) -> None:
+    """Let the session read JSON in one step, if its executors have the jar, and classes that it fits: it calls Spark's
+    own parser, which is no public interface.
+    """
+    from pyspark.sql import functions as F
+
+    ours = session.conf.get("spark.delta.logStore.s3a.impl", None) == jvm.LOG_STORE
+    if not ours or session.conf.get(_FUNCTIONS, None) is not None:
+        return
+    session.conf.set(_FUNCTIONS, jvm.FUNCTIONS)
+    own = ",".join(f'{{"name":"{name}","type":"boolean","nullable":true,"metadata":{{}}}}' for name in "ab")
+    name = f'{jvm.CATALOG}.json.`{{"type":"struct","fields":[{own}]}}`'
+    # Not of a literal: the driver would answer by itself.
+    value = F.when(F.col("id") >= 0, F.lit(b"{}"))
+    try:
+        session.range(1).select(F.call_function(name, value)).collect()
+    except Exception:
+        # Whatever is in the way, there is another way to read.
+        session.conf.unset(_FUNCTIONS)
 
 
 def warn_of_avro(session: SparkSession) -> None:
@@ -154,7 +177,7 @@ def _start(name: str) -> SparkSession:
 
     java = artifacts.java()
     os.environ.setdefault("JAVA_HOME", str(java.parent.parent))
-    jars = [str(jar) for jar in (*artifacts.fetch("spark"), logstore.JAR)]
+    jars = [str(jar) for jar in (*artifacts.fetch("spark"), jvm.JAR)]
     archive, recording = _class_archive(java, jars)
     settings = {
         # A batch's garbage is short-lived: the parallel collector costs 5 to 8 % less than the default one.
@@ -165,7 +188,8 @@ def _start(name: str) -> SparkSession:
         "spark.driver.memory": os.environ.get("LAKEINGEST_DRIVER_MEMORY", "3g"),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.delta.logStore.s3a.impl": logstore.CLASS,
+        "spark.delta.logStore.s3a.impl": jvm.LOG_STORE,
+        _FUNCTIONS: jvm.FUNCTIONS,
         "spark.databricks.delta.snapshotPartitions": "2",
         # What it would say is in the log too, and without a rename one costs s3a two dozen requests.
         "spark.databricks.delta.writeChecksumFile.enabled": "false",

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeingest import logstore
+from lakeingest import jvm
 
 
 def session(jars: str, endpoint: str, access_key: str, secret_key: str, log_store: str) -> SparkSession:
     """A small session whose only way to S3 is the log store that was asked for."""
     conf = {
-        "spark.driver.extraClassPath": os.pathsep.join(map(str, [*sorted(Path(jars).glob("*.jar")), logstore.JAR])),
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, [*sorted(Path(jars).glob("*.jar")), jvm.JAR])),
         # A driver that lives for seconds spends them on its compiler.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",

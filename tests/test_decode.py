@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from kit import shape_of
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from lakeingest import decode, partition, quarantine
+from lakeingest import decode, jvm, partition, quarantine, session
 from lakeingest.batch import Batch, observed
 from lakeingest.config import Pipeline
 
@@ -253,8 +253,15 @@ def utf8(text: str | bytes) -> bytes:
     return text if isinstance(text, bytes) else text.encode()
 
 
+@pytest.fixture(scope="module", autouse=True, params=[jvm.FUNCTIONS, "none"], ids=["in one step", "by from_json"])
+def way(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[None]:
+    """How JSON is read: with lakeingest's functions, and in a session that lacks them."""
+    with session.setting(spark, {f"spark.sql.catalog.{jvm.CATALOG}": request.param}):
+        yield
+
+
 @pytest.fixture(scope="module")
-def verdicts(spark: SparkSession) -> dict[bytes, Verdict | None]:
+def verdicts(spark: SparkSession, way: None) -> dict[bytes, Verdict | None]:
     values = [utf8(case[0]) for case in (*ACCEPTED, *REFUSED)]
     return dict(zip(values, judge(spark, pipeline(), [(None, value) for value in values]), strict=True))
 
@@ -365,7 +372,7 @@ def test_a_required_column_does_not_refuse_a_tombstone_that_is_to_be_written(spa
 
 @pytest.mark.parametrize("refused", [False, True])
 def test_a_record_is_parsed_once(spark: SparkSession, refused: bool) -> None:
-    """However many columns are declared, both passes call from_json on a record once."""
+    """However many columns are declared, both passes call Spark's parser on a record once."""
     batch = batch_of(pipeline("a INT NOT NULL, b DATE, c TIMESTAMP, d DECIMAL(5,2), e ARRAY<DATE>"))
     decided = observed(batch.decide(kafka(spark, [(None, b"{}")])), Observation())
     if refused:
@@ -373,4 +380,4 @@ def test_a_record_is_parsed_once(spark: SparkSession, refused: bool) -> None:
     else:
         frame = batch.accepted(decided).drop("_rescued")
     plan = frame._jdf.queryExecution().executedPlan().toString()
-    assert plan.count("from_json(StructField") == 1
+    assert plan.count("from_json(StructField") + plan.count("invoke(io.lakeingest.JsonFunctions") == 1

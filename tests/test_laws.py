@@ -32,7 +32,7 @@ FLOORS = (
     {"session"},
     {"instant", "local", "patience"},
     {"config"},
-    {"schema", "logstore", "record"},
+    {"schema", "jvm", "record"},
     {"errors"},
 )
 """From the roof to the cellar: a module imports what lies below it. `lakeingest` itself is the door of the house."""

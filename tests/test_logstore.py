@@ -24,7 +24,7 @@ import pytest
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError
 
-from lakeingest import logstore
+from lakeingest import jvm
 from lakeingest.local import artifacts
 
 REPO = Path(__file__).resolve().parents[1]
@@ -41,7 +41,7 @@ class Driver:
         hadoop = Path(pyspark.__file__).parent / "jars"
         port, self._process = launch_gateway(
             jarpath=str(next(hadoop.glob("py4j-*.jar"))),
-            classpath=f"{logstore.JAR}:{jars}/*:{hadoop}/*",
+            classpath=f"{jvm.JAR}:{jars}/*:{hadoop}/*",
             javaopts=["-Xmx256m", "-Dlog4j2.level=OFF"],
             die_on_exit=True,
             return_proc=True,
@@ -61,7 +61,7 @@ class Driver:
             conf.set(key, value)
         return conf
 
-    def write(self, path, actions, conf, store=logstore.CLASS, overwrite=False):
+    def write(self, path, actions, conf, store=jvm.LOG_STORE, overwrite=False):
         """Write a version as Delta does; `actions` is a list of lines or a Java iterator."""
         if isinstance(actions, list):
             lines = self.jvm.java.util.ArrayList()
@@ -173,7 +173,7 @@ def paused_writer(driver, path, conf, store, scratch):
     ("store", "first_writer", "kept"),
     [
         (DELTAS_OWN, "acknowledged", "the first's"),
-        (logstore.CLASS, "java.nio.file.FileAlreadyExistsException", "the second's"),
+        (jvm.LOG_STORE, "java.nio.file.FileAlreadyExistsException", "the second's"),
     ],
     ids=["delta", "lakeingest"],
 )
@@ -214,7 +214,7 @@ def test_racing_drivers_lose_no_commit(stack, jars):
     """
     table = f"s3a://lake/race-{uuid.uuid4()}"
     with contextlib.ExitStack() as drivers:
-        one, other, third = (drivers.enter_context(appender(jars, table, stack, logstore.CLASS)) for _ in range(3))
+        one, other, third = (drivers.enter_context(appender(jars, table, stack, jvm.LOG_STORE)) for _ in range(3))
         ready, *warm = one("create"), other("append 0"), third("optimize 0")
         assert (ready(), *(answer() for answer in warm)) == ({"created": table}, {"acknowledged": 0}, {"compacted": 0})
         warm = other("append 1"), third("optimize 1")  # a cold driver would only lose
@@ -266,7 +266,7 @@ def test_settings_that_overwrite_in_silence_are_refused(driver, s3a, version, se
         driver.write(version, ["ours"], driver.conf(**s3a, **{setting: value}))
     thrown, message = refusal(error)
     assert thrown == "java.io.IOException"
-    assert message.startswith(logstore.REFUSAL)
+    assert message.startswith(jvm.REFUSAL)
     assert cure in message
 
 
@@ -400,5 +400,5 @@ def test_the_jar_is_built_from_its_source(jars, tmp_path):
     if not javac or " 17." not in subprocess.check_output([javac, "-version"], text=True):
         pytest.skip("the bytes are promised for javac 17 only")
     built = tmp_path / "built.jar"
-    subprocess.run([sys.executable, str(REPO / "infra" / "build_logstore.py"), str(jars), str(built)], check=True)
-    assert built.read_bytes() == logstore.JAR.read_bytes()
+    subprocess.run([sys.executable, str(REPO / "infra" / "build_jar.py"), str(jars), str(built)], check=True)
+    assert built.read_bytes() == jvm.JAR.read_bytes()

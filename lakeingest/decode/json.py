@@ -1,11 +1,16 @@
 """JSON objects against declared columns: what fits its type becomes a column, what does not refuses the record.
 
-Spark's `from_json` parses each record once. Left to itself it is too forgiving, so three things are done around it: a
-member `SEAL: true` is put before the brace that ends the text, and has to be among the members of the object that is
-read, which makes an array, a bare number, or anything behind the object an error (no text can hold that member by
-itself, because nobody who writes records knows the seal); times are parsed as text and decimals with as many places
-as 38 digits allow, and then converted under rules of our own, since `from_json` reads "2026" as a date, epoch
-milliseconds as seconds, and rounds 12.345; and infinity is no number.
+Spark's parser parses each record once. Left to itself it is too forgiving: a value that is no object, or has something
+behind it, has to be told, and fields that no column takes have to be found. Where a session has lakeingest's jar, a
+function of its catalog does so in one step (`JsonFunctions.java`). Elsewhere `from_json` is brought to it: a member
+`SEAL: true` is put before the brace that ends the text, and has to be among the members of the object that is read,
+which makes an array, a bare number, or anything behind the object an error (no text can hold that member by itself,
+because nobody who writes records knows the seal); and names are looked at where there are more colons than the declared
+fields need.
+
+On both ways times are parsed as text and decimals with as many places as 38 digits allow, and then converted under
+rules of our own, since the parser reads "2026" as a date, epoch milliseconds as seconds, and rounds 12.345; and
+infinity is no number.
 """
 
 from __future__ import annotations
@@ -15,11 +20,11 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import Column
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakeingest import instant
+from lakeingest import instant, jvm
 from lakeingest.decode import diagnose, size
 from lakeingest.record import Refusal, says
 
@@ -30,6 +35,7 @@ _COUNTED = 2**10
 """Bytes of the largest value whose colons are counted: names are found faster than the colons of a long text."""
 _SEAL = f" {secrets.token_urlsafe(9)}"
 """No declared column can bear a name with a blank."""
+_UNDECLARED = " undeclared"
 _BLANKS = " \t\r\n"
 _EMPTY = r"\A[ \t\r\n]*\{[ \t\r\n]*\}"
 _OPTIONS = {
@@ -74,9 +80,23 @@ class Reader:
         return rescued(parsed["text"], parsed["json"], kept)
 
 
+def _one_step() -> bool:
+    """Whether the session that the Columns are for has lakeingest's functions (see `session.attach`)."""
+    session = SparkSession.getActiveSession()
+    return session is not None and session.conf.get(f"spark.sql.catalog.{jvm.CATALOG}", None) == jvm.FUNCTIONS
+
+
 def parse(raw: Column, schema: T.StructType) -> Column:
-    """The one parse of a record: BINARY → STRUCT<the declared columns, SEAL: BOOLEAN, " corrupt": STRING>."""
+    """The one parse of a record: BINARY → STRUCT<the declared columns, SEAL: BOOLEAN, …>.
+
+    The seal is true where the value is one whole object. In one step there is also " undeclared": BOOLEAN, whether it
+    has a field that no column takes; else " corrupt": STRING, not null where a field does not fit its column.
+    """
     fields = [T.StructField(f.name, _parsed_type(f.dataType)) for f in schema]
+    if _one_step():
+        own = [T.StructField(_SEAL, T.BooleanType()), T.StructField(_UNDECLARED, T.BooleanType())]
+        name = T.StructType([*fields, *own]).json().replace("`", "``")
+        return F.call_function(f"{jvm.CATALOG}.json.`{name}`", raw)
     sealed = [T.StructField(_SEAL, T.BooleanType()), T.StructField(_CORRUPT, T.StringType())]
     # As bytes: a text is cut by counting its characters.
     brace, member = F.lit(b"}"), f'"{_SEAL}":true}}'
@@ -95,7 +115,9 @@ def columns(parsed: Column, schema: T.StructType, zone: str) -> dict[str, Column
 
 def refused(raw: Column, parsed: Column, schema: T.StructType, zone: str) -> Column:
     """BOOLEAN, never null: whether the record is no JSON object, or does not fit the declared columns."""
-    whole = F.is_valid_utf8(raw.cast("string")) & parsed[_CORRUPT].isNull() & parsed[_SEAL]
+    whole = F.is_valid_utf8(raw.cast("string")) & parsed[_SEAL]
+    if not _one_step():
+        whole = whole & parsed[_CORRUPT].isNull()
     return F.coalesce(~whole, F.lit(True)) | _any(_fit(parsed, schema, zone).misfits)
 
 
@@ -135,11 +157,13 @@ def rescued(raw: Column, parsed: Column, schema: T.StructType) -> Column:
     ]
     whole = F.array_compact(F.array(*nested)) if nested else None
     extra = _undeclared(text, schema)
-    # Looking at every name is dear; where each colon is one of the declared fields', there are no others.
-    long = F.octet_length(raw) > _COUNTED
-    keep = (long | F.contains(text, F.lit("\\")) | (_colons(text) != _expected(parsed, schema))) & (
-        extra if whole is None else extra | (F.size(whole) > 0)
-    )
+    if _one_step():
+        suspect = parsed[_UNDECLARED]
+    else:
+        # Looking at every name is dear; where each colon is one of the declared fields', there are no others.
+        long = F.octet_length(raw) > _COUNTED
+        suspect = long | F.contains(text, F.lit("\\")) | (_colons(text) != _expected(parsed, schema))
+    keep = suspect & (extra if whole is None else extra | (F.size(whole) > 0))
     declared = F.array(*(F.lit(field.name) for field in schema))
 
     def undeclared(key: Column, _: Column) -> Column:

@@ -1,8 +1,8 @@
-"""Builds lakeingest/logstore/lakeingest-logstore.jar: the same source on JDK 17 gives the same bytes.
+"""Builds lakeingest/jvm/lakeingest.jar: the same sources on JDK 17 give the same bytes.
 
-    python infra/build_logstore.py JARS [OUT]
+    python infra/build_jar.py JARS [OUT]
 
-JARS is a folder with the jars of delta-storage, hadoop-aws and the AWS SDK's core; Hadoop itself comes from pyspark.
+JARS is a folder with the jars of delta-storage, hadoop-aws and the AWS SDK's core; Hadoop and Spark come from pyspark.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from pathlib import Path
 
 import pyspark
 
-HERE = Path(__file__).resolve().parents[1] / "lakeingest" / "logstore"
+HERE = Path(__file__).resolve().parents[1] / "lakeingest" / "jvm"
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def build(jars: Path, out: Path) -> Path:
-    """Compile the log store against `jars` and pyspark's own, and write it to `out`."""
-    hadoop = Path(pyspark.__file__).parent / "jars"
+    """Compile the classes against `jars` and pyspark's own, and write them to `out`."""
+    spark = Path(pyspark.__file__).parent / "jars"
     with tempfile.TemporaryDirectory() as scratch:
-        options = ["--release", "17", "-Xlint:all,-path,-classfile", "-cp", f"{jars}/*:{hadoop}/*"]
-        subprocess.run(["javac", *options, "-d", scratch, str(HERE / "ConditionalS3LogStore.java")], check=True)
+        options = ["--release", "17", "-Xlint:all,-path,-classfile", "-cp", f"{jars}/*:{spark}/*"]
+        subprocess.run(["javac", *options, "-d", scratch, *map(str, sorted(HERE.glob("*.java")))], check=True)
         pack(Path(scratch), out)
     return out
 
@@ -43,4 +43,4 @@ def pack(classes: Path, out: Path) -> None:
 
 if __name__ == "__main__":
     jars, *out = map(Path, sys.argv[1:])
-    build(jars, *(out or [HERE / "lakeingest-logstore.jar"]))
+    build(jars, *(out or [HERE / "lakeingest.jar"]))

@@ -1,0 +1,282 @@
+package io.lakeingest;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.util.ArrayDeque;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Optional;
+
+import com.fasterxml.jackson.core.JsonFactory;
+import com.fasterxml.jackson.core.JsonLocation;
+import com.fasterxml.jackson.core.JsonParser;
+import com.fasterxml.jackson.core.JsonToken;
+import com.fasterxml.jackson.core.util.JsonParserDelegate;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
+import org.apache.spark.sql.catalyst.json.JSONOptions;
+import org.apache.spark.sql.catalyst.json.JacksonParser;
+import org.apache.spark.sql.catalyst.util.BadRecordException;
+import org.apache.spark.sql.connector.catalog.FunctionCatalog;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
+import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
+import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
+import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.types.ArrayType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.MapType;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.apache.spark.unsafe.types.UTF8String;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * A catalog of functions that read a JSON object in one step: parse it, prove that it is whole, and look at its names.
+ *
+ * <p>Spark's own parser converts the values, so that they are what from_json would give. What is around it is not: from_json
+ * takes eight kilobytes for each record, is no part of generated code, and neither tells what followed the object nor
+ * which fields no column took, so that the text had to be read again for it.
+ *
+ * <p>A function's name is the schema of its result, as Spark's JSON: the declared columns, and then two of type BOOLEAN
+ * that it sets itself: whether the value is one whole object, and whether it has a field, anywhere, that is not declared.
+ */
+public class JsonFunctions implements FunctionCatalog {
+    private static final String NAME = "parse_json";
+    private String name;
+
+    @Override
+    public void initialize(String name, CaseInsensitiveStringMap options) {
+        this.name = name;
+    }
+
+    @Override
+    public String name() {
+        return name;
+    }
+
+    @Override
+    public Identifier[] listFunctions(String[] namespace) {
+        return new Identifier[0];
+    }
+
+    @Override
+    public UnboundFunction loadFunction(Identifier identifier) throws NoSuchFunctionException {
+        StructType schema;
+        try {
+            schema = (StructType) DataType.fromJson(identifier.name());
+        } catch (RuntimeException noSchema) {
+            throw new NoSuchFunctionException(identifier);
+        }
+        return new Unbound(schema);
+    }
+
+    private static final class Unbound implements UnboundFunction {
+        private static final long serialVersionUID = 1L;
+        private final StructType schema;
+
+        Unbound(StructType schema) {
+            this.schema = schema;
+        }
+
+        @Override
+        public BoundFunction bind(StructType inputs) {
+            return new Parse(schema);
+        }
+
+        @Override
+        public String description() {
+            return "BINARY to the fields of a JSON object";
+        }
+
+        @Override
+        public String name() {
+            return NAME;
+        }
+    }
+
+    /** The function itself; each task has one of its own. */
+    public static final class Parse implements ScalarFunction<InternalRow> {
+        private static final long serialVersionUID = 1L;
+        private static final int OWN = 2;
+        private final StructType schema;
+        private transient JacksonParser parser;
+        private transient Names names;
+
+        Parse(StructType schema) {
+            this.schema = schema;
+        }
+
+        @Override
+        public DataType[] inputTypes() {
+            return new DataType[] {DataTypes.BinaryType};
+        }
+
+        @Override
+        public DataType resultType() {
+            return schema;
+        }
+
+        @Override
+        public String name() {
+            return NAME;
+        }
+
+        /** The fields of a value; null where it is not read to its end as one object whose fields have their types. */
+        public InternalRow invoke(byte[] value) {
+            if (value == null || !opens(value)) {
+                return null;
+            }
+            if (parser == null) {
+                parser = new JacksonParser(schema, options(), false, Nil());
+                names = Names.of(schema, schema.size() - OWN);
+            }
+            Watched[] watched = new Watched[1];
+            InternalRow row;
+            try {
+                row = parser.parse(
+                        value,
+                        (factory, bytes) -> watched[0] = watched(factory, bytes, names),
+                        bytes -> UTF8String.EMPTY_UTF8)
+                    .head();
+            } catch (Exception failed) {
+                // Scala declares no exceptions.
+                if (failed instanceof BadRecordException) {
+                    return null;
+                }
+                throw failed;
+            }
+            if (!watched[0].whole) {
+                return null;
+            }
+            row.setBoolean(schema.size() - OWN, true);
+            row.setBoolean(schema.size() - OWN + 1, watched[0].undeclared);
+            return row;
+        }
+
+        private static Watched watched(JsonFactory factory, byte[] bytes, Names names) {
+            try {
+                return new Watched(factory.createParser(bytes), names);
+            } catch (IOException impossible) {
+                throw new UncheckedIOException(impossible);
+            }
+        }
+
+        /** Whether a text begins with a brace: what Jackson takes for UTF-16 or UTF-32, or skips as a mark, does not. */
+        private static boolean opens(byte[] value) {
+            for (int at = 0; at < value.length; at++) {
+                switch (value[at]) {
+                    case ' ', '\t', '\r', '\n' -> { }
+                    case '{' -> {
+                        return at + 1 == value.length || value[at + 1] != 0;
+                    }
+                    default -> {
+                        return false;
+                    }
+                }
+            }
+            return false;
+        }
+
+        private static JSONOptions options() {
+            java.util.Map<String, String> asked = java.util.Map.of("allowNonNumericNumbers", "false", "allowSingleQuotes", "false");
+            return new JSONOptions(scala.collection.immutable.Map.from(CollectionConverters.asScala(asked)), "UTC", "");
+        }
+
+        private static scala.collection.immutable.Seq<Filter> Nil() {
+            return CollectionConverters.asScala(java.util.List.<Filter>of()).toSeq();
+        }
+    }
+
+    /** What names a value may have in it: an object's own, or those of each element; null for a value of any kind. */
+    private static final class Names {
+        private final Map<String, Names> fields;
+        private final Names each;
+
+        private Names(Map<String, Names> fields, Names each) {
+            this.fields = fields;
+            this.each = each;
+        }
+
+        static Names of(DataType type, int fields) {
+            if (type instanceof StructType struct) {
+                Map<String, Names> found = new HashMap<>();
+                for (int at = 0; at < fields; at++) {
+                    DataType inner = struct.fields()[at].dataType();
+                    found.put(struct.fields()[at].name(), of(inner, inner instanceof StructType s ? s.size() : 0));
+                }
+                return new Names(found, null);
+            }
+            DataType inner = type instanceof ArrayType array ? array.elementType()
+                : type instanceof MapType map ? map.valueType() : null;
+            return inner == null ? null : new Names(null, of(inner, inner instanceof StructType s ? s.size() : 0));
+        }
+    }
+
+    /** A parser that sees each name go by, and in the end what follows the object. */
+    private static final class Watched extends JsonParserDelegate {
+        private final ArrayDeque<Optional<Names>> around = new ArrayDeque<>();
+        private Names within;
+        private Names next;
+        boolean undeclared;
+        boolean whole;
+
+        Watched(JsonParser parser, Names names) {
+            super(parser);
+            next = names;
+        }
+
+        @Override
+        public JsonToken nextToken() throws IOException {
+            JsonToken token = delegate.nextToken();
+            if (token == JsonToken.FIELD_NAME) {
+                if (within == null) {
+                    next = null;
+                } else if (within.fields == null) {
+                    next = within.each;
+                } else {
+                    next = within.fields.get(delegate.currentName());
+                    undeclared |= next == null && !within.fields.containsKey(delegate.currentName());
+                }
+            } else if (token != null && token.isStructStart()) {
+                around.push(Optional.ofNullable(within));
+                within = next;
+                next = within == null ? null : within.each;
+            } else if (token != null && token.isStructEnd()) {
+                leave();
+            }
+            return token;
+        }
+
+        private void leave() {
+            within = around.pop().orElse(null);
+            next = within == null ? null : within.each;
+        }
+
+        @Override
+        public JsonParser skipChildren() throws IOException {
+            JsonToken token = delegate.currentToken();
+            delegate.skipChildren();
+            if (token != null && token.isStructStart()) {
+                leave();
+            }
+            return this;
+        }
+
+        /** Nowhere: else Spark takes an object for a text column as it is written, which from_json cannot. */
+        @Override
+        public JsonLocation currentTokenLocation() {
+            return JsonLocation.NA;
+        }
+
+        @Override
+        public void close() throws IOException {
+            try {
+                whole = around.isEmpty() && delegate.currentToken() == JsonToken.END_OBJECT && delegate.nextToken() == null;
+            } finally {
+                delegate.close();
+            }
+        }
+    }
+}
