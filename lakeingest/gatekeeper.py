@@ -1,11 +1,12 @@
 """Holds each batch of a run against the gate's suite and the failure budget, and keeps the results.
 
 What can keep a batch back is asked before its commit; all else is counted in the pass that commits it. Results are
-written while the next batch runs.
+written while the next batch runs, and those of quick batches together: each commit costs as much as a batch's own.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -22,6 +23,10 @@ from lakeingest.gate.suite import Suite
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation, SparkSession
+
+
+_TOGETHER_S = 10.0
+"""Results wait this long for those of the next batches."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,9 @@ class Gatekeeper:
         self._config, self._suite = config, suite
         self._made = False
         self._pool = ThreadPoolExecutor(1, "lakeingest-results")
+        self._rows: list[tuple[Any, ...]] = []
         self._writing: Future[None] | None = None
+        self._written = -_TOGETHER_S
 
     @property
     def decides(self) -> bool:
@@ -81,8 +88,8 @@ class Gatekeeper:
         if many := too_many(self._config, seen.get):
             why.append(f"{many}: {self._most(batch, decided)}")
         if ends or (why and self.reason is None):
-            self._keep(decided.sparkSession, found, batch, receipt, "held")
-            self.wait()
+            self._keep(found, batch, receipt, "held")
+            self.wait(decided.sparkSession)
             raise _held(receipt, why, ends=ends)
         accepted: dict[str, Any] = {}
         if why:
@@ -101,7 +108,7 @@ class Gatekeeper:
         seen: Mapping[str, Any],
         broken: Mapping[str, int],
     ) -> None:
-        """Keep the results of a batch that was committed, if there is a suite. The next batch need not wait for it.
+        """Keep the results of a batch that was committed, if there is a suite. The next batch need not wait for them.
 
         Args:
             verdict: what was decided before; None where nothing had to be.
@@ -109,13 +116,15 @@ class Gatekeeper:
             broken: the name of an expectation → the records that were set aside for it.
 
         Raises:
-            StorageUnreachable: the results of the batch before could not be written.
+            StorageUnreachable: the results of batches before could not be written.
         """
         if self._suite is None:
             return
         found = verdict.found if verdict else judge.counted(self._suite, seen)
         refused = judge.refused(self._suite, seen["decoded"], broken)
-        self._keep(spark, [*found, *refused], batch, receipt, verdict.outcome if verdict else "committed")
+        self._keep([*found, *refused], batch, receipt, verdict.outcome if verdict else "committed")
+        if time.monotonic() - self._written >= _TOGETHER_S:
+            self.flush(spark)
 
     def _most(self, batch: Batch, decided: DataFrame) -> str:
         """For what reasons most of the refused records are refused."""
@@ -126,10 +135,10 @@ class Gatekeeper:
         most = rows.groupBy("stage", "reason").count().orderBy(F.desc("count"), "reason").take(3)
         return ", ".join(f"{row['count']:,} {row['reason']} ({row['stage']})" for row in most)
 
-    def _keep(self, spark: SparkSession, found: Sequence[Result], batch: Batch, receipt: Receipt, outcome: str) -> None:
+    def _keep(self, found: Sequence[Result], batch: Batch, receipt: Receipt, outcome: str) -> None:
         if self._suite is None:
             return
-        rows = results.rows(
+        self._rows += results.rows(
             self._suite,
             judge.in_order(self._suite, found),
             pipeline=receipt.pipeline,
@@ -138,7 +147,19 @@ class Gatekeeper:
             now=batch.now,
             outcome=outcome,
         )
-        self.wait()
+
+    def flush(self, spark: SparkSession) -> None:
+        """Begin to write the results that are kept; what was begun before is waited for.
+
+        Raises:
+            StorageUnreachable: that could not be written.
+        """
+        if not self._rows:
+            return
+        before, self._writing = self._writing, None
+        if before is not None:
+            before.result()
+        rows, self._rows, self._written = self._rows, [], time.monotonic()
         self._writing = self._pool.submit(self._write, spark, rows)
 
     def _write(self, spark: SparkSession, rows: Sequence[tuple[Any, ...]]) -> None:
@@ -152,12 +173,13 @@ class Gatekeeper:
         except spark_failures() as failed:
             raise unreachable(path, failed) from failed
 
-    def wait(self) -> None:
+    def wait(self, spark: SparkSession) -> None:
         """Until the results of all batches are written.
 
         Raises:
             StorageUnreachable: they could not be.
         """
+        self.flush(spark)
         writing, self._writing = self._writing, None
         if writing is not None:
             writing.result()

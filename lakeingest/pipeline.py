@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -157,6 +157,8 @@ class Ingestion:
             except LakeingestError as failure:
                 retry = patience.after(failure)
                 if retry is None:
+                    with suppress(LakeingestError):
+                        self.gate.flush(self.spark)
                     raise
                 on_retry(retry)
                 if stop.wait(retry.pause_s):
@@ -219,13 +221,14 @@ class Ingestion:
             elif goal is not None:
                 break
             else:
+                self.gate.flush(self.spark)
                 patience.renew()
             if goal is None:
                 if spans.offsets < self.config.trigger.max_records:
                     stop.wait(max(0.0, self.config.trigger.every.total_seconds() - (time.monotonic() - begun)))
                 topics = self.broker.topics()
                 identity.check_topics(last, topics)
-        self.gate.wait()
+        self.gate.wait(self.spark)
 
     def status(self) -> Status:
         """Where the pipeline stands; see `status.Status`."""

@@ -174,3 +174,19 @@ def test_a_failure_budget(stack: Addresses, spark: SparkSession, named: str, tmp
 def test_what_a_budget_allows(most: int | str | None, refused: int, consumed: int, allowed: bool) -> None:
     """A share of a small batch is one of a hundred records."""
     assert Quarantine(path="s3a://lake/q", max_refused=most).allows(refused, consumed) is allowed
+
+
+@pytest.mark.slow
+def test_results_of_quick_batches_are_written_together(
+    stack: Addresses, spark: SparkSession, named: str, tmp_path: Path
+) -> None:
+    """The first batch's at once, the others' in one commit; each of them has its rows when the run is over."""
+    suite = tmp_path / "suite.json"
+    suite.write_text(json.dumps({"name": "s", "expectations": [MEAN]}))
+    kit.produce(stack, named, kit.clean(20))
+    config = kit.config_of(stack, named, gate={"suite": str(suite)}, trigger={"max_records": 5})
+    ingestion = Ingestion(config)
+    ingestion.run(until_caught_up=True)
+    assert [(row[0], row[1]) for row in found(ingestion, 9)] == [(n, "committed") for n in (4, 3, 2, 1)]
+    history = spark.sql(f"DESCRIBE HISTORY delta.`{config.results}`").select("operation").collect()
+    assert [row[0] for row in history] == ["WRITE", "WRITE", "CREATE TABLE"]

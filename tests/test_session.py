@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeingest import session
+from lakeingest import jvm, session
 
 
 def started_with(**options: str) -> SparkSession:
@@ -58,3 +58,24 @@ def test_a_session_that_bounds_avro_is_left_alone() -> None:
 def test_a_session_hides_settings_that_may_hold_secrets(setting: str, hidden: bool) -> None:
     """From its event log, its UI and SET; what lakeingest reads back itself is not among them."""
     assert bool(re.search(session._HIDDEN, setting)) is hidden
+
+
+@pytest.mark.parametrize(
+    ("log_store", "functions", "offered"),
+    [
+        (jvm.LOG_STORE, jvm.FUNCTIONS, jvm.FUNCTIONS),
+        (jvm.LOG_STORE, "no.such.Class", None),
+        ("another.LogStore", jvm.FUNCTIONS, None),
+    ],
+    ids=["with the jar", "with one that does not fit", "without it"],
+)
+def test_a_session_reads_json_in_one_step_if_it_can(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, log_store: str, functions: str, offered: str | None
+) -> None:
+    """Somebody's session is tried first, and left as it was where its classes do not do it."""
+    somebodys = spark.newSession()
+    somebodys.conf.set("spark.delta.logStore.s3a.impl", log_store)
+    somebodys.conf.unset(session._FUNCTIONS)
+    monkeypatch.setattr(jvm, "FUNCTIONS", functions)
+    session._offer_functions(somebodys)
+    assert somebodys.conf.get(session._FUNCTIONS, None) == offered
