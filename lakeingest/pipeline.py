@@ -151,6 +151,7 @@ class Ingestion:
                 goal = topics.last if until_caught_up and goal is None else goal
                 for progress in self._batches(topics, goal, stop, consents, patience):
                     total += progress.counts
+                    session.exercised()
                     patience.renew()
                     on_progress(progress)
                 return total

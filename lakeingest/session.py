@@ -12,8 +12,10 @@ from __future__ import annotations
 import atexit
 import hashlib
 import os
+import re
 import subprocess
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Iterator, Mapping
@@ -55,6 +57,7 @@ _WRITING = {
 """What makes a commit cheaper, and changes no value; a session that has them set otherwise is left as it is."""
 _FUNCTIONS = f"spark.sql.catalog.{jvm.CATALOG}"
 _DAY_S = 86_400
+_EXERCISED = threading.Event()
 
 
 def s3a_options(storage: Storage) -> dict[str, str]:
@@ -179,12 +182,14 @@ def _start(name: str) -> SparkSession:
     os.environ.setdefault("JAVA_HOME", str(java.parent.parent))
     jars = [str(jar) for jar in (*artifacts.fetch("spark"), jvm.JAR)]
     archive, recording = _class_archive(java, jars)
+    master = os.environ.get("SPARK_MASTER", "local[*]")
     settings = {
         # A batch's garbage is short-lived: the parallel collector costs 5 to 8 % less than the default one.
         "spark.driver.extraJavaOptions": f"-XX:+UseParallelGC {archive} {_QUIET} {_AVRO_LIMITS}",
         "spark.executor.extraJavaOptions": _AVRO_LIMITS,
         "spark.driver.extraClassPath": os.pathsep.join(jars),
-        "spark.jars": "",
+        # The driver has them on its class path; executors on other machines get them sent.
+        "spark.jars": "" if re.match(r"local(\[|$)", master) else ",".join(jars),
         "spark.driver.memory": os.environ.get("LAKEINGEST_DRIVER_MEMORY", "3g"),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -197,11 +202,16 @@ def _start(name: str) -> SparkSession:
         # The default lets ten thousand records into one batch for Python, however large they are.
         "spark.sql.execution.arrow.maxBytesPerBatch": str(2**26),
         "spark.ui.enabled": "false",
+        # Without a UI nobody looks at them, and each holds its plan as text.
+        "spark.sql.ui.retainedExecutions": "10",
+        "spark.ui.retainedJobs": "10",
+        "spark.ui.retainedStages": "10",
+        "spark.ui.retainedTasks": "100",
         "spark.ui.showConsoleProgress": "false",
         "spark.redaction.regex": _HIDDEN,
         UTC: "UTC",
     }
-    builder = SparkSession.builder.master(os.environ.get("SPARK_MASTER", "local[*]")).appName(f"lakeingest {name}")
+    builder = SparkSession.builder.master(master).appName(f"lakeingest {name}")
     for setting, value in settings.items():
         builder = builder.config(setting, value)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -222,11 +232,13 @@ def _start(name: str) -> SparkSession:
 def _class_archive(java: Path, jars: list[str]) -> tuple[str, Path | None]:
     """The JVM's option for its archive of loaded classes, and where it is recorded if there is none yet.
 
-    With the archive Spark starts in about half the time. Java checks by itself that it fits, and goes without if not.
+    With the archive Spark starts in about half the time. Java goes without one that was recorded with other files, also
+    where only their times differ, so it is named by them.
     """
     import pyspark
 
-    parts = (str(java.resolve()), pyspark.__version__, *jars)
+    files = [(path, os.stat(path)) for path in (str(java.resolve()), pyspark.__file__, *jars)]
+    parts = (pyspark.__version__, *(f"{path} {found.st_size} {found.st_mtime_ns}" for path, found in files))
     name = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
     archive = artifacts.cache_dir() / "spark" / f"classes-{name}.jsa"
     if archive.exists():
@@ -239,8 +251,13 @@ def _class_archive(java: Path, jars: list[str]) -> tuple[str, Path | None]:
     return f"-XX:ArchiveClassesAtExit={recording}", recording
 
 
+def exercised() -> None:
+    """Say that a batch was committed: by now the session's JVM has loaded what the next one will need at its start."""
+    _EXERCISED.set()
+
+
 def _keep_class_archive(recording: Path) -> None:
-    """When this process ends for the first time: let the JVM write its archive, which takes it some seconds."""
+    """When this process ends: let the JVM write its archive, which takes some seconds; keep it if it is worth it."""
     from pyspark import SparkContext
 
     if SparkContext._active_spark_context is not None:
@@ -253,8 +270,9 @@ def _keep_class_archive(recording: Path) -> None:
     process.stdin.close()
     with suppress(subprocess.TimeoutExpired):
         process.wait(60)
-        if recording.exists():
+        if _EXERCISED.is_set() and recording.exists():
             recording.replace(recording.with_suffix(".jsa"))
+    recording.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from lakeingest import cli
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Ingestion
+from lakeingest.testing.process import Process
 
 
 @dataclass(frozen=True)
@@ -203,3 +204,13 @@ def test_status_before_the_first_run(
     assert said.code == 2
     assert "run the pipeline first" in said.err
     assert f"s3a://lake/{named}" in said.err
+
+
+@pytest.mark.slow
+def test_executors_of_their_own_get_the_jars(stack: Addresses, spark: SparkSession, named: str, tmp_path: Path) -> None:
+    """Clean records and refused ones, read, decoded and written by two processes that the driver starts."""
+    wanted = kit.produce(stack, named, kit.mixed(40), 2)
+    file = written(tmp_path, kit.values_of(stack, named))
+    with Process(file, "--until-caught-up", env={"SPARK_MASTER": "local-cluster[2,1,1024]"}) as process:
+        assert process.wait(180) == 0, process.err
+    kit.assert_exactly_once(spark, Ingestion(kit.config_of(stack, named)), wanted)

@@ -10,8 +10,9 @@ dead letters the same with foreachBatch: the batch is kept, its good rows are wr
 loop         confluent-kafka, pyarrow's JSON and deltalake in one Python process, without any check
 
 All write to S3, partitioned by day, in micro-batches of a million records, from the same JVM; the jobs by hand have
-Spark's own settings. The first round warms the JVM up, and is told apart ("cold s"; Spark runs already). CPU is that of
-Spark's JVM with its Python workers, and of this process; Kafka and S3 run on the same machine, and are not counted.
+Spark's own settings, but for what lakeingest starts every session with (the collector, and two of Delta's). The first
+round warms the JVM up, and is told apart ("cold s"; Spark runs already). CPU is that of Spark's JVM with its Python
+workers, and of this process; Kafka and S3 run on the same machine, and are not counted.
 """
 
 from __future__ import annotations
