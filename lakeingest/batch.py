@@ -54,6 +54,14 @@ class Batch:
     alone: bool = True
 
     @property
+    def marks(self) -> tuple[Column, ...]:
+        """What has to be observed of the batch so that its refused records are found again by `suspects`."""
+        from pyspark.sql import functions as F
+
+        maps = range(_MAPS) if self.alone else ()
+        return tuple(F.expr(f"bitmap_construct_agg({_bit(at)})").alias(f"suspects_{at}") for at in maps)
+
+    @property
     def refusals(self) -> tuple[Refusal, ...]:
         return self.decoded.refusals + self.gate + self.layout.refusals
 
@@ -132,7 +140,6 @@ def observed(decided: DataFrame, seen: Observation, *metrics: Column) -> DataFra
         F.count(F.lit(1)).alias("consumed"),
         F.count_if(F.col(REFUSED)).alias("refused"),
         F.count_if(F.col(DROPPED)).alias("dropped"),
-        *(F.expr(f"bitmap_construct_agg({_bit(at)})").alias(f"suspects_{at}") for at in range(_MAPS)),
         *metrics,
     )
 
@@ -146,7 +153,7 @@ def suspects(kafka: DataFrame, seen: Mapping[str, Any]) -> DataFrame:
 
     Args:
         kafka: the batch, as it was decided.
-        seen: what was `observed` of it.
+        seen: what was `observed` of it, its `Batch.marks` included.
     """
     from pyspark.sql import functions as F
 

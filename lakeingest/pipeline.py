@@ -440,7 +440,7 @@ class Ingestion:
             self._ensure()
         batch = self._begin(self.evolution.shape(self._there, looked=looked))
         decided, seen, path = batch.decide(kafka), Observation(), self.config.table.path
-        accepted = batch.accepted(observed(decided, seen, *batch.metrics))
+        accepted = batch.accepted(observed(decided, seen, *batch.metrics, *batch.marks))
         verdict: Verdict | None = None
         try:
             if self.gate.decides:
@@ -451,7 +451,7 @@ class Ingestion:
                     accepted.unpersist()
                     batch, seen = set_aside(batch, verdict.aside), Observation()
                     decided = batch.decide(kafka)
-                    accepted = batch.accepted(observed(decided, seen, *batch.metrics))
+                    accepted = batch.accepted(observed(decided, seen, *batch.metrics, *batch.marks))
             # 2.
             assert self._there is not None
             widened = table.widen(self.spark, path, self._there, accepted.schema)

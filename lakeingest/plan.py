@@ -28,6 +28,8 @@ _DAY_S = 86_400
 _SMALL = 16 * 2**20
 """A data file below that many bytes costs readers more requests than it saves them reading."""
 _MANY_PARTITIONS = 1_000
+_OF_A_FILE, _OF_A_COMMIT = 5, 36
+"""Requests to S3; most are HEAD and GET."""
 _PACKED = 0.1
 """Bytes in Parquet for a byte of a value, roughly; the demo's flights take less, text without repetition takes more."""
 
@@ -42,7 +44,7 @@ class Forecast:
         partitions: the table's partitions that the sample touches.
         files_per_day: one for each partition that a commit touches, at least.
         average_file_bytes: estimated.
-        requests_per_day: PUTs and GETs of data files and log, roughly: three for a file, twelve for a commit.
+        requests_per_day: of all kinds, to write the table, roughly: `tests/bench/requests.py` counts them.
     """
 
     records_per_day: int | None
@@ -175,7 +177,7 @@ def _forecast(pipeline: Pipeline, batch: Batch, kafka: DataFrame, rows: DataFram
     # A commit of fewer records than the sample touches as many partitions at most.
     files = commits * max(1, min(partitions, (per_day or count) // commits or 1))
     average = int(per_day * (size or 0) * _PACKED / files) if per_day else None
-    return Forecast(per_day, commits, partitions, files, average, files * 3 + commits * 12)
+    return Forecast(per_day, commits, partitions, files, average, files * _OF_A_FILE + commits * _OF_A_COMMIT)
 
 
 def _commits(per_day: int | None, every: timedelta, most: int) -> int:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakeingest import commit, quarantine, table
+from lakeingest import commit, quarantine, session, table
 from lakeingest.commit import Commit, Receipt, Run, spark_failures, unreachable
 from lakeingest.config import Pipeline
 from lakeingest.errors import NotConserved, UsageError
@@ -172,15 +172,8 @@ def _update(
     path = pipeline.quarantine.path
     same = " AND ".join(f"q.{name} = r.{name}" for name in COORDINATES)
     merge = DeltaTable.forPath(spark, path).alias("q").merge(rows.select(*COORDINATES).alias("r"), same)
-    before = spark.conf.get(_USER_METADATA, None)
     try:
-        if of is not None:
-            spark.conf.set(_USER_METADATA, of.to_json())
-        merge.whenMatchedUpdate("q.moved IS NULL AND q.discarded IS NULL", values).execute()
+        with session.setting(spark, {_USER_METADATA: of.to_json()} if of else {}):
+            merge.whenMatchedUpdate("q.moved IS NULL AND q.discarded IS NULL", values).execute()
     except spark_failures() as failed:
         raise unreachable(path, failed) from failed
-    finally:
-        if before is None:
-            spark.conf.unset(_USER_METADATA)
-        else:
-            spark.conf.set(_USER_METADATA, before)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 30.0
 _SALT = os.urandom(16)
+_MOST_IN_A_TASK = 250_000
+"""Offsets of a Kafka partition that one task reads: where there are fewer partitions than cores, several read one."""
 _PAUSES_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 _LISTEN_S, _GRACE_S = 0.2, 5.0
 _CURE = "start the broker, or correct source.bootstrap_servers or security.protocol in source.options"
@@ -275,6 +277,7 @@ def frame(spark: SparkSession, source: Source, bootstrap_servers: str, pipeline:
         "failOnDataLoss": "true",
         # The default of 500 costs a sixth of the time of reading; how much is held is bounded by bytes.
         "kafka.max.poll.records": "5000",
+        "maxRecordsPerPartition": str(_MOST_IN_A_TASK),
         **_for_java(source),
     }
     reader = spark.read.format("kafka").options(**options)

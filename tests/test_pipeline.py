@@ -263,7 +263,7 @@ def test_only_suspects_are_decoded_again(world: World) -> None:
     world.checked()
     batch = begin(ingestion.config, shape_of(ingestion.config), None)
     kafka, seen = ingestion._read(world.ledger().commits[0].receipt.spans), Observation()
-    observed(batch.decide(kafka), seen).count()
+    observed(batch.decide(kafka), seen, *batch.marks).count()
     some = batch.decide(suspects(kafka, seen.get))
     assert some.where("_refused").count() == 30
     assert some.count() < 60

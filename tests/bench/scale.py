@@ -18,8 +18,8 @@ _BUSY = 0.6
 """Of a core, on average: what is left is for peaks, for catching up, and for what else the machine does."""
 _PACKED = 0.21
 """backlog.py and small.py: bytes of Parquet for a byte of JSON."""
-_PER_COMMIT = {"PUT, LIST": 6.4, "GET, HEAD": 29.0}
-_PER_FILE = {"PUT, LIST": 1.0, "GET, HEAD": 1.0}
+_PER_COMMIT = {"PUT, LIST": 5.4, "GET, HEAD": 30.6}
+_PER_FILE = {"PUT, LIST": 2.0, "GET, HEAD": 3.0}
 """requests.py."""
 _PRICE = {"PUT, LIST": 0.005 / 1000, "GET, HEAD": 0.0004 / 1000}
 """Dollars, as AWS lists them for S3 Standard in us-east-1; look them up for yours."""
