@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 import warnings
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -79,3 +82,13 @@ def test_a_session_reads_json_in_one_step_if_it_can(
     monkeypatch.setattr(jvm, "FUNCTIONS", functions)
     session._offer_functions(somebodys)
     assert somebodys.conf.get(session._FUNCTIONS, None) == offered
+
+
+def test_the_class_archive_is_one_of_these_very_jars(tmp_path: Path) -> None:
+    """Java would reject one that was recorded with others, and say nothing: a jar that is replaced gets a new one."""
+    jar = tmp_path / "some.jar"
+    jar.touch()
+    before, again = (session._class_archive(Path(sys.executable), [str(jar)]) for _ in range(2))
+    assert before == again
+    os.utime(jar, ns=(0, 0))
+    assert session._class_archive(Path(sys.executable), [str(jar)]) != before

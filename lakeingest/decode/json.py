@@ -141,7 +141,9 @@ def diagnosis(raw: Column, schema: T.StructType) -> Column:
 
 def refusal(stage: str, raw: Column, parsed: Column, schema: T.StructType, zone: str) -> Refusal:
     """The test and its diagnosis, for a record whose `raw` is not null."""
-    return Refusal(stage, raw.isNotNull() & refused(raw, parsed, schema, zone), diagnosis(raw, schema))
+    broken = raw.isNotNull() & refused(raw, parsed, schema, zone)
+    # Python is asked about every record that is refused, also where it is for something else: null costs it nothing.
+    return Refusal(stage, broken, diagnosis(F.when(broken, raw), schema))
 
 
 def rescued(raw: Column, parsed: Column, schema: T.StructType) -> Column:
