@@ -74,6 +74,7 @@ def judge(
 
 
 ACCEPTED = [
+    ('{" undeclared":"x","flight":1}', '{"flight":1,"_rescued":"{\\" undeclared\\":\\"x\\"}"}'),
     ('{"flight":1}', '{"flight":1}'),
     ('  {"flight" :\t1 }\r\n', '{"flight":1}'),
     ("{}", "{}"),
@@ -131,6 +132,9 @@ ACCEPTED = [
     ('{"bin":"Ojo6","new" :1}', r'{"bin":"Ojo6","_rescued":"{\"new\":1}"}'),
 ]
 REFUSED = [
+    ('{"flight":1}'.encode("utf-16-le"), "BROKEN_JSON", "character 1 of"),
+    (' {"flight":1}'.encode("utf-16-le"), "BROKEN_JSON", "character 1 of"),
+    ('{"flight":1}'.encode("utf-32-be"), "BROKEN_JSON", "character 0 of"),
     ('{"flight":1', "BROKEN_JSON", "character 11 of 11"),
     ('{"flight":', "BROKEN_JSON", "character 10 of 10"),
     ('{"flight":1} xyz', "BROKEN_JSON", "Extra data at character 13"),

@@ -35,7 +35,7 @@ _COUNTED = 2**10
 """Bytes of the largest value whose colons are counted: names are found faster than the colons of a long text."""
 _SEAL = f" {secrets.token_urlsafe(9)}"
 """No declared column can bear a name with a blank."""
-_UNDECLARED = " undeclared"
+_UNDECLARED = f"{_SEAL} undeclared"
 _BLANKS = " \t\r\n"
 _EMPTY = r"\A[ \t\r\n]*\{[ \t\r\n]*\}"
 _OPTIONS = {
@@ -89,7 +89,7 @@ def _one_step() -> bool:
 def parse(raw: Column, schema: T.StructType) -> Column:
     """The one parse of a record: BINARY → STRUCT<the declared columns, SEAL: BOOLEAN, …>.
 
-    The seal is true where the value is one whole object. In one step there is also " undeclared": BOOLEAN, whether it
+    The seal is true where the value is one whole object. In one step there is also UNDECLARED: BOOLEAN, whether it
     has a field that no column takes; else " corrupt": STRING, not null where a field does not fit its column.
     """
     fields = [T.StructField(f.name, _parsed_type(f.dataType)) for f in schema]

@@ -35,12 +35,14 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * A catalog of functions that read a JSON object in one step: parse it, prove that it is whole, and look at its names.
  *
- * <p>Spark's own parser converts the values, so that they are what from_json would give. What is around it is not: from_json
- * takes eight kilobytes for each record, is no part of generated code, and neither tells what followed the object nor
- * which fields no column took, so that the text had to be read again for it.
+ * <p>The parser behind from_json converts the values, so that they are what from_json would give. What is around it is
+ * not from_json's, which takes eight kilobytes for each record, is no part of generated code, and tells neither what
+ * followed the object nor which fields no column took, so that the text had to be read again for it. That parser is no
+ * public interface: lakeingest tries the function in sessions that it did not start, and has another way to read.
  *
  * <p>A function's name is the schema of its result, as Spark's JSON: the declared columns, and then two of type BOOLEAN
- * that it sets itself: whether the value is one whole object, and whether it has a field, anywhere, that is not declared.
+ * that it sets itself: whether the value is one whole object, and whether it has a field, anywhere, that is not
+ * declared. No record may have fields of these two names, so they are secret.
  */
 public class JsonFunctions implements FunctionCatalog {
     private static final String NAME = "parse_json";
@@ -129,8 +131,8 @@ public class JsonFunctions implements FunctionCatalog {
                 return null;
             }
             if (parser == null) {
-                parser = new JacksonParser(schema, options(), false, Nil());
                 names = Names.of(schema, schema.size() - OWN);
+                parser = new JacksonParser(schema, options(), false, noFilters());
             }
             Watched[] watched = new Watched[1];
             InternalRow row;
@@ -180,11 +182,11 @@ public class JsonFunctions implements FunctionCatalog {
         }
 
         private static JSONOptions options() {
-            java.util.Map<String, String> asked = java.util.Map.of("allowNonNumericNumbers", "false", "allowSingleQuotes", "false");
+            Map<String, String> asked = Map.of("allowNonNumericNumbers", "false", "allowSingleQuotes", "false");
             return new JSONOptions(scala.collection.immutable.Map.from(CollectionConverters.asScala(asked)), "UTC", "");
         }
 
-        private static scala.collection.immutable.Seq<Filter> Nil() {
+        private static scala.collection.immutable.Seq<Filter> noFilters() {
             return CollectionConverters.asScala(java.util.List.<Filter>of()).toSeq();
         }
     }
