@@ -37,7 +37,7 @@ from lakeingest.commit import Counts, Ledger, Receipt, Run
 from lakeingest.compact import Compacted
 from lakeingest.config import Pipeline
 from lakeingest.decode import Shape
-from lakeingest.errors import LakeingestError, PipelineFileError, SourceUnreachable, UsageError
+from lakeingest.errors import LakeingestError, PipelineFileError, SourceUnreachable, StorageError, UsageError
 from lakeingest.evolution import Evolution
 from lakeingest.gate import results
 from lakeingest.gatekeeper import Gatekeeper, Verdict
@@ -158,8 +158,10 @@ class Ingestion:
             except LakeingestError as failure:
                 retry = patience.after(failure)
                 if retry is None:
-                    with suppress(LakeingestError):
-                        self.gate.flush(self.spark)
+                    # A store that fails would only keep the process from ending.
+                    if not isinstance(failure, StorageError):
+                        with suppress(LakeingestError):
+                            self.gate.flush(self.spark)
                     raise
                 on_retry(retry)
                 if stop.wait(retry.pause_s):
