@@ -55,7 +55,6 @@ _WRITING = {
     f"parquet.enable.dictionary#{OFFSET}": "false",
 }
 """What makes a commit cheaper, and changes no value; a session that has them set otherwise is left as it is."""
-_FUNCTIONS = f"spark.sql.catalog.{jvm.CATALOG}"
 _DAY_S = 86_400
 _EXERCISED = threading.Event()
 
@@ -148,20 +147,20 @@ def _offer_functions(session: SparkSession) -> None:
     own parser, which is no public interface.
     """
     from pyspark.sql import functions as F
+    from pyspark.sql import types as T
 
     ours = session.conf.get("spark.delta.logStore.s3a.impl", None) == jvm.LOG_STORE
-    if not ours or session.conf.get(_FUNCTIONS, None) is not None:
+    if not ours or session.conf.get(jvm.CATALOG, None) is not None:
         return
-    session.conf.set(_FUNCTIONS, jvm.FUNCTIONS)
-    own = ",".join(f'{{"name":"{name}","type":"boolean","nullable":true,"metadata":{{}}}}' for name in "ab")
-    name = f'{jvm.CATALOG}.json.`{{"type":"struct","fields":[{own}]}}`'
+    session.conf.set(jvm.CATALOG, jvm.FUNCTIONS)
+    name = jvm.json_function(T.StructType([T.StructField(own, T.BooleanType()) for own in "ab"]).json())
     # Not of a literal: the driver would answer by itself.
     value = F.when(F.col("id") >= 0, F.lit(b"{}"))
     try:
         session.range(1).select(F.call_function(name, value)).collect()
     except Exception:
         # Whatever is in the way, there is another way to read.
-        session.conf.unset(_FUNCTIONS)
+        session.conf.unset(jvm.CATALOG)
 
 
 def warn_of_avro(session: SparkSession) -> None:
@@ -194,7 +193,7 @@ def _start(name: str) -> SparkSession:
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.delta.logStore.s3a.impl": jvm.LOG_STORE,
-        _FUNCTIONS: jvm.FUNCTIONS,
+        jvm.CATALOG: jvm.FUNCTIONS,
         "spark.databricks.delta.snapshotPartitions": "2",
         # What it would say is in the log too, and without a rename one costs s3a two dozen requests.
         "spark.databricks.delta.writeChecksumFile.enabled": "false",

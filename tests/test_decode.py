@@ -260,7 +260,7 @@ def utf8(text: str | bytes) -> bytes:
 @pytest.fixture(scope="module", autouse=True, params=[jvm.FUNCTIONS, "none"], ids=["in one step", "by from_json"])
 def way(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[None]:
     """How JSON is read: with lakeingest's functions, and in a session that lacks them."""
-    with session.setting(spark, {f"spark.sql.catalog.{jvm.CATALOG}": request.param}):
+    with session.setting(spark, {jvm.CATALOG: request.param}):
         yield
 
 

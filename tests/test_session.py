@@ -78,10 +78,10 @@ def test_a_session_reads_json_in_one_step_if_it_can(
     """Somebody's session is tried first, and left as it was where its classes do not do it."""
     somebodys = spark.newSession()
     somebodys.conf.set("spark.delta.logStore.s3a.impl", log_store)
-    somebodys.conf.unset(session._FUNCTIONS)
+    somebodys.conf.unset(jvm.CATALOG)
     monkeypatch.setattr(jvm, "FUNCTIONS", functions)
     session._offer_functions(somebodys)
-    assert somebodys.conf.get(session._FUNCTIONS, None) == offered
+    assert somebodys.conf.get(jvm.CATALOG, None) == offered
 
 
 def test_the_class_archive_is_one_of_these_very_jars(tmp_path: Path) -> None:

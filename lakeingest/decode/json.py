@@ -83,7 +83,7 @@ class Reader:
 def _one_step() -> bool:
     """Whether the session that the Columns are for has lakeingest's functions (see `session.attach`)."""
     session = SparkSession.getActiveSession()
-    return session is not None and session.conf.get(f"spark.sql.catalog.{jvm.CATALOG}", None) == jvm.FUNCTIONS
+    return session is not None and session.conf.get(jvm.CATALOG, None) == jvm.FUNCTIONS
 
 
 def parse(raw: Column, schema: T.StructType) -> Column:
@@ -95,8 +95,7 @@ def parse(raw: Column, schema: T.StructType) -> Column:
     fields = [T.StructField(f.name, _parsed_type(f.dataType)) for f in schema]
     if _one_step():
         own = [T.StructField(_SEAL, T.BooleanType()), T.StructField(_UNDECLARED, T.BooleanType())]
-        name = T.StructType([*fields, *own]).json().replace("`", "``")
-        return F.call_function(f"{jvm.CATALOG}.json.`{name}`", raw)
+        return F.call_function(jvm.json_function(T.StructType([*fields, *own]).json()), raw)
     sealed = [T.StructField(_SEAL, T.BooleanType()), T.StructField(_CORRUPT, T.StringType())]
     # As bytes: a text is cut by counting its characters.
     brace, member = F.lit(b"}"), f'"{_SEAL}":true}}'
