@@ -14,14 +14,14 @@ import json
 import os
 import statistics
 import sys
-import time
+from functools import partial
 from pathlib import Path
 
 TESTS = Path(__file__).parent.parent
 sys.path.insert(0, str(TESTS))
 
 from embedded import embedded  # noqa: E402
-from meter import Meter  # noqa: E402
+from meter import spent  # noqa: E402
 from ways import Bench  # noqa: E402
 
 _EXECUTORS = (0, 1, 2, 4)
@@ -32,21 +32,21 @@ def measured(bench: Bench, executors: int, rounds: int) -> dict[str, float]:
     """Seconds, CPU and memory of a run, with so many executors; without any, the driver does the work on all cores."""
     os.environ["SPARK_MASTER"] = f"local-cluster[{executors},1,{_MEMORY_MIB}]" if executors else "local[*]"
     spark = bench.ingestion("unused").spark
-    took, cpu, peak = [], [], []
+    took = []
     for n in range(rounds + 1):
-        meter, begun = Meter(), time.monotonic()
-        bench.lakeingest(f"by-{executors}-{n}")
-        took.append(time.monotonic() - begun)
-        cpu.append(meter.stop())
-        peak.append(meter.peak_mib)
-        print(f"  {executors} executors, round {n}: {took[-1]:.1f} s, {cpu[-1]:.1f} s of CPU", file=sys.stderr)
+        took.append(spent(partial(bench.lakeingest, f"by-{executors}-{n}")))
+        print(
+            f"  {executors} executors, round {n}: {took[n].seconds:.1f} s, {took[n].cpu_s:.1f} s of CPU",
+            file=sys.stderr,
+        )
     spark.stop()
+    cold, *warm = took
     return {
         "executors": executors,
-        "seconds": statistics.median(took[1:]),
-        "cpu_s": statistics.median(cpu[1:]),
-        "cold_s": took[0],
-        "peak_mib": max(peak),
+        "seconds": statistics.median(each.seconds for each in warm),
+        "cpu_s": statistics.median(each.cpu_s for each in warm),
+        "cold_s": cold.seconds,
+        "peak_mib": max(each.peak_mib for each in took),
     }
 
 

@@ -23,10 +23,10 @@ import os
 import platform
 import statistics
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ sys.path.insert(0, str(TESTS))
 
 import orders  # noqa: E402
 from embedded import embedded  # noqa: E402
-from meter import Meter  # noqa: E402
+from meter import spent  # noqa: E402
 from rich.console import Console  # noqa: E402
 from ways import Bench  # noqa: E402
 
@@ -76,12 +76,10 @@ class Took:
 
 def take(bench: Bench, way: str, table: str) -> Took:
     """Go one way into a new table."""
-    meter, begun = Meter(), time.monotonic()
-    bench.take(way, table)
-    seconds, cpu_s = time.monotonic() - begun, meter.stop()
+    took = spent(partial(bench.take, way, table))
     where = f"delta.`s3a://lake/{table}`"
     files = bench.spark.sql(f"DESCRIBE DETAIL {where}").collect()[0]["numFiles"]
-    return Took(seconds, cpu_s, meter.peak_mib, files, bench.spark.sql(f"DESCRIBE HISTORY {where}").count())
+    return Took(*took, files, bench.spark.sql(f"DESCRIBE HISTORY {where}").count())
 
 
 def measured(bench: Bench, rounds: int) -> list[dict[str, Any]]:

@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import NamedTuple
 
 import psutil
 from pyspark import SparkContext
+
+
+class Spent(NamedTuple):
+    """What something took."""
+
+    seconds: float
+    cpu_s: float
+    peak_mib: float
+
+
+def spent(go: Callable[[], object]) -> Spent:
+    """What it takes to do this once."""
+    meter, begun = Meter(), time.monotonic()
+    go()
+    seconds = time.monotonic() - begun
+    return Spent(seconds, meter.stop(), meter.peak_mib)
 
 
 class Meter(threading.Thread):

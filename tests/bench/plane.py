@@ -30,7 +30,7 @@ import pyarrow as pa  # noqa: E402
 from deltalake import DeltaTable  # noqa: E402
 from deltalake.transaction import AddAction, CommitProperties, Transaction, create_table_with_add_actions  # noqa: E402
 from embedded import embedded  # noqa: E402
-from meter import Meter  # noqa: E402
+from meter import Spent, spent  # noqa: E402
 from ways import PARTITIONS, Bench  # noqa: E402
 
 _FILES = "path STRING, size BIGINT, day STRING, rows BIGINT, least BIGINT, most BIGINT"
@@ -190,7 +190,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2, help="warm ones, after the cold one")
     parser.add_argument("--json", type=Path, help="a file for the figures")
     asked = parser.parse_args()
-    found: dict[str, list[tuple[float, float]]] = {}
+    found: dict[str, list[Spent]] = {}
     with embedded() as (stack, folder):
         bench = Bench(stack, folder, "narrow", "json", 0.0, asked.records)
         _ = bench.spark
@@ -200,12 +200,10 @@ def main() -> None:
                 "lakeingest": bench.lakeingest,
                 "bare": bench.bare,
             }.items():
-                meter, begun = Meter(), time.monotonic()
-                take(f"{way}-{n}")
-                took, cpu = time.monotonic() - begun, meter.stop()
-                print(f"  round {n}, {way}: {took:.1f} s, {cpu:.1f} s of CPU", file=sys.stderr)
+                took = spent(partial(take, f"{way}-{n}"))
+                print(f"  round {n}, {way}: {took.seconds:.1f} s, {took.cpu_s:.1f} s of CPU", file=sys.stderr)
                 if n:
-                    found.setdefault(way, []).append((took, cpu))
+                    found.setdefault(way, []).append(took)
         rows = (
             bench.spark.read.format("delta")
             .load("s3a://lake/plane-0")
@@ -216,8 +214,10 @@ def main() -> None:
     if asked.json:
         asked.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     for way, each in found.items():
-        took, cpu = (statistics.median(column) for column in zip(*each, strict=True))
-        print(f"{way:12} {asked.records / took:10,.0f} records/s  {cpu / asked.records * 1e6:6.1f} s of CPU a million")
+        seconds, cpu, _ = (statistics.median(column) for column in zip(*each, strict=True))
+        print(
+            f"{way:12} {asked.records / seconds:10,.0f} records/s  {cpu / asked.records * 1e6:6.1f} s of CPU a million"
+        )
 
 
 if __name__ == "__main__":

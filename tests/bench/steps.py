@@ -19,7 +19,7 @@ TESTS = Path(__file__).parent.parent
 sys.path.insert(0, str(TESTS))
 
 from embedded import embedded  # noqa: E402
-from meter import Meter  # noqa: E402
+from meter import spent  # noqa: E402
 from pyspark.sql import DataFrame, Observation  # noqa: E402
 from pyspark.sql import functions as F  # noqa: E402
 from ways import Bench  # noqa: E402
@@ -49,7 +49,7 @@ def steps(bench: Bench) -> dict[str, Callable[[], None]]:
     by_hand = by_hand.withColumn("day", F.to_date("order.ts")).select(*coordinates, "order.*", "day")
 
     def accepted() -> DataFrame:
-        return batch.accepted(observed(decided, Observation(), *batch.metrics))
+        return batch.accepted(observed(decided, Observation(), *batch.metrics, *batch.marks))
 
     stages = [name for stage in batch.decoded.parsed for name in stage]
     return {
@@ -85,9 +85,7 @@ def main() -> None:
         took: dict[str, list[float]] = {name: [] for name in ways}
         for _ in range(asked.rounds + _WARM):
             for name, go in ways.items():
-                meter = Meter()
-                go()
-                took[name].append(meter.stop() / asked.records * 1e6)
+                took[name].append(spent(go).cpu_s / asked.records * 1e6)
     for name, all_ in took.items():
         print(f"{name:24} {min(all_[_WARM:]):6.2f} {statistics.median(all_[_WARM:]):6.2f}")
 
