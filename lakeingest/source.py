@@ -277,6 +277,9 @@ def frame(spark: SparkSession, source: Source, bootstrap_servers: str, pipeline:
         "failOnDataLoss": "true",
         # The default of 500 costs a sixth of the time of reading; how much is held is bounded by bytes.
         "kafka.max.poll.records": "5000",
+        # Having read the newest record, a consumer asks for the next, and the broker keeps that request waiting for so
+        # long. Spark asks for the ends of the log behind it, on the same connection: half a second lost in each task.
+        "kafka.fetch.max.wait.ms": "10",
         "maxRecordsPerPartition": str(_MOST_IN_A_TASK),
         **_for_java(source),
     }
