@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -66,6 +69,28 @@ def test_the_ledger_of_one_pipeline_among_others(spark: SparkSession, tmp_path: 
     mine, other = (commit.read(spark, str(path), name) for name in ("p", "other"))
     assert (mine.frontier, mine.last_sequence, [c.rows for c in mine.commits]) == ({("t", 0): 20}, 2, [2, 1])
     assert (other.frontier, other.last_sequence) == ({("t", 0): 5}, 1)
+
+
+@pytest.mark.parametrize("told", ["0", "1", "7", None])
+def test_what_is_read_back_is_what_the_log_says(spark: SparkSession, tmp_path: Path, told: str | None) -> None:
+    """Whatever version the session says that it wrote last, to whatever table; asked is the log itself."""
+    path, last = str(tmp_path / "t"), "spark.databricks.delta.lastCommitVersionInSession"
+
+    class Elsewhere:
+        """A session that has written to another table meanwhile, or does not say."""
+
+        conf = SimpleNamespace(get=lambda name, default: {last: told}[name])
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(spark, name)
+
+    commit.append(spark, path, spark.range(5), receipt(1, 10), "zstd")
+    elsewhere: Any = Elsewhere()
+    done = commit.append(elsewhere, path, spark.range(3), made := receipt(2, 20), "zstd")
+    newest = commit.read(spark, path, "p").newest
+    assert newest is not None
+    assert (newest.version, newest.rows, newest.receipt) == (done.version, done.rows, done.receipt) == (1, 3, made)
+    assert abs(newest.time - done.time) < timedelta(seconds=1)
 
 
 @pytest.mark.parametrize("by", ["version", "timestamp"])
