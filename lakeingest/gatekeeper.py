@@ -58,11 +58,10 @@ class Gatekeeper:
     def __init__(self, config: Pipeline, suite: Suite | None) -> None:
         self.reason: str | None = None
         self._config, self._suite = config, suite
-        self._made = False
         self._pool = ThreadPoolExecutor(1, "lakeingest-results")
         self._rows: list[tuple[Any, ...]] = []
         self._writing: Future[None] | None = None
-        self._written = -_TOGETHER_S
+        self._written = time.monotonic()
 
     @property
     def decides(self) -> bool:
@@ -165,11 +164,9 @@ class Gatekeeper:
     def _write(self, spark: SparkSession, rows: Sequence[tuple[Any, ...]]) -> None:
         path = self._config.results
         try:
-            if not self._made:
-                table.ensure_results(spark, self._config)
-                self._made = True
             frame = spark.createDataFrame(rows, results.COLUMNS).coalesce(1)
-            frame.write.format("delta").mode("append").save(path)
+            # The first write makes the table.
+            frame.write.format("delta").mode("append").options(**table.PROPERTIES).save(path)
         except spark_failures() as failed:
             raise unreachable(path, failed) from failed
 

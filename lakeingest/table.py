@@ -12,7 +12,6 @@ from lakeingest.commit import Ledger, spark_failures, unreachable
 from lakeingest.config import Pipeline, uses_registry
 from lakeingest.decode import Shape, struct
 from lakeingest.errors import TableMismatch
-from lakeingest.gate import results
 from lakeingest.partition import PartitionColumn
 from lakeingest.record import (
     HEADERS,
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-_PROPERTIES = {
+PROPERTIES = {
     # A log checkpoint costs two to four commits, and each commit reads the log's files since the last one.
     "delta.checkpointInterval": "20",
 }
@@ -95,19 +94,6 @@ def ensure_quarantine(spark: SparkSession, pipeline: Pipeline) -> bool:
         raise unreachable(path, failed) from failed
 
 
-def ensure_results(spark: SparkSession, pipeline: Pipeline) -> None:
-    """Make the table of the gate's results if it is missing.
-
-    Raises:
-        StorageUnreachable, UnsafeStore: the object store.
-    """
-    try:
-        if schema(spark, pipeline.results) is None:
-            _make(spark, pipeline.results, struct(results.COLUMNS), (), {})
-    except spark_failures() as failed:
-        raise unreachable(pipeline.results, failed) from failed
-
-
 def ensure(
     spark: SparkSession,
     pipeline: Pipeline,
@@ -161,14 +147,14 @@ def _make(
             builder = builder.addColumn(partition.name, partition.type, generatedAlwaysAs=partition.generated)
     if partitions:
         builder = builder.partitionedBy(*(partition.name for partition in partitions))
-    for name, value in {**_PROPERTIES, **properties}.items():
+    for name, value in {**PROPERTIES, **properties}.items():
         builder = builder.property(name, value)
     # Another run of the pipeline may have made it meanwhile.
     with suppress(*spark_failures()):
         builder.execute()
     there = schema(spark, path)
     if there is None:
-        _make_by_writing(spark, path, shape, partitions, {**_PROPERTIES, **properties})
+        _make_by_writing(spark, path, shape, partitions, {**PROPERTIES, **properties})
     return there or read(spark, path).schema
 
 
