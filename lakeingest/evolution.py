@@ -47,8 +47,9 @@ class Evolution:
 
     Attributes:
         history: the ledger of schemas, as the next receipt bears it.
-        watchful: whether the next batch is to be looked at first: nothing is known yet, or the last batch had headers
-            that the registry did not know, and would only fail.
+        blank: whether records bring their schemas, and none was looked at yet.
+        watchful: whether the next batch is to be looked at first: the last one had headers that the registry did not
+            know, and would only fail.
     """
 
     def __init__(
@@ -64,7 +65,8 @@ class Evolution:
         self._open = registry
         self._known: dict[tuple[Side, bytes], Known] = {}
         self._declare(_held(there))
-        self.watchful = bool(self._framed)
+        self.blank = bool(self._framed)
+        self.watchful = False
 
     @cached_property
     def _registry(self) -> Registry:
@@ -173,7 +175,7 @@ class Evolution:
         if self._observes:
             strangers = self._observe(kafka, sequence, held)
         self._decide(sequence, held)
-        self.watchful = strangers
+        self.watchful, self.blank = strangers, False
 
     def foresees(self, sequence: int) -> bool:
         """Whether the value's columns are known before a record came: from the registry, if need be."""

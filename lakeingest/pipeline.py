@@ -55,6 +55,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+_SAMPLE = 1000
+"""Offsets of each partition that show a run which schemas to expect; one that comes later is met as in any batch."""
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -391,7 +394,10 @@ class Ingestion:
         """
         begun = time.monotonic()
         kafka, known = self._unknown(self._read(receipt.spans), receipt.spans, behind)
-        looked = self.evolution.watchful
+        evolution = self.evolution
+        if evolution.blank and (sample := receipt.spans.first(_SAMPLE)) != receipt.spans:
+            self._look(self._read(sample), receipt.sequence)
+        looked = evolution.blank or evolution.watchful or not evolution.settled
         if looked:
             self._look(kafka, receipt.sequence)
         try:

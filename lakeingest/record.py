@@ -7,7 +7,7 @@ is exact because of them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -82,6 +82,10 @@ class Spans:
     def offsets(self) -> int:
         """How many offsets lie within: at least as many as records, as compaction and transactions leave gaps."""
         return sum(s.end - s.start for s in self.spans)
+
+    def first(self, offsets: int) -> Spans:
+        """The first so many offsets of each span."""
+        return Spans(tuple(replace(s, end=min(s.end, s.start + offsets)) for s in self.spans))
 
     @property
     def frontier(self) -> dict[tuple[str, int], int]:

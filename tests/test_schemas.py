@@ -29,7 +29,7 @@ from pyspark.sql import DataFrame, SparkSession
 from registry_kit import Avro, header, json_schema, maybe, record, zigzag
 from test_recovery import forget_receipts
 
-from lakeingest import table
+from lakeingest import pipeline, table
 from lakeingest.commit import Counts, Ledger
 from lakeingest.config import file
 from lakeingest.errors import RegistryUnreachable
@@ -821,6 +821,26 @@ def test_partitions_by_what_only_the_registry_knows(world: World) -> None:
     assert world.columns("origin", "day") == [("JFK", date(2026, 3, 1))]
     listed = world.spark.sql(f"DESCRIBE DETAIL delta.`s3a://lake/{world.name}`").collect()[0]["partitionColumns"]
     assert listed == ["origin", "day"]
+
+
+@pytest.mark.parametrize("begin", [(1, 1), (2, 2), (1, 2), (None, None)])
+def test_a_batch_is_judged_by_its_first_records(
+    world: World, begin: tuple[int | None, int | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A schema that comes behind them, or all of them, is met in the same batch, and it is one commit as ever."""
+    monkeypatch.setattr(pipeline, "_SAMPLE", 2)
+    writers = {v: world.avro(VERSIONS[v - 1]) for v in (1, 2)}
+    versions = (*begin, 1, 2, None, 2, 1)
+    world.produce(*(b"nonsense" if v is None else writers[v](weather(v, n)) for n, v in enumerate(versions)))
+    bad = versions.count(None)
+    assert world.ingestion().run(until_caught_up=True) == Counts(7, 7 - bad, bad)
+    assert world.columns("_schema_id", "origin") == [
+        (writers[v].id, weather(v, n)["origin"]) for n, v in enumerate(versions) if v is not None
+    ]
+    assert sorted(world.refused) == [(0, n) for n, v in enumerate(versions) if v is None]
+    assert world.history.current["value"].version == 2
+    assert {entry.id for entry in world.history.entries} == {writer.id for writer in writers.values()}
+    world.checked()
 
 
 def test_partitions_outlive_their_fields(world: World) -> None:

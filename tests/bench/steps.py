@@ -35,7 +35,7 @@ def steps(bench: Bench) -> dict[str, Callable[[], None]]:
     ingestion = bench.ingestion("steps")
     topics = ingestion.broker.topics()
     kafka = ingestion._read(source.next_spans(topics.first, topics.last, bench.records))
-    if ingestion.evolution.watchful:
+    if ingestion.evolution.blank:
         ingestion._look(kafka, 1)
     batch = begin(ingestion.config, ingestion.evolution.shape(None, looked=True), ingestion.suite)
     decided = batch.decide(kafka)
