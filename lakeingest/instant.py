@@ -30,7 +30,7 @@ _DAY = 86_400_000_000
 
 _DIGITS = r"\A-?\d{1,19}\z"
 _ZONE = r"(?:Z|[+-]\d{2}:?\d{2})\z"
-_COMMON = r"\A\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:\d{2})\z"
+_COMMON = r"\A\d\d\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)\z"
 _ISO = r"\A\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})?)?\z"
 
 
@@ -76,8 +76,11 @@ def _instant_of_text(raw: Column) -> Column:
     # Spark's cast knows no zone directly behind minutes, and no offset without a colon.
     seconds = F.regexp_replace(raw, r"([T ]\d{2}:\d{2})(Z|[+-])", "$1:00$2")
     whole = F.regexp_replace(seconds, r"([+-]\d{2})(\d{2})\z", "$1:$2")
+    # Finding a zone by its name takes Spark longer than all else; the session's own, UTC, it knows.
+    zone = F.when(raw.endswith("Z"), F.lit(1)).when(raw.endswith("+00:00"), F.lit(6)).otherwise(F.lit(0))
+    named = F.substring(raw, F.lit(1), F.octet_length(raw) - zone)
     return (
-        F.when(raw.rlike(_COMMON), raw.try_cast("timestamp"))
+        F.when(raw.rlike(_COMMON), named.try_cast("timestamp"))
         .when(raw.rlike(_DIGITS), _instant(raw.try_cast("bigint")))
         .when(raw.rlike(_ISO) & raw.rlike(_ZONE), whole.try_cast("timestamp"))
     )
