@@ -114,9 +114,9 @@ def columns(parsed: Column, schema: T.StructType, zone: str) -> dict[str, Column
 
 def refused(raw: Column, parsed: Column, schema: T.StructType, zone: str) -> Column:
     """BOOLEAN, never null: whether the record is no JSON object, or does not fit the declared columns."""
-    whole = F.is_valid_utf8(raw.cast("string")) & parsed[_SEAL]
+    whole = parsed[_SEAL]
     if not _one_step():
-        whole = whole & parsed[_CORRUPT].isNull()
+        whole = F.is_valid_utf8(raw.cast("string")) & whole & parsed[_CORRUPT].isNull()
     return F.coalesce(~whole, F.lit(True)) | _any(_fit(parsed, schema, zone).misfits)
 
 
