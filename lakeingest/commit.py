@@ -275,7 +275,7 @@ def append(
 
     1. Delta writes the files and commits, with the pipeline as txnAppId and the sequence number as txnVersion. A
        writer that committed this number meanwhile makes our commit fail; one that did so before makes Delta skip ours.
-    2. The commit is read back: the newest one of the pipeline must be this run's and have this number.
+    2. The commit is read back: the log must have one of this run with this number.
 
     Args:
         evolve: whether columns of the frame that the table lacks are added to it, in the same commit.

@@ -28,7 +28,7 @@ _DAY_S = 86_400
 _SMALL = 16 * 2**20
 """A data file below that many bytes costs readers more requests than it saves them reading."""
 _MANY_PARTITIONS = 1_000
-_OF_A_FILE, _OF_A_COMMIT = 5, 36
+_OF_A_FILE, _OF_A_COMMIT = 5, 35
 """Requests to S3; most are HEAD and GET."""
 _PACKED = 0.1
 """Bytes in Parquet for a byte of a value, roughly; the demo's flights take less, text without repetition takes more."""

@@ -12,13 +12,13 @@ import math
 _DAY_S = 86_400
 _MB = 10**6
 
-_CPU_S_PER_MB = 0.066
+_CPU_S_PER_MB = 0.051
 """ingest.py, three million narrow JSON records: 8.9 s for a million of 135 bytes, commits and start included."""
 _BUSY = 0.6
 """Of a core, on average: what is left is for peaks, for catching up, and for what else the machine does."""
 _PACKED = 0.21
 """backlog.py and small.py: bytes of Parquet for a byte of JSON."""
-_PER_COMMIT = {"PUT, LIST": 5.4, "GET, HEAD": 30.6}
+_PER_COMMIT = {"PUT, LIST": 3.4, "GET, HEAD": 31.6}
 _PER_FILE = {"PUT, LIST": 2.0, "GET, HEAD": 3.0}
 """requests.py."""
 _PRICE = {"PUT, LIST": 0.005 / 1000, "GET, HEAD": 0.0004 / 1000}
