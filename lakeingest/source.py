@@ -252,11 +252,7 @@ def frame(spark: SparkSession, source: Source, bootstrap_servers: str, pipeline:
 
     Columns: _topic STRING, _partition INT, _offset BIGINT, _timestamp TIMESTAMP, _raw_key BINARY, _raw_value BINARY,
     _headers ARRAY<STRUCT<key: STRING, value: BINARY>>.
-
-    Raises:
-        UsageError: Spark refuses an option.
     """
-    from pyspark.errors import IllegalArgumentException
     from pyspark.sql import functions as F
 
     taken: dict[str, dict[str, list[int]]] = {
@@ -293,14 +289,7 @@ def frame(spark: SparkSession, source: Source, bootstrap_servers: str, pipeline:
         "value": RAW_VALUE,
         "headers": HEADERS,
     }
-    try:
-        return reader.load().select(*(F.col(theirs).alias(ours) for theirs, ours in names.items()))
-    except IllegalArgumentException as refused:
-        what = next(iter(str(refused).splitlines()), "")
-        raise UsageError(
-            f"source.options cannot be used: {_without_values(source, what)}",
-            cure="leave out what Spark's Kafka reader decides by itself",
-        ) from None
+    return reader.load().select(*(F.col(theirs).alias(ours) for theirs, ours in names.items()))
 
 
 def _group(pipeline: str, source: Source) -> str:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import kit
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from pyspark.sql import SparkSession
+from pydantic import ValidationError
 
 from lakeingest.config import Source
 from lakeingest.errors import OffsetsLost, SourceChanged, SourceUnreachable, UsageError
 from lakeingest.local import Addresses
 from lakeingest.local.server import free_ports
 from lakeingest.record import Span, Spans
-from lakeingest.source import Broker, Topics, _for_java, frame, lag, next_spans, starts
+from lakeingest.source import Broker, Topics, _for_java, lag, next_spans, starts
 
 
 def source(**options: Any) -> Source:
@@ -170,9 +169,8 @@ def test_a_broker_that_does_not_answer() -> None:
     assert time.monotonic() - begun < 10
 
 
-def test_an_option_that_spark_refuses(stack: Addresses, spark: SparkSession, named: str) -> None:
-    """What Spark's reader decides by itself is an error of usage, not a traceback."""
-    kit.produce(stack, named, kit.clean(1))
-    config = kit.config_of(stack, named, source={"options": {"enable.auto.commit": "true"}})
-    with pytest.raises(UsageError, match=r"(?s)source.options cannot be used: .*enable.auto.commit"):
-        frame(spark, config.source, stack.kafka, named, Spans((Span(named, 0, 0, 1),)))
+@pytest.mark.parametrize("name", ["enable.auto.commit", "auto.offset.reset", "key.deserializer"])
+def test_an_option_that_spark_refuses(name: str) -> None:
+    """What Spark's reader decides by itself is a mistake of the file, found before anything runs."""
+    with pytest.raises(ValidationError, match=f"Kafka reader decides by itself: {name}; drop it"):
+        source(options={name: "true"})

@@ -226,11 +226,21 @@ _RUNS_CODE = (
     "ssl.providers",
 )
 _CALLS_OUT = ("JndiLoginModule", "LdapLoginModule")
+_READERS_OWN = (
+    "auto.offset.reset",
+    "enable.auto.commit",
+    "interceptor.classes",
+    "key.deserializer",
+    "value.deserializer",
+)
+"""As Spark's guide to Kafka lists them."""
 
 
 def _source_options(value: dict[str, SecretStr]) -> dict[str, SecretStr]:
     if taken := [name for name in value if name.strip() in _RUNS_CODE]:
         raise ValueError(f"holds what would load or run a program: {', '.join(taken)}; drop it")
+    if taken := [name for name in value if name.strip() in _READERS_OWN]:
+        raise ValueError(f"holds what Spark's Kafka reader decides by itself: {', '.join(taken)}; drop it")
     if any(module in each.get_secret_value() for each in value.values() for module in _CALLS_OUT):
         raise ValueError("holds a login module that fetches code from elsewhere; write another one")
     return value
