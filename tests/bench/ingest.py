@@ -1,4 +1,4 @@
-"""lakeingest beside the Spark jobs that one writes by hand, and a loop without Spark: one topic, in turn, in one run.
+"""lakeingest beside the Spark jobs that one writes by hand, and two ways without Spark: one topic, in turn, in one run.
 
     python tests/bench/ingest.py [--records 1000000] [--rounds 3] [--only wide/avro/0 …] [--json FILE] [--markdown FILE]
 
@@ -8,11 +8,15 @@ lakeingest   with everything on: coordinates, quarantine, compatibility, six exp
 bare         Structured Streaming with from_json or from_avro into Delta, without any check
 dead letters the same with foreachBatch: the batch is kept, its good rows are written, then its bad ones
 loop         confluent-kafka, pyarrow's JSON and deltalake in one Python process, without any check
+iceberg      Kafka Connect with Iceberg's sink, one task: exactly once, into an Iceberg table; a record that it cannot
+             read ends it. It is done when a commit has all records, and commits each five seconds, so that up to five
+             seconds of its time are waiting
 
-All write to S3, partitioned by day, in micro-batches of a million records, from the same JVM; the jobs by hand have
-Spark's own settings, but for what lakeingest starts every session with (the collector, and two of Delta's). The first
-round warms the JVM up, and is told apart ("cold s"; Spark runs already). CPU is that of Spark's JVM with its Python
-workers, and of this process; Kafka and S3 run on the same machine, and are not counted.
+All write to S3, partitioned by day; those with Spark from the same JVM, and all but Kafka Connect in micro-batches of a
+million records. The jobs by hand have Spark's own settings, but for what lakeingest starts every session with (the
+collector, and two of Delta's). The first round warms the JVMs up, and is told apart ("cold s"; Spark and Kafka Connect
+run already). CPU is that of the way's JVM with its Python workers, and of this process; Kafka and S3 run on the same
+machine, and are not counted.
 """
 
 from __future__ import annotations
@@ -34,6 +38,7 @@ TESTS = Path(__file__).parent.parent
 sys.path.insert(0, str(TESTS))
 
 import orders  # noqa: E402
+from connect import connect  # noqa: E402
 from embedded import embedded  # noqa: E402
 from meter import spent  # noqa: E402
 from rich.console import Console  # noqa: E402
@@ -76,10 +81,8 @@ class Took:
 
 def take(bench: Bench, way: str, table: str) -> Took:
     """Go one way into a new table."""
-    took = spent(partial(bench.take, way, table))
-    where = f"delta.`s3a://lake/{table}`"
-    files = bench.spark.sql(f"DESCRIBE DETAIL {where}").collect()[0]["numFiles"]
-    return Took(*took, files, bench.spark.sql(f"DESCRIBE HISTORY {where}").count())
+    took = spent(partial(bench.take, way, table), bench.jvm(way))
+    return Took(*took, *bench.made(way, table))
 
 
 def measured(bench: Bench, rounds: int) -> list[dict[str, Any]]:
@@ -175,11 +178,11 @@ def main() -> None:
     asked = parser.parse_args()
     cells = [(s, f, float(b)) for s, f, b in (each.split("/") for each in asked.only)] if asked.only else CELLS
     found: list[dict[str, Any]] = []
-    with embedded() as (stack, folder):
+    with embedded() as (stack, folder), connect(stack, folder) as worker:
         for shape, format, bad in cells:
             print(f"{shape} {format}, {bad:.1%} bad", file=sys.stderr, flush=True)
             records = max(1, int(asked.records * orders.SHAPES[shape].share))
-            found += measured(Bench(stack, folder, shape, format, bad, records), asked.rounds)
+            found += measured(Bench(stack, folder, shape, format, bad, records, connect=worker), asked.rounds)
             # What is there already is kept if the run is broken off.
             if asked.json:
                 asked.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""CPU seconds and memory of Spark's processes and of this one."""
+"""CPU seconds and memory of a JVM, Spark's as a rule, of its children and of this process."""
 
 from __future__ import annotations
 
@@ -20,9 +20,13 @@ class Spent(NamedTuple):
     peak_mib: float
 
 
-def spent(go: Callable[[], object]) -> Spent:
-    """What it takes to do this once."""
-    meter, begun = Meter(), time.monotonic()
+def spent(go: Callable[[], object], jvm: int | None = None) -> Spent:
+    """What it takes to do this once.
+
+    Args:
+        jvm: the process id of the JVM that does it, if it is not Spark's.
+    """
+    meter, begun = Meter(jvm), time.monotonic()
     go()
     seconds = time.monotonic() - begun
     return Spent(seconds, meter.stop(), meter.peak_mib)
@@ -32,13 +36,13 @@ class Meter(threading.Thread):
     """Measures from when it is made until `stop`.
 
     Attributes:
-        peak_mib: the most resident memory that Spark's JVM, its Python workers and this process held together.
+        peak_mib: the most resident memory that the JVM, its Python workers and this process held together.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, jvm: int | None = None) -> None:
         super().__init__(daemon=True)
         assert SparkContext._gateway is not None
-        self._spark = psutil.Process(SparkContext._gateway.proc.pid)
+        self._jvm = psutil.Process(jvm or SparkContext._gateway.proc.pid)
         self._ended = threading.Event()
         self._before = dict(self._cpu_s())
         self._now = dict(self._before)
@@ -46,7 +50,7 @@ class Meter(threading.Thread):
         self.start()
 
     def _family(self) -> list[psutil.Process]:
-        return [psutil.Process(), self._spark, *self._spark.children(recursive=True)]
+        return [psutil.Process(), self._jvm, *self._jvm.children(recursive=True)]
 
     def _cpu_s(self) -> Iterator[tuple[int, float]]:
         """(process id, CPU seconds) of each that lives."""

@@ -111,7 +111,9 @@ def avro(shape: str) -> Any:
 def encoder(stack: Addresses, subject: str, format: str, shape: str) -> Callable[[Order], bytes]:
     """What writes orders as a producer does, under a schema of that subject where the format has one."""
     if format == "json":
-        return lambda order: json.dumps({**order, "ts": order["ts"].isoformat(timespec="milliseconds")}).encode()
+        return lambda order: json.dumps(
+            {**order, "ts": order["ts"].isoformat(timespec="milliseconds").replace("+00:00", "Z")}
+        ).encode()
     if format == "avro":
         return registry_kit.avro(stack, subject, avro(shape))
     begin = (

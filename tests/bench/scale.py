@@ -20,7 +20,7 @@ _PACKED = 0.21
 """backlog.py and small.py: bytes of Parquet for a byte of JSON."""
 _PER_COMMIT = {"PUT, LIST": 3.4, "GET, HEAD": 31.6}
 _PER_FILE = {"PUT, LIST": 2.0, "GET, HEAD": 3.0}
-"""requests.py."""
+"""s3_requests.py."""
 _PRICE = {"PUT, LIST": 0.005 / 1000, "GET, HEAD": 0.0004 / 1000}
 """Dollars, as AWS lists them for S3 Standard in us-east-1; look them up for yours."""
 _CORES_PER_EXECUTOR = 4

@@ -14,6 +14,7 @@ import orders
 import pyarrow as pa
 import pyarrow.json
 from confluent_kafka import Consumer, TopicPartition
+from connect import Connect
 from deltalake import write_deltalake
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -34,7 +35,8 @@ class Bench:
     """A topic of orders, produced when this is made.
 
     Attributes:
-        batch: the most records of a micro-batch, for each way.
+        batch: the most records of a micro-batch, for each way but Kafka Connect.
+        connect: a worker of Kafka Connect that runs, if that is among the ways.
     """
 
     stack: Addresses
@@ -44,6 +46,7 @@ class Bench:
     bad: float
     records: int
     batch: int = _MOST
+    connect: Connect | None = None
 
     def __post_init__(self) -> None:
         self.name = f"{self.shape}_{self.format}_{str(self.bad).replace('.', '_')}"
@@ -61,14 +64,37 @@ class Bench:
 
     def take(self, way: str, table: str) -> None:
         """Go one way into a new table."""
-        ways = {"lakeingest": self.lakeingest, "bare": self.bare, "dead letters": self.dead_letters, "loop": self.loop}
+        ways = {
+            "lakeingest": self.lakeingest,
+            "bare": self.bare,
+            "dead letters": self.dead_letters,
+            "loop": self.loop,
+            "iceberg": self.iceberg,
+        }
         ways[way](table)
+
+    def jvm(self, way: str) -> int | None:
+        """The process id of the JVM that goes this way, if it is not Spark's."""
+        return self.connect.process.pid if self.connect and way == "iceberg" else None
+
+    def made(self, way: str, table: str) -> tuple[int, int]:
+        """Data files, and commits, of a table."""
+        if self.connect and way == "iceberg":
+            return self.connect.files(table)
+        where = f"delta.`s3a://lake/{table}`"
+        files = self.spark.sql(f"DESCRIBE DETAIL {where}").collect()[0]["numFiles"]
+        return files, self.spark.sql(f"DESCRIBE HISTORY {where}").count()
 
     @property
     def ways(self) -> tuple[str, ...]:
-        """Those that there are for this format: the loop knows JSON alone, and cannot tell a bad record."""
-        by_hand = ("lakeingest", "bare", "dead letters")
-        return (*by_hand, "loop") if self.format == "json" and not self.bad else by_hand
+        """Those that there are for this topic: without Spark only for clean JSON, of which no record is in the way.
+
+        The sink's table has the narrow columns.
+        """
+        ways: tuple[str, ...] = ("lakeingest", "bare", "dead letters")
+        if self.format == "json" and not self.bad:
+            ways += ("loop", "iceberg") if self.connect and self.shape == "narrow" else ("loop",)
+        return ways
 
     # The product.
 
@@ -152,7 +178,12 @@ class Bench:
             return from_avro(F.expr("substring(value, 6)"), schema, {"mode": "PERMISSIVE"})
         return _message(columns)(value)
 
-    # By hand, without Spark.
+    # Without Spark.
+
+    def iceberg(self, table: str) -> None:
+        """Kafka Connect with Iceberg's sink, exactly once: one task, a commit each five seconds."""
+        assert self.connect is not None
+        self.connect.take(self.name, self.records, table)
 
     def loop(self, table: str) -> None:
         """A Python loop: confluent-kafka, pyarrow's JSON, `deltalake`. One process, no check, nothing exactly once."""

@@ -1,6 +1,6 @@
 """The S3 requests of a run's commits, counted by a proxy before the store: what a bill is made of.
 
-    python tests/bench/requests.py [--commits 60] [--json FILE]
+    python tests/bench/s3_requests.py [--commits 60] [--json FILE]
 
 Each batch is a hundred clean orders, into a table without partitions, from one Kafka partition and from five: so many
 files has each commit. The first ten commits are left out. AWS has two prices: one for PUT and LIST, and a
