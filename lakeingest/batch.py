@@ -15,7 +15,7 @@ from lakeingest.gate import judge, rules
 from lakeingest.gate.judge import Result
 from lakeingest.gate.known import WINDOWED
 from lakeingest.gate.suite import Suite
-from lakeingest.record import COORDINATES, HEADERS, UNDECODED, Refusal, says
+from lakeingest.record import COORDINATES, HEADERS, UNDECODED, Refusal, says, tally
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,15 +58,22 @@ class Batch:
         """What has to be observed of the batch so that its refused records are found again by `suspects`."""
         from pyspark.sql import functions as F
 
-        maps = range(_MAPS) if self.alone else ()
-        return tuple(F.expr(f"bitmap_construct_agg({_bit(at)})").alias(f"suspects_{at}") for at in maps)
+        return tuple(F.expr(f"bitmap_construct_agg({_mark(at)})").alias(f"suspects_{at}") for at in self._maps)
+
+    @property
+    def _maps(self) -> range:
+        return range(_MAPS if self.alone else 0)
 
     @property
     def refusals(self) -> tuple[Refusal, ...]:
         return self.decoded.refusals + self.gate + self.layout.refusals
 
     def decide(self, kafka: DataFrame) -> DataFrame:
-        """The frame with decoded columns, _undecoded, _refused and _dropped (BOOLEAN, never null)."""
+        """The frame with decoded columns, and with _undecoded, _refused and _dropped (BOOLEAN, never null).
+
+        If each record is decided by itself, also with _refused_0, _refused_1, … (BIGINT): the bit that a refused record
+        sets in each bitmap.
+        """
         from pyspark.sql import functions as F
 
         parsed = kafka
@@ -77,7 +84,9 @@ class Batch:
         decided = parsed.withColumns(columns).withColumns(
             {DROPPED: dropped, UNDECODED: _any(self.decoded.refusals) | dropped}
         )
-        return decided.withColumn(REFUSED, (F.col(UNDECODED) | _any(self.gate + self.layout.refusals)) & ~dropped)
+        refused = (F.col(UNDECODED) | _any(self.gate + self.layout.refusals)) & ~dropped
+        # The bits are columns, since what is aggregated is computed by generated code only if it is no more than one.
+        return decided.withColumn(REFUSED, refused).withColumns({_mark(at): F.expr(_bit(at)) for at in self._maps})
 
     def accepted(self, decided: DataFrame) -> DataFrame:
         """The rows of the table: its columns, and the partition columns that Delta does not generate."""
@@ -138,8 +147,8 @@ def observed(decided: DataFrame, seen: Observation, *metrics: Column) -> DataFra
     return decided.observe(
         seen,
         F.count(F.lit(1)).alias("consumed"),
-        F.count_if(F.col(REFUSED)).alias("refused"),
-        F.count_if(F.col(DROPPED)).alias("dropped"),
+        tally(F.col(REFUSED)).alias("refused"),
+        tally(F.col(DROPPED)).alias("dropped"),
         *metrics,
     )
 
@@ -164,10 +173,15 @@ def suspects(kafka: DataFrame, seen: Mapping[str, Any]) -> DataFrame:
     return kafka.where(F.getbit(byte, slot % 8) == 1)
 
 
+def _mark(at: int) -> str:
+    """The name of the column that has a refused record's bit within this bitmap."""
+    return f"{REFUSED}_{at}"
+
+
 def _bit(at: int) -> str:
     """BIGINT: the slot of a refused record within the bitmap that has it; null for other records and bitmaps.
 
-    In SQL, because each Column is a call into the JVM, and there would be a hundred of them for each batch.
+    In SQL, because each Column is a call into the JVM, and there would be a hundred of them for each batch. One CASE
+    within the other, because Spark computes what is used twice for all rows, unless it stands behind a THEN.
     """
-    first = at * _BITS
-    return f"CASE WHEN {REFUSED} AND {_SLOT} BETWEEN {first} AND {first + _BITS - 1} THEN {_SLOT} % {_BITS} END"
+    return f"CASE WHEN {REFUSED} THEN CASE WHEN {_SLOT} DIV {_BITS} = {at} THEN {_SLOT} % {_BITS} END END"

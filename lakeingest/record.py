@@ -128,6 +128,13 @@ class Refusal:
     rules: Column | None = None
 
 
+def tally(condition: Column) -> Column:
+    """BIGINT: how many rows meet a condition. Spark makes a column, which each row carries, of one in `count_if`."""
+    from pyspark.sql import functions as F
+
+    return F.count(F.when(condition, F.lit(1)))
+
+
 def says(reason: str, message: Column) -> Column:
     """A refusal's diagnosis."""
     from pyspark.sql import functions as F

@@ -54,6 +54,8 @@ EXPECTATIONS = [
     of("column_value_lengths_to_be_between", column="s", max_value=2, strict_max=True),
     of("column_value_lengths_to_equal", column="u", value=2),
     of("column_values_to_match_regex", column="s", regex=r"^N\d"),
+    of("column_values_to_match_regex", column="s", regex="^N"),
+    of("column_values_to_not_match_regex", column="s", regex="^N"),
     of("column_values_to_not_match_regex", column="s", regex=r"^N\d"),
     of("column_values_to_match_regex_list", column="s", regex_list=["^N", "^$"]),
     of("column_values_to_match_regex_list", column="s", regex_list=["N", r"\d"], match_on="all"),

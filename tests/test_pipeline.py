@@ -228,19 +228,23 @@ def test_a_batch_of_aborted_records_moves_the_frontier(world: World) -> None:
 
 
 def test_a_clean_batch_reads_once_and_keeps_nothing(world: World) -> None:
-    """The plan of the accepted rows scans Kafka once, parses once, shuffles nothing, and no frame stays cached."""
+    """The plan of the accepted rows scans Kafka once, parses once, shuffles nothing, and no frame stays cached.
+
+    Nor has Spark made columns of what is counted, which each row would carry.
+    """
     world.produce(*clean(3))
     ingestion = world.ingestion()
     ingestion.run(until_caught_up=True)
     batch = begin(ingestion.config, shape_of(ingestion.config), None)
     decided = batch.decide(ingestion._read(world.ledger().commits[0].receipt.spans))
-    frame = batch.accepted(observed(decided, Observation()))
+    frame = batch.accepted(observed(decided, Observation(), *batch.metrics, *batch.marks))
     plan = frame._jdf.queryExecution().executedPlan().toString()
     assert plan.lower().count("scan kafka") == 1
     assert plan.count("invoke(io.lakeingest.JsonFunctions") == 1
     assert plan.count("from_json") <= 1  # the rescued fields' map
     assert "InMemory" not in plan
     assert "Exchange" not in plan
+    assert "_common_expr" not in plan
     # Not the persisted RDDs: Delta keeps its snapshots there.
     assert world.spark._jsparkSession.sharedState().cacheManager().isEmpty()
 

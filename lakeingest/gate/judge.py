@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from lakeingest.errors import SetupError, UsageError
 from lakeingest.gate import rules
 from lakeingest.gate.suite import Rule, Suite
-from lakeingest.record import UNDECODED
+from lakeingest.record import UNDECODED, tally
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -73,13 +73,13 @@ def metrics(watched: Sequence[Rule], columns: StructType) -> list[Column]:
         columns: the table's columns of the value.
     """
     decoded = ~F.col(UNDECODED)
-    found = [F.count_if(decoded).alias("decoded")]
+    found = [tally(decoded).alias("decoded")]
     for i, rule in enumerate(watched):
         bad = decoded & rules.unexpected(rule, columns)
         text = F.concat_ws(", ", *map(rules.shown, rule.columns))
         found += [
-            F.count_if(decoded & rules.present(rule)).alias(f"present_{i}"),
-            F.count_if(bad).alias(f"unexpected_{i}"),
+            tally(decoded & rules.present(rule)).alias(f"present_{i}"),
+            tally(bad).alias(f"unexpected_{i}"),
             F.min(F.when(bad, text)).alias(f"least_{i}"),
             F.max(F.when(bad, text)).alias(f"most_{i}"),
         ]

@@ -6,6 +6,7 @@ out passes too. tests/test_gate_rules.py holds each of these against Great Expec
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from itertools import combinations
@@ -28,6 +29,9 @@ BATCH = "BATCH"
 """Reasons: the record breaks expectations, or its whole batch does."""
 SHOWN = 200
 """Characters of an offending value that messages and results show; quarantine has the record's bytes beside it."""
+
+_BEGINNING = re.compile("\\^([A-Za-z0-9 _/:@#-]+)")
+"""A regular expression that says what a text begins with, and no more."""
 
 Kwargs = Mapping[str, Any]
 
@@ -136,6 +140,12 @@ def _within(column: Column, kwargs: Kwargs) -> Column:
     return met
 
 
+def _matches(column: Column, regex: str) -> Column:
+    """BOOLEAN, null of null. One that only asks for a beginning costs less when it is none."""
+    beginning = _BEGINNING.fullmatch(regex)
+    return column.startswith(beginning[1]) if beginning else column.rlike(regex)
+
+
 def _any_regex(kwargs: Kwargs, _: T.StructType) -> Column:
     column, patterns = _value(kwargs), kwargs["regex_list"]
     if kwargs.get("match_on", "any") == "any":
@@ -228,8 +238,8 @@ COMPILED: Mapping[str, Callable[[Kwargs, T.StructType], Column]] = MappingProxyT
         "expect_column_values_to_be_between": lambda k, _: _within(_value(k), k),
         "expect_column_value_lengths_to_be_between": lambda k, _: _within(F.length(_value(k)), k),
         "expect_column_value_lengths_to_equal": lambda k, _: F.length(_value(k)) == k["value"],
-        "expect_column_values_to_match_regex": lambda k, _: _value(k).rlike(k["regex"]),
-        "expect_column_values_to_not_match_regex": lambda k, _: ~_value(k).rlike(k["regex"]),
+        "expect_column_values_to_match_regex": lambda k, _: _matches(_value(k), k["regex"]),
+        "expect_column_values_to_not_match_regex": lambda k, _: ~_matches(_value(k), k["regex"]),
         "expect_column_values_to_match_regex_list": _any_regex,
         "expect_column_values_to_not_match_regex_list": lambda k, _: (
             ~reduce(or_, map(_value(k).rlike, k["regex_list"]))
