@@ -102,6 +102,18 @@ def _any(refusals: Sequence[Refusal]) -> Column:
     return reduce(or_, (refusal.when for refusal in refusals), F.lit(False))
 
 
+def layout(pipeline: Pipeline, shape: Shape, suite: Suite | None, now: datetime) -> partition.Layout:
+    """Where records of this shape go at that moment, if they can be laid out, and asked what the suite asks.
+
+    Raises:
+        PipelineFileError: no table can be partitioned as the file says, or the suite asks what the columns cannot meet.
+    """
+    made = partition.layout(pipeline.partition, shape.value, now)
+    if suite is not None:
+        suite.check(fit.declared(shape.value))
+    return made
+
+
 def begin(pipeline: Pipeline, shape: Shape, suite: Suite | None, last: Batch | None = None) -> Batch:
     """The batch that begins now, for records that become columns of this shape and have to meet the suite.
 
@@ -110,17 +122,15 @@ def begin(pipeline: Pipeline, shape: Shape, suite: Suite | None, last: Batch | N
             of a thousand is a call into the JVM, and all of them take a second.
 
     Raises:
-        PipelineFileError: no table can be partitioned as the file says, or the suite asks what the columns cannot meet.
+        PipelineFileError: see `layout`.
     """
     now = datetime.now(UTC)
-    layout = partition.layout(pipeline.partition, shape.value, now)
     if last is not None and last.shape == shape:
-        return replace(last, now=now, layout=layout)
-    columns = table.columns(pipeline, shape)
-    batch = Batch(now, shape, decode.decode(pipeline, shape), layout, tuple(columns.fieldNames()))
+        return replace(last, now=now, layout=partition.layout(pipeline.partition, shape.value, now))
+    made, columns = layout(pipeline, shape, suite, now), table.columns(pipeline, shape)
+    batch = Batch(now, shape, decode.decode(pipeline, shape), made, tuple(columns.fieldNames()))
     if suite is None:
         return batch
-    suite.check(fit.declared(shape.value))
     refusing = suite.refusing
     gate = (rules.refusal(refusing, columns),) if refusing else ()
     alone = not any(rule.type in WINDOWED for rule in refusing)
@@ -131,9 +141,14 @@ def set_aside(batch: Batch, why: Sequence[Result]) -> Batch:
     """The batch with all its records refused, because these expectations failed for it as a whole."""
     from pyspark.sql import functions as F
 
-    names = F.array(*(F.lit(result.rule.name) for result in why))
-    diagnosis = says(rules.BATCH, F.lit("; ".join(map(str, why))))
-    return replace(batch, gate=(*batch.gate, Refusal(rules.STAGE, F.lit(True), diagnosis, names)))
+    names = [result.rule.name for result in why]
+    refusal = Refusal(
+        rules.STAGE,
+        F.lit(True),
+        lambda: says(rules.BATCH, F.lit("; ".join(map(str, why)))),
+        lambda: F.array(*map(F.lit, names)),
+    )
+    return replace(batch, gate=(*batch.gate, refusal))
 
 
 def observed(decided: DataFrame, seen: Observation, *metrics: Column) -> DataFrame:

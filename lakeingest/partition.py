@@ -140,11 +140,14 @@ def _by_time(part: TimePartition, schema: T.StructType, now: datetime) -> Layout
         kind = field.type.simpleString()
         raise ValueError(f"{part.field!r} is {kind}; choose TIMESTAMP, TIMESTAMP_NTZ, DATE, INT, BIGINT or STRING")
     there = instant.local(field.column, field.type, part.timezone)
-    message = F.concat(F.lit(f"{field.path} "), instant.why_not(field.column, field.type))
-    refusal = Refusal(STAGE, there.isNull(), says(NO_TIME, message))
+    refusal = Refusal(STAGE, there.isNull(), lambda: _no_time(field))
     if isinstance(field.type, T.DateType) and field.sql and segments[0].pattern is None:
         return Layout((PartitionColumn(segments[0].name, T.DateType(), generated=field.sql),), (refusal,))
     return Layout(_periods(part, segments, there), (refusal,))
+
+
+def _no_time(field: _Field) -> Column:
+    return says(NO_TIME, F.concat(F.lit(f"{field.path} "), instant.why_not(field.column, field.type)))
 
 
 def _periods(
@@ -164,17 +167,21 @@ def _unstorable(field: _Field, name: str, *, required: bool) -> Refusal:
     """A string that no directory can bear would fail the whole batch in the middle of its write."""
     value = field.column
     length = F.octet_length(F.regexp_replace(value, _ESCAPED, "%00")) + F.lit(len(f"{name}=".encode()))
-    message = F.when(
-        value.contains("\0"), F.lit("a text with a NUL character, which no directory's name can hold")
-    ).when(value == "", F.lit("'', which Delta stores as null, but the column is NOT NULL")).otherwise(
-        F.concat(
-            F.lit("'"), F.substring(value, 1, 100), F.lit("…', for which a directory's name would take "),
-            length.cast("string"), F.lit(f" bytes; at most {MAX_NAME}"),
-        )
-    )  # fmt: skip
     empty = value == "" if required else F.lit(False)
     when = F.coalesce((length > MAX_NAME) | value.contains("\0") | empty, F.lit(False))
-    return Refusal(STAGE, when, says(UNSTORABLE, F.concat(F.lit(f"{field.path} is "), message)))
+
+    def why() -> Column:
+        message = F.when(
+            value.contains("\0"), F.lit("a text with a NUL character, which no directory's name can hold")
+        ).when(value == "", F.lit("'', which Delta stores as null, but the column is NOT NULL")).otherwise(
+            F.concat(
+                F.lit("'"), F.substring(value, 1, 100), F.lit("…', for which a directory's name would take "),
+                length.cast("string"), F.lit(f" bytes; at most {MAX_NAME}"),
+            )
+        )  # fmt: skip
+        return says(UNSTORABLE, F.concat(F.lit(f"{field.path} is "), message))
+
+    return Refusal(STAGE, when, why)
 
 
 def _kafka_time() -> _Field:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,7 @@ from lakeingest import (
     whereabouts,
 )
 from lakeingest.audit import Report
-from lakeingest.batch import DROPPED, REFUSED, Batch, begin, observed, set_aside, suspects
+from lakeingest.batch import DROPPED, REFUSED, Batch, begin, layout, observed, set_aside, suspects
 from lakeingest.commit import Counts, Ledger, Receipt, Run
 from lakeingest.compact import Compacted
 from lakeingest.config import Pipeline
@@ -490,22 +491,29 @@ class Ingestion:
     def _ensure(self) -> None:
         """Make or check the table, under the columns that are known by now."""
         shape, new = self.evolution.shape(None, looked=True), self._there is None
-        columns = self._begin(shape).layout.columns
+        with self._planning():
+            columns = layout(self.config, shape, self.suite, datetime.now(UTC)).columns
         there, history = self._there, self.evolution.history
         self._there = table.ensure(self.spark, self.config, shape, columns, there=there, history=history)
         if new:
             self._kept = kept.read(self.spark, self.config.table.path, self.config.name)
 
     def _begin(self, shape: Shape) -> Batch:
-        """A batch under the columns that are known by now.
+        """A batch under the columns that are known by now."""
+        with self._planning():
+            self._begun = begin(self.config, shape, self.suite, self._begun)
+        return self._begun
+
+    @contextmanager
+    def _planning(self) -> Iterator[None]:
+        """Say why no table can be as the file says.
 
         Raises:
-            PipelineFileError: no table can be as the file says.
+            PipelineFileError: the file asks what the columns cannot be.
             UsageError: no record has brought a schema yet.
         """
         try:
-            self._begun = begin(self.config, shape, self.suite, self._begun)
-            return self._begun
+            yield
         except PipelineFileError as mistake:
             if self.evolution.settled:
                 raise

@@ -75,18 +75,16 @@ def _why(refusals: Sequence[Refusal]) -> Column:
     from pyspark.sql import functions as F
 
     none = F.lit(None).cast("array<string>")
-    reasons = [
-        F.when(
-            refusal.when,
-            F.struct(
-                F.lit(refusal.stage).alias("stage"),
-                refusal.diagnosis["reason"].alias("reason"),
-                refusal.diagnosis["message"].alias("message"),
-                (none if refusal.rules is None else refusal.rules).alias("rules"),
-            ),
+    reasons = []
+    for refusal in refusals:
+        diagnosis, rules = refusal.diagnosis(), refusal.rules() if refusal.rules else none
+        why = F.struct(
+            F.lit(refusal.stage).alias("stage"),
+            diagnosis["reason"].alias("reason"),
+            diagnosis["message"].alias("message"),
+            rules.alias("rules"),
         )
-        for refusal in refusals
-    ]
+        reasons.append(F.when(refusal.when, why))
     settled = F.struct(
         F.lit("settle").alias("stage"),
         F.lit(SETTLED).alias("reason"),

@@ -6,7 +6,7 @@ is exact because of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -118,14 +118,15 @@ class Refusal:
     Attributes:
         stage: the room that refuses: key, value, gate, partition.
         when: BOOLEAN over the batch's frame, never null; evaluated for every record.
-        diagnosis: STRUCT<reason: STRING, message: STRING>; evaluated for refused records alone, so it may be dear.
-        rules: ARRAY<STRING>: the names of the expectations that the record breaks, if a gate refuses.
+        diagnosis: makes STRUCT<reason: STRING, message: STRING>, for a batch with refused records, and is evaluated for
+            these alone: so it may be dear.
+        rules: makes ARRAY<STRING>: the names of the expectations that the record breaks, if a gate refuses.
     """
 
     stage: str
     when: Column
-    diagnosis: Column
-    rules: Column | None = None
+    diagnosis: Callable[[], Column]
+    rules: Callable[[], Column] | None = None
 
 
 def tally(condition: Column) -> Column:

@@ -200,6 +200,8 @@ def _start(name: str) -> SparkSession:
         # What it would say is in the log too, and without a rename one costs s3a two dozen requests.
         "spark.databricks.delta.writeChecksumFile.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
+        # Else each call that makes a Column makes more of them into the JVM, to tell it which line of Python that is.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         # The default lets ten thousand records into one batch for Python, however large they are.
         "spark.sql.execution.arrow.maxBytesPerBatch": str(2**26),
         "spark.ui.enabled": "false",

@@ -222,7 +222,7 @@ def test_a_message_names_all_that_is_broken(spark: SparkSession, tmp_path: Path)
     made = suite.load(Gate(suite=str(path)), ddl.parse(COLUMNS)).rules
     frame = spark.createDataFrame([(0, None, "x" * 500)], "i INT, j INT, s STRING")
     refusal = rules.refusal(made, frame.schema)
-    why = frame.select(refusal.when, refusal.diagnosis["message"], refusal.rules).collect()[0]
+    why = frame.select(refusal.when, refusal.diagnosis()["message"], refusal.rules()).collect()[0]
     assert why[0] is True
     assert why[1].split("; ") == [
         'i is 0: expect_column_values_to_be_between(column="i", min_value=1)',

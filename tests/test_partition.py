@@ -150,7 +150,7 @@ def test_a_string_that_is_no_time_is_refused(spark: SparkSession) -> None:
     made = laid_out(spark, "t STRING", part(field="t"))
     frame = spark.createDataFrame([(t,) for t in NO_TIMES], "t STRING")
 
-    rows = placed(frame, made).select("t", made.refusals[0].when.alias("no"), made.refusals[0].diagnosis.alias("d"))
+    rows = placed(frame, made).select("t", made.refusals[0].when.alias("no"), made.refusals[0].diagnosis().alias("d"))
 
     assert [(r.t, r.no, r.d.reason, repr(r.t)[1:5] in r.d.message or "\n" in r.t) for r in rows.collect()] == [
         (t, True, NO_TIME, True) for t in NO_TIMES
@@ -177,7 +177,9 @@ def test_refusal_says_why(spark: SparkSession, kind: str, value: str, message: s
     (refusal,) = made.refusals
 
     row = (
-        placed(spark.sql(f"SELECT CAST({value} AS {kind}) AS t"), made).select(refusal.when, refusal.diagnosis).first()
+        placed(spark.sql(f"SELECT CAST({value} AS {kind}) AS t"), made)
+        .select(refusal.when, refusal.diagnosis())
+        .first()
     )
 
     assert row is not None
@@ -402,7 +404,7 @@ def test_value_that_no_directory_can_bear(spark: SparkSession, schema: str, valu
     """A string that would fail the whole batch while it is written is refused alone."""
     (refusal,) = laid_out(spark, schema, part(by="field", field="c")).refusals
 
-    row = spark.createDataFrame([(value,)], "c STRING").select(refusal.when, refusal.diagnosis).first()
+    row = spark.createDataFrame([(value,)], "c STRING").select(refusal.when, refusal.diagnosis()).first()
 
     assert row is not None
     assert (row[0], row[1].reason) == (refused, UNSTORABLE)

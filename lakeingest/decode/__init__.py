@@ -72,7 +72,7 @@ def decode(pipeline: config.Pipeline, shape: Shape) -> Decoded:
     headers = {HEADERS: F.col(HEADERS)} if pipeline.decode.headers else {}
     large = (size.refusal("key", F.col(RAW_KEY), most), size.refusal("value", F.col(RAW_VALUE), most))
     null = F.col(RAW_VALUE).isNull()
-    nulls = (Refusal("value", null, says("NULL_VALUE", F.lit("the record has no value"))),)
+    nulls = (Refusal("value", null, lambda: says("NULL_VALUE", F.lit("the record has no value"))),)
     return Decoded(
         parsed=key.parsed + value.parsed,
         columns=key.columns | headers | value.columns,
@@ -94,7 +94,7 @@ def _key(decode: config.Decode, shape: Shape) -> Decoded:
     extra = Refusal(
         "key",
         undeclared.isNotNull(),
-        says("UNDECLARED_FIELD", F.concat(F.lit("decode.key.columns does not declare "), undeclared)),
+        lambda: says("UNDECLARED_FIELD", F.concat(F.lit("decode.key.columns does not declare "), undeclared)),
     )
     fields = F.struct(*(c.alias(name) for name, c in json.columns(parsed, schema, key.timezone).items()))
     return Decoded(
@@ -132,6 +132,9 @@ def _scalar(stage: str, name: str, raw: Column, format: str) -> Decoded:
     if format == "bytes":
         return Decoded((), {name: raw}, (), F.lit(False))
     text = raw.cast("string")
-    message = F.concat(F.lit("not UTF-8; begins with bytes 0x"), F.hex(F.substring(raw, 1, 32)))
     broken = raw.isNotNull() & ~F.is_valid_utf8(text)
-    return Decoded((), {name: text}, (Refusal(stage, broken, says("INVALID_UTF8", message)),), F.lit(False))
+
+    def why() -> Column:
+        return says("INVALID_UTF8", F.concat(F.lit("not UTF-8; begins with bytes 0x"), F.hex(F.substring(raw, 1, 32))))
+
+    return Decoded((), {name: text}, (Refusal(stage, broken, why),), F.lit(False))

@@ -142,7 +142,7 @@ def refusal(stage: str, raw: Column, parsed: Column, schema: T.StructType, zone:
     """The test and its diagnosis, for a record whose `raw` is not null."""
     broken = raw.isNotNull() & refused(raw, parsed, schema, zone)
     # Python is asked about every record that is refused, also where it is for something else: null costs it nothing.
-    return Refusal(stage, broken, diagnosis(F.when(broken, raw), schema))
+    return Refusal(stage, broken, lambda: diagnosis(F.when(broken, raw), schema))
 
 
 def rescued(raw: Column, parsed: Column, schema: T.StructType) -> Column:

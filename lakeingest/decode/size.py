@@ -17,5 +17,9 @@ def within(raw: Column, most: int) -> Column:
 def refusal(side: Side, raw: Column, most: int) -> Refusal:
     """For a key or value of more than `most` bytes."""
     size = F.octet_length(raw)
-    message = F.concat(F.lit(f"{side} has "), size.cast("string"), F.lit(f" bytes, decode.max_bytes is {most}"))
-    return Refusal(side, F.coalesce(size > most, F.lit(False)), says("TOO_LARGE", message))
+
+    def why() -> Column:
+        told = F.concat(F.lit(f"{side} has "), size.cast("string"), F.lit(f" bytes, decode.max_bytes is {most}"))
+        return says("TOO_LARGE", told)
+
+    return Refusal(side, F.coalesce(size > most, F.lit(False)), why)

@@ -129,7 +129,7 @@ def read(side: Side, raw: Column, writers: Writers, target: T.StructType) -> Rea
     refusals = (
         *(_headers(raw, which, side) if writers.framed else ()),
         *_verdicts(which, writers),
-        Refusal(side, _true(broken), _misfit(raw, which, usable)),
+        Refusal(side, _true(broken), lambda: _misfit(raw, which, usable)),
     )
     return Read(tuple(stage for stage in stages if stage), columns, refusals)
 
@@ -218,12 +218,18 @@ def _rescued(parsed: Mapping[int, str], usable: Mapping[int, Writer], current: S
 
 
 def _headers(raw: Column, which: Column, side: Side) -> tuple[Refusal, Refusal]:
-    begins = F.concat(F.octet_length(raw).cast("string"), F.lit(" bytes, 0x"), F.hex(F.substring(raw, 1, 8)))
-    strange = F.concat(begins, F.lit("…: the registry's format begins with a byte 0x00 and a schema id of four bytes"))
-    unknown = F.concat(F.lit("no schema of the registry has id "), schema_id(raw), F.lit(" (or not that message)"))
+    def strange() -> Column:
+        begins = F.concat(F.octet_length(raw).cast("string"), F.lit(" bytes, 0x"), F.hex(F.substring(raw, 1, 8)))
+        what = "…: the registry's format begins with a byte 0x00 and a schema id of four bytes"
+        return says("NO_SCHEMA_ID", F.concat(begins, F.lit(what)))
+
+    def unknown() -> Column:
+        what = F.lit("no schema of the registry has id "), schema_id(raw), F.lit(" (or not that message)")
+        return says("UNKNOWN_SCHEMA_ID", F.concat(*what))
+
     return (
-        Refusal(side, raw.isNotNull() & ~framed(raw), says("NO_SCHEMA_ID", strange)),
-        Refusal(side, framed(raw) & which.isNull(), says("UNKNOWN_SCHEMA_ID", unknown)),
+        Refusal(side, raw.isNotNull() & ~framed(raw), strange),
+        Refusal(side, framed(raw) & which.isNull(), unknown),
     )
 
 
@@ -231,8 +237,11 @@ def _verdicts(which: Column, writers: Writers) -> tuple[Refusal, ...]:
     refused = {i: w.refusal for i, w in enumerate(writers.known) if w.refusal is not None}
     if not refused:
         return ()
-    says_ = {i: says(reason, F.lit(message)) for i, (reason, message) in refused.items()}
-    return (Refusal("schema", _true(which.isin(*refused)), _case(which, says_, None)),)
+
+    def why() -> Column:
+        return _case(which, {i: says(reason, F.lit(message)) for i, (reason, message) in refused.items()}, None)
+
+    return (Refusal("schema", _true(which.isin(*refused)), why),)
 
 
 def _misfit(raw: Column, which: Column, usable: Mapping[int, Writer]) -> Column:

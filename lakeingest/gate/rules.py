@@ -57,10 +57,16 @@ def present(rule: Rule) -> Column:
 def refusal(rules: Sequence[Rule], columns: T.StructType) -> Refusal:
     """Refuse a record for every rule that it breaks, at once: all of them are named, each with its value."""
     bad = {rule: unexpected(rule, columns) for rule in rules}
+    return Refusal(STAGE, reduce(or_, bad.values()), lambda: _why(bad), lambda: _names(bad))
+
+
+def _why(bad: Mapping[Rule, Column]) -> Column:
+    return says(EXPECTATION, F.concat_ws("; ", *(F.when(b, _says(r)) for r, b in bad.items())))
+
+
+def _names(bad: Mapping[Rule, Column]) -> Column:
     none = F.lit(None).cast("string")
-    names = F.filter(F.array(*(F.when(b, F.lit(r.name)).otherwise(none) for r, b in bad.items())), F.isnotnull)
-    said = F.concat_ws("; ", *(F.when(b, _says(r)) for r, b in bad.items()))
-    return Refusal(STAGE, reduce(or_, bad.values()), says(EXPECTATION, said), names)
+    return F.filter(F.array(*(F.when(b, F.lit(r.name)).otherwise(none) for r, b in bad.items())), F.isnotnull)
 
 
 def _says(rule: Rule) -> Column:
