@@ -73,7 +73,8 @@ class Connect:
         while True:
             assert self.process.poll() is None, "the worker ended; see its log"
             try:
-                return requests.get(self._address, timeout=5).raise_for_status()
+                requests.get(self._address, timeout=5).raise_for_status()
+                return
             except requests.RequestException:
                 assert time.monotonic() < deadline, "the worker does not answer"
                 time.sleep(0.2)
