@@ -47,9 +47,6 @@ _HIDDEN = (
 )
 """Spark shows nobody (event log, UI, SET) a setting with one of these in its name or value. By itself it knows secret,
 password, token and access key. Every option of s3a is among them: any may hold a secret."""
-_LATER = "-XX:Tier4InvocationThreshold=20000 -XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=60000"
-"""Java's second compiler takes nearly half of a start's CPU, most of it for code that plans and seldom runs. Asked four
-times later than by default, it shortens a start by half a second; what runs for each record reaches it all the same."""
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 _CHEAPER = {
     # Spark's default, but for Kafka: its older source makes each record an object of the JVM first, and a row of that.
@@ -189,7 +186,7 @@ def _start(name: str) -> SparkSession:
     master = os.environ.get("SPARK_MASTER", "local[*]")
     settings = {
         # A batch's garbage is short-lived: the parallel collector costs 5 to 8 % less than the default one.
-        "spark.driver.extraJavaOptions": f"-XX:+UseParallelGC {_LATER} {archive} {_QUIET} {_AVRO_LIMITS}",
+        "spark.driver.extraJavaOptions": f"-XX:+UseParallelGC {archive} {_QUIET} {_AVRO_LIMITS}",
         "spark.executor.extraJavaOptions": _AVRO_LIMITS,
         "spark.driver.extraClassPath": os.pathsep.join(jars),
         # The driver has them on its class path; executors on other machines get them sent.
