@@ -2,13 +2,15 @@
 
     python tests/bench/backlog.py [--records 10000000] [--batch 1000000] [--json FILE]
 
-Prints, for each batch, its seconds, the CPU seconds, and the most resident memory that Spark held while it ran.
+Prints, for each batch, its seconds, the CPU seconds, the most resident memory that Spark held while it ran, and what
+was in use of its heap after it, once all garbage was collected.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,9 +20,21 @@ sys.path.insert(0, str(TESTS))
 
 from embedded import embedded  # noqa: E402
 from meter import Meter  # noqa: E402
+from pyspark import SparkContext  # noqa: E402
 from ways import Bench  # noqa: E402
 
 from lakeingest.pipeline import Progress  # noqa: E402
+
+
+def live_mib() -> float:
+    """What is in use of the heap of Spark's JVM, after a collection of all its garbage."""
+    assert SparkContext._gateway is not None
+    pid = str(SparkContext._gateway.proc.pid)
+    subprocess.run(["jcmd", pid, "GC.run"], check=True, capture_output=True)
+    told = subprocess.run(["jstat", "-gc", pid], check=True, capture_output=True, text=True).stdout
+    names, values = (line.split() for line in told.splitlines())
+    kib = dict(zip(names, values, strict=True))
+    return sum(float(kib[name]) for name in ("S0U", "S1U", "EU", "OU")) / 2**10
 
 
 def main() -> None:
@@ -38,7 +52,7 @@ def main() -> None:
         meters = [Meter()]
 
         def tell(progress: Progress) -> None:
-            meter, cpu_s = meters[-1], meters[-1].stop()
+            meter, cpu_s, live = meters[-1], meters[-1].stop(), live_mib()
             meters.append(Meter())
             found.append(
                 {
@@ -47,6 +61,7 @@ def main() -> None:
                     "seconds": progress.seconds,
                     "cpu_s": cpu_s,
                     "peak_mib": meter.peak_mib,
+                    "live_mib": live,
                 }
             )
             print("  ".join(f"{name} {value:,.1f}" for name, value in found[-1].items()), flush=True)
