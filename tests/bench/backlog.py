@@ -19,8 +19,7 @@ TESTS = Path(__file__).parent.parent
 sys.path.insert(0, str(TESTS))
 
 from embedded import embedded  # noqa: E402
-from meter import Meter  # noqa: E402
-from pyspark import SparkContext  # noqa: E402
+from meter import Meter, spark_pid  # noqa: E402
 from ways import Bench  # noqa: E402
 
 from lakeingest.pipeline import Progress  # noqa: E402
@@ -28,8 +27,7 @@ from lakeingest.pipeline import Progress  # noqa: E402
 
 def live_mib() -> float:
     """What is in use of the heap of Spark's JVM, after a collection of all its garbage."""
-    assert SparkContext._gateway is not None
-    pid = str(SparkContext._gateway.proc.pid)
+    pid = str(spark_pid())
     subprocess.run(["jcmd", pid, "GC.run"], check=True, capture_output=True)
     told = subprocess.run(["jstat", "-gc", pid], check=True, capture_output=True, text=True).stdout
     names, values = (line.split() for line in told.splitlines())

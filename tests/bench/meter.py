@@ -20,6 +20,12 @@ class Spent(NamedTuple):
     peak_mib: float
 
 
+def spark_pid() -> int:
+    """The process id of Spark's JVM."""
+    assert SparkContext._gateway is not None
+    return int(SparkContext._gateway.proc.pid)
+
+
 def spent(go: Callable[[], object], jvm: int | None = None) -> Spent:
     """What it takes to do this once.
 
@@ -41,8 +47,7 @@ class Meter(threading.Thread):
 
     def __init__(self, jvm: int | None = None) -> None:
         super().__init__(daemon=True)
-        assert SparkContext._gateway is not None
-        self._jvm = psutil.Process(jvm or SparkContext._gateway.proc.pid)
+        self._jvm = psutil.Process(jvm or spark_pid())
         self._ended = threading.Event()
         self._before = dict(self._cpu_s())
         self._now = dict(self._before)
