@@ -381,8 +381,8 @@ class Ingestion:
            is ahead of the table (a RESTORE), what it holds already is left out, by coordinates.
         2. The accepted rows are written and committed; the same pass counts what it refuses and drops.
         3. Only if some were refused, the batch is read again, these alone are decoded again (`suspects`), and they are
-           written to quarantine with the diagnosis. A batch
-           that left any of its offsets without a row is accounted for there too, with the counts.
+           written to quarantine with the diagnosis. A batch that left any of its offsets without a row is accounted
+           for there too, with the counts.
 
         `commit.append` makes sure of each commit that it is ours.
 

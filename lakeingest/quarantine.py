@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from lakeingest.record import HEADERS, OFFSET, PARTITION, RAW_KEY, RAW_VALUE, TIMESTAMP, TOPIC, Refusal
+from lakeingest.record import HEADERS, OFFSET, PARTITION, RAW_KEY, RAW_VALUE, TIMESTAMP, TOPIC, Refusal, tally
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -52,7 +52,8 @@ def rows(refused: DataFrame, refusals: Sequence[Refusal], pipeline: str, sequenc
     from pyspark.sql import functions as F
 
     why = refused.withColumn("_why", _why(refusals))
-    return why.select(
+    # A barrier: Spark writes a number into the code that it generates, and Java would compile all of it for each batch.
+    return why.observe("refused", F.count(F.lit(1))).select(
         TOPIC,
         PARTITION,
         OFFSET,
@@ -100,9 +101,7 @@ def by_expectation(names: Sequence[str]) -> dict[str, Column]:
     """What counts, over `rows`, the records that break each of these expectations."""
     from pyspark.sql import functions as F
 
-    return {
-        name: F.count_if(F.array_contains("expectations", name)).alias(f"broken_{at}") for at, name in enumerate(names)
-    }
+    return {name: tally(F.array_contains("expectations", name)).alias(f"broken_{at}") for at, name in enumerate(names)}
 
 
 def whole(table: DataFrame) -> DataFrame:

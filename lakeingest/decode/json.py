@@ -159,7 +159,8 @@ def rescued(raw: Column, parsed: Column, schema: T.StructType) -> Column:
     whole = F.array_compact(F.array(*nested)) if nested else None
     extra = _undeclared(text, schema)
     if _one_step():
-        suspect = parsed[_UNDECLARED]
+        # Not null, which would have the text of a record that is refused looked at.
+        suspect = F.coalesce(parsed[_UNDECLARED], F.lit(False))
     else:
         # Looking at every name is dear; where each colon is one of the declared fields', there are no others.
         long = F.octet_length(raw) > _COUNTED
