@@ -52,8 +52,7 @@ def rows(refused: DataFrame, refusals: Sequence[Refusal], pipeline: str, sequenc
     from pyspark.sql import functions as F
 
     why = refused.withColumn("_why", _why(refusals))
-    # A barrier: Spark writes a number into the code that it generates, and Java would compile all of it for each batch.
-    return why.observe("refused", F.count(F.lit(1))).select(
+    return why.select(
         TOPIC,
         PARTITION,
         OFFSET,

@@ -9,6 +9,7 @@ import json
 import re
 from dataclasses import dataclass, field, replace
 from io import BytesIO
+from itertools import pairwise
 from typing import Any
 
 import kit
@@ -29,7 +30,7 @@ from lakeingest.errors import (
     TableMismatch,
 )
 from lakeingest.local import Addresses
-from lakeingest.pipeline import Ingestion
+from lakeingest.pipeline import Ingestion, Progress
 from lakeingest.record import Span, Spans
 
 
@@ -249,8 +250,26 @@ def test_a_clean_batch_reads_once_and_keeps_nothing(world: World) -> None:
     assert world.spark._jsparkSession.sharedState().cacheManager().isEmpty()
 
 
-def test_times_are_written_as_readers_can_skip_by_them(world: World) -> None:
-    """As 64-bit numbers with statistics, and not as Spark's INT96."""
+def test_a_batch_finds_its_code_compiled(world: World) -> None:
+    """For one more batch Spark compiles nothing; if records are refused, the class that has its number, in two forms.
+
+    A number of the batch's in the code that decodes would have Java compile that again, and warm it up again.
+    """
+
+    world.produce(*mixed(40), *clean(40))
+    compiled, metrics = [], world.spark._jvm.org.apache.spark.metrics.source.CodegenMetrics
+
+    def count(_: Progress) -> None:
+        compiled.append(metrics.METRIC_COMPILATION_TIME().getCount())
+
+    world.ingestion(trigger={"max_records": 10}).run(until_caught_up=True, on_progress=count)
+    more = [after - before for before, after in pairwise(compiled)]
+    assert more[1:3] == [2, 2], "batches with refused records"
+    assert more[5:] == [0, 0], "clean ones"
+
+
+def test_files_are_written_as_readers_can_skip_by_them(world: World) -> None:
+    """Times as 64-bit numbers with statistics, not as INT96; the topic, which is always the same, without."""
     world.produce(*clean(3))
     world.run()
     (file,) = world.spark.read.format("delta").load(f"s3a://lake/{world.name}").inputFiles()
@@ -259,6 +278,8 @@ def test_times_are_written_as_readers_can_skip_by_them(world: World) -> None:
     columns = {each.path_in_schema: each for each in map(group.column, range(group.num_columns))}
     assert columns["_timestamp"].physical_type == "INT64"
     assert columns["_timestamp"].statistics.has_min_max
+    assert columns["text"].statistics.has_min_max
+    assert columns["_topic"].statistics is None
 
 
 def test_only_suspects_are_decoded_again(world: World) -> None:
