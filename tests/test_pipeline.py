@@ -30,7 +30,7 @@ from lakeingest.errors import (
     TableMismatch,
 )
 from lakeingest.local import Addresses
-from lakeingest.pipeline import Ingestion, Progress
+from lakeingest.pipeline import Ingestion
 from lakeingest.record import Span, Spans
 
 
@@ -255,11 +255,10 @@ def test_a_batch_finds_its_code_compiled(world: World) -> None:
 
     A number of the batch's in the code that decodes would have Java compile that again, and warm it up again.
     """
-
     world.produce(*mixed(40), *clean(40))
     compiled, metrics = [], world.spark._jvm.org.apache.spark.metrics.source.CodegenMetrics
 
-    def count(_: Progress) -> None:
+    def count(_: pipeline.Progress) -> None:
         compiled.append(metrics.METRIC_COMPILATION_TIME().getCount())
 
     world.ingestion(trigger={"max_records": 10}).run(until_caught_up=True, on_progress=count)
