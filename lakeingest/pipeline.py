@@ -15,6 +15,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from lakeingest import (
+    ahead,
     audit,
     commit,
     compact,
@@ -112,6 +113,15 @@ class Ingestion:
             session.warn_of_avro(spark)
         return spark
 
+    @cached_property
+    def _logs(self) -> SparkSession | None:
+        return session.for_logs(self.spark, self.storage)
+
+    def _look_ahead(self, path: str) -> None:
+        """Prepare the next commit to a table, while there is nothing else to do."""
+        if self._logs is not None:
+            ahead.look(self._logs, path)
+
     def run(
         self,
         *,
@@ -191,7 +201,10 @@ class Ingestion:
         # 1.
         new = {self.config.quarantine.path} if table.ensure_quarantine(self.spark, self.config) else set()
         self._there = table.schema(self.spark, self.config.table.path)
-        new |= {self.config.table.path} if self._there is None else set()
+        if self._there is None:
+            new.add(self.config.table.path)
+        else:
+            self._look_ahead(self.config.table.path)
         ledger, refused = table.ledgers(self.spark, self.config, new=new)
         identity.check(self.config, ledger, refused, topics, consents)
         # 2.
@@ -471,6 +484,7 @@ class Ingestion:
         finally:
             if self.gate.decides:
                 accepted.unpersist()
+        self._look_ahead(path)
         if evolves or widened:
             self._there = table.read(self.spark, path).schema
         found = seen.get
@@ -496,6 +510,7 @@ class Ingestion:
         there, history = self._there, self.evolution.history
         self._there = table.ensure(self.spark, self.config, shape, columns, there=there, history=history)
         if new:
+            self._look_ahead(self.config.table.path)
             self._kept = kept.read(self.spark, self.config.table.path, self.config.name)
 
     def _begin(self, shape: Shape) -> Batch:
@@ -540,6 +555,7 @@ class Ingestion:
         if named:
             rows = rows.observe(seen, *named.values())
         commit.append(self.spark, self.config.quarantine.path, rows, receipt, self.config.table.compression)
+        self._look_ahead(self.config.quarantine.path)
         return {name: seen.get[f"broken_{at}"] for at, name in enumerate(named)} if named else {}
 
     def _unknown(self, kafka: DataFrame, spans: Spans, behind: Frontier) -> tuple[DataFrame, int]:

@@ -59,6 +59,12 @@ _CHEAPER = {
     f"parquet.column.statistics.enabled#{TOPIC}": "false",
 }
 """What makes reads and commits cheaper and changes no value; a session that has them set otherwise is left as it is."""
+_FOR_LOGS = {
+    # Each task writes Java for its rows before it finds that it is compiled already. A log has few rows.
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # Else each step is planned anew when the one before is done.
+    "spark.sql.adaptive.enabled": "false",
+}
 _DAY_S = 86_400
 _EXERCISED = threading.Event()
 
@@ -108,14 +114,32 @@ def attach(storage: Storage, name: str) -> SparkSession:
         session.conf.set(UTC, "UTC")
         _warn_of_log_store(session)
         _offer_functions(session)
-    # First this one: each statement's event tells what is set on the session.
-    session.conf.set("spark.sql.redaction.options.regex", f"{_HIDDEN}|url")
-    for option, value in s3a_options(storage).items():
-        session.conf.set(option, value)
+    _let_in(session, storage)
     for option, value in _CHEAPER.items():
         if session.conf.get(option, None) is None:
             session.conf.set(option, value)
     return session
+
+
+def for_logs(session: SparkSession, storage: Storage) -> SparkSession | None:
+    """A sibling of a session that computes the states of tables' logs for it (see `ahead`); None on Databricks, whose
+    Delta is another.
+    """
+    if _on_databricks(session):
+        return None
+    sibling = session.newSession()
+    _let_in(sibling, storage)
+    for option, value in _FOR_LOGS.items():
+        sibling.conf.set(option, value)
+    return sibling
+
+
+def _let_in(session: SparkSession, storage: Storage) -> None:
+    """Set on the session what lets it into the object store."""
+    # First this one: each statement's event tells what is set on the session.
+    session.conf.set("spark.sql.redaction.options.regex", f"{_HIDDEN}|url")
+    for option, value in s3a_options(storage).items():
+        session.conf.set(option, value)
 
 
 @contextmanager
@@ -137,13 +161,16 @@ def setting(session: SparkSession, options: Mapping[str, str]) -> Iterator[None]
 def _warn_of_log_store(session: SparkSession) -> None:
     """Databricks commits through a service of its own; elsewhere Delta's default store for s3a loses commits."""
     ours = session.conf.get("spark.delta.logStore.s3a.impl", None) is not None
-    databricks = session.conf.get("spark.databricks.clusterUsageTags.sparkVersion", None) is not None
-    if not ours and not databricks:
+    if not ours and not _on_databricks(session):
         warnings.warn(
             "this Spark session has no safe log store for s3a:// tables: two drivers that write one table can lose "
             f"commits. Start it with --jars {jvm.JAR} --conf spark.delta.logStore.s3a.impl={jvm.LOG_STORE}",
             stacklevel=3,
         )
+
+
+def _on_databricks(session: SparkSession) -> bool:
+    return session.conf.get("spark.databricks.clusterUsageTags.sparkVersion", None) is not None
 
 
 def _offer_functions(session: SparkSession) -> None:

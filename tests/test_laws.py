@@ -26,7 +26,7 @@ FLOORS = (
     {"gatekeeper"},
     {"batch", "identity", "audit", "status", "timeline", "evolution", "whereabouts"},
     {"replay"},
-    {"table", "compact"},
+    {"table", "compact", "ahead"},
     {"kept", "known"},
     {"source", "registry", "decode", "fit", "partition", "gate", "commit", "quarantine"},
     {"session"},

@@ -18,7 +18,7 @@ from kit import DIRTY, Record, clean, config_of, mixed, produce, shape_of
 from pyarrow.parquet import ParquetFile
 from pyspark.sql import DataFrame, Observation, SparkSession
 
-from lakeingest import commit, pipeline
+from lakeingest import ahead, commit, pipeline
 from lakeingest.batch import Batch, begin, observed, suspects
 from lakeingest.commit import Counts, Ledger, Receipt
 from lakeingest.errors import (
@@ -265,6 +265,19 @@ def test_a_batch_finds_its_code_compiled(world: World) -> None:
     more = [after - before for before, after in pairwise(compiled)]
     assert more[1:3] == [2, 2], "batches with refused records"
     assert more[5:] == [0, 0], "clean ones"
+
+
+def test_each_commit_prepares_the_next(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log is looked at when the table is made or found there, and after each commit, quarantine's too."""
+    looked: list[str] = []
+    monkeypatch.setattr(ahead, "look", lambda _, path: looked.append(path))
+    table, refused = (f"s3a://lake/{world.name}{where}" for where in ("", "_quarantine"))
+    world.produce(*clean(3), DIRTY)
+    world.run()
+    assert looked == [table, table, refused]
+    looked.clear()
+    world.run()
+    assert looked == [table]
 
 
 def test_files_are_written_as_readers_can_skip_by_them(world: World) -> None:
