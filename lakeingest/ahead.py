@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def look(logs: SparkSession, path: str) -> Thread:
-    """Begin to compute the state of the table's log as it stands now; a commit that comes earlier waits for it.
+def look(logs: SparkSession, *paths: str) -> Thread:
+    """Begin to compute the states of these tables' logs as they stand now; a commit that comes earlier waits for its
+    own.
 
     Whatever fails here, a commit meets too, and says.
 
@@ -33,9 +34,10 @@ def look(logs: SparkSession, path: str) -> Thread:
     from pyspark import InheritableThread
 
     def compute() -> None:
-        with suppress(*spark_failures()):
-            # It tells how many files there are, which only the whole state tells.
-            logs.sql(f"DESCRIBE DETAIL delta.`{path}`").collect()
+        for path in paths:
+            with suppress(*spark_failures()):
+                # It tells how many files there are, which only the whole state tells.
+                logs.sql(f"DESCRIBE DETAIL delta.`{path}`").collect()
 
     thread = InheritableThread(target=compute, name="lakeingest-ahead", daemon=True)
     thread.start()

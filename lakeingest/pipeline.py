@@ -117,10 +117,10 @@ class Ingestion:
     def _logs(self) -> SparkSession | None:
         return session.for_logs(self.spark, self.storage)
 
-    def _look_ahead(self, path: str) -> None:
-        """Prepare the next commit to a table, while there is nothing else to do."""
+    def _look_ahead(self, *paths: str) -> None:
+        """Prepare the next commits to these tables, while there is nothing else to do."""
         if self._logs is not None:
-            ahead.look(self._logs, path)
+            ahead.look(self._logs, *paths)
 
     def run(
         self,
@@ -484,13 +484,14 @@ class Ingestion:
         finally:
             if self.gate.decides:
                 accepted.unpersist()
-        self._look_ahead(path)
         if evolves or widened:
             self._there = table.read(self.spark, path).schema
         found = seen.get
         counts, broken = _counts(found, done.rows, known), dict[str, int]()
         # 3.
+        committed = [path]
         if counts.accepted < receipt.spans.offsets:
+            committed.append(self.config.quarantine.path)
             refused = decided.limit(0)
             if counts.refused:
                 again = batch.decide(suspects(kafka, found)) if batch.alone else decided
@@ -499,6 +500,7 @@ class Ingestion:
         if history != self._kept:
             kept.write(self.spark, path, self.config.name, history)
             self._kept = history
+        self._look_ahead(*committed)
         self.gate.note(self.spark, verdict, batch, receipt, seen=found, broken=broken)
         return Progress(receipt.sequence, done.version, counts, time.monotonic() - begun)
 
@@ -555,7 +557,6 @@ class Ingestion:
         if named:
             rows = rows.observe(seen, *named.values())
         commit.append(self.spark, self.config.quarantine.path, rows, receipt, self.config.table.compression)
-        self._look_ahead(self.config.quarantine.path)
         return {name: seen.get[f"broken_{at}"] for at, name in enumerate(named)} if named else {}
 
     def _unknown(self, kafka: DataFrame, spans: Spans, behind: Frontier) -> tuple[DataFrame, int]:
