@@ -11,8 +11,6 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from lakeingest.commit import spark_failures
-
 if TYPE_CHECKING:
     from threading import Thread
 
@@ -35,7 +33,8 @@ def look(logs: SparkSession, *paths: str) -> Thread:
 
     def compute() -> None:
         for path in paths:
-            with suppress(*spark_failures()):
+            # Not only what Spark raises: the process may end meanwhile, and its JVM with it.
+            with suppress(Exception):
                 # It tells how many files there are, which only the whole state tells.
                 logs.sql(f"DESCRIBE DETAIL delta.`{path}`").collect()
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 from test_commit import receipt, write
 
@@ -54,6 +55,14 @@ def test_a_log_that_cannot_be_read(spark: SparkSession, tmp_path: Path, capfd: p
     (tmp_path / "t" / "_delta_log").mkdir(parents=True)
     (tmp_path / "t" / "_delta_log" / f"{0:020}.json").write_text("{")
     ahead.look(logs, str(tmp_path / "t")).join()
+
+    class Gone:
+        """A session whose JVM has ended."""
+
+        def sql(self, _: str) -> None:
+            raise Py4JNetworkError("Answer from Java side is empty")
+
+    ahead.look(Gone(), "t").join()
     assert capfd.readouterr() == ("", "")
 
 
