@@ -18,7 +18,7 @@ _BUSY = 0.6
 """Of a core, on average: what is left is for peaks, for catching up, and for what else the machine does."""
 _PACKED = 0.21
 """backlog.py and small.py: bytes of Parquet for a byte of JSON."""
-_PER_COMMIT = {"PUT, LIST": 3.4, "GET, HEAD": 31.6}
+_PER_COMMIT = {"PUT, LIST": 6.4, "GET, HEAD": 33.6}
 _PER_FILE = {"PUT, LIST": 2.0, "GET, HEAD": 3.0}
 """s3_requests.py."""
 _PRICE = {"PUT, LIST": 0.005 / 1000, "GET, HEAD": 0.0004 / 1000}
