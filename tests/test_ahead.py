@@ -12,6 +12,7 @@ from test_commit import receipt, write
 
 from lakeingest import ahead, session
 from lakeingest.config import Storage
+from lakeingest.errors import Fenced
 
 
 def jobs(spark: SparkSession, group: str, work: Callable[[], object]) -> int:
@@ -43,6 +44,8 @@ def test_somebody_elses_commit_is_seen(spark: SparkSession, tmp_path: Path) -> N
     ahead.look(logs, str(path)).join()
     elsewhere = spark.newSession()
     write(elsewhere, path, receipt(2, 20))
+    with pytest.raises(Fenced):
+        write(spark, path, receipt(2, 20))
     ahead.look(logs, str(path)).join()
     write(spark, path, receipt(3, 30))
     assert spark.read.format("delta").load(str(path)).count() == 6
