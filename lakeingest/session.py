@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import atexit
 import hashlib
+import json
 import os
 import re
 import subprocess
@@ -174,24 +175,27 @@ def _on_databricks(session: SparkSession) -> bool:
 
 
 def _offer_functions(session: SparkSession) -> None:
-    """Let the session read JSON in one step, if its executors have the jar, and classes that it fits: it calls Spark's
-    own parser, which is no public interface.
+    """Let the session read JSON and Avro in one step, if its executors have the jar, and classes that it fits: it calls
+    classes of Spark's that are no public interface.
     """
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 
-    ours = session.conf.get("spark.delta.logStore.s3a.impl", None) == jvm.LOG_STORE
-    if not ours or session.conf.get(jvm.CATALOG, None) is not None:
+    if session.conf.get("spark.delta.logStore.s3a.impl", None) != jvm.LOG_STORE:
         return
-    session.conf.set(jvm.CATALOG, jvm.FUNCTIONS)
-    name = jvm.json_function(T.StructType([T.StructField(own, T.BooleanType()) for own in "ab"]).json())
-    # Not of a literal: the driver would answer by itself.
-    value = F.when(F.col("id") >= 0, F.lit(b"{}"))
-    try:
-        session.range(1).select(F.call_function(name, value)).collect()
-    except Exception:
-        # Whatever is in the way, there is another way to read.
-        session.conf.unset(jvm.CATALOG)
+    own = T.StructType([T.StructField(name, T.BooleanType()) for name in "ab"])
+    nothing = {"type": "record", "name": "r", "fields": [{"name": "f", "type": "null"}]}
+    for format, schema in {"json": own.json(), "avro": json.dumps(nothing)}.items():
+        if session.conf.get(jvm.catalog(format), None) is not None:
+            continue
+        session.conf.set(jvm.catalog(format), jvm.FUNCTIONS[format])
+        # Not of a literal: the driver would answer by itself.
+        value = F.when(F.col("id") >= 0, F.lit(b"{}"))
+        try:
+            session.range(1).select(F.call_function(jvm.function(format, schema), value)).collect()
+        except Exception:
+            # Whatever is in the way, there is another way to read.
+            session.conf.unset(jvm.catalog(format))
 
 
 def warn_of_avro(session: SparkSession) -> None:
@@ -224,7 +228,7 @@ def _start(name: str) -> SparkSession:
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.delta.logStore.s3a.impl": jvm.LOG_STORE,
-        jvm.CATALOG: jvm.FUNCTIONS,
+        **{jvm.catalog(format): functions for format, functions in jvm.FUNCTIONS.items()},
         "spark.databricks.delta.snapshotPartitions": "2",
         # What it would say is in the log too, and without a rename one costs s3a two dozen requests.
         "spark.databricks.delta.writeChecksumFile.enabled": "false",

@@ -257,10 +257,12 @@ def utf8(text: str | bytes) -> bytes:
     return text if isinstance(text, bytes) else text.encode()
 
 
-@pytest.fixture(scope="module", autouse=True, params=[jvm.FUNCTIONS, "none"], ids=["in one step", "by from_json"])
+@pytest.fixture(
+    scope="module", autouse=True, params=[jvm.FUNCTIONS["json"], "none"], ids=["in one step", "by from_json"]
+)
 def way(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[None]:
     """How JSON is read: with lakeingest's functions, and in a session that lacks them."""
-    with session.setting(spark, {jvm.CATALOG: request.param}):
+    with session.setting(spark, {jvm.catalog("json"): request.param}):
         yield
 
 

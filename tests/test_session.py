@@ -64,24 +64,30 @@ def test_a_session_hides_settings_that_may_hold_secrets(setting: str, hidden: bo
 
 
 @pytest.mark.parametrize(
-    ("log_store", "functions", "offered"),
+    ("log_store", "misfits", "offered"),
     [
-        (jvm.LOG_STORE, jvm.FUNCTIONS, jvm.FUNCTIONS),
-        (jvm.LOG_STORE, "no.such.Class", None),
-        ("another.LogStore", jvm.FUNCTIONS, None),
+        (jvm.LOG_STORE, {}, {"json", "avro"}),
+        (jvm.LOG_STORE, {"avro": "no.such.Class"}, {"json"}),
+        (jvm.LOG_STORE, {"json": "no.such.Class"}, {"avro"}),
+        ("another.LogStore", {}, set()),
     ],
-    ids=["with the jar", "with one that does not fit", "without it"],
+    ids=["with the jar", "where avro does not fit", "where json does not fit", "without the jar"],
 )
-def test_a_session_reads_json_in_one_step_if_it_can(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, log_store: str, functions: str, offered: str | None
+def test_a_session_reads_in_one_step_what_it_can(
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+    log_store: str,
+    misfits: dict[str, str],
+    offered: set[str],
 ) -> None:
     """Somebody's session is tried first, and left as it was where its classes do not do it."""
     somebodys = spark.newSession()
     somebodys.conf.set("spark.delta.logStore.s3a.impl", log_store)
-    somebodys.conf.unset(jvm.CATALOG)
-    monkeypatch.setattr(jvm, "FUNCTIONS", functions)
+    for format in jvm.FUNCTIONS:
+        somebodys.conf.unset(jvm.catalog(format))
+    monkeypatch.setattr(jvm, "FUNCTIONS", jvm.FUNCTIONS | misfits)
     session._offer_functions(somebodys)
-    assert somebodys.conf.get(jvm.CATALOG, None) == offered
+    assert {format for format in jvm.FUNCTIONS if somebodys.conf.get(jvm.catalog(format), None)} == offered
 
 
 def test_the_class_archive_is_one_of_these_very_jars(tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
-"""Avro in the JVM, by Spark's `from_avro`, so that what it cannot tell is told all the same.
+"""Avro in the JVM. Spark's `from_avro` reads a payload, and cannot tell whether that was all of it.
 
-The payload is read as the field `value` of an envelope whose last field is a seal: sixteen random bytes, put behind the
-payload. A payload that was cut short, or has bytes too many, or was written with another schema, does not end where the
-seal begins. Types of other schemas that the schema refers to are declared by fields before it, each an optional one
-whose value is null: one zero byte.
+Where a session has lakeingest's jar, a function of its catalog reads it in one step, to the last byte, into what
+`from_avro` would give (`AvroFunctions.java`). Elsewhere the payload is read as the field `value` of an envelope whose
+last field is a seal: sixteen random bytes, put behind the payload. A payload that was cut short, or has bytes too many,
+or was written with another schema, does not end where the seal begins. Types of other schemas that the schema refers to
+are declared by fields before it, each an optional one whose value is null: one zero byte.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from lakeingest import jvm
 from lakeingest.decode import project
 
 _SEAL = os.urandom(16)
@@ -30,15 +32,20 @@ class Reader:
     references: Sequence[str] = ()
 
     def parse(self, payload: Column) -> Column:
-        """BINARY → STRUCT<value: …, seal: BINARY>, null where it cannot be read."""
+        """BINARY → STRUCT<value: …>, null where it cannot be read; by `from_avro` STRUCT<value: …, seal: BINARY>."""
         from pyspark.sql.avro.functions import from_avro
 
+        if jvm.offered("avro"):
+            return F.call_function(jvm.function("avro", json.dumps(_envelope(*self._declared()))), payload)
         head, tail = F.lit(bytearray(len(self.references))), F.lit(bytearray(_SEAL))
         sealed = F.concat(head, payload, tail) if self.references else F.concat(payload, tail)
-        return from_avro(sealed, json.dumps(self._envelope()), _OPTIONS)
+        seal = {"name": "seal", "type": {"type": "fixed", "name": "LakeingestSeal", "size": len(_SEAL)}}
+        return from_avro(sealed, json.dumps(_envelope(*self._declared(), seal)), _OPTIONS)
 
     def broken(self, parsed: Column) -> Column:
         """BOOLEAN, never null."""
+        if jvm.offered("avro"):
+            return parsed.isNull()
         return ~F.coalesce(parsed["seal"] == F.lit(bytearray(_SEAL)), F.lit(False))
 
     def value(self, parsed: Column) -> Column:
@@ -50,10 +57,11 @@ class Reader:
     def rescued(self, parsed: Column, dropped: tuple[str, ...]) -> Column | None:
         return project.rescued(self.value(parsed), dropped)
 
-    def _envelope(self) -> object:
-        declared = [
-            {"name": f"declared{i}", "type": ["null", json.loads(text)]} for i, text in enumerate(self.references)
-        ]
-        seal = {"type": "fixed", "name": "LakeingestSeal", "size": len(_SEAL)}
-        fields = [*declared, {"name": "value", "type": json.loads(self.text)}, {"name": "seal", "type": seal}]
-        return {"type": "record", "name": "LakeingestEnvelope", "fields": fields}
+    def _declared(self) -> list[object]:
+        """The fields of the envelope: for each reference one that declares its types, and the value."""
+        named = [{"name": f"declared{i}", "type": ["null", json.loads(text)]} for i, text in enumerate(self.references)]
+        return [*named, {"name": "value", "type": json.loads(self.text)}]
+
+
+def _envelope(*fields: object) -> object:
+    return {"type": "record", "name": "LakeingestEnvelope", "fields": fields}

@@ -20,7 +20,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -80,12 +80,6 @@ class Reader:
         return rescued(parsed["text"], parsed["json"], kept)
 
 
-def _one_step() -> bool:
-    """Whether the session that the Columns are for has lakeingest's functions (see `session.attach`)."""
-    session = SparkSession.getActiveSession()
-    return session is not None and session.conf.get(jvm.CATALOG, None) == jvm.FUNCTIONS
-
-
 def parse(raw: Column, schema: T.StructType) -> Column:
     """The one parse of a record: BINARY → STRUCT<the declared columns, SEAL: BOOLEAN, …>.
 
@@ -93,9 +87,9 @@ def parse(raw: Column, schema: T.StructType) -> Column:
     has a field that no column takes; else " corrupt": STRING, not null where a field does not fit its column.
     """
     fields = [T.StructField(f.name, _parsed_type(f.dataType)) for f in schema]
-    if _one_step():
+    if jvm.offered("json"):
         own = [T.StructField(_SEAL, T.BooleanType()), T.StructField(_UNDECLARED, T.BooleanType())]
-        return F.call_function(jvm.json_function(T.StructType([*fields, *own]).json()), raw)
+        return F.call_function(jvm.function("json", T.StructType([*fields, *own]).json()), raw)
     sealed = [T.StructField(_SEAL, T.BooleanType()), T.StructField(_CORRUPT, T.StringType())]
     # As bytes: a text is cut by counting its characters.
     brace, member = F.lit(b"}"), f'"{_SEAL}":true}}'
@@ -115,7 +109,7 @@ def columns(parsed: Column, schema: T.StructType, zone: str) -> dict[str, Column
 def refused(raw: Column, parsed: Column, schema: T.StructType, zone: str) -> Column:
     """BOOLEAN, never null: whether the record is no JSON object, or does not fit the declared columns."""
     whole = parsed[_SEAL]
-    if not _one_step():
+    if not jvm.offered("json"):
         whole = F.is_valid_utf8(raw.cast("string")) & whole & parsed[_CORRUPT].isNull()
     return F.coalesce(~whole, F.lit(True)) | _any(_fit(parsed, schema, zone).misfits)
 
@@ -158,7 +152,7 @@ def rescued(raw: Column, parsed: Column, schema: T.StructType) -> Column:
     ]
     whole = F.array_compact(F.array(*nested)) if nested else None
     extra = _undeclared(text, schema)
-    if _one_step():
+    if jvm.offered("json"):
         # Not null, which would have the text of a record that is refused looked at.
         suspect = F.coalesce(parsed[_UNDECLARED], F.lit(False))
     else:

@@ -227,9 +227,13 @@ def _headers(raw: Column, which: Column, side: Side) -> tuple[Refusal, Refusal]:
         what = F.lit("no schema of the registry has id "), schema_id(raw), F.lit(" (or not that message)")
         return says("UNKNOWN_SCHEMA_ID", F.concat(*what))
 
+    def of_nobody(test: Column) -> Column:
+        # Behind a THEN, so that Spark does not look at the headers of all others too.
+        return F.when(which.isNull(), test).otherwise(False)
+
     return (
-        Refusal(side, raw.isNotNull() & ~framed(raw), strange),
-        Refusal(side, framed(raw) & which.isNull(), unknown),
+        Refusal(side, of_nobody(raw.isNotNull() & ~framed(raw)), strange),
+        Refusal(side, of_nobody(framed(raw)), unknown),
     )
 
 

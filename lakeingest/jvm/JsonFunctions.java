@@ -12,15 +12,11 @@ import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
 import com.fasterxml.jackson.core.util.JsonParserDelegate;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
 import org.apache.spark.sql.catalyst.json.JSONOptions;
 import org.apache.spark.sql.catalyst.json.JacksonParser;
 import org.apache.spark.sql.catalyst.util.BadRecordException;
-import org.apache.spark.sql.connector.catalog.FunctionCatalog;
-import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
 import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
-import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.sources.Filter;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
@@ -28,7 +24,6 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.unsafe.types.UTF8String;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -44,58 +39,10 @@ import scala.jdk.javaapi.CollectionConverters;
  * that it sets itself: whether the value is one whole object, and whether it has a field, anywhere, that is not
  * declared. No record may have fields of these two names, so they are secret.
  */
-public class JsonFunctions implements FunctionCatalog {
-    private static final String NAME = "parse_json";
-    private String name;
-
+public class JsonFunctions extends Functions {
     @Override
-    public void initialize(String name, CaseInsensitiveStringMap options) {
-        this.name = name;
-    }
-
-    @Override
-    public String name() {
-        return name;
-    }
-
-    @Override
-    public Identifier[] listFunctions(String[] namespace) {
-        return new Identifier[0];
-    }
-
-    @Override
-    public UnboundFunction loadFunction(Identifier identifier) throws NoSuchFunctionException {
-        StructType schema;
-        try {
-            schema = (StructType) DataType.fromJson(identifier.name());
-        } catch (RuntimeException noSchema) {
-            throw new NoSuchFunctionException(identifier);
-        }
-        return new Unbound(schema);
-    }
-
-    private static final class Unbound implements UnboundFunction {
-        private static final long serialVersionUID = 1L;
-        private final StructType schema;
-
-        Unbound(StructType schema) {
-            this.schema = schema;
-        }
-
-        @Override
-        public BoundFunction bind(StructType inputs) {
-            return new Parse(schema);
-        }
-
-        @Override
-        public String description() {
-            return "BINARY to the fields of a JSON object";
-        }
-
-        @Override
-        public String name() {
-            return NAME;
-        }
+    BoundFunction named(String name) {
+        return new Parse((StructType) DataType.fromJson(name));
     }
 
     /** The function itself; each task has one of its own. */
@@ -122,7 +69,7 @@ public class JsonFunctions implements FunctionCatalog {
 
         @Override
         public String name() {
-            return NAME;
+            return "parse_json";
         }
 
         /** The fields of a value; null where it is not read to its end as one object whose fields have their types. */
