@@ -6,17 +6,18 @@ The ways:
 
 lakeingest   with everything on: coordinates, quarantine, compatibility, six expectations, exactly-once, receipts
 bare         Structured Streaming with from_json or from_avro into Delta, without any check
+stock        the same in a process of its own, with Spark's and Delta's own settings (see stock.py)
 dead letters the same with foreachBatch: the batch is kept, its good rows are written, then its bad ones
 loop         confluent-kafka, pyarrow's JSON and deltalake in one Python process, without any check
 iceberg      Kafka Connect with Iceberg's sink, one task: exactly once, into an Iceberg table; a record that it cannot
              read ends it. It is done when a commit has all records, and commits each five seconds, so that up to five
              seconds of its time are waiting
 
-All write to S3, partitioned by day; those with Spark from the same JVM, and all but Kafka Connect in micro-batches of a
-million records. The jobs by hand have Spark's own settings, but for what lakeingest starts every session with (the
-collector, and two of Delta's). The first round warms the JVMs up, and is told apart ("cold s"; Spark and Kafka Connect
-run already). CPU is that of the way's JVM with its Python workers, and of this process; Kafka and S3 run on the same
-machine, and are not counted.
+All write to S3, partitioned by day, and all but Kafka Connect in micro-batches of a million records; lakeingest, bare
+and dead letters in the same JVM. These two have Spark's own settings, but for what lakeingest starts every session with
+(the collector, the classes that are kept, and some of Delta's). The first round warms the JVMs up, and is told apart
+("cold s"; Spark and Kafka Connect run already). CPU is that of the way's JVM with its Python workers, and of this
+process; Kafka and S3 run on the same machine, and are not counted.
 """
 
 from __future__ import annotations
@@ -182,7 +183,9 @@ def main() -> None:
         for shape, format, bad in cells:
             print(f"{shape} {format}, {bad:.1%} bad", file=sys.stderr, flush=True)
             records = max(1, int(asked.records * orders.SHAPES[shape].share))
-            found += measured(Bench(stack, folder, shape, format, bad, records, connect=worker), asked.rounds)
+            bench = Bench(stack, folder, shape, format, bad, records, connect=worker)
+            found += measured(bench, asked.rounds)
+            bench.close()
             # What is there already is kept if the run is broken off.
             if asked.json:
                 asked.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")

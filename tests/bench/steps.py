@@ -45,7 +45,7 @@ def steps(bench: Bench) -> dict[str, Callable[[], None]]:
     options = {"kafka.bootstrap.servers": bench.stack.kafka, "subscribe": bench.name}
     plain = bench.spark.read.format("kafka").options(**options).load()
     coordinates = ("topic", "partition", "offset", "timestamp")
-    by_hand = plain.select(*coordinates, bench._parsed(F.col("value")).alias("order"))
+    by_hand = plain.select(*coordinates, bench.by_hand.parsed(F.col("value")).alias("order"))
     by_hand = by_hand.withColumn("day", F.to_date("order.ts")).select(*coordinates, "order.*", "day")
 
     def accepted() -> DataFrame:

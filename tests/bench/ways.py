@@ -13,21 +13,20 @@ import kit
 import orders
 import pyarrow as pa
 import pyarrow.json
+from by_hand import ByHand
 from confluent_kafka import Consumer, TopicPartition
 from connect import Connect
 from deltalake import write_deltalake
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
+from stock import Stock
 
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Ingestion
-from lakeingest.schema import protobuf, protobuf_values
 from lakeingest.session import s3a_options
 
 PARTITIONS = 4
 """Of the topic."""
 _MOST = 1_000_000
-_COORDINATES = ("topic", "partition", "offset", "timestamp")
 
 
 @dataclass
@@ -66,16 +65,23 @@ class Bench:
         """Go one way into a new table."""
         ways = {
             "lakeingest": self.lakeingest,
-            "bare": self.bare,
-            "dead letters": self.dead_letters,
+            "bare": self.by_hand.bare,
+            "stock": self.stock.take,
+            "dead letters": self.by_hand.dead_letters,
             "loop": self.loop,
             "iceberg": self.iceberg,
         }
         ways[way](table)
 
     def jvm(self, way: str) -> int | None:
-        """The process id of the JVM that goes this way, if it is not Spark's."""
+        """The process id of what goes this way, if it is not lakeingest's JVM."""
+        if way == "stock":
+            return self.stock.process.pid
         return self.connect.process.pid if self.connect and way == "iceberg" else None
+
+    def close(self) -> None:
+        """End the Spark of the stock job, which holds memory."""
+        self.stock.close()
 
     def made(self, way: str, table: str) -> tuple[int, int]:
         """Data files, and commits, of a table."""
@@ -91,7 +97,7 @@ class Bench:
 
         The sink's table has the narrow columns.
         """
-        ways: tuple[str, ...] = ("lakeingest", "bare", "dead letters")
+        ways: tuple[str, ...] = ("lakeingest", "bare", "stock", "dead letters")
         if self.format == "json" and not self.bad:
             ways += ("loop", "iceberg") if self.connect and self.shape == "narrow" else ("loop",)
         return ways
@@ -131,52 +137,15 @@ class Bench:
             plain.conf.set(name, value)
         return plain
 
-    def bare(self, table: str) -> None:
-        """Structured Streaming without any check."""
-        writer = self._rows().select(*_COORDINATES, "order.*", "day").writeStream.format("delta").partitionBy("day")
-        where = f"s3a://lake/{table}"
-        query = writer.option("checkpointLocation", f"{where}_checkpoint").trigger(availableNow=True).start(where)
-        query.awaitTermination()
+    @cached_property
+    def by_hand(self) -> ByHand:
+        """The jobs by hand, within lakeingest's JVM."""
+        return ByHand(self.spark, self.stack.kafka, self.name, self.shape, self.format, self.batch)
 
-    def dead_letters(self, table: str) -> None:
-        """The same with foreachBatch: the batch is kept, its good rows are written, then its bad ones."""
-        where = f"s3a://lake/{table}"
-
-        def write(batch: DataFrame, number: int) -> None:
-            rows = batch.persist()
-            once = {"txnAppId": table, "txnVersion": str(number)}
-            good = F.col("order").isNotNull() & F.col("order.id").isNotNull() & F.col("order.city").isin(*orders.CITIES)
-            fine = rows.where(good).select(*_COORDINATES, "order.*", "day")
-            fine.write.format("delta").mode("append").partitionBy("day").options(**once).save(where)
-            dead = rows.where(~good | good.isNull()).select(*_COORDINATES, "value")
-            dead.write.format("delta").mode("append").options(**once).save(f"{where}_dead")
-            rows.unpersist()
-
-        query = self._rows().writeStream.foreachBatch(write).option("checkpointLocation", f"{where}_checkpoint")
-        query.trigger(availableNow=True).start().awaitTermination()
-
-    def _rows(self) -> DataFrame:
-        """The columns, null where a record does not parse."""
-        options = {
-            "kafka.bootstrap.servers": self.stack.kafka,
-            "subscribe": self.name,
-            "startingOffsets": "earliest",
-            "maxOffsetsPerTrigger": str(self.batch),
-        }
-        kafka = self.spark.readStream.format("kafka").options(**options).load()
-        made = kafka.select(*_COORDINATES, "value", self._parsed(F.col("value")).alias("order"))
-        return made.withColumn("day", F.to_date("order.ts"))
-
-    def _parsed(self, value: Column) -> Column:
-        columns = orders.SHAPES[self.shape].columns.replace(" NOT NULL", "")
-        if self.format == "json":
-            return F.from_json(value.cast("string"), columns)
-        if self.format == "avro":
-            from pyspark.sql.avro.functions import from_avro
-
-            schema = json.dumps(orders.avro(self.shape))
-            return from_avro(F.expr("substring(value, 6)"), schema, {"mode": "PERMISSIVE"})
-        return _message(columns)(value)
+    @cached_property
+    def stock(self) -> Stock:
+        """The job by hand, in a Spark of its own."""
+        return Stock(self.stack, self.name, self.shape, self.format, self.batch)
 
     # Without Spark.
 
@@ -208,24 +177,3 @@ class Bench:
             where = f"s3://lake/{table}"
             write_deltalake(where, rows, mode="append", partition_by=["day"], storage_options=storage)
         consumer.close()
-
-
-def _message(columns: str) -> Any:
-    """A Python UDF, as one writes it where Spark's `from_protobuf` is not on the cluster."""
-    descriptors = protobuf.compile(orders.MESSAGE)
-    described = protobuf_values.descriptor
-
-    def read(value: bytes) -> tuple[Any, ...] | None:
-        from google.protobuf import message_factory
-        from google.protobuf.message import DecodeError
-
-        kind = read.__dict__.get("kind")
-        if kind is None:
-            kind = read.__dict__["kind"] = message_factory.GetMessageClass(described(descriptors, "Order"))
-        try:
-            order = kind.FromString(value[6:])
-        except DecodeError:
-            return None
-        return order.id, order.ts.ToDatetime(), order.city, order.name, order.amount, order.paid
-
-    return F.udf(read, columns, useArrow=True)
