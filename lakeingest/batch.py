@@ -85,7 +85,7 @@ class Batch:
             {DROPPED: dropped, UNDECODED: _any(self.decoded.refusals) | dropped}
         )
         refused = (F.col(UNDECODED) | _any(self.gate + self.layout.refusals)) & ~dropped
-        # The bits are columns, since what is aggregated is computed by generated code only if it is no more than one.
+        # As columns: an expression within what is observed would be interpreted, row by row.
         return decided.withColumn(REFUSED, refused).withColumns({_mark(at): F.expr(_bit(at)) for at in self._maps})
 
     def accepted(self, decided: DataFrame) -> DataFrame:

@@ -237,6 +237,9 @@ class Ingestion:
                     behind = table.beyond(self.spark, self.config.quarantine.path, starts) if refused.newest else {}
                 progress = self.batch(last, behind)
                 frontier = spans.frontier
+                if frontier != goal:
+                    whole = progress.counts.accepted == spans.offsets
+                    self._look_ahead(self.config.table.path, *(() if whole else (self.config.quarantine.path,)))
                 yield replace(progress, lag=source.lag(frontier, topics.last))
             elif goal is not None:
                 break
@@ -489,9 +492,7 @@ class Ingestion:
         found = seen.get
         counts, broken = _counts(found, done.rows, known), dict[str, int]()
         # 3.
-        committed = [path]
         if counts.accepted < receipt.spans.offsets:
-            committed.append(self.config.quarantine.path)
             refused = decided.limit(0)
             if counts.refused:
                 again = batch.decide(suspects(kafka, found)) if batch.alone else decided
@@ -500,7 +501,6 @@ class Ingestion:
         if history != self._kept:
             kept.write(self.spark, path, self.config.name, history)
             self._kept = history
-        self._look_ahead(*committed)
         self.gate.note(self.spark, verdict, batch, receipt, seen=found, broken=broken)
         return Progress(receipt.sequence, done.version, counts, time.monotonic() - begun)
 
