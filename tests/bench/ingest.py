@@ -1,6 +1,7 @@
 """lakeingest beside the Spark jobs that one writes by hand, and two ways without Spark: one topic, in turn, in one run.
 
-    python tests/bench/ingest.py [--records 1000000] [--rounds 3] [--only wide/avro/0 …] [--json FILE] [--markdown FILE]
+    python tests/bench/ingest.py [--records 1000000] [--rounds 3] [--only wide/avro/0 …] [--ways lakeingest bare …]
+        [--json FILE] [--markdown FILE]
 
 The ways:
 
@@ -29,6 +30,7 @@ import platform
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -43,7 +45,7 @@ from connect import connect  # noqa: E402
 from embedded import embedded  # noqa: E402
 from meter import spent  # noqa: E402
 from rich.console import Console  # noqa: E402
-from ways import Bench  # noqa: E402
+from ways import WAYS, Bench  # noqa: E402
 
 CELLS = (
     ("narrow", "json", 0.0),
@@ -86,15 +88,15 @@ def take(bench: Bench, way: str, table: str) -> Took:
     return Took(*took, *bench.made(way, table))
 
 
-def measured(bench: Bench, rounds: int) -> list[dict[str, Any]]:
-    """All ways in turn, once cold and `rounds` times warm."""
+def measured(bench: Bench, ways: Sequence[str], rounds: int) -> list[dict[str, Any]]:
+    """These ways in turn, once cold and `rounds` times warm."""
     # Whoever is first would pay for Spark's start.
     _ = bench.spark
     found = []
     for turn in range(rounds + 1):
         # Another one begins each time.
-        first = turn % len(bench.ways)
-        for way in (*bench.ways[first:], *bench.ways[:first]):
+        first = turn % len(ways)
+        for way in (*ways[first:], *ways[:first]):
             took = take(bench, way, f"{bench.name}_{way.replace(' ', '_')}_{turn}")
             of = {"shape": bench.shape, "format": bench.format, "bad": bench.bad, "records": bench.records}
             found.append({**of, "mib": bench.mib, "way": way, "round": turn, **asdict(took)})
@@ -174,17 +176,21 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=1_000_000, help="narrow ones; of the larger there are fewer")
     parser.add_argument("--rounds", type=int, default=3, help="warm ones, after the cold one")
     parser.add_argument("--only", nargs="+", help="topics as shape/format/share of bad ones: narrow/json/0.01")
+    parser.add_argument("--ways", nargs="+", choices=WAYS, help="some of them")
     parser.add_argument("--json", type=Path, help="a file for each round's figures")
     parser.add_argument("--markdown", type=Path, help="a file for the tables")
     asked = parser.parse_args()
     cells = [(s, f, float(b)) for s, f, b in (each.split("/") for each in asked.only)] if asked.only else CELLS
     found: list[dict[str, Any]] = []
-    with embedded() as (stack, folder), connect(stack, folder) as worker:
+    with embedded() as (stack, folder), ExitStack() as others:
+        sinks = not asked.ways or "iceberg" in asked.ways
+        worker = others.enter_context(connect(stack, folder)) if sinks else None
         for shape, format, bad in cells:
             print(f"{shape} {format}, {bad:.1%} bad", file=sys.stderr, flush=True)
             records = max(1, int(asked.records * orders.SHAPES[shape].share))
             bench = Bench(stack, folder, shape, format, bad, records, connect=worker)
-            found += measured(bench, asked.rounds)
+            ways = [way for way in bench.ways if way in (asked.ways or bench.ways)]
+            found += measured(bench, ways, asked.rounds)
             bench.close()
             # What is there already is kept if the run is broken off.
             if asked.json:

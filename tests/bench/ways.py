@@ -26,6 +26,7 @@ from lakeingest.session import s3a_options
 
 PARTITIONS = 4
 """Of the topic."""
+WAYS = ("lakeingest", "bare", "stock", "dead letters", "loop", "iceberg")
 _MOST = 1_000_000
 
 
@@ -81,7 +82,8 @@ class Bench:
 
     def close(self) -> None:
         """End the Spark of the stock job, which holds memory."""
-        self.stock.close()
+        if "stock" in vars(self):
+            self.stock.close()
 
     def made(self, way: str, table: str) -> tuple[int, int]:
         """Data files, and commits, of a table."""
