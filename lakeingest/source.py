@@ -166,7 +166,7 @@ class Broker:
             ) from failed
 
     def _offsets(self, partitions: Collection[tuple[str, int]], which: str) -> dict[tuple[str, int], int]:
-        from confluent_kafka import IsolationLevel, TopicPartition
+        from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
         from confluent_kafka.admin import OffsetSpec
 
         spec = getattr(OffsetSpec, which)()
@@ -174,7 +174,11 @@ class Broker:
         futures = self._admin.list_offsets(
             asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=self._timeout_s
         )
-        return {(tp.topic, tp.partition): self._answer(future).offset for tp, future in futures.items()}
+        found = {(tp.topic, tp.partition): self._answer(future).offset for tp, future in futures.items()}
+        if any(offset < 0 for offset in found.values()):
+            # What librdkafka gives, without an error, where a leader is just moving (seen: -1001).
+            raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+        return found
 
 
 def _passing() -> set[int]:
