@@ -36,11 +36,11 @@ class Reader:
         from pyspark.sql.avro.functions import from_avro
 
         if jvm.offered("avro"):
-            return F.call_function(jvm.function("avro", json.dumps(_envelope(*self._declared()))), payload)
+            return F.call_function(jvm.function("avro", self._envelope()), payload)
         head, tail = F.lit(bytearray(len(self.references))), F.lit(bytearray(_SEAL))
         sealed = F.concat(head, payload, tail) if self.references else F.concat(payload, tail)
         seal = {"name": "seal", "type": {"type": "fixed", "name": "LakeingestSeal", "size": len(_SEAL)}}
-        return from_avro(sealed, json.dumps(_envelope(*self._declared(), seal)), _OPTIONS)
+        return from_avro(sealed, self._envelope(seal), _OPTIONS)
 
     def broken(self, parsed: Column) -> Column:
         """BOOLEAN, never null."""
@@ -57,11 +57,8 @@ class Reader:
     def rescued(self, parsed: Column, dropped: tuple[str, ...]) -> Column | None:
         return project.rescued(self.value(parsed), dropped)
 
-    def _declared(self) -> list[object]:
-        """The fields of the envelope: for each reference one that declares its types, and the value."""
+    def _envelope(self, *behind: object) -> str:
+        """A schema: for each reference a field that declares its types, then the value, then the fields behind it."""
         named = [{"name": f"declared{i}", "type": ["null", json.loads(text)]} for i, text in enumerate(self.references)]
-        return [*named, {"name": "value", "type": json.loads(self.text)}]
-
-
-def _envelope(*fields: object) -> object:
-    return {"type": "record", "name": "LakeingestEnvelope", "fields": fields}
+        fields = [*named, {"name": "value", "type": json.loads(self.text)}, *behind]
+        return json.dumps({"type": "record", "name": "LakeingestEnvelope", "fields": fields})
