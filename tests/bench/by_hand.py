@@ -95,6 +95,7 @@ def _message(columns: str) -> Any:
             order = kind.FromString(value[6:])
         except DecodeError:
             return None
-        return order.id, order.ts.ToDatetime(), order.city, order.name, order.amount, order.paid
+        place = order.city, order.postcode
+        return order.id, order.ts.ToDatetime(), *place, order.name, order.channel, order.amount, order.paid
 
     return F.udf(read, columns, useArrow=True)

@@ -38,7 +38,9 @@ _FIELDS = {
     "id": LongType(),
     "ts": TimestamptzType(),
     "city": StringType(),
+    "postcode": StringType(),
     "name": StringType(),
+    "channel": StringType(),
     "amount": DoubleType(),
     "paid": BooleanType(),
 }

@@ -7,8 +7,9 @@ The ways:
 
 lakeingest   with everything on: coordinates, quarantine, compatibility, six expectations, exactly-once, receipts
 bare         Structured Streaming with from_json or from_avro into Delta, without any check
-stock        the same in a process of its own, with Spark's and Delta's own settings (see stock.py)
 dead letters the same with foreachBatch: the batch is kept, its good rows are written, then its bad ones
+own bare, own dead letters
+             these two jobs in a process of their own, with Spark's and Delta's own settings (see stock.py)
 loop         confluent-kafka, pyarrow's JSON and deltalake in one Python process, without any check
 iceberg      Kafka Connect with Iceberg's sink, one task: exactly once, into an Iceberg table; a record that it cannot
              read ends it. It is done when a commit has all records, and commits each five seconds, so that up to five
@@ -29,7 +30,7 @@ import os
 import platform
 import statistics
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -88,22 +89,20 @@ def take(bench: Bench, way: str, table: str) -> Took:
     return Took(*took, *bench.made(way, table))
 
 
-def measured(bench: Bench, ways: Sequence[str], rounds: int) -> list[dict[str, Any]]:
+def measured(bench: Bench, ways: Sequence[str], rounds: int) -> Iterator[dict[str, Any]]:
     """These ways in turn, once cold and `rounds` times warm."""
     # Whoever is first would pay for Spark's start.
     _ = bench.spark
-    found = []
     for turn in range(rounds + 1):
         # Another one begins each time.
         first = turn % len(ways)
         for way in (*ways[first:], *ways[:first]):
             took = take(bench, way, f"{bench.name}_{way.replace(' ', '_')}_{turn}")
             of = {"shape": bench.shape, "format": bench.format, "bad": bench.bad, "records": bench.records}
-            found.append({**of, "mib": bench.mib, "way": way, "round": turn, **asdict(took)})
             print(
                 f"  round {turn}, {way}: {took.seconds:.1f} s, {took.cpu_s:.1f} s of CPU", file=sys.stderr, flush=True
             )
-    return found
+            yield {**of, "mib": bench.mib, "way": way, "round": turn, **asdict(took)}
 
 
 HEADINGS = ("", "records/s", "min–max", "MiB/s", "CPU s/M", "min–max", "cold s", "peak MiB", "files", "commits")
@@ -190,11 +189,12 @@ def main() -> None:
             records = max(1, int(asked.records * orders.SHAPES[shape].share))
             bench = Bench(stack, folder, shape, format, bad, records, connect=worker)
             ways = [way for way in bench.ways if way in (asked.ways or bench.ways)]
-            found += measured(bench, ways, asked.rounds)
+            for each in measured(bench, ways, asked.rounds):
+                found.append(each)
+                # What is there already is kept if the run is broken off.
+                if asked.json:
+                    asked.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
             bench.close()
-            # What is there already is kept if the run is broken off.
-            if asked.json:
-                asked.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     made = f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, Python {platform.python_version()}"
     told = f"# What was measured\n\n{made}\n\n{report(found)}"
     if asked.markdown:

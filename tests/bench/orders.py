@@ -18,7 +18,11 @@ from lakeingest.schema import protobuf, protobuf_values
 
 Order = dict[str, Any]
 CITIES = ("Amsterdam", "Berlin", "Copenhagen", "Dublin", "Edinburgh", "Florence", "Geneva", "Helsinki")
-NARROW = "id BIGINT NOT NULL, ts TIMESTAMP NOT NULL, city STRING, name STRING, amount DOUBLE, paid BOOLEAN"
+CHANNELS = ("web", "shop", "phone", "partner")
+NARROW = (
+    "id BIGINT NOT NULL, ts TIMESTAMP NOT NULL, city STRING, postcode STRING, name STRING, channel STRING, "
+    "amount DOUBLE, paid BOOLEAN"
+)
 RULES = [
     {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "city"}},
     {"type": "expect_column_values_to_be_in_set", "kwargs": {"column": "city", "value_set": CITIES}},
@@ -30,11 +34,11 @@ RULES = [
 MESSAGE = """
 syntax = "proto3"; import "google/protobuf/timestamp.proto";
 message Order {
-  int64 id = 1; google.protobuf.Timestamp ts = 2; optional string city = 3; optional string name = 4;
-  optional double amount = 5; optional bool paid = 6;
+  int64 id = 1; google.protobuf.Timestamp ts = 2; optional string city = 3; optional string postcode = 4;
+  optional string name = 5; optional string channel = 6; optional double amount = 7; optional bool paid = 8;
 }
 """
-_WIDE = 194
+_WIDE = 192
 _LINES = "STRUCT<sku: STRING, count: INT, price: DOUBLE>"
 _MAYBE = registry_kit.maybe
 _SKU = registry_kit.record("Line", sku="string", count="int", price="double")
@@ -76,7 +80,9 @@ _COLUMNS = {
     "id": "long",
     "ts": {"type": "long", "logicalType": "timestamp-millis"},
     "city": _MAYBE("string"),
+    "postcode": _MAYBE("string"),
     "name": _MAYBE("string"),
+    "channel": _MAYBE("string"),
     "amount": _MAYBE("double"),
     "paid": _MAYBE("boolean"),
 }
@@ -131,7 +137,9 @@ def values(shape: str, count: int, bad: float, encode: Callable[[Order], bytes])
             "id": n,
             "ts": begin + timedelta(milliseconds=n * 3 * 86_400_000 // count),
             "city": dice.choice(CITIES),
+            "postcode": f"{dice.randrange(10**5):05}",
             "name": f"customer {dice.randrange(10**9):09}",
+            "channel": dice.choice(CHANNELS),
             "amount": dice.randrange(100_000) / 100,
             "paid": dice.random() < 0.9,
             **SHAPES[shape].more(dice),

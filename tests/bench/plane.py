@@ -55,7 +55,9 @@ def task(
             pa.field("id", pa.int64(), nullable=False),
             pa.field("ts", pa.timestamp("us", "UTC"), nullable=False),
             pa.field("city", pa.string()),
+            pa.field("postcode", pa.string()),
             pa.field("name", pa.string()),
+            pa.field("channel", pa.string()),
             pa.field("amount", pa.float64()),
             pa.field("paid", pa.bool_()),
         ]
@@ -178,9 +180,9 @@ def _schema() -> Any:
 
     us = pa.timestamp("us", "UTC")
     coordinates = [("_topic", pa.string()), ("_partition", pa.int32()), ("_offset", pa.int64()), ("_timestamp", us)]
-    values = [("id", pa.int64()), ("ts", us), ("city", pa.string()), ("name", pa.string())]
+    texts = [(name, pa.string()) for name in ("city", "postcode", "name", "channel")]
     rest = [("amount", pa.float64()), ("paid", pa.bool_()), ("day", pa.date32())]
-    return Schema.from_arrow(pa.schema([*coordinates, *values, *rest]))
+    return Schema.from_arrow(pa.schema([*coordinates, ("id", pa.int64()), ("ts", us), *texts, *rest]))
 
 
 def main() -> None:
@@ -198,7 +200,7 @@ def main() -> None:
             for way, take in {
                 "plane": partial(plane, bench),
                 "lakeingest": bench.lakeingest,
-                "bare": bench.bare,
+                "bare": bench.by_hand.bare,
             }.items():
                 took = spent(partial(take, f"{way}-{n}"))
                 print(f"  round {n}, {way}: {took.seconds:.1f} s, {took.cpu_s:.1f} s of CPU", file=sys.stderr)

@@ -1,7 +1,8 @@
-"""The hand-written job without any check in a Spark of its own, as Spark and Delta come.
+"""The hand-written jobs in a Spark of their own, as Spark and Delta come.
 
-Told a topic as JSON on its command line, it takes that into each table that its input names, a line each, and answers
-each with a line. What it is told beyond Spark's and Delta's own settings: where S3 is, the heap, and to have no UI.
+Told a topic as JSON on its command line, it takes that into each table that its input names, a line each with the
+job's name, and answers each with a line. What it is told beyond Spark's and Delta's own settings: where S3 is, the
+heap, and to have no UI.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 TESTS = Path(__file__).parent.parent
@@ -36,10 +38,10 @@ class Stock:
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._await(_READY)
 
-    def take(self, table: str) -> None:
-        """The topic into a new table."""
+    def take(self, job: Callable[[ByHand, str], None], table: str) -> None:
+        """The topic into a new table, by one of the jobs."""
         assert self.process.stdin is not None
-        print(table, file=self.process.stdin, flush=True)
+        print(job.__name__, table, file=self.process.stdin, flush=True)
         self._await(_DONE)
 
     def _await(self, word: str) -> None:
@@ -71,8 +73,9 @@ def main() -> None:
     spark.sparkContext.setLogLevel("ERROR")
     job = ByHand(spark, **told["job"])
     print(_READY, flush=True)
-    for table in sys.stdin:
-        job.bare(table.strip())
+    for line in sys.stdin:
+        name, table = line.split()
+        getattr(job, name)(table)
         print(_DONE, flush=True)
 
 

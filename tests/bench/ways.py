@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,9 @@ from lakeingest.session import s3a_options
 
 PARTITIONS = 4
 """Of the topic."""
-WAYS = ("lakeingest", "bare", "stock", "dead letters", "loop", "iceberg")
+_OWN = {"own bare": ByHand.bare, "own dead letters": ByHand.dead_letters}
+"""The jobs by hand in a Spark of their own."""
+WAYS = ("lakeingest", "bare", "dead letters", *_OWN, "loop", "iceberg")
 _MOST = 1_000_000
 
 
@@ -67,8 +69,8 @@ class Bench:
         ways = {
             "lakeingest": self.lakeingest,
             "bare": self.by_hand.bare,
-            "stock": self.stock.take,
             "dead letters": self.by_hand.dead_letters,
+            **{name: partial(self.stock.take, job) for name, job in _OWN.items()},
             "loop": self.loop,
             "iceberg": self.iceberg,
         }
@@ -76,12 +78,12 @@ class Bench:
 
     def jvm(self, way: str) -> int | None:
         """The process id of what goes this way, if it is not lakeingest's JVM."""
-        if way == "stock":
+        if way in _OWN:
             return self.stock.process.pid
         return self.connect.process.pid if self.connect and way == "iceberg" else None
 
     def close(self) -> None:
-        """End the Spark of the stock job, which holds memory."""
+        """End the Spark of the jobs by hand, which holds memory."""
         if "stock" in vars(self):
             self.stock.close()
 
@@ -99,7 +101,7 @@ class Bench:
 
         The sink's table has the narrow columns.
         """
-        ways: tuple[str, ...] = ("lakeingest", "bare", "stock", "dead letters")
+        ways: tuple[str, ...] = ("lakeingest", "bare", "dead letters", *_OWN)
         if self.format == "json" and not self.bad:
             ways += ("loop", "iceberg") if self.connect and self.shape == "narrow" else ("loop",)
         return ways
@@ -146,7 +148,7 @@ class Bench:
 
     @cached_property
     def stock(self) -> Stock:
-        """The job by hand, in a Spark of its own."""
+        """The Spark of their own."""
         return Stock(self.stack, self.name, self.shape, self.format, self.batch)
 
     # Without Spark.
