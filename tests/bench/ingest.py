@@ -1,7 +1,7 @@
 """lakeingest beside the Spark jobs that one writes by hand, and two ways without Spark: one topic, in turn, in one run.
 
     python tests/bench/ingest.py [--records 1000000] [--rounds 3] [--only wide/avro/0 …] [--ways lakeingest bare …]
-        [--json FILE] [--markdown FILE]
+        [--old] [--json FILE] [--markdown FILE]
 
 The ways:
 
@@ -18,8 +18,9 @@ iceberg      Kafka Connect with Iceberg's sink, one task: exactly once, into an 
 All write to S3, partitioned by day, and all but Kafka Connect in micro-batches of a million records; lakeingest, bare
 and dead letters in the same JVM. These two have Spark's own settings, but for what lakeingest starts every session with
 (the collector, the classes that are kept, and some of Delta's). The first round warms the JVMs up, and is told apart
-("cold s"; Spark and Kafka Connect run already). CPU is that of the way's JVM with its Python workers, and of this
-process; Kafka and S3 run on the same machine, and are not counted.
+("cold s"; Spark and Kafka Connect run already). Every table is new; with --old each has a thousand of the records
+already, so that what is measured is how a pipeline goes on, and not how it makes its tables. CPU is that of the way's
+JVM with its Python workers, and of this process; Kafka and S3 run on the same machine, and are not counted.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ CELLS = (
     ("nested", "avro", 0.0),
     ("large", "json", 0.0),
 )
+_FIRST = 1_000
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ class Took:
 
 
 def take(bench: Bench, way: str, table: str) -> Took:
-    """Go one way into a new table."""
+    """Go one way into a table."""
     took = spent(partial(bench.take, way, table), bench.jvm(way))
     return Took(*took, *bench.made(way, table))
 
@@ -93,11 +95,16 @@ def measured(bench: Bench, ways: Sequence[str], rounds: int) -> Iterator[dict[st
     """These ways in turn, once cold and `rounds` times warm."""
     # Whoever is first would pay for Spark's start.
     _ = bench.spark
+    tables = {(way, turn): f"{bench.name}_{way.replace(' ', '_')}_{turn}" for way in ways for turn in range(rounds + 1)}
+    if bench.first is not None:
+        for (way, _), table in tables.items():
+            bench.take(way, table)
+        bench.produce_rest()
     for turn in range(rounds + 1):
         # Another one begins each time.
         first = turn % len(ways)
         for way in (*ways[first:], *ways[:first]):
-            took = take(bench, way, f"{bench.name}_{way.replace(' ', '_')}_{turn}")
+            took = take(bench, way, tables[way, turn])
             of = {"shape": bench.shape, "format": bench.format, "bad": bench.bad, "records": bench.records}
             print(
                 f"  round {turn}, {way}: {took.seconds:.1f} s, {took.cpu_s:.1f} s of CPU", file=sys.stderr, flush=True
@@ -176,18 +183,20 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="warm ones, after the cold one")
     parser.add_argument("--only", nargs="+", help="topics as shape/format/share of bad ones: narrow/json/0.01")
     parser.add_argument("--ways", nargs="+", choices=WAYS, help="some of them")
+    parser.add_argument("--old", action="store_true", help="into tables that are there already")
     parser.add_argument("--json", type=Path, help="a file for each round's figures")
     parser.add_argument("--markdown", type=Path, help="a file for the tables")
     asked = parser.parse_args()
     cells = [(s, f, float(b)) for s, f, b in (each.split("/") for each in asked.only)] if asked.only else CELLS
     found: list[dict[str, Any]] = []
     with embedded() as (stack, folder), ExitStack() as others:
-        sinks = not asked.ways or "iceberg" in asked.ways
+        sinks = not asked.old and (not asked.ways or "iceberg" in asked.ways)
         worker = others.enter_context(connect(stack, folder)) if sinks else None
         for shape, format, bad in cells:
             print(f"{shape} {format}, {bad:.1%} bad", file=sys.stderr, flush=True)
             records = max(1, int(asked.records * orders.SHAPES[shape].share))
-            bench = Bench(stack, folder, shape, format, bad, records, connect=worker)
+            first = _FIRST if asked.old else None
+            bench = Bench(stack, folder, shape, format, bad, records, connect=worker, first=first)
             ways = [way for way in bench.ways if way in (asked.ways or bench.ways)]
             for each in measured(bench, ways, asked.rounds):
                 found.append(each)

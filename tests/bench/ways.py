@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,7 @@ class Bench:
     """A topic of orders, produced when this is made.
 
     Attributes:
+        first: how many of the records; `produce_rest` brings the others.
         batch: the most records of a micro-batch, for each way but Kafka Connect.
         connect: a worker of Kafka Connect that runs, if that is among the ways.
     """
@@ -49,23 +52,30 @@ class Bench:
     records: int
     batch: int = _MOST
     connect: Connect | None = None
+    first: int | None = None
 
     def __post_init__(self) -> None:
         self.name = f"{self.shape}_{self.format}_{str(self.bad).replace('.', '_')}"
         encode = orders.encoder(self.stack, f"{self.name}-value", self.format, self.shape)
         self.mib = 0.0
-
-        def counted() -> Any:
-            for value in orders.values(self.shape, self.records, self.bad, encode):
-                self.mib += len(value) / 2**20
-                yield value
-
-        kit.produce(self.stack, self.name, counted(), PARTITIONS)
+        self._values = orders.values(self.shape, self.records, self.bad, encode)
+        kit.produce(self.stack, self.name, self._next(self.first), PARTITIONS)
         self.suite = self.folder / "orders.json"
         self.suite.write_text(json.dumps({"name": "orders", "expectations": orders.RULES}))
 
+    def produce_rest(self) -> None:
+        """The records after the first."""
+        kit.produce(self.stack, self.name, self._next(None), PARTITIONS)
+
+    def _next(self, count: int | None) -> Iterator[bytes]:
+        for value in islice(self._values, count):
+            self.mib += len(value) / 2**20
+            yield value
+
     def take(self, way: str, table: str) -> None:
-        """Go one way into a new table."""
+        """Go one way into a table, which is made if it is not there, and else goes on where it is; but `loop` and
+        `iceberg` always begin.
+        """
         ways = {
             "lakeingest": self.lakeingest,
             "bare": self.by_hand.bare,
@@ -97,12 +107,13 @@ class Bench:
 
     @property
     def ways(self) -> tuple[str, ...]:
-        """Those that there are for this topic: without Spark only for clean JSON, of which no record is in the way.
+        """Those that there are for this topic: without Spark only for clean JSON, of which no record is in the way, and
+        into a new table.
 
         The sink's table has the narrow columns.
         """
         ways: tuple[str, ...] = ("lakeingest", "bare", "dead letters", *_OWN)
-        if self.format == "json" and not self.bad:
+        if self.format == "json" and not self.bad and self.first is None:
             ways += ("loop", "iceberg") if self.connect and self.shape == "narrow" else ("loop",)
         return ways
 
