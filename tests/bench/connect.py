@@ -34,6 +34,7 @@ _COMMIT_EVERY_MS = 5_000
 """About as often as the jobs beside it commit; the sink's own default is five minutes."""
 _POLL = 5_000
 """Records of a poll, as lakeingest has it; Kafka's default is 500."""
+_PATIENCE_S = 120
 _FIELDS = {
     "id": LongType(),
     "ts": TimestamptzType(),
@@ -88,9 +89,13 @@ class Connect:
         fields = (NestedField(at, field, kind) for at, (field, kind) in enumerate(_FIELDS.items(), 1))
         self._catalog.create_table(name, Schema(*fields), partition_spec=by_day)
         self._ask("PUT", f"connectors/{table}/config", self._config(topic, name))
-        while self.rows(table) < records:
+        there, since = 0, time.monotonic()
+        while (now := self.rows(table)) < records:
+            there, since = (now, time.monotonic()) if now > there else (there, since)
             status = self._ask("GET", f"connectors/{table}/status").get("tasks", [])
             assert all(task["state"] != "FAILED" for task in status), status
+            still = f"{now:,} of {records:,} records are committed, and no more for {_PATIENCE_S} s; see connect.log"
+            assert time.monotonic() - since < _PATIENCE_S, still
             time.sleep(0.1)
         self._ask("DELETE", f"connectors/{table}")
 
