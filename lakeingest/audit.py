@@ -108,10 +108,10 @@ def _accounts(ledger: Ledger, refused: Ledger) -> Iterator[Counts]:
     """What each of the table's commits consumed."""
     receipts = {commit.receipt.sequence: commit.receipt.counts for commit in refused.commits}
     for commit in ledger.commits:
-        counts = receipts.get(commit.receipt.sequence)
+        receipt = commit.receipt
+        counts = None if receipt.whole(commit.rows) else receipts.get(receipt.sequence)
         # Without an account nothing but whole offsets can be vouched for: what is not there shows as missing.
-        offsets = commit.receipt.spans.offsets
-        yield counts if counts is not None and commit.rows < offsets else Counts(offsets, commit.rows)
+        yield counts or Counts(receipt.spans.offsets, commit.rows)
 
 
 def _whole(ledger: Ledger) -> Spans:

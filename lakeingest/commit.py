@@ -96,6 +96,10 @@ class Receipt:
     gaps: Spans = field(default_factory=lambda: Spans(()))
     accepted: Mapping[str, Any] = field(default_factory=dict)
 
+    def whole(self, rows: int) -> bool:
+        """Whether so many rows in the table are one for each offset of the batch, so that quarantine has none of it."""
+        return rows == self.spans.offsets
+
     def to_json(self) -> str:
         data = {
             "lakeingest": FORMAT,

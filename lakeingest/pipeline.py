@@ -238,8 +238,8 @@ class Ingestion:
                 progress = self.batch(last, behind)
                 frontier = spans.frontier
                 if frontier != goal:
-                    whole = progress.counts.accepted == spans.offsets
-                    self._look_ahead(self.config.table.path, *(() if whole else (self.config.quarantine.path,)))
+                    also = () if last.whole(progress.counts.accepted) else (self.config.quarantine.path,)
+                    self._look_ahead(self.config.table.path, *also)
                 yield replace(progress, lag=source.lag(frontier, topics.last))
             elif goal is not None:
                 break
@@ -492,7 +492,7 @@ class Ingestion:
         found = seen.get
         counts, broken = _counts(found, done.rows, known), dict[str, int]()
         # 3.
-        if counts.accepted < receipt.spans.offsets:
+        if not receipt.whole(counts.accepted):
             refused = decided.limit(0)
             if counts.refused:
                 again = batch.decide(suspects(kafka, found)) if batch.alone else decided
@@ -574,7 +574,7 @@ class Ingestion:
         not matter whether today's rules would decide as those of its time did.
         """
         newest = ledger.newest
-        if newest is None or newest.rows == newest.receipt.spans.offsets:
+        if newest is None or newest.receipt.whole(newest.rows):
             return
         if refused.last_sequence >= newest.receipt.sequence:
             return
