@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -11,9 +12,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from lakeingest import jvm, session
+from lakeingest.local.machine import java
 
 
 def started_with(**options: str) -> SparkSession:
@@ -36,6 +39,14 @@ def test_a_session_that_bounds_avro_is_left_alone() -> None:
         session.warn_of_avro(
             started_with(spark_executor_extraJavaOptions="-Dorg.apache.avro.limits.bytes.maxLength=1000")
         )
+
+
+def test_own_sessions_compile_methods_of_any_length(spark: SparkSession) -> None:
+    """As their JVM says itself: what Spark generates for a dozen columns would be interpreted else."""
+    assert SparkContext._gateway is not None
+    ask = [str(java().with_name("jcmd")), str(SparkContext._gateway.proc.pid), "VM.flags", "-all"]
+    flags = subprocess.run(ask, check=True, capture_output=True, text=True).stdout
+    assert re.search(r"DontCompileHugeMethods\s+= false", flags)
 
 
 @pytest.mark.parametrize(
