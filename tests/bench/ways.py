@@ -39,9 +39,9 @@ class Bench:
     """A topic of orders, produced when this is made.
 
     Attributes:
-        first: how many of the records; `produce_rest` brings the others.
         batch: the most records of a micro-batch, for each way but Kafka Connect.
         connect: a worker of Kafka Connect that runs, if that is among the ways.
+        first: how many of the records are there, until `produce_rest` brings the others; else all.
     """
 
     stack: Addresses
