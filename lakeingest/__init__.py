@@ -2,8 +2,9 @@
 
 The way of a record, rooms in order: `source` reads exactly the offsets that the log says come next, `decode` turns
 bytes into columns, `gate` holds these against a suite of expectations, `partition` says where a record lies, `commit`
-writes the rows and the receipt in one Delta commit, `quarantine` keeps what was refused. `pipeline` is the corridor
-that walks a micro-batch through them; `audit` proves afterwards that nothing is missing or double.
+writes the rows and the receipt in one Delta commit, `quarantine` keeps what was refused. `corridor` walks a
+micro-batch through them, batch after batch, as `pipeline` says; `audit` proves afterwards that nothing is missing or
+double.
 
 Records that name a schema of a `registry` are read with it. `evolution` decides what the table makes of a new one, by
 the pure rules of `schema`; the ledger of what it decided rides in the same commit, and `timeline` reads it back.

@@ -22,7 +22,7 @@ FLOORS = (
     {"cli", "testing"},
     {"lakeingest"},
     {"pipeline"},
-    {"plan"},
+    {"corridor", "plan"},
     {"gatekeeper"},
     {"batch", "identity", "audit", "status", "timeline", "evolution", "whereabouts"},
     {"replay"},

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from io import BytesIO
 from itertools import pairwise
 from typing import Any
@@ -18,9 +18,10 @@ from kit import DIRTY, Record, clean, config_of, mixed, produce, shape_of
 from pyarrow.parquet import ParquetFile
 from pyspark.sql import DataFrame, Observation, SparkSession
 
-from lakeingest import ahead, commit, pipeline
+from lakeingest import ahead, commit, kept, pipeline
 from lakeingest.batch import Batch, begin, observed, suspects
 from lakeingest.commit import Counts, Ledger, Receipt
+from lakeingest.corridor import Corridor, Progress
 from lakeingest.errors import (
     Fenced,
     LakeingestError,
@@ -31,7 +32,7 @@ from lakeingest.errors import (
 )
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Ingestion
-from lakeingest.record import Span, Spans
+from lakeingest.record import Frontier, Span, Spans
 
 
 @dataclass
@@ -65,6 +66,11 @@ class World:
     def restore(self, version: int) -> None:
         self.spark.sql(f"RESTORE TABLE delta.`s3a://lake/{self.name}` TO VERSION AS OF {version}")
 
+    def read(self, ingestion: Ingestion) -> DataFrame:
+        """What the newest batch read."""
+        ledger = self.ledger()
+        return ingestion.open(None, ledger).read(ledger.commits[0].receipt.spans)
+
     def checked(self, *topics: str, **changes: Any) -> pipeline.Report:
         """Both auditors agree that every record is there exactly once."""
         ingestion = self.ingestion(**changes)
@@ -88,25 +94,17 @@ class Crash(Exception):
     """The process ended here."""
 
 
-@dataclass
-class Crashing(Ingestion):
-    """A pipeline whose process ends between the table's commit and quarantine's."""
+class Dying(Corridor):
+    """It ends between the table's commit and quarantine's."""
 
-    def _set_aside(self, refused: DataFrame, batch: Batch, receipt: Receipt) -> None:
+    def _set_aside(self, refused: DataFrame, batch: Batch, receipt: Receipt) -> dict[str, int]:
         raise Crash
 
 
-@dataclass
-class Stopping(Ingestion):
-    """A pipeline that is stopped after some batches."""
+class Crashing(Ingestion):
+    """A pipeline whose process ends between the table's commit and quarantine's."""
 
-    batches: int = field(default=1)
-
-    def batch(self, receipt: Receipt, *behind: Any) -> pipeline.Progress:
-        if not self.batches:
-            raise Crash
-        self.batches -= 1
-        return super().batch(receipt, *behind)
+    _corridor = Dying
 
 
 def crash(world: World, **changes: Any) -> None:
@@ -143,7 +141,7 @@ def test_the_receipt_says_what_was_committed(world: World) -> None:
         "topics": topics.ids,
         "offsets": {world.name: {"0": [0, 2], "1": [0, 2]}},
         "quarantine": f"s3a://lake/{world.name}_quarantine",
-        "ledger": ingestion.evolution.history.digest,
+        "ledger": kept.read(world.spark, f"s3a://lake/{world.name}", world.name).digest,
     }
 
 
@@ -237,7 +235,7 @@ def test_a_clean_batch_reads_once_and_keeps_nothing(world: World) -> None:
     ingestion = world.ingestion()
     ingestion.run(until_caught_up=True)
     batch = begin(ingestion.config, shape_of(ingestion.config), None)
-    decided = batch.decide(ingestion._read(world.ledger().commits[0].receipt.spans))
+    decided = batch.decide(world.read(ingestion))
     frame = batch.accepted(observed(decided, Observation(), *batch.metrics, *batch.marks))
     plan = frame._jdf.queryExecution().executedPlan().toString()
     assert plan.lower().count("scan kafka") == 1
@@ -258,7 +256,7 @@ def test_a_batch_finds_its_code_compiled(world: World) -> None:
     world.produce(*mixed(40), *clean(40))
     compiled, metrics = [], world.spark._jvm.org.apache.spark.metrics.source.CodegenMetrics
 
-    def count(_: pipeline.Progress) -> None:
+    def count(_: Progress) -> None:
         compiled.append(metrics.METRIC_COMPILATION_TIME().getCount())
 
     world.ingestion(trigger={"max_records": 10}).run(until_caught_up=True, on_progress=count)
@@ -301,7 +299,7 @@ def test_only_suspects_are_decoded_again(world: World) -> None:
     assert ingestion.run(until_caught_up=True).refused == 30
     world.checked()
     batch = begin(ingestion.config, shape_of(ingestion.config), None)
-    kafka, seen = ingestion._read(world.ledger().commits[0].receipt.spans), Observation()
+    kafka, seen = world.read(ingestion), Observation()
     observed(batch.decide(kafka), seen, *batch.marks).count()
     some = batch.decide(suspects(kafka, seen.get))
     assert some.where("_refused").count() == 30
@@ -377,7 +375,7 @@ def test_a_topic_made_anew_during_the_first_run_is_refused(world: World) -> None
     """A run compares topics with those that it began with, also before the table has a commit of its own."""
     world.produce(*clean(2))
 
-    def anew(_: pipeline.Progress) -> None:
+    def anew(_: Progress) -> None:
         kit.recreate(world.stack, world.name)
         world.produce(*clean(5))
 
@@ -442,26 +440,28 @@ def test_a_topic_that_expired_whole_needs_consent_once(world: World) -> None:
 # Servers fail
 
 
-class Failing(Ingestion):
-    """A pipeline whose first batches fail: each entry is raised in turn."""
+def failing(*failures: LakeingestError) -> type[Ingestion]:
+    """A pipeline whose first batches fail, each with another failure."""
+    left = list(failures)
 
-    failures: tuple[LakeingestError, ...] = ()
+    class Failing(Corridor):
+        def batch(self, receipt: Receipt, behind: Frontier) -> Progress:
+            if left:
+                raise left.pop(0)
+            return super().batch(receipt, behind)
 
-    def batch(self, receipt: Receipt, *behind: Any) -> pipeline.Progress:
-        if self.failures:
-            failure, *rest = self.failures
-            self.failures = tuple(rest)
-            raise failure
-        return super().batch(receipt, *behind)
+    class Pipeline(Ingestion):
+        _corridor = Failing
+
+    return Pipeline
 
 
 def test_a_server_that_fails_is_tried_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run says why it waits and how long, begins anew from the tables, and takes each record once."""
     monkeypatch.setattr("lakeingest.patience.LONGEST_PAUSE_S", 0.01)
     world.produce(*mixed(10))
-    ingestion = world.ingestion(Failing, retry={"wait": "10 seconds"}, trigger={"max_records": 5})
-    away = StorageUnreachable("503 SlowDown", cure="wait")
-    ingestion.failures, said = (away, away), []
+    away, said = StorageUnreachable("503 SlowDown", cure="wait"), []
+    ingestion = world.ingestion(failing(away, away), retry={"wait": "10 seconds"}, trigger={"max_records": 5})
     assert ingestion.run(until_caught_up=True, on_retry=said.append) == Counts(10, 8, 2)
     assert [retry.failure for retry in said] == [away, away]
     world.checked()
@@ -470,8 +470,7 @@ def test_a_server_that_fails_is_tried_again(world: World, monkeypatch: pytest.Mo
 def test_what_no_retry_helps_ends_the_run(world: World) -> None:
     """A refusal that waiting cannot change is raised at once."""
     world.produce(*clean(1))
-    ingestion = world.ingestion(Failing, retry={"wait": "10 seconds"})
-    ingestion.failures = (TableMismatch("other columns", cure="none"),)
+    ingestion = world.ingestion(failing(TableMismatch("other columns", cure="none")), retry={"wait": "10 seconds"})
     with pytest.raises(TableMismatch):
         ingestion.run(until_caught_up=True, on_retry=lambda _: pytest.fail("it tried again"))
 
@@ -510,8 +509,12 @@ def test_a_table_restored_to_its_beginning_is_read_again(world: World) -> None:
 def test_reading_again_may_be_interrupted(world: World) -> None:
     """A run that ends half-way after a RESTORE leaves the next one to leave out what quarantine holds."""
     restored(world, version=0, batches=4)
+
+    def end(_: Progress) -> None:
+        raise Crash
+
     with pytest.raises(Crash):
-        world.ingestion(Stopping, trigger={"max_records": 4}).run(until_caught_up=True)
+        world.ingestion(trigger={"max_records": 4}).run(until_caught_up=True, on_progress=end)
     assert world.run(trigger={"max_records": 4}) == Counts(12, 9, 3)
     world.checked()
 
@@ -625,7 +628,7 @@ def test_a_stale_writer_is_fenced(world: World) -> None:
     spans = world.ledger().commits[0].receipt.spans
     version = world.ledger().commits[0].version
     with pytest.raises(Fenced, match=re.escape(winner.me.started)):
-        stale.batch(stale._receipt(1, topics, spans), {})
+        stale.open(None, Ledger("", world.name)).batch(stale._receipt(1, topics, spans), {})
     assert world.ledger().commits[0].version == version
     world.checked()
 

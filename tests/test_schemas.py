@@ -29,12 +29,13 @@ from pyspark.sql import DataFrame, SparkSession
 from registry_kit import Avro, header, json_schema, maybe, record, zigzag
 from test_recovery import forget_receipts
 
-from lakeingest import pipeline, table
+from lakeingest import corridor, table
 from lakeingest.commit import Counts, Ledger
 from lakeingest.config import file
+from lakeingest.corridor import Progress
 from lakeingest.errors import RegistryUnreachable
 from lakeingest.local import Addresses
-from lakeingest.pipeline import Ingestion, Progress
+from lakeingest.pipeline import Ingestion
 from lakeingest.schema.history import History
 
 pytestmark = pytest.mark.slow
@@ -828,7 +829,7 @@ def test_a_batch_is_judged_by_its_first_records(
     world: World, begin: tuple[int | None, int | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A schema that comes behind them, or all of them, is met in the same batch, and it is one commit as ever."""
-    monkeypatch.setattr(pipeline, "_SAMPLE", 2)
+    monkeypatch.setattr(corridor, "_SAMPLE", 2)
     writers = {v: world.avro(VERSIONS[v - 1]) for v in (1, 2)}
     versions = (*begin, 1, 2, None, 2, 1)
     world.produce(*(b"nonsense" if v is None else writers[v](weather(v, n)) for n, v in enumerate(versions)))

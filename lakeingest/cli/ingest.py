@@ -21,8 +21,8 @@ from lakeingest.errors import NotConserved
 
 if TYPE_CHECKING:
     from lakeingest.commit import Counts
+    from lakeingest.corridor import Progress
     from lakeingest.patience import Retry
-    from lakeingest.pipeline import Progress
 
 GRACE_S = 25.0
 """How long SIGTERM lets the batch in hand go on: Kubernetes kills after 30 s."""

@@ -27,8 +27,9 @@ from confluent_kafka import Producer  # noqa: E402
 from embedded import embedded  # noqa: E402
 
 from lakeingest import commit  # noqa: E402
+from lakeingest.corridor import Progress  # noqa: E402
 from lakeingest.local import Addresses  # noqa: E402
-from lakeingest.pipeline import Ingestion, Progress  # noqa: E402
+from lakeingest.pipeline import Ingestion  # noqa: E402
 
 _WARM_S = 60.0
 """After which commits and records count: until then Java still compiles."""

@@ -25,7 +25,8 @@ from pyspark.sql import functions as F  # noqa: E402
 from ways import Bench  # noqa: E402
 
 from lakeingest import source  # noqa: E402
-from lakeingest.batch import begin, observed  # noqa: E402
+from lakeingest.batch import observed  # noqa: E402
+from lakeingest.commit import Ledger  # noqa: E402
 
 _WARM = 2
 
@@ -34,10 +35,10 @@ def steps(bench: Bench) -> dict[str, Callable[[], None]]:
     """The ways to be timed, by name."""
     ingestion = bench.ingestion("steps")
     topics = ingestion.broker.topics()
-    kafka = ingestion._read(source.next_spans(topics.first, topics.last, bench.records))
-    if ingestion.evolution.blank:
-        ingestion._look(kafka, 1)
-    batch = begin(ingestion.config, ingestion.evolution.shape(None, looked=True), ingestion.suite)
+    corridor = ingestion.open(None, Ledger("", ingestion.config.name))
+    kafka = corridor.read(source.next_spans(topics.first, topics.last, bench.records))
+    corridor.look(kafka, 1)
+    batch = corridor.planned(looked=True)
     decided = batch.decide(kafka)
     parsed = kafka
     for stage in batch.decoded.parsed:

@@ -1,0 +1,305 @@
+"""The corridor: walks one micro-batch through the rooms. Start reading at `Corridor.batch`.
+
+Kafka → decode → gate → partition → commit; on refusal, at any stage, → quarantine
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import InitVar, dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Observation
+
+from lakeingest import commit, fit, kept, quarantine, source, table, whereabouts
+from lakeingest.batch import DROPPED, REFUSED, Batch, begin, layout, observed, set_aside, suspects
+from lakeingest.commit import Commit, Counts, Ledger, Receipt, Run
+from lakeingest.config import Pipeline
+from lakeingest.errors import PipelineFileError, SourceUnreachable, UsageError
+from lakeingest.evolution import Evolution
+from lakeingest.gate.suite import Suite
+from lakeingest.gatekeeper import Gatekeeper, Verdict
+from lakeingest.record import COORDINATES, UNPLANNED, Frontier, Spans, Unplanned
+from lakeingest.schema.history import History
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_SAMPLE = 1000
+"""Offsets of each partition that show a run which schemas to expect; one that comes later is met as in any batch."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a run tells after each commit.
+
+    Attributes:
+        sequence, version: the batch's number, and the table version that holds it.
+        counts: what became of its records.
+        seconds: how long the batch took.
+        lag: offsets beyond the frontier, as Kafka stood when the batch began.
+    """
+
+    sequence: int
+    version: int
+    counts: Counts
+    seconds: float = 0
+    lag: int = 0
+
+
+@dataclass
+class Corridor:
+    """The way of a pipeline's records, from what its tables hold: each run opens one, anew after a failure.
+
+    Attributes:
+        bootstrap_servers: Kafka's.
+        me: who commits.
+        look_ahead: prepares the next commits to the tables of these paths.
+        there: the table's columns; None while there is no table.
+        ledger: what the table's log says of its schemas when the corridor is opened.
+        evolution: the schemas that are known by now.
+    """
+
+    config: Pipeline
+    spark: SparkSession
+    bootstrap_servers: str
+    suite: Suite | None
+    gate: Gatekeeper
+    me: Run
+    look_ahead: Callable[..., None]
+    there: StructType | None
+    ledger: InitVar[Ledger]
+    evolution: Evolution = field(init=False)
+
+    def __post_init__(self, ledger: Ledger) -> None:
+        self.evolution = Evolution(self.config, ledger.schemas, partial(whereabouts.registry, self.config), self.there)
+        self._kept = ledger.kept
+        self._begun: Batch | None = None
+
+    def batch(self, receipt: Receipt, behind: Frontier) -> Progress:
+        """The way of the records of one micro-batch: the commit protocol.
+
+        1. The spans begin at the table's frontier, so that nothing is read that was committed. Only where quarantine
+           is ahead of the table (a RESTORE), what it holds already is left out, by coordinates.
+        2. The accepted rows are written and committed; the same pass counts what it refuses and drops.
+        3. Only if some were refused, the batch is read again, these alone are decoded again (`suspects`), and they are
+           written to quarantine with the diagnosis. A batch that left any of its offsets without a row is accounted
+           for there too, with the counts.
+
+        `commit.append` makes sure of each commit that it is ours.
+
+        Args:
+            receipt: the batch's sequence number, and its offsets.
+            behind: how far quarantine's rows reached beyond the table's frontier when the run began (a RESTORE).
+
+        Raises:
+            Fenced: another run committed this sequence number; nothing was written.
+        """
+        begun = time.monotonic()
+        kafka, known = self._unknown(self.read(receipt.spans), receipt.spans, behind)
+        evolution = self.evolution
+        if evolution.blank and (sample := receipt.spans.first(_SAMPLE)) != receipt.spans:
+            self.look(self.read(sample), receipt.sequence)
+        looked = evolution.blank or evolution.watchful or not evolution.settled
+        if looked:
+            self.look(kafka, receipt.sequence)
+        try:
+            progress = self._take(kafka, receipt, known, looked=looked)
+        except Unplanned:
+            self.look(kafka, receipt.sequence)
+            progress = self._take(kafka, receipt, known, looked=True)
+        return replace(progress, seconds=time.monotonic() - begun)
+
+    def _take(self, kafka: DataFrame, receipt: Receipt, known: int, *, looked: bool) -> Progress:
+        """Steps 2 and 3 of `batch`, for records whose schemas are known, or were looked at.
+
+        Raises:
+            Unplanned: they were not, and one is not known; nothing was written.
+        """
+        if self.there is None:
+            self.ensure()
+        batch = self.planned(looked=looked)
+        decided, accepted, seen = _decided(batch, kafka)
+        verdict: Verdict | None = None
+        try:
+            if self.gate.decides:
+                with self._reading():
+                    verdict = self.gate.judge(batch, decided, accepted.persist(), seen, receipt)
+                receipt = replace(receipt, accepted=verdict.accepted)
+                if verdict.aside:
+                    accepted.unpersist()
+                    batch = set_aside(batch, verdict.aside)
+                    decided, accepted, seen = _decided(batch, kafka)
+            # 2.
+            done = self._append(accepted, receipt)
+        finally:
+            if self.gate.decides:
+                accepted.unpersist()
+        found = seen.get
+        counts, broken = _counts(found, done.rows, known), dict[str, int]()
+        # 3.
+        if not receipt.whole(counts.accepted):
+            refused = decided.limit(0)
+            if counts.refused:
+                again = batch.decide(suspects(kafka, found)) if batch.alone else decided
+                refused = observed(again, Observation()).where(REFUSED)
+            broken = self._set_aside(refused, batch, replace(receipt, counts=counts))
+        self._keep()
+        self.gate.note(self.spark, verdict, batch, receipt, seen=found, broken=broken)
+        return Progress(receipt.sequence, done.version, counts)
+
+    def _append(self, accepted: DataFrame, receipt: Receipt) -> Commit:
+        """Commit the table's rows, its new columns and the ledger of schemas, all in one."""
+        assert self.there is not None
+        path, history = self.config.table.path, self.evolution.history
+        widened = table.widen(self.spark, path, self.there, accepted.schema)
+        evolves = fit.lacks(self.there, accepted.schema)
+        receipt = replace(receipt, ledger=history.digest, schemas=History() if history == self._kept else history)
+        done = commit.append(self.spark, path, accepted, receipt, self.config.table.compression, evolve=evolves)
+        if evolves or widened:
+            self.there = table.read(self.spark, path).schema
+        return done
+
+    def _keep(self) -> None:
+        """Keep the ledger of schemas beside the table, where the log's clean-up does not take it."""
+        history = self.evolution.history
+        if history != self._kept:
+            kept.write(self.spark, self.config.table.path, self.config.name, history)
+            self._kept = history
+
+    def _set_aside(self, refused: DataFrame, batch: Batch, receipt: Receipt) -> dict[str, int]:
+        """Commit refused records to quarantine; how many break which expectation."""
+        receipt, seen = replace(receipt, ledger="", schemas=History(), gaps=Spans(()), accepted={}), Observation()
+        rows = quarantine.rows(refused, batch.refusals, receipt.pipeline, receipt.sequence, batch.now)
+        named = quarantine.by_expectation([rule.name for rule in self.suite.refusing] if self.suite else [])
+        if named:
+            rows = rows.observe(seen, *named.values())
+        commit.append(self.spark, self.config.quarantine.path, rows, receipt, self.config.table.compression)
+        return {name: seen.get[f"broken_{at}"] for at, name in enumerate(named)} if named else {}
+
+    def _unknown(self, kafka: DataFrame, spans: Spans, behind: Frontier) -> tuple[DataFrame, int]:
+        """The records that quarantine does not hold yet, and how many it does."""
+        if all(behind.get((s.topic, s.partition), 0) <= s.start for s in spans):
+            return kafka, 0
+        held = table.refused(self.spark, self.config, spans)
+        return kafka.join(held, list(COORDINATES), "left_anti"), held.count()
+
+    def settle(self, ledger: Ledger, refused: Ledger) -> None:
+        """Finish the newest batch, if its writer ended between the table's commit and quarantine's.
+
+        A batch with a row for each offset is whole; any other is, if quarantine has its sequence number or a later
+        one, because a run settles before it goes on. What is missing is a difference of coordinates, so it does
+        not matter whether today's rules would decide as those of its time did.
+        """
+        newest = ledger.newest
+        if newest is None or newest.receipt.whole(newest.rows):
+            return
+        if refused.last_sequence >= newest.receipt.sequence:
+            return
+        spans, seen = newest.receipt.spans, Observation()
+        kafka = self.read(spans)
+        self.look(kafka, newest.receipt.sequence)
+        batch = self.planned(looked=True)
+        decided = observed(batch.decide(kafka), seen)
+        there = table.coordinates(self.spark, self.config.table.path, spans)
+        # Not empty where the batch read again what a RESTORE had taken back.
+        held = table.refused(self.spark, self.config, spans)
+        missing = decided
+        for rows in (there, held):
+            missing = missing.join(rows, list(COORDINATES), "left_anti")
+        missing = missing.where(f"NOT {DROPPED}").persist()
+        refused_rows = missing.count() + held.count()
+        consumed = seen.get["consumed"]
+        counts = Counts(consumed, newest.rows, refused_rows, consumed - newest.rows - refused_rows)
+        self._set_aside(missing, batch, replace(newest.receipt, run=self.me, counts=counts))
+        missing.unpersist()
+
+    def read(self, spans: Spans) -> DataFrame:
+        return source.frame(self.spark, self.config.source, self.bootstrap_servers, self.config.name, spans)
+
+    def look(self, kafka: DataFrame, sequence: int) -> None:
+        """Let the schemas of a batch be known before it is planned.
+
+        Raises:
+            SourceUnreachable: the batch cannot be read.
+            RegistryUnreachable: a schema is not known, and the registry does not answer.
+        """
+        with self._reading():
+            self.evolution.look(kafka, sequence, self.there)
+
+    def planned(self, *, looked: bool) -> Batch:
+        """A batch under the columns that are known by now.
+
+        Args:
+            looked: whether `look` saw this very batch; else a schema that is not known stops it.
+
+        Raises:
+            PipelineFileError, UsageError: no table can be as the file says.
+        """
+        with self._planning():
+            shape = self.evolution.shape(self.there, looked=looked)
+            self._begun = begin(self.config, shape, self.suite, self._begun)
+        return self._begun
+
+    def ensure(self) -> None:
+        """Make or check the table, under the columns that are known by now."""
+        shape, new = self.evolution.shape(None, looked=True), self.there is None
+        with self._planning():
+            columns = layout(self.config, shape, self.suite, datetime.now(UTC)).columns
+        there, history = self.there, self.evolution.history
+        self.there = table.ensure(self.spark, self.config, shape, columns, there=there, history=history)
+        if new:
+            self.look_ahead(self.config.table.path)
+            self._kept = kept.read(self.spark, self.config.table.path, self.config.name)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Say what a failure of Spark means where it reads a batch and writes nothing.
+
+        Raises:
+            SourceUnreachable: the batch cannot be read.
+            Unplanned: a record's schema is not among those that the batch was planned for.
+        """
+        try:
+            yield
+        except commit.spark_failures() as failed:
+            if UNPLANNED in str(failed):
+                raise Unplanned from failed
+            raise SourceUnreachable(
+                f"the batch cannot be read from Kafka at {self.bootstrap_servers}: {commit.in_a_line(failed)}",
+                cure="look at the broker and its log; nothing was consumed, run again",
+            ) from failed
+
+    @contextmanager
+    def _planning(self) -> Iterator[None]:
+        """Say why no table can be as the file says.
+
+        Raises:
+            PipelineFileError: the file asks what the columns cannot be.
+            UsageError: no record has brought a schema yet.
+        """
+        try:
+            yield
+        except PipelineFileError as mistake:
+            if self.evolution.settled:
+                raise
+            raise UsageError(
+                f"no record has brought a schema yet that a table could be made for: {mistake.what}",
+                cure="register the schema, or let a record of it come, and run again; nothing was consumed",
+            ) from mistake
+
+
+def _decided(batch: Batch, kafka: DataFrame) -> tuple[DataFrame, DataFrame, Observation]:
+    """All records, the rows among them that the table takes, and what is seen while these are written."""
+    decided, seen = batch.decide(kafka), Observation()
+    return decided, batch.accepted(observed(decided, seen, *batch.metrics, *batch.marks)), seen
+
+
+def _counts(found: Mapping[str, Any], accepted: int, known: int) -> Counts:
+    """`known` records are in quarantine already, from a batch that a RESTORE took back."""
+    return Counts(found["consumed"] + known, accepted, found["refused"] + known, found["dropped"])
