@@ -74,26 +74,15 @@ def rows(refused: DataFrame, refusals: Sequence[Refusal], pipeline: str, sequenc
 def _why(refusals: Sequence[Refusal]) -> Column:
     from pyspark.sql import functions as F
 
-    none = F.lit(None).cast("array<string>")
-    reasons = []
-    for refusal in refusals:
-        diagnosis, rules = refusal.diagnosis(), refusal.rules() if refusal.rules else none
-        why = F.struct(
-            F.lit(refusal.stage).alias("stage"),
-            diagnosis["reason"].alias("reason"),
-            diagnosis["message"].alias("message"),
-            rules.alias("rules"),
-        )
-        reasons.append(F.when(refusal.when, why))
     settled = F.struct(
         F.lit("settle").alias("stage"),
         F.lit(SETTLED).alias("reason"),
         F.lit("refused by the rules of its time, accepted by today's; the first writer ended before it said why").alias(
             "message"
         ),
-        none.alias("rules"),
+        F.lit(None).cast("array<string>").alias("rules"),
     )
-    return F.coalesce(*reasons, settled)
+    return F.coalesce(*(refusal.why for refusal in refusals), settled)
 
 
 def by_expectation(names: Sequence[str]) -> dict[str, Column]:

@@ -27,6 +27,8 @@ TIMEOUT_S = 30.0
 _SALT = os.urandom(16)
 _MOST_IN_A_TASK = 250_000
 """Offsets of a Kafka partition that one task reads: where there are fewer partitions than cores, several read one."""
+_LEAST_IN_A_TASK = 2_500
+"""Offsets that are worth a task: where Kafka's partitions have fewer, one task reads several, and writes one file."""
 _PAUSES_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 _LISTEN_S, _GRACE_S = 0.2, 5.0
 _CURE = "start the broker, or correct source.bootstrap_servers or security.protocol in source.options"
@@ -293,7 +295,9 @@ def frame(spark: SparkSession, source: Source, bootstrap_servers: str, pipeline:
         "value": RAW_VALUE,
         "headers": HEADERS,
     }
-    return reader.load().select(*(F.col(theirs).alias(ours) for theirs, ours in names.items()))
+    records = reader.load().select(*(F.col(theirs).alias(ours) for theirs, ours in names.items()))
+    fewer = -(-spans.offsets // _LEAST_IN_A_TASK)
+    return records.coalesce(fewer) if fewer < sum(map(len, taken.values())) else records
 
 
 def _group(pipeline: str, source: Source) -> str:

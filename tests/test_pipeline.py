@@ -18,7 +18,7 @@ from kit import DIRTY, Record, clean, config_of, mixed, produce, shape_of
 from pyarrow.parquet import ParquetFile
 from pyspark.sql import DataFrame, Observation, SparkSession
 
-from lakeingest import ahead, commit, kept, pipeline
+from lakeingest import ahead, commit, kept, pipeline, source
 from lakeingest.batch import Batch, begin, observed, suspects
 from lakeingest.commit import Counts, Ledger, Receipt
 from lakeingest.corridor import Corridor, Progress
@@ -290,6 +290,16 @@ def test_files_are_written_as_readers_can_skip_by_them(world: World) -> None:
     assert columns["_timestamp"].statistics.has_min_max
     assert columns["text"].statistics.has_min_max
     assert columns["_topic"].statistics is None
+
+
+@pytest.mark.parametrize(("least", "files"), [(100, 1), (3, 3)])
+def test_a_small_batch_is_few_files(world: World, monkeypatch: pytest.MonkeyPatch, least: int, files: int) -> None:
+    """One task reads several partitions of Kafka where these have too few records for tasks of their own."""
+    monkeypatch.setattr(source, "_LEAST_IN_A_TASK", least)
+    world.produce(*clean(9), partitions=3)
+    world.run()
+    assert len(world.spark.read.format("delta").load(f"s3a://lake/{world.name}").inputFiles()) == files
+    world.checked()
 
 
 def test_only_suspects_are_decoded_again(world: World) -> None:
