@@ -8,12 +8,13 @@ number, which counts what was consumed, refused and dropped. The rows' coordinat
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from lakeingest import quarantine, replay, table
 from lakeingest.commit import Commit, Counts, Ledger
 from lakeingest.config import Pipeline
+from lakeingest.failures import told_of
 from lakeingest.record import OFFSET, PARTITION, TOPIC, Span, Spans
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ class Report:
         unexpected: rows of these topics at offsets that the log never consumed.
         gaps: offsets that hold no record (compaction, transaction markers).
         lost: offsets that Kafka had deleted unread, and whose loss was accepted (`run --accept-gap`).
+        unproved: offsets in neither table of commits whose counts went with the clean-up of quarantine's log.
+        earlier: rows that were committed before the oldest receipt which the table's log still has: proved while they
+            were younger (30 days by default), and not any more.
         commits: how many commits were audited.
         breaks: spans of offsets that the chain of commits jumps over or takes twice.
         named: coordinates of the first 20 of each kind that is not as it should be.
@@ -51,13 +55,17 @@ class Report:
     unexpected: int
     gaps: int
     lost: int
+    unproved: int
+    earlier: int
     commits: int
     breaks: tuple[str, ...] = ()
     named: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def conserved(self) -> bool:
-        return not (self.missing or self.duplicated or self.unexpected or self.breaks)
+        """Whether the proof holds; without a receipt there is none for the rows that are there."""
+        wrong = self.missing or self.duplicated or self.unexpected or self.breaks
+        return not wrong and bool(self.commits or not self.earlier)
 
     def to_json(self) -> dict[str, Any]:
         return {"conserved": self.conserved, **vars(self)}
@@ -70,48 +78,67 @@ def audit(spark: SparkSession, pipeline: Pipeline) -> Report:
         StorageUnreachable: a table cannot be read.
     """
     ledger, refused = table.ledgers(spark, pipeline, back=None)
-    whole = _whole(ledger)
-    counts = list(_accounts(ledger, refused))
-    found = _found(spark, pipeline, whole)
-    # What a replay has committed to the table, and not marked in quarantine yet, is in both.
-    pending = replay.pending(spark, pipeline)
-    moving = pending.rows if pending else 0
-    rows = {name: sum(row[name] for row in found) for name in ("in_table", "in_quarantine", "distinct", "unexpected")}
-    consumed = sum(c.consumed for c in counts)
-    dropped = sum(c.dropped for c in counts)
-    missing = consumed - dropped - rows["distinct"]
-    rows["in_quarantine"] -= moving
-    duplicated = rows["in_table"] + rows["in_quarantine"] - rows["distinct"]
-    named = _named(spark, pipeline, whole, missing=missing, doubtful=duplicated + rows["unexpected"])
-    accepted = [s for commit in ledger.commits for s in commit.receipt.gaps]
+    whole, accounts = _whole(ledger), _Accounts.of(ledger, refused)
+    rows = _Rows(spark, pipeline, whole, replay.unsettled(spark, pipeline))
+    found = rows.counted(accounts.unknown)
+    missing = accounts.counts.consumed - accounts.counts.dropped - found["distinct"]
+    # What the clean-up of quarantine's log leaves open is neither missing nor proved to be no record.
+    unproved = min(max(missing, 0), accounts.unknown.offsets - found["known"])
+    duplicated = found["in_table"] + found["in_quarantine"] - found["distinct"]
+    named = rows.named(missing=missing - unproved, doubtful=duplicated + found["unexpected"])
+    accepted = [s for commit in (*ledger.commits, *refused.commits) for s in commit.receipt.gaps]
     if accepted:
         named["lost"] = [f"{s.topic}-{s.partition} offsets {s.start} to {s.end - 1}" for s in sorted(accepted)]
-    lost = sum(s.end - s.start for s in accepted)
     return Report(
-        pipeline.name,
-        consumed,
-        rows["in_table"],
-        rows["in_quarantine"],
-        dropped,
-        missing,
-        duplicated,
-        rows["unexpected"],
-        whole.offsets - lost - consumed,
-        lost,
-        len(ledger.commits),
-        tuple(_breaks(ledger)),
-        named,
+        pipeline=pipeline.name,
+        consumed=accounts.counts.consumed - unproved,
+        table=found["in_table"],
+        quarantine=found["in_quarantine"],
+        dropped=accounts.counts.dropped,
+        missing=missing - unproved,
+        duplicated=duplicated,
+        unexpected=found["unexpected"],
+        gaps=whole.offsets - accounts.lost - accounts.counts.consumed,
+        lost=accounts.lost,
+        unproved=unproved,
+        earlier=found["earlier"],
+        commits=len(ledger.commits),
+        breaks=tuple(_breaks(ledger)),
+        named=named,
     )
 
 
-def _accounts(ledger: Ledger, refused: Ledger) -> Iterator[Counts]:
-    """What each of the table's commits consumed."""
-    receipts = {commit.receipt.sequence: commit.receipt.counts for commit in refused.commits}
-    for commit in ledger.commits:
-        receipt = commit.receipt
-        counts = None if receipt.whole(commit.rows) else receipts.get(receipt.sequence)
-        # Without an account nothing but whole offsets can be vouched for: what is not there shows as missing.
-        yield counts or Counts(receipt.spans.offsets, commit.rows)
+@dataclass(frozen=True)
+class _Accounts:
+    """What the table's commits consumed, all together.
+
+    Attributes:
+        lost: offsets whose loss was accepted.
+        unknown: the offsets of commits whose account is no longer in quarantine's log.
+    """
+
+    counts: Counts
+    lost: int
+    unknown: Spans
+
+    @classmethod
+    def of(cls, ledger: Ledger, refused: Ledger) -> _Accounts:
+        receipts = {commit.receipt.sequence: commit.receipt for commit in refused.commits}
+        oldest = min(receipts, default=refused.last_sequence + 1)
+        counts, unknown = Counts(), list[Span]()
+        lost = sum(commit.receipt.gaps.offsets for commit in ledger.commits)
+        for commit in ledger.commits:
+            receipt = commit.receipt
+            account = None if receipt.whole(commit.rows) else receipts.get(receipt.sequence)
+            if account is not None and account.counts is not None:
+                counts += account.counts
+                lost += account.lost
+                continue
+            # Without an account nothing but whole offsets can be vouched for: what is not there shows as missing.
+            counts += Counts(receipt.spans.offsets, commit.rows)
+            if not (receipt.whole(commit.rows) or refused.complete) and receipt.sequence < oldest:
+                unknown += receipt.spans
+        return cls(counts, lost, Spans(tuple(unknown)))
 
 
 def _whole(ledger: Ledger) -> Spans:
@@ -129,6 +156,8 @@ def _breaks(ledger: Ledger) -> Iterator[str]:
     reached: dict[tuple[str, int], int] = {}
     for commit in sorted(ledger.commits, key=_sequence):
         for s in (*commit.receipt.gaps, *commit.receipt.spans):
+            if s.end < s.start:
+                yield f"commit {commit.receipt.sequence} goes back: {s.topic}-{s.partition} from {s.start} to {s.end}"
             end = reached.get((s.topic, s.partition), s.start)
             if s.start != end:
                 what = "jumps over" if s.start > end else "takes again"
@@ -141,78 +170,132 @@ def _sequence(commit: Commit) -> int:
     return commit.receipt.sequence
 
 
-def _rows(spark: SparkSession, pipeline: Pipeline, whole: Spans) -> DataFrame:
-    """Each coordinate that is anywhere, once: how often in the table and in quarantine, and if it was consumed."""
-    from pyspark.sql import functions as F
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of both tables, as coordinates.
 
-    topics = sorted({s.topic for s in whole})
-    parts = []
-    for path, name in ((pipeline.table.path, "in_table"), (pipeline.quarantine.path, "in_quarantine")):
-        there = table.read(spark, path)
-        rows = quarantine.here(there) if name == "in_quarantine" else there
-        rows = rows.where(F.col(TOPIC).isin(topics)).select(TOPIC, PARTITION, OFFSET)
-        flags = {n: F.lit(int(n == name)) for n in ("in_table", "in_quarantine")}
-        parts.append(rows.withColumns(flags))
-    bounds = spark.createDataFrame(
-        [(s.topic, s.partition, s.start, s.end) for s in whole], f"{TOPIC} STRING, {PARTITION} INT, low LONG, high LONG"
-    )
-    coordinate = [TOPIC, PARTITION, OFFSET]
-    once = (
-        parts[0]
-        .union(parts[1])
-        .groupBy(*coordinate)
-        .agg(F.sum("in_table").alias("in_table"), F.sum("in_quarantine").alias("in_quarantine"))
-    )
-    inside = (F.col(OFFSET) >= F.col("low")) & (F.col(OFFSET) < F.col("high"))
-    return once.join(F.broadcast(bounds), [TOPIC, PARTITION], "left").withColumn(
-        "consumed", F.coalesce(inside, F.lit(False))
-    )
+    Attributes:
+        whole: what the log says was consumed.
+        unsettled: what quarantine does not say yet of replays.
+    """
 
+    spark: SparkSession
+    pipeline: Pipeline
+    whole: Spans
+    unsettled: replay.Unsettled
 
-def _found(spark: SparkSession, pipeline: Pipeline, whole: Spans) -> list[dict[str, int]]:
-    from pyspark.sql import functions as F
+    def _parts(self) -> Iterator[DataFrame]:
+        """Coordinates with in_table and in_quarantine, 0 or 1, and moved: whether the row says that it was moved."""
+        from pyspark.sql import functions as F
 
-    if not whole.spans:
-        return []
-    consumed = F.col("consumed")
-    # Rows before the first commit that the log remembers (30 days by default) were proved while it did.
-    later = F.col(OFFSET) >= F.coalesce(F.col("low"), F.lit(0))
-    totals = _rows(spark, pipeline, whole).agg(
-        F.coalesce(F.sum(F.when(consumed, F.col("in_table"))), F.lit(0)).alias("in_table"),
-        F.coalesce(F.sum(F.when(consumed, F.col("in_quarantine"))), F.lit(0)).alias("in_quarantine"),
-        F.count_if(consumed).alias("distinct"),
-        F.count_if(~consumed & later).alias("unexpected"),
-    )
-    return [row.asDict() for row in totals.collect()]
+        topics = sorted({s.topic for s in self.whole} or self.pipeline.source.topics)
+        there = table.read(self.spark, self.pipeline.table.path)
+        refused = quarantine.whole(table.read(self.spark, self.pipeline.quarantine.path))
+        refused = quarantine.of(refused, self.pipeline.name)
+        moved = F.col("moved.replay")
+        standing = self.unsettled.standing
+        # What a RESTORE took out of the table is in quarantine again, once the next run or replay has begun.
+        marked = moved.isNotNull() if standing is None else moved <= standing
+        for rows, flags in (
+            (there, (F.lit(1), F.lit(0))),
+            (refused.where(~F.coalesce(marked, F.lit(False))), (F.lit(0), F.lit(1))),
+        ):
+            names = (TOPIC, PARTITION, OFFSET)
+            kept = rows.where(F.col(TOPIC).isin(topics))
+            yield kept.select(*names, flags[0].alias("in_table"), flags[1].alias("in_quarantine"))
 
+    def _once(self) -> DataFrame:
+        """Each coordinate that is anywhere, once: how often in the table and in quarantine, and if it was consumed."""
+        from pyspark.sql import functions as F
 
-def _named(
-    spark: SparkSession, pipeline: Pipeline, whole: Spans, *, missing: int, doubtful: int
-) -> dict[str, list[str]]:
-    """The first coordinates of each kind, looked for only where there are some."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
+        table_rows, refused_rows = self._parts()
+        coordinate = [TOPIC, PARTITION, OFFSET]
+        once = (
+            table_rows.union(refused_rows)
+            .groupBy(*coordinate)
+            .agg(F.sum("in_table").alias("in_table"), F.sum("in_quarantine").alias("in_quarantine"))
+        )
+        both = (F.col("in_table") > 0) & (F.col("in_quarantine") > 0)
+        if self.unsettled.moved is not None or self.unsettled.standing is not None:
+            # A replay has moved it, and has not said so in quarantine; or its mark is about to be taken back.
+            once = once.withColumn("in_quarantine", F.when(both, F.lit(0)).otherwise(F.col("in_quarantine")))
+        bounds = self.spark.createDataFrame(
+            [(s.topic, s.partition, s.start, s.end) for s in self.whole],
+            f"{TOPIC} STRING, {PARTITION} INT, low LONG, high LONG",
+        )
+        inside = (F.col(OFFSET) >= F.col("low")) & (F.col(OFFSET) < F.col("high"))
+        return once.join(F.broadcast(bounds), [TOPIC, PARTITION], "left").withColumn(
+            "consumed", F.coalesce(inside, F.lit(False))
+        )
 
-    named = {}
-    if doubtful:
-        rows = _rows(spark, pipeline, whole)
-        double = rows.where("consumed AND in_table + in_quarantine > 1")
-        stray = rows.where(f"NOT consumed AND {OFFSET} >= coalesce(low, 0)")
-        named = {
-            "duplicated": [f"{r[0]}-{r[1]} offset {r[2]}" for r in _first(double)],
-            "unexpected": [f"{r[0]}-{r[1]} offset {r[2]}" for r in _first(stray)],
-        }
-    if missing:
-        rows = _rows(spark, pipeline, whole).where("consumed").select(TOPIC, PARTITION, OFFSET)
-        edges = [(s.topic, s.partition, edge) for s in whole if s.end > s.start for edge in (s.start - 1, s.end)]
-        rows = rows.union(spark.createDataFrame(edges, rows.schema))
+    def counted(self, unknown: Spans) -> dict[str, int]:
+        """Rows in_table and in_quarantine, distinct coordinates of them, and known: those of them within `unknown`;
+        rows that are unexpected, and earlier than the log tells.
+        """
+        from pyspark.sql import functions as F
+
+        consumed = F.col("consumed")
+        # Rows before the first commit that the log remembers were proved while it did; all of them, if it knows none.
+        low = F.col("low") if self.whole.spans else F.lit(2**63 - 1)
+        earlier = ~consumed & (F.col(OFFSET) < F.coalesce(low, F.lit(0)))
+        within = F.lit(False)
+        for s in _merged(unknown):
+            offsets = (F.col(OFFSET) >= s.start) & (F.col(OFFSET) < s.end)
+            within = within | ((F.col(TOPIC) == s.topic) & (F.col(PARTITION) == s.partition) & offsets)
+        totals = self._once().agg(
+            F.coalesce(F.sum(F.when(consumed, F.col("in_table"))), F.lit(0)).alias("in_table"),
+            F.coalesce(F.sum(F.when(consumed, F.col("in_quarantine"))), F.lit(0)).alias("in_quarantine"),
+            F.count_if(consumed).alias("distinct"),
+            F.count_if(consumed & within).alias("known"),
+            F.count_if(~consumed & ~earlier).alias("unexpected"),
+            F.count_if(earlier).alias("earlier"),
+        )
+        with told_of(self.pipeline.table.path):
+            return totals.collect()[0].asDict()
+
+    def named(self, *, missing: int, doubtful: int) -> dict[str, list[str]]:
+        """The first coordinates of each kind, looked for only where there are some."""
+        named = {}
+        with told_of(self.pipeline.table.path):
+            if doubtful:
+                rows = self._once()
+                double = rows.where("consumed AND in_table + in_quarantine > 1")
+                stray = rows.where(f"NOT consumed AND {OFFSET} >= coalesce(low, 0)")
+                named = {
+                    "duplicated": [f"{r[0]}-{r[1]} offset {r[2]}" for r in _first(double)],
+                    "unexpected": [f"{r[0]}-{r[1]} offset {r[2]}" for r in _first(stray)],
+                }
+            if missing:
+                named["missing"] = self._holes()
+        return {kind: names for kind, names in named.items() if names}
+
+    def _holes(self) -> list[str]:
+        from pyspark.sql import Window
+        from pyspark.sql import functions as F
+
+        rows = self._once().where("consumed").select(TOPIC, PARTITION, OFFSET)
+        edges = [(s.topic, s.partition, edge) for s in self.whole if s.end > s.start for edge in (s.start - 1, s.end)]
+        rows = rows.union(self.spark.createDataFrame(edges, rows.schema))
         before = F.lag(OFFSET).over(Window.partitionBy(TOPIC, PARTITION).orderBy(OFFSET))
         holes = rows.withColumn("before", before).where(f"{OFFSET} - before > 1")
-        named["missing"] = [
+        return [
             f"{r[0]}-{r[1]} offsets {r['before'] + 1} to {r[2] - 1}"
             for r in holes.orderBy(*holes.columns[:3]).take(_NAMED)
         ]
-    return {kind: names for kind, names in named.items() if names}
+
+
+def _merged(spans: Spans) -> Iterator[Span]:
+    """The same offsets with as few spans as can be: each becomes a test of every row."""
+    last: Span | None = None
+    for s in sorted(spans):
+        if last and (last.topic, last.partition, last.end) == (s.topic, s.partition, s.start):
+            last = replace(last, end=s.end)
+            continue
+        if last:
+            yield last
+        last = s
+    if last:
+        yield last
 
 
 def _first(rows: DataFrame) -> list[Any]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import reduce
+from functools import cached_property, reduce
 from operator import or_
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from lakeingest import decode, fit, partition, table
+from lakeingest import constraints, decode, fit, partition, table
 from lakeingest.config import Pipeline
+from lakeingest.constraints import Constraints
 from lakeingest.decode import Decoded, Shape
 from lakeingest.gate import judge, rules
 from lakeingest.gate.judge import Result
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame, Observation
+    from pyspark.sql.types import StructType
 
 REFUSED = "_refused"
 DROPPED = "_dropped"
@@ -42,6 +45,7 @@ class Batch:
         gate: why the gate refuses a record, between the two.
         metrics: what counts in passing how the gate's other expectations are met.
         alone: whether each record is decided by itself; a rule of uniqueness compares it with the others.
+        constraints: what the table itself demands of its rows, if anything.
     """
 
     now: datetime
@@ -52,6 +56,7 @@ class Batch:
     gate: tuple[Refusal, ...] = ()
     metrics: tuple[Column, ...] = ()
     alone: bool = True
+    constraints: Constraints | None = None
 
     @property
     def marks(self) -> tuple[Column, ...]:
@@ -66,7 +71,12 @@ class Batch:
 
     @property
     def refusals(self) -> tuple[Refusal, ...]:
-        return self.decoded.refusals + self.gate + self.layout.refusals
+        return self.decoded.refusals + self._behind
+
+    @cached_property
+    def _behind(self) -> tuple[Refusal, ...]:
+        """Those that ask something of the columns."""
+        return self.gate + self.layout.refusals + ((self.constraints.refusal,) if self.constraints else ())
 
     def decide(self, kafka: DataFrame) -> DataFrame:
         """The frame with decoded columns, and with _undecoded, _refused and _dropped (BOOLEAN, never null).
@@ -84,7 +94,9 @@ class Batch:
         decided = parsed.withColumns(columns).withColumns(
             {DROPPED: dropped, UNDECODED: _any(self.decoded.refusals) | dropped}
         )
-        refused = (F.col(UNDECODED) | _any(self.gate + self.layout.refusals)) & ~dropped
+        if self.constraints:
+            decided = self.constraints.frame(decided, self.layout)
+        refused = (F.col(UNDECODED) | _any(self._behind)) & ~dropped
         # As columns: an expression within what is observed would be interpreted, row by row.
         return decided.withColumn(REFUSED, refused).withColumns({_mark(at): F.expr(_bit(at)) for at in self._maps})
 
@@ -114,10 +126,19 @@ def layout(pipeline: Pipeline, shape: Shape, suite: Suite | None, now: datetime)
     return made
 
 
-def begin(pipeline: Pipeline, shape: Shape, suite: Suite | None, last: Batch | None = None) -> Batch:
+def begin(
+    pipeline: Pipeline,
+    shape: Shape,
+    suite: Suite | None,
+    last: Batch | None = None,
+    *,
+    properties: Mapping[str, str] = MappingProxyType({}),
+    there: StructType | None = None,
+) -> Batch:
     """The batch that begins now, for records that become columns of this shape and have to meet the suite.
 
     Args:
+        properties, there: the table's properties, and its columns; None while there is no table.
         last: the batch before it, under the same suite. Where the shape is still the same, its Columns are taken: each
             of a thousand is a call into the JVM, and all of them take a second.
 
@@ -128,7 +149,8 @@ def begin(pipeline: Pipeline, shape: Shape, suite: Suite | None, last: Batch | N
     if last is not None and last.shape == shape:
         return replace(last, now=now, layout=partition.layout(pipeline.partition, shape.value, now))
     made, columns = layout(pipeline, shape, suite, now), table.columns(pipeline, shape)
-    batch = Batch(now, shape, decode.decode(pipeline, shape), made, tuple(columns.fieldNames()))
+    demands = constraints.of(properties, there, columns) if there is not None else None
+    batch = Batch(now, shape, decode.decode(pipeline, shape), made, tuple(columns.fieldNames()), constraints=demands)
     if suite is None:
         return batch
     refusing = suite.refusing

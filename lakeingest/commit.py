@@ -12,13 +12,17 @@ import json
 import os
 import socket
 import uuid
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from contextlib import suppress
+from dataclasses import astuple, dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from lakeingest.errors import Fenced, StorageError, StorageUnreachable, UnsafeStore, UsageError
-from lakeingest.jvm import REFUSAL
+from lakeingest.errors import Fenced, StorageError, TableMismatch
+from lakeingest.failures import meaning, spark_failures, told_of
 from lakeingest.record import UNPLANNED, Spans, Unplanned
 from lakeingest.schema.history import History
 
@@ -30,6 +34,7 @@ FORMAT = 1
 _LAST_VERSION = "spark.databricks.delta.lastCommitVersionInSession"
 _RECENT = 20
 """Commits that are read where the newest is not the pipeline's own: another's, or a table service's."""
+_FILE = "STRUCT<path: STRING, deletionVector: STRUCT<pathOrInlineDv: STRING, offset: INT>>"
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,12 @@ class Run:
 
 def somebody() -> str:
     """Who is at work, as receipts and quarantine name whoever accepts, replays or discards."""
-    return f"{getpass.getuser()} on {socket.gethostname()}"
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        # A uid without an entry in passwd, as containers have: Python 3.13 raises OSError.
+        user = f"uid {os.getuid()}"
+    return f"{user} on {socket.gethostname()}"
 
 
 @dataclass(frozen=True)
@@ -78,7 +88,9 @@ class Receipt:
         left: topic → topic id of topics that the file no longer names, and whose frontier is still in `spans`.
         ledger: digest of the ledger of schemas, this batch's included; on the table only.
         schemas: that ledger, if this batch changed it; else a table property keeps it (see kept.py).
-        gaps: offsets before `spans` that Kafka had deleted unread, and whose loss was accepted; on the table only.
+        gaps: offsets that Kafka had deleted before they were taken, and whose loss was accepted: on the table, before
+            `spans`; on quarantine, where a batch was settled too late, those of `spans` that could not be read again.
+        lost: how many offsets of these gaps are in neither table; on quarantine only.
         accepted: who let a held batch through, why, and which expectations it breaks; on the table only.
     """
 
@@ -95,6 +107,7 @@ class Receipt:
     schemas: History = field(default_factory=History)
     gaps: Spans = field(default_factory=lambda: Spans(()))
     accepted: Mapping[str, Any] = field(default_factory=dict)
+    lost: int = 0
 
     def whole(self, rows: int) -> bool:
         """Whether so many rows in the table are one for each offset of the batch, so that quarantine has none of it."""
@@ -123,17 +136,29 @@ class Receipt:
             data["gaps"] = self.gaps.to_json()
         if self.accepted:
             data["accepted"] = dict(self.accepted)
+        if self.lost:
+            data["lost"] = self.lost
         return json.dumps(data, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str | None) -> Receipt | None:
-        """None where the text is no receipt: other tools write userMetadata too."""
+        """None where the text is no receipt: other tools write userMetadata too.
+
+        Raises:
+            TableMismatch: a newer lakeingest wrote it; taken for none, its batch would be read again.
+        """
         try:
             data = json.loads(text or "null")
         except ValueError:
             return None
-        if not isinstance(data, dict) or data.get("lakeingest") != FORMAT:
+        form = data.get("lakeingest") if isinstance(data, dict) else None
+        if not isinstance(form, int) or isinstance(form, bool) or form < 1:
             return None
+        if form > FORMAT:
+            raise TableMismatch(
+                f"the table's log has a receipt of form {form}, and this lakeingest knows forms up to {FORMAT}",
+                cure="a newer lakeingest has written to the table: use that version, or a later one",
+            )
         return cls(
             pipeline=data["pipeline"],
             sequence=data["sequence"],
@@ -148,6 +173,7 @@ class Receipt:
             schemas=History.from_json(data.get("schemas", {})),
             gaps=Spans.from_json(data.get("gaps", {})),
             accepted=data.get("accepted", {}),
+            lost=data.get("lost", 0),
         )
 
 
@@ -169,20 +195,24 @@ class Ledger:
     remembers their txn, and skips in silence a write that bears a number it has seen.
 
     Attributes:
+        taken_back: whether a RESTORE took commits of the pipeline back, and it has committed none since.
         complete: whether the log still begins with the table's first version.
         recovered: the frontier as the tables' rows tell it, where no receipt is left in the log.
         schemas: the ledger of schemas (see `table.ledgers`).
         kept: the one among the table's properties.
+        properties: these.
     """
 
     path: str
     pipeline: str
     commits: tuple[Commit, ...] = ()
     last_sequence: int = 0
+    taken_back: bool = False
     complete: bool = True
     recovered: Mapping[tuple[str, int], int] = field(default_factory=dict)
     schemas: History = field(default_factory=History)
     kept: History = field(default_factory=History)
+    properties: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def newest(self) -> Commit | None:
@@ -203,10 +233,11 @@ def read(spark: SparkSession, path: str, pipeline: str, *, back: int | None = 1)
 
     Raises:
         StorageUnreachable: the table cannot be read.
+        TableMismatch: a newer lakeingest has written to it.
     """
     for limit in (back, _RECENT, None):
         history = _history(spark, path, limit)
-        ledger = _ledger(path, pipeline, history)
+        ledger = _ledger(pipeline, history, _Log(spark, path))
         if limit is None or ledger.newest is not None or not history or history[-1]["version"] == 0:
             break
     return ledger
@@ -215,19 +246,50 @@ def read(spark: SparkSession, path: str, pipeline: str, *, back: int | None = 1)
 def _history(spark: SparkSession, path: str, limit: int | None) -> Sequence[Mapping[str, Any]]:
     wanted = "version, timestamp, operation, operationParameters, operationMetrics, userMetadata"
     newest = "" if limit is None else f" LIMIT {limit}"
-    try:
+    with told_of(path):
         frame = spark.sql(f"DESCRIBE HISTORY delta.`{path}`{newest}").select(*wanted.split(", "))
         return [row.asDict() for row in frame.collect()]
-    except spark_failures() as failed:
-        raise unreachable(path, failed) from failed
 
 
-def _ledger(path: str, pipeline: str, history: Sequence[Mapping[str, Any]]) -> Ledger:
-    commits, last = [], 0
+@dataclass(frozen=True)
+class _Log:
+    """The actions of a table's log."""
+
+    spark: SparkSession
+    path: str
+
+    def restored_by(self, restore: int, oldest: int) -> int:
+        """The newest version before a RESTORE that has the files which the RESTORE left; -1 if none since `oldest` has.
+
+        A RESTORE to a time names the time as text, in whatever zone that session had. Its files leave no doubt: going
+        back from it, they are the same where what each commit adds and removes adds up to nothing. Versions that
+        differ in no file hold the same rows, and those that have no rows of theirs are in quarantine.
+        """
+        from pyspark.sql import functions as F
+
+        names = [f"{self.path}/_delta_log/{version:020}.json" for version in range(oldest, restore + 1)]
+        with told_of(self.path):
+            actions = self.spark.read.schema(f"add {_FILE}, remove {_FILE}").json(names)
+            version = F.substring("_metadata.file_name", 1, 20).cast("bigint").alias("version")
+            file = F.coalesce("add", "remove")
+            rows = actions.where(file.isNotNull()).select(version, F.col("add").isNotNull().alias("added"), file)
+            changes = sorted((tuple(row) for row in rows.collect()), key=lambda row: -row[0])
+        standing: Counter[Any] = Counter()
+        if not any(version == restore for version, _, _ in changes):
+            return restore - 1
+        for version, files in groupby(changes, key=itemgetter(0)):
+            standing.update({file: 1 if added else -1 for _, added, file in files})
+            if not any(standing.values()):
+                return int(version) - 1
+        return -1
+
+
+def _ledger(pipeline: str, history: Sequence[Mapping[str, Any]], log: _Log) -> Ledger:
+    commits, last, taken_back = list[Commit](), 0, False
     restored_to: int | None = None
     for entry in history:
         if entry["operation"] == "RESTORE" and (restored_to is None or entry["version"] <= restored_to):
-            restored_to = _restored_version(entry, history)
+            restored_to = _restored_version(entry, history, log)
         receipt = Receipt.from_json(entry["userMetadata"])
         if receipt is None or receipt.pipeline != pipeline:
             continue
@@ -235,20 +297,27 @@ def _ledger(path: str, pipeline: str, history: Sequence[Mapping[str, Any]]) -> L
         if restored_to is None or entry["version"] <= restored_to:
             rows = int((entry["operationMetrics"] or {}).get("numOutputRows", 0))
             commits.append(Commit(entry["version"], entry["timestamp"], rows, receipt))
+        elif not commits:
+            taken_back = True
     begins = not history or history[-1]["version"] == 0
-    return Ledger(path, pipeline, tuple(commits), last, begins)
+    return Ledger(log.path, pipeline, tuple(commits), last, taken_back, begins)
 
 
-def _restored_version(restore: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> int:
-    parameters = restore["operationParameters"]
-    if parameters.get("version") not in (None, "null"):
-        return int(parameters["version"])
-    moment = datetime.fromisoformat(parameters["timestamp"].strip('"').replace(" ", "T"))
-    older = [e["version"] for e in history if e["timestamp"] <= moment and e["version"] < restore["version"]]
-    return max(older, default=0)
+def _restored_version(restore: Mapping[str, Any], history: Sequence[Mapping[str, Any]], log: _Log) -> int:
+    named = restore["operationParameters"].get("version")
+    if named not in (None, "null"):
+        return int(named)
+    return log.restored_by(restore["version"], history[-1]["version"])
 
 
-def newest_number(spark: SparkSession, path: str, pipeline: str) -> int:
+def numbered(spark: SparkSession, ledger: Ledger) -> Ledger:
+    """The ledger with the sequence number that Delta remembers, where clean-up took all receipts that bore one."""
+    if ledger.last_sequence or ledger.complete:
+        return ledger
+    return replace(ledger, last_sequence=_newest_number(spark, ledger.path, ledger.pipeline))
+
+
+def _newest_number(spark: SparkSession, path: str, pipeline: str) -> int:
     """The sequence number that Delta remembers of the pipeline, where the log has lost the receipt that bore it.
 
     Clean-up deletes commits, and with them their userMetadata; their txn lives on in the log's checkpoints.
@@ -259,13 +328,11 @@ def newest_number(spark: SparkSession, path: str, pipeline: str) -> int:
     from pyspark.sql import functions as F
 
     shape = "txn STRUCT<appId: STRING, version: BIGINT>"
-    try:
-        files = ("parquet", "*.checkpoint*.parquet"), ("json", "*.json")
+    files = ("parquet", "*.checkpoint*.parquet"), ("json", "*.json")
+    with told_of(path):
         logs = [spark.read.schema(shape).format(kind).load(f"{path}/_delta_log/{names}") for kind, names in files]
         ours = logs[0].union(logs[1]).where(F.col("txn.appId") == _application(pipeline))
         return int(ours.agg(F.coalesce(F.max("txn.version"), F.lit(0))).collect()[0][0])
-    except spark_failures() as failed:
-        raise unreachable(path, failed) from failed
 
 
 def _application(pipeline: str) -> str:
@@ -290,8 +357,11 @@ def append(
         StorageUnreachable: the object store failed.
         Unplanned: a record's schema is not among those that the frame was made for; nothing was written.
     """
+    assert not receipt.spans.backwards, receipt.spans
     writer = frame.write.format("delta").mode("append").option("compression", compression)
     options = {
+        # A shuffle behind what is observed would count a task twice that is done again.
+        "optimizeWrite": "false",
         "txnAppId": _application(receipt.pipeline),
         "txnVersion": str(receipt.sequence),
         "userMetadata": receipt.to_json(),
@@ -303,7 +373,7 @@ def append(
         if UNPLANNED in str(failed):
             raise Unplanned from failed
         if not _overtaken(spark, path, receipt):
-            raise unreachable(path, failed) from failed
+            raise meaning(path, failed) from failed
     newest = _told(spark, path, receipt) or read(spark, path, receipt.pipeline).newest
     if newest is None or not _same(newest.receipt, receipt):
         raise fenced(path, receipt, newest)
@@ -334,8 +404,17 @@ def _told(spark: SparkSession, path: str, receipt: Receipt) -> Commit | None:
     except spark_failures():
         return None
     history = [{"version": int(version), "operation": "WRITE", **row.asDict()} for row in rows]
-    newest = _ledger(path, receipt.pipeline, history).newest
+    newest = _ledger(receipt.pipeline, history, _Log(spark, path)).newest
     return newest if newest is not None and _same(newest.receipt, receipt) else None
+
+
+def followed(spark: SparkSession, path: str, version: int) -> bool:
+    """Whether the table has a version behind this one: that is a look at one object, without a Spark job."""
+    from pyspark.errors import AnalysisException
+
+    with told_of(path), suppress(AnalysisException):
+        return bool(spark.read.text(f"{path}/_delta_log/{version + 1:020}.json").columns)
+    return False
 
 
 def _overtaken(spark: SparkSession, path: str, receipt: Receipt) -> bool:
@@ -361,39 +440,4 @@ def fenced(path: str, receipt: Receipt, newest: Commit | None) -> Fenced:
         f"pipeline {receipt.pipeline!r} is held by another writer: {winner.run} committed sequence {winner.sequence} "
         f"(version {newest.version}); this writer ({receipt.run}) lost commit {receipt.sequence} to {path}",
         cure="nothing is lost or double: let the other go on, or stop it and run this one again",
-    )
-
-
-def spark_failures() -> tuple[type[Exception], ...]:
-    """What Spark raises: errors that it names itself, and, but for Spark Connect, those of the JVM as they come."""
-    from pyspark.errors import PySparkException
-
-    try:
-        from py4j.protocol import Py4JJavaError
-    except ImportError:
-        return (PySparkException,)
-    return (PySparkException, Py4JJavaError)
-
-
-def in_a_line(failed: Exception) -> str:
-    """The beginning of what Spark says, and the cause at the bottom of its stack traces."""
-    lines = [line.strip(": ") for line in str(failed).splitlines() if line.strip()]
-    # What Python called comes first, where the error is one of the JVM's own.
-    said = [line for line in lines if not line.startswith(("An error occurred while calling", "at ", "..."))]
-    causes = [line.removeprefix("Caused by: ") for line in said if line.startswith("Caused by: ")]
-    first = (said or [type(failed).__name__])[0][:300]
-    return f"{first} (cause: {causes[-1][:300]})" if causes and causes[-1] not in first else first
-
-
-def unreachable(path: str, failed: Exception) -> StorageError | UsageError:
-    """What a failure of Spark on the table's side means."""
-    text = str(failed)
-    if REFUSAL in text:
-        reason = text[text.index(REFUSAL) + len(REFUSAL) :].splitlines()[0]
-        what, _, cure = reason.partition("; ")
-        return UnsafeStore(what, cure=cure or "use a store that honours If-None-Match")
-    if "DELTA_TABLE_ONLY_OPERATION" in text or "DELTA_MISSING_DELTA_TABLE" in text or "PATH_NOT_FOUND" in text:
-        return UsageError(f"there is no Delta table at {path} yet", cure="run the pipeline first: it makes the table")
-    return StorageUnreachable(
-        f"{path}: {in_a_line(failed)}", cure="look at the store and its credentials (storage: …), then run again"
     )

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakeingest.commit import spark_failures, unreachable
 from lakeingest.errors import UsageError
+from lakeingest.failures import meaning, spark_failures, told_of
 from lakeingest.session import setting
 
 if TYPE_CHECKING:
@@ -52,10 +52,8 @@ def look(spark: SparkSession, path: str) -> Files:
         UsageError: there is no such table.
         StorageUnreachable: the object store.
     """
-    try:
+    with told_of(path):
         detail = spark.sql(f"DESCRIBE DETAIL delta.`{path}`").collect()[0]
-    except spark_failures() as failed:
-        raise unreachable(path, failed) from failed
     return Files(int(detail["numFiles"]), int(detail["sizeInBytes"]))
 
 
@@ -82,5 +80,5 @@ def compact(spark: SparkSession, path: str, target_bytes: int, where: str | None
             f"{path} cannot be compacted where {where}: {what}", cure="name partition columns alone, in Spark SQL"
         ) from refused
     except spark_failures() as failed:
-        raise unreachable(path, failed) from failed
+        raise meaning(path, failed) from failed
     return Compacted(path, before, look(spark, path), int(done["numFilesRemoved"]), int(done["numFilesAdded"]))

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Observation
 
-from lakeingest import commit, fit, kept, quarantine, source, table, whereabouts
+from lakeingest import commit, failures, fit, kept, quarantine, source, table, whereabouts
 from lakeingest.batch import DROPPED, REFUSED, Batch, begin, layout, observed, set_aside, suspects
 from lakeingest.commit import Commit, Counts, Ledger, Receipt, Run
 from lakeingest.config import Pipeline
-from lakeingest.errors import PipelineFileError, SourceUnreachable, UsageError
+from lakeingest.errors import OffsetsLost, PipelineFileError, SourceUnreachable, UsageError
 from lakeingest.evolution import Evolution
 from lakeingest.gate.suite import Suite
 from lakeingest.gatekeeper import Gatekeeper, Verdict
@@ -78,7 +78,7 @@ class Corridor:
 
     def __post_init__(self, ledger: Ledger) -> None:
         self.evolution = Evolution(self.config, ledger.schemas, partial(whereabouts.registry, self.config), self.there)
-        self._kept = ledger.kept
+        self._kept, self._properties = ledger.kept, ledger.properties
         self._begun: Batch | None = None
 
     def batch(self, receipt: Receipt, behind: Frontier) -> Progress:
@@ -137,6 +137,7 @@ class Corridor:
                     decided, accepted, seen = _decided(batch, kafka)
             # 2.
             done = self._append(accepted, receipt)
+            self.gate.committed(receipt)
         finally:
             if self.gate.decides:
                 accepted.unpersist()
@@ -148,7 +149,7 @@ class Corridor:
             if counts.refused:
                 again = batch.decide(suspects(kafka, found)) if batch.alone else decided
                 refused = observed(again, Observation()).where(REFUSED)
-            broken = self._set_aside(refused, batch, replace(receipt, counts=counts))
+            broken = self._set_aside(refused, batch, replace(receipt, counts=counts, gaps=Spans(())))
         self._keep()
         self.gate.note(self.spark, verdict, batch, receipt, seen=found, broken=broken)
         return Progress(receipt.sequence, done.version, counts)
@@ -174,7 +175,7 @@ class Corridor:
 
     def _set_aside(self, refused: DataFrame, batch: Batch, receipt: Receipt) -> dict[str, int]:
         """Commit refused records to quarantine; how many break which expectation."""
-        receipt, seen = replace(receipt, ledger="", schemas=History(), gaps=Spans(()), accepted={}), Observation()
+        receipt, seen = replace(receipt, ledger="", schemas=History(), accepted={}), Observation()
         rows = quarantine.rows(refused, batch.refusals, receipt.pipeline, receipt.sequence, batch.now)
         named = quarantine.by_expectation([rule.name for rule in self.suite.refusing] if self.suite else [])
         if named:
@@ -186,38 +187,63 @@ class Corridor:
         """The records that quarantine does not hold yet, and how many it does."""
         if all(behind.get((s.topic, s.partition), 0) <= s.start for s in spans):
             return kafka, 0
-        held = table.refused(self.spark, self.config, spans)
-        return kafka.join(held, list(COORDINATES), "left_anti"), held.count()
+        with failures.told_of(self.config.quarantine.path):
+            held = table.refused(self.spark, self.config, spans).distinct()
+            return kafka.join(held, list(COORDINATES), "left_anti"), held.count()
 
-    def settle(self, ledger: Ledger, refused: Ledger) -> None:
+    def settle(self, ledger: Ledger, refused: Ledger, first: Frontier, *, accept_gap: bool) -> None:
         """Finish the newest batch, if its writer ended between the table's commit and quarantine's.
 
         A batch with a row for each offset is whole; any other is, if quarantine has its sequence number or a later
         one, because a run settles before it goes on. What is missing is a difference of coordinates, so it does
         not matter whether today's rules would decide as those of its time did.
+
+        Args:
+            first: the first offsets that Kafka still has. What lies before them and is in neither table is lost.
+            accept_gap: whether to go on without it.
+
+        Raises:
+            OffsetsLost: something is, and that was not accepted.
         """
         newest = ledger.newest
         if newest is None or newest.receipt.whole(newest.rows):
             return
         if refused.last_sequence >= newest.receipt.sequence:
             return
-        spans, seen = newest.receipt.spans, Observation()
+        with failures.told_of(self.config.quarantine.path):
+            self._settle(newest, first, accept_gap=accept_gap)
+
+    def _settle(self, newest: Commit, first: Frontier, *, accept_gap: bool) -> None:
+        """Bring the records of a batch to quarantine that are in neither table, with the batch's account."""
+        receipt, sequence = newest.receipt, newest.receipt.sequence
+        gone, spans = receipt.spans.before(first), receipt.spans.since(first)
+        lost = gone.offsets - self._rows(gone).count()
+        if lost and not accept_gap:
+            raise OffsetsLost(
+                f"batch {sequence} was cut off between its two commits, and Kafka no longer has {gone}: {lost:,} of "
+                "these offsets are in neither table; they were refused, dropped, or hold no record",
+                cure="run once with --accept-gap to go on without them (`audit` will name them); make the topic's "
+                "retention longer than any stop",
+            )
         kafka = self.read(spans)
-        self.look(kafka, newest.receipt.sequence)
+        self.look(kafka, sequence)
         batch = self.planned(looked=True)
-        decided = observed(batch.decide(kafka), seen)
+        # By coordinates, and counted by jobs of their own: Kafka may have compacted what is in the tables already.
+        left = batch.decide(kafka).join(self._rows(spans), list(COORDINATES), "left_anti").persist()
+        try:
+            missing = left.where(f"NOT {DROPPED}")
+            dropped = left.where(DROPPED).count()
+            refused = missing.count() + table.refused(self.spark, self.config, receipt.spans).count()
+            counts = Counts(newest.rows + refused + dropped, newest.rows, refused, dropped)
+            told = replace(receipt, run=self.me, counts=counts, lost=lost, gaps=gone if lost else Spans(()))
+            self._set_aside(missing, batch, told)
+        finally:
+            left.unpersist()
+
+    def _rows(self, spans: Spans) -> DataFrame:
+        """The coordinates within `spans` that are in one of the tables."""
         there = table.coordinates(self.spark, self.config.table.path, spans)
-        # Not empty where the batch read again what a RESTORE had taken back.
-        held = table.refused(self.spark, self.config, spans)
-        missing = decided
-        for rows in (there, held):
-            missing = missing.join(rows, list(COORDINATES), "left_anti")
-        missing = missing.where(f"NOT {DROPPED}").persist()
-        refused_rows = missing.count() + held.count()
-        consumed = seen.get["consumed"]
-        counts = Counts(consumed, newest.rows, refused_rows, consumed - newest.rows - refused_rows)
-        self._set_aside(missing, batch, replace(newest.receipt, run=self.me, counts=counts))
-        missing.unpersist()
+        return there.union(table.refused(self.spark, self.config, spans)).distinct()
 
     def read(self, spans: Spans) -> DataFrame:
         return source.frame(self.spark, self.config.source, self.bootstrap_servers, self.config.name, spans)
@@ -243,7 +269,9 @@ class Corridor:
         """
         with self._planning():
             shape = self.evolution.shape(self.there, looked=looked)
-            self._begun = begin(self.config, shape, self.suite, self._begun)
+            self._begun = begin(
+                self.config, shape, self.suite, self._begun, properties=self._properties, there=self.there
+            )
         return self._begun
 
     def ensure(self) -> None:
@@ -255,7 +283,7 @@ class Corridor:
         self.there = table.ensure(self.spark, self.config, shape, columns, there=there, history=history)
         if new:
             self.look_ahead(self.config.table.path)
-            self._kept = kept.read(self.spark, self.config.table.path, self.config.name)
+            self._kept = kept.ledger(kept.read(self.spark, self.config.table.path), self.config.name)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -267,11 +295,11 @@ class Corridor:
         """
         try:
             yield
-        except commit.spark_failures() as failed:
+        except failures.spark_failures() as failed:
             if UNPLANNED in str(failed):
                 raise Unplanned from failed
             raise SourceUnreachable(
-                f"the batch cannot be read from Kafka at {self.bootstrap_servers}: {commit.in_a_line(failed)}",
+                f"the batch cannot be read from Kafka at {self.bootstrap_servers}: {failures.in_a_line(failed)}",
                 cure="look at the broker and its log; nothing was consumed, run again",
             ) from failed
 

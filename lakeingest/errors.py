@@ -13,6 +13,7 @@
     ├── StorageError              the table side
     │   ├── StorageUnreachable    the object store does not answer, or denies access    (a retry helps)
     │   ├── UnsafeStore           the object store cannot commit safely
+    │   ├── TableChanged          the table was changed while a batch was on its way        (a retry helps)
     │   └── TableMismatch         the table is not the one that the pipeline file describes
     ├── BatchHeld                 a batch breaks an expectation, and is kept back
     ├── Fenced                    another writer holds the pipeline
@@ -124,6 +125,12 @@ class StorageUnreachable(StorageError):
 
 class UnsafeStore(StorageError):
     """The object store cannot commit safely."""
+
+
+class TableChanged(StorageError):
+    """The table was changed while a batch was on its way; the batch is begun anew."""
+
+    retry_helps = True
 
 
 class TableMismatch(StorageError):

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from lakeingest import quarantine, table
 from lakeingest.batch import REFUSED, Batch
-from lakeingest.commit import Receipt, somebody, spark_failures, unreachable
+from lakeingest.commit import Receipt, somebody
 from lakeingest.config import Pipeline
 from lakeingest.errors import BatchHeld
+from lakeingest.failures import told_of
 from lakeingest.gate import judge, results
 from lakeingest.gate.judge import Result
 from lakeingest.gate.suite import Suite
@@ -52,11 +53,13 @@ class Gatekeeper:
     """The gate of one run.
 
     Attributes:
-        reason: why the next batch that would be held is let through; None if it is not. One batch uses it up.
+        reason: why the next batch that would be held is let through; None if it is not. The commit of one that was
+            uses it up, and not before: a commit may fail.
     """
 
     def __init__(self, config: Pipeline, suite: Suite | None) -> None:
         self.reason: str | None = None
+        self._let: int | None = None
         self._config, self._suite = config, suite
         self._pool = ThreadPoolExecutor(1, "lakeingest-results")
         self._rows: list[tuple[Any, ...]] = []
@@ -80,7 +83,8 @@ class Gatekeeper:
             BatchHeld: an expectation fails that keeps back or ends, or too many records are refused; nothing of the
                 batch was written but its results.
         """
-        rows.count()
+        # Not count(): its shuffle would have a task that is done again counted twice in what is observed.
+        rows.write.format("noop").mode("overwrite").save()
         found = judge.of_batch(self._suite, rows, seen.get) if self._suite else []
         ends = any(each.holds and each.rule.action == "fail" for each in found)
         why = held(found)
@@ -93,9 +97,14 @@ class Gatekeeper:
         accepted: dict[str, Any] = {}
         if why:
             accepted = {"who": somebody(), "why": self.reason, "broken": why}
-            self.reason = None
+            self._let = receipt.sequence
         aside = tuple(each for each in found if not each.success and each.rule.action == "quarantine")
         return Verdict(tuple(found), aside, accepted)
+
+    def committed(self, receipt: Receipt) -> None:
+        """Note a batch of this run that was committed; the consent that let it through is used up."""
+        if receipt.accepted and receipt.sequence == self._let:
+            self.reason = None
 
     def note(
         self,
@@ -163,12 +172,10 @@ class Gatekeeper:
 
     def _write(self, spark: SparkSession, rows: Sequence[tuple[Any, ...]]) -> None:
         path = self._config.results
-        try:
+        with told_of(path):
             frame = spark.createDataFrame(rows, results.COLUMNS).coalesce(1)
             # The first write makes the table.
             frame.write.format("delta").mode("append").options(**table.PROPERTIES).save(path)
-        except spark_failures() as failed:
-            raise unreachable(path, failed) from failed
 
     def wait(self, spark: SparkSession) -> None:
         """Until the results of all batches are written.

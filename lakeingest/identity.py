@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from lakeingest import source, table
 from lakeingest.commit import Ledger, Receipt
 from lakeingest.config import Pipeline
 from lakeingest.errors import SourceChanged, TableMismatch
+from lakeingest.failures import told_of
+from lakeingest.record import COORDINATES, OFFSET, PARTITION, TIMESTAMP, TOPIC, Span, Spans
 from lakeingest.source import Topics
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_ANEW = "give the pipeline a new name and table for the new topic"
 
 
 @dataclass(frozen=True)
@@ -70,9 +79,46 @@ def check_topics(last: Receipt | None, topics: Topics) -> None:
         )
     known = {**last.left, **last.topics}
     for name, identity in topics.ids.items():
-        if known.get(name, identity) != identity:
+        # A cluster may get ids by an upgrade; see `check_records` for those without.
+        if identity and source.topic_id(known.get(name)) not in ("", identity):
             raise SourceChanged(
                 f"topic {name!r} was deleted and made again (id {identity}, it was {known[name]}): "
                 "its offsets begin anew",
-                cure="give the pipeline a new name and table for the new topic",
+                cure=_ANEW,
+            )
+
+
+def check_records(
+    spark: SparkSession, pipeline: Pipeline, bootstrap_servers: str, ledger: Ledger, topics: Topics
+) -> None:
+    """Notice that a topic was made again where no topic id tells it: the cluster gives none, or has given none before.
+
+    The newest record of each topic-partition that the last commit wrote is read again: it has its time.
+
+    Raises:
+        SourceChanged: it has another one.
+    """
+    from pyspark.sql import functions as F
+
+    if ledger.newest is None:
+        return
+    last = ledger.newest.receipt
+    known = {**last.left, **last.topics}
+    blind = [name for name, identity in topics.ids.items() if not (identity and source.topic_id(known.get(name)))]
+    spans = Spans(tuple(s for s in last.spans if s.topic in blind and s.topic in known))
+    if not spans.offsets:
+        return
+    with told_of(pipeline.table.path):
+        rows = table.within(table.read(spark, pipeline.table.path), spans)
+        newest = rows.groupBy(TOPIC, PARTITION).agg(F.max(F.struct(OFFSET, TIMESTAMP)).alias("row"))
+        ours = {(r[0], r[1], r["row"][0]): r["row"][1] for r in newest.collect()}
+        kept = Spans(tuple(Span(t, p, o, o + 1) for t, p, o in ours if topics.first[t, p] <= o < topics.last[t, p]))
+        kafka = source.frame(spark, pipeline.source, bootstrap_servers, pipeline.name, kept)
+        theirs = {tuple(r)[:3]: r[3] for r in kafka.select(*COORDINATES, TIMESTAMP).collect()}
+    for place, time in theirs.items():
+        if time != ours[place]:
+            raise SourceChanged(
+                f"topic {place[0]!r} was deleted and made again: the record at {place[0]}-{place[1]} offset {place[2]} "
+                f"is of {time}, and the table has it as of {ours[place]}",
+                cure=_ANEW,
             )

@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from lakeingest.commit import spark_failures, unreachable
+from lakeingest.failures import told_of
 from lakeingest.schema.history import History
 
 if TYPE_CHECKING:
@@ -32,24 +33,25 @@ def write(spark: SparkSession, path: str, pipeline: str, history: History) -> No
     Raises:
         StorageUnreachable: the table cannot be reached.
     """
-    try:
+    with told_of(path):
         for name, value in properties(pipeline, history).items():
             spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('{name}' = '{value}')")
-    except spark_failures() as failed:
-        raise unreachable(path, failed) from failed
 
 
-def read(spark: SparkSession, path: str, pipeline: str) -> History:
-    """The ledger that is kept; empty if none is.
+def read(spark: SparkSession, path: str) -> dict[str, str]:
+    """The table's properties.
 
     Raises:
         StorageUnreachable: the table cannot be reached.
     """
-    try:
+    with told_of(path):
         rows = spark.sql(f"SHOW TBLPROPERTIES delta.`{path}`").collect()
-    except spark_failures() as failed:
-        raise unreachable(path, failed) from failed
-    value = {row["key"]: row["value"] for row in rows}.get(_name(pipeline))
+    return {row["key"]: row["value"] for row in rows}
+
+
+def ledger(properties: Mapping[str, str], pipeline: str) -> History:
+    """The ledger of schemas among a table's properties; empty if none is kept."""
+    value = properties.get(_name(pipeline))
     return History.from_json(json.loads(zlib.decompress(bytes.fromhex(value)))) if value else History()
 
 

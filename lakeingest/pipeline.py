@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -27,9 +27,10 @@ from lakeingest import (
     timeline,
     whereabouts,
 )
+from lakeingest.attempt import Attempt
 from lakeingest.audit import Report
 from lakeingest.batch import REFUSED
-from lakeingest.commit import Counts, Ledger, Receipt, Run
+from lakeingest.commit import Counts, Ledger, Run
 from lakeingest.compact import Compacted
 from lakeingest.config import Pipeline
 from lakeingest.corridor import Corridor, Progress
@@ -39,7 +40,7 @@ from lakeingest.gatekeeper import Gatekeeper
 from lakeingest.identity import Consents
 from lakeingest.patience import Patience, Retry
 from lakeingest.plan import Plan
-from lakeingest.record import Frontier, Spans
+from lakeingest.record import Frontier
 from lakeingest.replay import Replayed
 from lakeingest.source import Topics
 from lakeingest.status import Status
@@ -81,7 +82,7 @@ class Ingestion:
     def _logs(self) -> SparkSession | None:
         return session.for_logs(self.spark, self.storage)
 
-    def _look_ahead(self, *paths: str) -> None:
+    def look_ahead(self, *paths: str) -> None:
         """Prepare the next commits to these tables, while there is nothing else to do."""
         if self._logs is not None:
             ahead.look(self._logs, *paths)
@@ -95,7 +96,7 @@ class Ingestion:
             self.suite,
             self.gate,
             self.me,
-            self._look_ahead,
+            self.look_ahead,
             there,
             ledger,
         )
@@ -167,77 +168,30 @@ class Ingestion:
         consents: Consents,
         patience: Patience,
     ) -> Iterator[Progress]:
-        """Commit batch after batch, up to the goal if there is one.
-
-        1. Read both frontiers, and check that the source is the one they were fed from. 2. Make or check the tables;
-           where only the records know the columns, the first batch does so. 3. Settle what a crash left open. 4. Batch
-           after batch, by the pipeline's trigger; in the end wait for the gate's results.
+        """Commit batch after batch, by the pipeline's trigger, up to the goal if there is one; then wait for the gate's
+        results.
 
         Args:
-            patience: it is told when 1. to 3. are done, and when there is nothing to commit.
+            patience: it is told when the first batch can begin, and when there is nothing to commit.
         """
-        # 1.
-        new = {self.config.quarantine.path} if table.ensure_quarantine(self.spark, self.config) else set()
-        there = table.schema(self.spark, self.config.table.path)
-        if there is None:
-            new.add(self.config.table.path)
-        else:
-            self._look_ahead(self.config.table.path)
-        ledger, refused = table.ledgers(self.spark, self.config, new=new)
-        identity.check(self.config, ledger, refused, topics, consents)
-        # 2.
-        corridor = self.open(there, ledger)
-        if corridor.evolution.settled:
-            corridor.ensure()
-        # 3.
-        corridor.settle(ledger, refused)
-        frontier, sequence = ledger.frontier, max(ledger.last_sequence, refused.last_sequence)
-        last = ledger.newest.receipt if ledger.newest else None
-        behind: Frontier | None = None
+        attempt = Attempt.begin(self, topics, consents)
         patience.underway()
-        # 4.
         while not stop.is_set():
             begun = time.monotonic()
-            gaps = source.gaps(topics, frontier) if consents.gaps else Spans(())
-            starts = {**frontier, **gaps.frontier}
-            starts |= source.starts(self.config.source, topics, starts)
-            spans = source.next_spans(starts, goal or topics.last, self.config.trigger.max_records)
-            opens = not spans.offsets and self._opens(frontier, starts)
-            if opens and not corridor.evolution.foresees(sequence + 1):
-                # No table can be made yet: "latest" is where it is now, as long as this run goes on.
-                frontier, opens = starts, False
-            if spans.offsets or opens or gaps.spans:
-                sequence += 1
-                last = replace(self._receipt(sequence, topics, spans, last), gaps=gaps)
-                if behind is None:
-                    # A quarantine without commits holds nothing, and costs no look.
-                    behind = table.beyond(self.spark, self.config.quarantine.path, starts) if refused.newest else {}
-                progress = corridor.batch(last, behind)
-                frontier = spans.frontier
-                if frontier != goal:
-                    also = () if last.whole(progress.counts.accepted) else (self.config.quarantine.path,)
-                    self._look_ahead(self.config.table.path, *also)
-                yield replace(progress, lag=source.lag(frontier, topics.last))
+            progress = attempt.next_batch(topics, goal)
+            if progress is not None:
+                yield progress
             elif goal is not None:
                 break
             else:
                 self.gate.flush(self.spark)
                 patience.renew()
             if goal is None:
-                if spans.offsets < self.config.trigger.max_records:
+                if not attempt.full:
                     stop.wait(max(0.0, self.config.trigger.every.total_seconds() - (time.monotonic() - begun)))
                 topics = self.broker.topics()
-                identity.check_topics(last, topics)
+                identity.check_topics(attempt.last, topics)
         self.gate.wait(self.spark)
-
-    def _receipt(self, sequence: int, topics: Topics, spans: Spans, last: Receipt | None = None) -> Receipt:
-        left = {n: i for n, i in {**last.left, **last.topics}.items() if n not in topics.ids} if last else {}
-        where = self.config.quarantine.path
-        return Receipt(self.config.name, sequence, self.me, topics.cluster, topics.ids, spans, where, left=left)
-
-    def _opens(self, frontier: Frontier, begin: Frontier) -> bool:
-        """Whether an empty commit is due, so that where "latest" was is remembered before a record arrives."""
-        return self.config.source.start == "latest" and any(tp not in frontier for tp in begin)
 
     def status(self) -> Status:
         """Where the pipeline stands; see `status.Status`."""
@@ -317,6 +271,8 @@ class Ingestion:
         there = table.read(self.spark, self.config.table.path).schema
         if not dry_run:
             replay.settle(self.spark, self.config)
+        # The number comes before the candidates: whatever another replay commits from now on has it, and is noticed.
+        receipt = replay.receipt(self.spark, self.config, self.me, why)
         ledger, _ = table.ledgers(self.spark, self.config)
         corridor = self.open(there, ledger)
         before = corridor.evolution.history.current
@@ -334,7 +290,6 @@ class Ingestion:
             rows = quarantine.rows(decided.where(REFUSED), batch.refusals, self.config.name, 0, batch.now)
             refused, moved = tuple(quarantine.reasons(rows, 1)), accepted.count()
             if moved and not dry_run:
-                receipt = replay.receipt(self.spark, self.config, self.me, why)
                 commit.append(self.spark, self.config.table.path, accepted, receipt, self.config.table.compression)
                 replay.settle(self.spark, self.config)
             return Replayed(looked, moved, refused)

@@ -99,6 +99,13 @@ def whole(table: DataFrame) -> DataFrame:
     return table.withColumns({n: F.lit(None).cast(k) for n, k in _LATER.items() if n not in table.columns})
 
 
+def of(table: DataFrame, pipeline: str) -> DataFrame:
+    """The rows of one pipeline: several may have one quarantine."""
+    from pyspark.sql import functions as F
+
+    return table.where(F.col("pipeline") == pipeline)
+
+
 def here(table: DataFrame) -> DataFrame:
     """The rows of records that are here and not in the main table: all but those that a replay has moved."""
     return whole(table).where("moved IS NULL")

@@ -84,6 +84,21 @@ class Spans:
         """How many offsets lie within: at least as many as records, as compaction and transactions leave gaps."""
         return sum(s.end - s.start for s in self.spans)
 
+    @property
+    def backwards(self) -> tuple[Span, ...]:
+        """Those whose end lies before their start: no receipt may bear one."""
+        return tuple(s for s in self.spans if s.end < s.start)
+
+    def before(self, first: Frontier) -> Spans:
+        """What lies before these offsets, without empty spans; of a topic-partition that is not named, nothing."""
+        cut = (replace(s, end=min(s.end, first.get((s.topic, s.partition), s.start))) for s in self.spans)
+        return Spans(tuple(s for s in cut if s.end > s.start))
+
+    def since(self, first: Frontier) -> Spans:
+        """What lies at these offsets or behind them, empty spans included."""
+        begin = ((s, first.get((s.topic, s.partition), s.start)) for s in self.spans)
+        return Spans(tuple(replace(s, start=min(max(s.start, at), s.end)) for s, at in begin))
+
     def first(self, offsets: int) -> Spans:
         """The first so many offsets of each span."""
         return Spans(tuple(replace(s, end=min(s.end, s.start + offsets)) for s in self.spans))
@@ -92,6 +107,9 @@ class Spans:
     def frontier(self) -> dict[tuple[str, int], int]:
         """Where consumption stands once these spans are committed."""
         return {(s.topic, s.partition): s.end for s in self.spans}
+
+    def __str__(self) -> str:
+        return ", ".join(f"{s.topic}-{s.partition} offsets {s.start} to {s.end - 1}" for s in sorted(self.spans))
 
     def to_json(self) -> dict[str, dict[str, list[int]]]:
         tree: dict[str, dict[str, list[int]]] = {}

@@ -1,29 +1,34 @@
 """Refused records get a second chance: what passes today's rules moves from quarantine into the table, exactly once.
 
-1. What a replay that was killed left open is closed: its records are in the table, and are marked as moved.
-2. The kept bytes are decoded and checked again, as a batch of Kafka's is. Records whose coordinates the table has
-   already are left out, so that nothing is ever there twice.
-3. What passes is committed to the table, under a receipt of its own with a number of its own: of two replays at once
-   one loses. Then the rows in quarantine are marked: who, when, why.
+1. What another replay left open is closed, by coordinates (`settle`).
+2. The replay takes its number.
+3. The kept bytes are decoded and checked again, as a batch of Kafka's is. Records whose coordinates the table has
+   already are left out, so that nothing is ever there twice. Another replay that commits from here on has this number:
+   of two at once one loses.
+4. What passes is committed to the table, under a receipt of its own with that number. Then the rows in quarantine are
+   marked: who, when, why.
 
 Between the two commits a record is in both tables; `audit` knows that from the receipts, and counts it once.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lakeingest import commit, quarantine, session, table
-from lakeingest.commit import Commit, Receipt, Run, spark_failures, unreachable
+from lakeingest.commit import Receipt, Run
 from lakeingest.config import Pipeline
-from lakeingest.errors import NotConserved, UsageError
+from lakeingest.errors import UsageError
+from lakeingest.failures import in_a_line, spark_failures, told_of
 from lakeingest.record import COORDINATES, HEADERS, OFFSET, PARTITION, RAW_KEY, RAW_VALUE, TIMESTAMP, TOPIC, Span, Spans
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+_TRIES = 10
+"""How often marks are tried where others write to the same quarantine at once."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,8 @@ def candidates(spark: SparkSession, pipeline: Pipeline, where: str | None, limit
 
     rows = _asked(spark, pipeline, where).where("discarded IS NULL")
     there = table.coordinates(spark, pipeline.table.path, _around(rows))
-    found = rows.join(there, list(COORDINATES), "left_anti")
+    # A record that was refused, moved, taken back by a RESTORE and refused again may have two rows.
+    found = rows.join(there, list(COORDINATES), "left_anti").dropDuplicates(list(COORDINATES))
     chosen = found if limit is None else found.orderBy(*COORDINATES).limit(limit)
     return chosen.select(
         *COORDINATES,
@@ -68,8 +74,7 @@ def candidates(spark: SparkSession, pipeline: Pipeline, where: str | None, limit
 
 
 def _asked(spark: SparkSession, pipeline: Pipeline, where: str | None) -> DataFrame:
-    rows = quarantine.whole(table.read(spark, pipeline.quarantine.path))
-    mine = rows.where(rows["pipeline"] == pipeline.name)
+    mine = _mine(spark, pipeline)
     if where is None:
         return mine
     try:
@@ -77,10 +82,14 @@ def _asked(spark: SparkSession, pipeline: Pipeline, where: str | None) -> DataFr
         _ = chosen.schema
     except spark_failures() as failed:
         raise UsageError(
-            f"--where {where!r} is no condition: {commit.in_a_line(failed)}",
+            f"--where {where!r} is no condition: {in_a_line(failed)}",
             cure="write one over quarantine's columns, as in \"stage = 'gate' AND refused_at > '2026-11-01'\"",
         ) from failed
     return chosen
+
+
+def _mine(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
+    return quarantine.of(quarantine.whole(table.read(spark, pipeline.quarantine.path)), pipeline.name)
 
 
 def _around(rows: DataFrame) -> Spans:
@@ -93,44 +102,62 @@ def _around(rows: DataFrame) -> Spans:
 
 def receipt(spark: SparkSession, pipeline: Pipeline, run: Run, why: str) -> Receipt:
     """The receipt of the next replay."""
-    number = commit.read(spark, pipeline.table.path, name_of(pipeline)).last_sequence + 1
+    number = commit.numbered(spark, commit.read(spark, pipeline.table.path, name_of(pipeline))).last_sequence + 1
     accepted = {"who": commit.somebody(), "why": why}
     where = pipeline.quarantine.path
     return Receipt(name_of(pipeline), number, run, "", {}, Spans(()), where, accepted=accepted)
 
 
-def pending(spark: SparkSession, pipeline: Pipeline) -> Commit | None:
-    """The replay whose records are in the table, and not marked in quarantine yet; None as a rule."""
-    newest = commit.read(spark, pipeline.table.path, name_of(pipeline)).newest
-    if newest is None:
-        return None
-    marked = commit.read(spark, pipeline.quarantine.path, name_of(pipeline))
-    return newest if newest.receipt.sequence > marked.last_sequence else None
+@dataclass(frozen=True)
+class Unsettled:
+    """What quarantine does not say yet of the replays that the table's log has.
+
+    Attributes:
+        moved: the newest replay, whose records are in the table and not marked as moved; None as a rule.
+        rows: how many records that replay moved.
+        standing: the newest replay that no RESTORE of the table took back, if one took others back; else None. What
+            later ones moved is marked, and may be in the table no longer.
+    """
+
+    moved: Receipt | None = None
+    rows: int = 0
+    standing: int | None = None
+
+
+def unsettled(spark: SparkSession, pipeline: Pipeline) -> Unsettled:
+    """See `Unsettled`; nothing of it is there as a rule."""
+    done = commit.read(spark, pipeline.table.path, name_of(pipeline))
+    number = done.newest.receipt.sequence if done.newest else 0
+    found = Unsettled(standing=number if done.taken_back else None)
+    if done.newest is None:
+        return found
+    marks = commit.read(spark, pipeline.quarantine.path, name_of(pipeline)).newest
+    if marks is not None and marks.receipt.sequence >= number:
+        return found
+    return replace(found, moved=done.newest.receipt, rows=done.newest.rows)
 
 
 def settle(spark: SparkSession, pipeline: Pipeline) -> int:
-    """Mark what a replay that was killed has moved; how many records that were.
+    """Let quarantine's marks say what the tables' coordinates say; how many rows that changed.
 
-    Raises:
-        NotConserved: the table holds more or less of quarantine's records than the replay moved.
+    A record that is in the table is marked as moved, where a replay was killed before it did so, and whatever a
+    `discard` did meanwhile. One that a RESTORE took out of the table again is in quarantine again.
     """
-    left = pending(spark, pipeline)
-    if left is None:
-        return 0
-    rows = quarantine.open_rows(table.read(spark, pipeline.quarantine.path))
-    both = rows.join(table.coordinates(spark, pipeline.table.path, _around(rows)), list(COORDINATES), "left_semi")
-    count = both.count()
-    if count != left.rows:
-        raise NotConserved(
-            f"replay {left.receipt.sequence} moved {left.rows:,} records to {pipeline.table.path}, and {count:,} "
-            "records are both there and in quarantine",
-            cure="somebody restored or changed one of the tables: see their history, and `lakeingest audit`",
-        )
-    _mark(spark, pipeline, both, left.receipt)
+    left = unsettled(spark, pipeline)
+    count = 0
+    if left.moved is not None:
+        rows = quarantine.here(_mine(spark, pipeline))
+        both = rows.join(table.coordinates(spark, pipeline.table.path, _around(rows)), list(COORDINATES), "left_semi")
+        count += _mark(spark, pipeline, both, left.moved)
+    if left.standing is not None:
+        rows = _mine(spark, pipeline).where(f"moved.replay > {left.standing}")
+        there = table.coordinates(spark, pipeline.table.path, _around(rows))
+        gone = rows.join(there, list(COORDINATES), "left_anti")
+        count += _update(spark, pipeline, gone, "q.moved IS NOT NULL", {"moved": "NULL"})
     return count
 
 
-def _mark(spark: SparkSession, pipeline: Pipeline, moved: DataFrame, of: Receipt) -> None:
+def _mark(spark: SparkSession, pipeline: Pipeline, moved: DataFrame, of: Receipt) -> int:
     """Mark rows of quarantine as moved, in one commit that bears the replay's receipt."""
     from pyspark.sql import functions as F
 
@@ -141,39 +168,63 @@ def _mark(spark: SparkSession, pipeline: Pipeline, moved: DataFrame, of: Receipt
         why.alias("why"),
         F.lit(of.sequence).cast("bigint").alias("replay"),
     )
-    _update(spark, pipeline, moved, {"moved": value}, of)
+    return _update(spark, pipeline, moved, "q.moved IS NULL", {"moved": value}, of=of)
 
 
 def discard(spark: SparkSession, pipeline: Pipeline, where: str | None, why: str) -> int:
     """Mark rows of quarantine as discarded: they stay, and are not replayed or listed any more; how many they are.
+
+    What a killed replay has moved is settled first: it is in the table, and cannot be discarded.
 
     Raises:
         UsageError: the condition is no condition over quarantine's columns.
     """
     from pyspark.sql import functions as F
 
-    rows = quarantine.open_rows(_asked(spark, pipeline, where)).persist()
-    try:
-        if count := rows.count():
-            value = F.struct(
-                F.current_timestamp().alias("at"), F.lit(commit.somebody()).alias("who"), F.lit(why).alias("why")
-            )
-            _update(spark, pipeline, rows, {"discarded": value}, None)
-        return count
-    finally:
-        rows.unpersist()
+    settle(spark, pipeline)
+    value = F.struct(F.current_timestamp().alias("at"), F.lit(commit.somebody()).alias("who"), F.lit(why).alias("why"))
+    rows = quarantine.open_rows(_asked(spark, pipeline, where))
+    return _update(spark, pipeline, rows, "q.moved IS NULL AND q.discarded IS NULL", {"discarded": value})
 
 
 def _update(
-    spark: SparkSession, pipeline: Pipeline, rows: DataFrame, values: dict[str, str | Column], of: Receipt | None
-) -> None:
+    spark: SparkSession,
+    pipeline: Pipeline,
+    rows: DataFrame,
+    still: str,
+    values: dict[str, str | Column],
+    *,
+    of: Receipt | None = None,
+) -> int:
+    """Update the pipeline's rows of quarantine with these coordinates, and how many they are.
+
+    Args:
+        still: what must hold of a row when it is updated, whatever others did since `rows` were read.
+        of: the receipt that the commit bears; one is made for it, also where there are no rows.
+    """
     from delta.tables import DeltaTable
+    from pyspark.sql import functions as F
 
     path = pipeline.quarantine.path
-    same = " AND ".join(f"q.{name} = r.{name}" for name in COORDINATES)
-    merge = DeltaTable.forPath(spark, path).alias("q").merge(rows.select(*COORDINATES).alias("r"), same)
-    try:
-        with session.setting(spark, {_USER_METADATA: of.to_json()} if of else {}):
-            merge.whenMatchedUpdate("q.moved IS NULL AND q.discarded IS NULL", values).execute()
-    except spark_failures() as failed:
-        raise unreachable(path, failed) from failed
+    same = F.col("q.pipeline") == pipeline.name
+    for name in COORDINATES:
+        same = same & (F.col(f"q.{name}") == F.col(f"r.{name}"))
+    with told_of(path):
+        found = rows.select(*COORDINATES).distinct().persist()
+        try:
+            count = found.count()
+            if not count and of is None:
+                return 0
+            for left in reversed(range(_TRIES)):
+                merge = DeltaTable.forPath(spark, path).alias("q").merge(found.alias("r"), same)
+                try:
+                    with session.setting(spark, {_USER_METADATA: of.to_json()} if of else {}):
+                        merge.whenMatchedUpdate(still, values).execute()
+                    break
+                except spark_failures() as failed:
+                    # Another pipeline, or a compaction, wrote to the same quarantine meanwhile.
+                    if not left or "CONCURRENT" not in str(failed):
+                        raise
+            return count
+        finally:
+            found.unpersist()

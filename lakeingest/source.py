@@ -51,7 +51,7 @@ class Topics:
 
     Attributes:
         cluster: id of the Kafka cluster.
-        ids: topic → topic id; a topic that is deleted and made again has another one.
+        ids: topic → topic id, "" where the cluster gives none; a topic that is deleted and made again has another one.
         first, last: (topic, partition) → first offset kept, and one past the last committed record.
     """
 
@@ -149,7 +149,7 @@ class Broker:
         partitions = [(name, p.id) for name, topic in known.items() for p in topic.partitions]
         return Topics(
             cluster=cluster,
-            ids={name: str(topic.topic_id) for name, topic in known.items()},
+            ids={name: topic_id(str(topic.topic_id)) for name, topic in known.items()},
             first=self._offsets(partitions, "earliest"),
             last=self._offsets(partitions, "latest"),
         )
@@ -181,6 +181,11 @@ class Broker:
             # What librdkafka gives, without an error, where a leader is just moving (seen: -1001).
             raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
         return found
+
+
+def topic_id(told: str | None) -> str:
+    """A topic's id; "" for none, and for the one of zeros that stands for none (KIP-516)."""
+    return told if told and told.strip("A=") else ""
 
 
 def _passing() -> set[int]:
@@ -233,9 +238,10 @@ def gaps(topics: Topics, frontier: Frontier) -> Spans:
 def next_spans(begin: Frontier, end: Frontier, max_records: int) -> Spans:
     """The next micro-batch: at most `max_records` offsets, shared out in proportion to each partition's backlog.
 
-    Partitions without new records keep an empty span, so that the spans always hold the whole frontier.
+    Partitions without new records keep an empty span, so that the spans always hold the whole frontier. So do those
+    that are beyond `end`: another run may have committed more than this one set out for.
     """
-    backlog = {tp: end.get(tp, start) - start for tp, start in begin.items()}
+    backlog = {tp: max(0, end.get(tp, start) - start) for tp, start in begin.items()}
     total = sum(backlog.values())
     room = min(total, max_records)
     spans, given, seen = [], 0, 0

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from functools import reduce
 from typing import TYPE_CHECKING
 
 from lakeingest import commit, fit, kept, quarantine
-from lakeingest.commit import Ledger, spark_failures, unreachable
+from lakeingest.commit import Ledger
 from lakeingest.config import Pipeline, uses_registry
 from lakeingest.decode import Shape, struct
 from lakeingest.errors import TableMismatch
+from lakeingest.failures import meaning, spark_failures, told_of
 from lakeingest.partition import PartitionColumn
 from lakeingest.record import (
     HEADERS,
@@ -38,6 +38,8 @@ PROPERTIES = {
     # A log checkpoint costs two to four commits, and each commit reads the log's files since the last one.
     "delta.checkpointInterval": "20",
 }
+
+_RETENTION = "delta.setTransactionRetentionDuration"
 
 
 def columns(pipeline: Pipeline, shape: Shape) -> StructType:
@@ -81,7 +83,7 @@ def ensure_quarantine(spark: SparkSession, pipeline: Pipeline) -> bool:
         StorageUnreachable, UnsafeStore: the object store.
     """
     path, wanted = pipeline.quarantine.path, struct(quarantine.COLUMNS)
-    try:
+    with told_of(path):
         there = schema(spark, path)
         if there is None:
             _make(spark, path, wanted, (), {})
@@ -90,8 +92,6 @@ def ensure_quarantine(spark: SparkSession, pipeline: Pipeline) -> bool:
             if column.name not in there.names:
                 _add(spark, path, column)
         return False
-    except spark_failures() as failed:
-        raise unreachable(path, failed) from failed
 
 
 def ensure(
@@ -117,7 +117,7 @@ def ensure(
         StorageUnreachable, UnsafeStore: the object store.
     """
     wanted = columns(pipeline, shape)
-    try:
+    with told_of(pipeline.table.path):
         if there is None:
             there = _make(spark, pipeline.table.path, wanted, partitions, kept.properties(pipeline.name, history))
         if _compare(spark, pipeline, there, wanted, partitions):
@@ -125,8 +125,6 @@ def ensure(
         if pipeline.table.name:
             _register(spark, pipeline.table.name, pipeline.table.path)
         return there
-    except spark_failures() as failed:
-        raise unreachable(pipeline.table.path, failed) from failed
 
 
 def _make(
@@ -199,7 +197,7 @@ def schema(spark: SparkSession, path: str) -> StructType | None:
     except AnalysisException:
         return None
     except spark_failures() as failed:
-        raise unreachable(path, failed) from failed
+        raise meaning(path, failed) from failed
 
 
 def _compare(
@@ -265,12 +263,10 @@ def widen(spark: SparkSession, path: str, there: StructType, wanted: StructType)
     wider = list(fit.widened(there, wanted))
     if not wider:
         return False
-    try:
+    with told_of(path):
         spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
         for name, kind in wider:
             spark.sql(f"ALTER TABLE delta.`{path}` ALTER COLUMN {name} TYPE {kind}")
-    except spark_failures() as failed:
-        raise unreachable(path, failed) from failed
     return True
 
 
@@ -290,26 +286,43 @@ def ledgers(
 ) -> tuple[Ledger, Ledger]:
     """The ledgers of table and quarantine (see `commit.read`).
 
-    Where the table has rows of the pipeline's topics but its log no longer says who wrote them (30 days by default),
-    the frontier is taken from the rows of both tables. The ledger of schemas is the newest commit's, or the table
-    property's.
+    Where the log does not say how far the pipeline has come (clean-up took its receipts, after 30 days by default; or
+    the table is a copy or a clone of one that had them), but the table has rows of its topics, the frontier is taken
+    from the rows of both tables. The ledger of schemas is the newest commit's, or the table property's.
 
     Args:
         back: how many commits at least (see `commit.read`).
         new: paths of tables that are missing or were just made, and are not asked: their ledgers are empty.
+
+    Raises:
+        TableMismatch: the table forgets which commits were made (see `_RETENTION`).
     """
     path = pipeline.table.path
     mine, refused = (
-        Ledger(at, pipeline.name) if at in new else commit.read(spark, at, pipeline.name, back=back)
+        Ledger(at, pipeline.name)
+        if at in new
+        else commit.numbered(spark, commit.read(spark, at, pipeline.name, back=back))
         for at in (path, pipeline.quarantine.path)
     )
+    if pipeline.quarantine.path not in new:
+        _check_retention(pipeline.quarantine.path, kept.read(spark, pipeline.quarantine.path))
     if path not in new:
-        mine = replace(mine, kept=kept.read(spark, path, pipeline.name))
-    if mine.newest is None and not mine.complete:
-        number = commit.newest_number(spark, path, pipeline.name)
-        mine = replace(mine, recovered=_frontier_of_rows(spark, pipeline), last_sequence=number)
+        properties = kept.read(spark, path)
+        _check_retention(path, properties)
+        mine = replace(mine, kept=kept.ledger(properties, pipeline.name), properties=properties)
+        if mine.newest is None:
+            mine = replace(mine, recovered=_frontier_of_rows(spark, pipeline))
     known = mine.newest is not None or mine.recovered
     return replace(mine, schemas=_schemas(spark, mine)) if known else mine, refused
+
+
+def _check_retention(path: str, properties: Mapping[str, str]) -> None:
+    if _RETENTION in properties:
+        raise TableMismatch(
+            f"{path} has {_RETENTION} = {properties[_RETENTION]}: Delta then forgets which commits were made, and lets "
+            "a writer that was overtaken commit again",
+            cure=f"ALTER TABLE delta.`{path}` UNSET TBLPROPERTIES ('{_RETENTION}')",
+        )
 
 
 def _schemas(spark: SparkSession, mine: Ledger) -> History:
@@ -325,18 +338,34 @@ def _schemas(spark: SparkSession, mine: Ledger) -> History:
 
 
 def _frontier_of_rows(spark: SparkSession, pipeline: Pipeline) -> dict[tuple[str, int], int]:
+    """The first offset behind the table's rows, and behind quarantine's that follow them without a gap.
+
+    What lies further on in quarantine is left out by its coordinates when it is read again.
+    """
     from pyspark.sql import functions as F
 
-    both = (
-        read(spark, path).where(F.col(TOPIC).isin(*pipeline.source.topics)).select(TOPIC, PARTITION, OFFSET)
-        for path in (pipeline.table.path, pipeline.quarantine.path)
+    ours = F.col(TOPIC).isin(*pipeline.source.topics)
+    with told_of(pipeline.table.path):
+        rows = read(spark, pipeline.table.path).where(ours).groupBy(TOPIC, PARTITION).agg(F.max(OFFSET) + 1)
+        ends = {(topic, partition): end for topic, partition, end in rows.collect()}
+    if schema(spark, pipeline.quarantine.path) is None:
+        return ends
+    reached = F.coalesce(
+        *(F.when((F.col(TOPIC) == topic) & (F.col(PARTITION) == p), F.lit(end)) for (topic, p), end in ends.items()),
+        F.lit(0),
     )
-    ends = reduce(lambda a, b: a.union(b), both).groupBy(TOPIC, PARTITION).agg(F.max(OFFSET) + 1)
-    return {(topic, partition): end for topic, partition, end in ends.collect()}
+    with told_of(pipeline.quarantine.path):
+        behind = _refused(spark, pipeline).where(ours).where(F.col(OFFSET) >= reached)
+        extents = behind.groupBy(TOPIC, PARTITION).agg(F.min(OFFSET), F.max(OFFSET) + 1, F.count_distinct(OFFSET))
+        for topic, partition, start, end, count in extents.collect():
+            begin = ends.setdefault((topic, partition), start)
+            if begin == start and count == end - start:
+                ends[topic, partition] = end
+    return ends
 
 
-def beyond(spark: SparkSession, path: str, frontier: Frontier) -> dict[tuple[str, int], int]:
-    """How far the table's rows reach beyond the frontier, where they do: (topic, partition) → last offset + 1.
+def beyond(spark: SparkSession, pipeline: Pipeline, frontier: Frontier) -> dict[tuple[str, int], int]:
+    """How far quarantine's rows reach beyond the frontier, where they do: (topic, partition) → last offset + 1.
 
     Delta's statistics leave out the files that end before it: as a rule all of them.
     """
@@ -345,21 +374,28 @@ def beyond(spark: SparkSession, path: str, frontier: Frontier) -> dict[tuple[str
     ahead = F.lit(False)
     for (topic, partition), end in frontier.items():
         ahead = ahead | ((F.col(TOPIC) == topic) & (F.col(PARTITION) == partition) & (F.col(OFFSET) >= end))
-    ends = read(spark, path).where(ahead).groupBy(TOPIC, PARTITION).agg(F.max(OFFSET) + 1)
-    return {(topic, partition): end for topic, partition, end in ends.collect()}
+    with told_of(pipeline.quarantine.path):
+        ends = _refused(spark, pipeline).where(ahead).groupBy(TOPIC, PARTITION).agg(F.max(OFFSET) + 1)
+        return {(topic, partition): end for topic, partition, end in ends.collect()}
 
 
 def refused(spark: SparkSession, pipeline: Pipeline, spans: Spans) -> DataFrame:
     """The coordinates of records within `spans` that are in quarantine, and not moved into the table."""
-    return _within(quarantine.here(read(spark, pipeline.quarantine.path)), spans)
+    return within(quarantine.here(_refused(spark, pipeline)), spans).select(TOPIC, PARTITION, OFFSET)
+
+
+def _refused(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
+    """The pipeline's own rows of quarantine: several pipelines may have one."""
+    return quarantine.of(read(spark, pipeline.quarantine.path), pipeline.name)
 
 
 def coordinates(spark: SparkSession, path: str, spans: Spans) -> DataFrame:
     """The coordinates of the table's rows within `spans`: _topic STRING, _partition INT, _offset BIGINT."""
-    return _within(read(spark, path), spans)
+    return within(read(spark, path), spans).select(TOPIC, PARTITION, OFFSET)
 
 
-def _within(rows: DataFrame, spans: Spans) -> DataFrame:
+def within(rows: DataFrame, spans: Spans) -> DataFrame:
+    """The rows whose coordinates lie within `spans`."""
     from pyspark.sql import functions as F
 
     inside = F.lit(False)
@@ -367,4 +403,4 @@ def _within(rows: DataFrame, spans: Spans) -> DataFrame:
         if s.end > s.start:
             offsets = (F.col(OFFSET) >= s.start) & (F.col(OFFSET) < s.end)
             inside = inside | ((F.col(TOPIC) == s.topic) & (F.col(PARTITION) == s.partition) & offsets)
-    return rows.where(inside).select(TOPIC, PARTITION, OFFSET)
+    return rows.where(inside)

@@ -633,12 +633,11 @@ def test_a_stale_writer_is_fenced(world: World) -> None:
     """Who goes on after another run committed learns its name, and writes nothing."""
     world.produce(*mixed(10))
     stale, winner = world.ingestion(), world.ingestion()
-    topics = stale.broker.topics()
     winner.run(until_caught_up=True)
-    spans = world.ledger().commits[0].receipt.spans
+    receipt = replace(world.ledger().commits[0].receipt, run=stale.me)
     version = world.ledger().commits[0].version
     with pytest.raises(Fenced, match=re.escape(winner.me.started)):
-        stale.open(None, Ledger("", world.name)).batch(stale._receipt(1, topics, spans), {})
+        stale.open(None, Ledger("", world.name)).batch(receipt, {})
     assert world.ledger().commits[0].version == version
     world.checked()
 

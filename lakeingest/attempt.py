@@ -1,0 +1,162 @@
+"""One attempt of a run: it begins from what the tables say, and commits batch after batch until it ends or fails.
+
+A run that goes on after a failure begins another one, as after a crash: nothing is remembered but the tables.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
+
+from lakeingest import commit, identity, replay, source, table
+from lakeingest.commit import Ledger, Receipt, Run
+from lakeingest.config import Pipeline
+from lakeingest.corridor import Corridor, Progress
+from lakeingest.errors import TableChanged
+from lakeingest.gatekeeper import Gatekeeper
+from lakeingest.identity import Consents
+from lakeingest.record import Frontier, Spans
+from lakeingest.source import Topics
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+
+class Context(Protocol):
+    """What a run is made with; see `pipeline.Ingestion`."""
+
+    config: Pipeline
+    me: Run
+    gate: Gatekeeper
+    bootstrap_servers: str
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session."""
+
+    def look_ahead(self, *paths: str) -> None:
+        """Prepare the next commits to these tables."""
+
+    def open(self, there: StructType | None, ledger: Ledger) -> Corridor:
+        """The way of a batch."""
+
+
+@dataclass
+class Attempt:
+    """Where a run stands between two batches.
+
+    Attributes:
+        sequence: the number of the last batch.
+        last: its receipt; None before the first one.
+        frontier: where the next batch begins.
+        full: whether the last batch was as large as a batch may be, so that more is waiting.
+    """
+
+    context: Context
+    consents: Consents
+    corridor: Corridor
+    ledger: Ledger
+    refused: Ledger
+    sequence: int
+    last: Receipt | None
+    frontier: Frontier
+    full: bool = False
+    _behind: Frontier | None = None
+    _version: int | None = field(default=None, init=False)
+
+    @classmethod
+    def begin(cls, context: Context, topics: Topics, consents: Consents) -> Attempt:
+        """What comes before the first batch.
+
+        1. Read both frontiers, and check that the source is the one they were fed from. 2. Make or check the tables;
+           where only the records know the columns, the first batch does so. 3. Settle what a crash left open, and what
+           a RESTORE did to replays.
+        """
+        config, spark = context.config, context.spark
+        # 1.
+        new = {config.quarantine.path} if table.ensure_quarantine(spark, config) else set()
+        there = table.schema(spark, config.table.path)
+        if there is None:
+            new.add(config.table.path)
+        else:
+            context.look_ahead(config.table.path)
+        ledger, refused = table.ledgers(spark, config, new=new)
+        identity.check(config, ledger, refused, topics, consents)
+        identity.check_records(spark, config, context.bootstrap_servers, ledger, topics)
+        # 2.
+        corridor = context.open(there, ledger)
+        if corridor.evolution.settled:
+            corridor.ensure()
+        # 3.
+        corridor.settle(ledger, refused, topics.first, accept_gap=consents.gaps)
+        if ledger.taken_back:
+            replay.settle(spark, config)
+        last = ledger.newest.receipt if ledger.newest else None
+        if last is not None and last.run.id == context.me.id:
+            # The attempt before this one may have failed behind its commit.
+            context.gate.committed(last)
+        sequence = max(ledger.last_sequence, refused.last_sequence)
+        return cls(context, consents, corridor, ledger, refused, sequence, last, ledger.frontier)
+
+    def next_batch(self, topics: Topics, goal: Frontier | None) -> Progress | None:
+        """Commit the next batch; None if there is nothing to commit.
+
+        Args:
+            topics: what Kafka holds now.
+            goal: the offsets at which the run is to end; None if it goes on for ever.
+        """
+        config = self.context.config
+        gaps = source.gaps(topics, self.frontier) if self.consents.gaps else Spans(())
+        starts = {**self.frontier, **gaps.frontier}
+        starts |= source.starts(config.source, topics, starts)
+        spans = source.next_spans(starts, goal or topics.last, config.trigger.max_records)
+        self.full = spans.offsets >= config.trigger.max_records
+        opens = not spans.offsets and self._opens(starts)
+        if opens and not self.corridor.evolution.foresees(self.sequence + 1):
+            # No table can be made yet: "latest" is where it is now, as long as this run goes on.
+            self.frontier, opens = starts, False
+        if not (spans.offsets or opens or gaps.spans):
+            return None
+        self._check_restored()
+        self.sequence += 1
+        self.last = receipt = replace(self._receipt(topics, spans), gaps=gaps)
+        progress = self.corridor.batch(receipt, self._beyond(starts))
+        self.frontier, self._version = spans.frontier, progress.version
+        if self.frontier != goal:
+            also = () if receipt.whole(progress.counts.accepted) else (config.quarantine.path,)
+            self.context.look_ahead(config.table.path, *also)
+        return replace(progress, lag=source.lag(self.frontier, topics.last))
+
+    def _opens(self, begin: Frontier) -> bool:
+        """Whether an empty commit is due, so that where "latest" was is remembered before a record arrives."""
+        return self.context.config.source.start == "latest" and any(tp not in self.frontier for tp in begin)
+
+    def _beyond(self, starts: Frontier) -> Frontier:
+        """How far quarantine reached beyond the frontier when the attempt began."""
+        if self._behind is None:
+            # A quarantine without commits holds nothing, and costs no look.
+            holds = self.refused.last_sequence or not self.refused.complete or self.ledger.recovered
+            self._behind = table.beyond(self.context.spark, self.context.config, starts) if holds else {}
+        return self._behind
+
+    def _receipt(self, topics: Topics, spans: Spans) -> Receipt:
+        config, last = self.context.config, self.last
+        left = {n: i for n, i in {**last.left, **last.topics}.items() if n not in topics.ids} if last else {}
+        where = config.quarantine.path
+        return Receipt(config.name, self.sequence, self.context.me, topics.cluster, topics.ids, spans, where, left=left)
+
+    def _check_restored(self) -> None:
+        """Notice a RESTORE behind this attempt's last commit, before one is made on top of it.
+
+        Raises:
+            TableChanged: its rows are gone; the run begins anew from what the table says now.
+        """
+        spark, path, name = self.context.spark, self.context.config.table.path, self.context.config.name
+        if self._version is None or not commit.followed(spark, path, self._version):
+            return
+        if commit.read(spark, path, name).taken_back:
+            raise TableChanged(
+                f"somebody restored {path} to an older version while {name!r} was running",
+                cure="run again: what the RESTORE took back is read again",
+            )
