@@ -5,14 +5,13 @@ A run that goes on after a failure begins another one, as after a crash: nothing
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from lakeingest import commit, identity, replay, source, table
+from lakeingest import identity, replay, source, table
 from lakeingest.commit import Ledger, Receipt, Run
 from lakeingest.config import Pipeline
 from lakeingest.corridor import Corridor, Progress
-from lakeingest.errors import TableChanged
 from lakeingest.gatekeeper import Gatekeeper
 from lakeingest.identity import Consents
 from lakeingest.record import Frontier, Spans
@@ -63,7 +62,6 @@ class Attempt:
     frontier: Frontier
     full: bool = False
     _behind: Frontier | None = None
-    _version: int | None = field(default=None, init=False)
 
     @classmethod
     def begin(cls, context: Context, topics: Topics, consents: Consents) -> Attempt:
@@ -89,14 +87,14 @@ class Attempt:
         if corridor.evolution.settled:
             corridor.ensure()
         # 3.
-        corridor.settle(ledger, refused, topics.first, accept_gap=consents.gaps)
-        if ledger.taken_back:
+        settled = corridor.settle(ledger, refused, topics.first, accept_gap=consents.gaps)
+        if ledger.restored:
             replay.settle(spark, config)
         last = ledger.newest.receipt if ledger.newest else None
         if last is not None and last.run.id == context.me.id:
             # The attempt before this one may have failed behind its commit.
             context.gate.committed(last)
-        sequence = max(ledger.last_sequence, refused.last_sequence)
+        sequence = max(ledger.last_sequence, refused.last_sequence, settled)
         return cls(context, consents, corridor, ledger, refused, sequence, last, ledger.frontier)
 
     def next_batch(self, topics: Topics, goal: Frontier | None) -> Progress | None:
@@ -118,11 +116,10 @@ class Attempt:
             self.frontier, opens = starts, False
         if not (spans.offsets or opens or gaps.spans):
             return None
-        self._check_restored()
         self.sequence += 1
         self.last = receipt = replace(self._receipt(topics, spans), gaps=gaps)
         progress = self.corridor.batch(receipt, self._beyond(starts))
-        self.frontier, self._version = spans.frontier, progress.version
+        self.frontier = spans.frontier
         if self.frontier != goal:
             also = () if receipt.whole(progress.counts.accepted) else (config.quarantine.path,)
             self.context.look_ahead(config.table.path, *also)
@@ -145,18 +142,3 @@ class Attempt:
         left = {n: i for n, i in {**last.left, **last.topics}.items() if n not in topics.ids} if last else {}
         where = config.quarantine.path
         return Receipt(config.name, self.sequence, self.context.me, topics.cluster, topics.ids, spans, where, left=left)
-
-    def _check_restored(self) -> None:
-        """Notice a RESTORE behind this attempt's last commit, before one is made on top of it.
-
-        Raises:
-            TableChanged: its rows are gone; the run begins anew from what the table says now.
-        """
-        spark, path, name = self.context.spark, self.context.config.table.path, self.context.config.name
-        if self._version is None or not commit.followed(spark, path, self._version):
-            return
-        if commit.read(spark, path, name).taken_back:
-            raise TableChanged(
-                f"somebody restored {path} to an older version while {name!r} was running",
-                cure="run again: what the RESTORE took back is read again",
-            )

@@ -8,7 +8,7 @@ number, which counts what was consumed, refused and dropped. The rows' coordinat
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakeingest import quarantine, replay, table
@@ -80,8 +80,10 @@ def audit(spark: SparkSession, pipeline: Pipeline) -> Report:
     ledger, refused = table.ledgers(spark, pipeline, back=None)
     whole, accounts = _whole(ledger), _Accounts.of(ledger, refused)
     rows = _Rows(spark, pipeline, whole, replay.unsettled(spark, pipeline))
-    found = rows.counted(accounts.unknown)
-    missing = accounts.counts.consumed - accounts.counts.dropped - found["distinct"]
+    found = rows.counted(accounts.unknown, accounts.skipped)
+    # What was not read again since Kafka had deleted it may be there all the same, from before a RESTORE.
+    consumed, lost = accounts.counts.consumed + found["spared"], accounts.lost - found["spared"]
+    missing = consumed - accounts.counts.dropped - found["distinct"]
     # What the clean-up of quarantine's log leaves open is neither missing nor proved to be no record.
     unproved = min(max(missing, 0), accounts.unknown.offsets - found["known"])
     duplicated = found["in_table"] + found["in_quarantine"] - found["distinct"]
@@ -91,15 +93,15 @@ def audit(spark: SparkSession, pipeline: Pipeline) -> Report:
         named["lost"] = [f"{s.topic}-{s.partition} offsets {s.start} to {s.end - 1}" for s in sorted(accepted)]
     return Report(
         pipeline=pipeline.name,
-        consumed=accounts.counts.consumed - unproved,
+        consumed=consumed - unproved,
         table=found["in_table"],
         quarantine=found["in_quarantine"],
         dropped=accounts.counts.dropped,
         missing=missing - unproved,
         duplicated=duplicated,
         unexpected=found["unexpected"],
-        gaps=whole.offsets - accounts.lost - accounts.counts.consumed,
-        lost=accounts.lost,
+        gaps=whole.offsets - lost - consumed,
+        lost=lost,
         unproved=unproved,
         earlier=found["earlier"],
         commits=len(ledger.commits),
@@ -114,19 +116,22 @@ class _Accounts:
 
     Attributes:
         lost: offsets whose loss was accepted.
+        skipped: those among them that lie before a batch.
         unknown: the offsets of commits whose account is no longer in quarantine's log.
     """
 
     counts: Counts
     lost: int
+    skipped: Spans
     unknown: Spans
 
     @classmethod
     def of(cls, ledger: Ledger, refused: Ledger) -> _Accounts:
-        receipts = {commit.receipt.sequence: commit.receipt for commit in refused.commits}
+        receipts = {commit.receipt.batch: commit.receipt for commit in refused.commits}
         oldest = min(receipts, default=refused.last_sequence + 1)
         counts, unknown = Counts(), list[Span]()
-        lost = sum(commit.receipt.gaps.offsets for commit in ledger.commits)
+        skipped = Spans(tuple(s for commit in ledger.commits for s in commit.receipt.gaps))
+        lost = skipped.offsets
         for commit in ledger.commits:
             receipt = commit.receipt
             account = None if receipt.whole(commit.rows) else receipts.get(receipt.sequence)
@@ -138,7 +143,7 @@ class _Accounts:
             counts += Counts(receipt.spans.offsets, commit.rows)
             if not (receipt.whole(commit.rows) or refused.complete) and receipt.sequence < oldest:
                 unknown += receipt.spans
-        return cls(counts, lost, Spans(tuple(unknown)))
+        return cls(counts, lost, skipped, Spans(tuple(unknown)))
 
 
 def _whole(ledger: Ledger) -> Spans:
@@ -228,9 +233,9 @@ class _Rows:
             "consumed", F.coalesce(inside, F.lit(False))
         )
 
-    def counted(self, unknown: Spans) -> dict[str, int]:
-        """Rows in_table and in_quarantine, distinct coordinates of them, and known: those of them within `unknown`;
-        rows that are unexpected, and earlier than the log tells.
+    def counted(self, unknown: Spans, skipped: Spans) -> dict[str, int]:
+        """Rows in_table and in_quarantine, distinct coordinates of them, and known and spared: those of them within
+        `unknown` and `skipped`; rows that are unexpected, and earlier than the log tells.
         """
         from pyspark.sql import functions as F
 
@@ -238,15 +243,12 @@ class _Rows:
         # Rows before the first commit that the log remembers were proved while it did; all of them, if it knows none.
         low = F.col("low") if self.whole.spans else F.lit(2**63 - 1)
         earlier = ~consumed & (F.col(OFFSET) < F.coalesce(low, F.lit(0)))
-        within = F.lit(False)
-        for s in _merged(unknown):
-            offsets = (F.col(OFFSET) >= s.start) & (F.col(OFFSET) < s.end)
-            within = within | ((F.col(TOPIC) == s.topic) & (F.col(PARTITION) == s.partition) & offsets)
         totals = self._once().agg(
             F.coalesce(F.sum(F.when(consumed, F.col("in_table"))), F.lit(0)).alias("in_table"),
             F.coalesce(F.sum(F.when(consumed, F.col("in_quarantine"))), F.lit(0)).alias("in_quarantine"),
             F.count_if(consumed).alias("distinct"),
-            F.count_if(consumed & within).alias("known"),
+            F.count_if(consumed & table.inside(unknown.merged)).alias("known"),
+            F.count_if(consumed & table.inside(skipped.merged)).alias("spared"),
             F.count_if(~consumed & ~earlier).alias("unexpected"),
             F.count_if(earlier).alias("earlier"),
         )
@@ -282,20 +284,6 @@ class _Rows:
             f"{r[0]}-{r[1]} offsets {r['before'] + 1} to {r[2] - 1}"
             for r in holes.orderBy(*holes.columns[:3]).take(_NAMED)
         ]
-
-
-def _merged(spans: Spans) -> Iterator[Span]:
-    """The same offsets with as few spans as can be: each becomes a test of every row."""
-    last: Span | None = None
-    for s in sorted(spans):
-        if last and (last.topic, last.partition, last.end) == (s.topic, s.partition, s.start):
-            last = replace(last, end=s.end)
-            continue
-        if last:
-            yield last
-        last = s
-    if last:
-        yield last
 
 
 def _first(rows: DataFrame) -> list[Any]:

@@ -14,7 +14,6 @@ import socket
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import astuple, dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import groupby
@@ -91,6 +90,7 @@ class Receipt:
         gaps: offsets that Kafka had deleted before they were taken, and whose loss was accepted: on the table, before
             `spans`; on quarantine, where a batch was settled too late, those of `spans` that could not be read again.
         lost: how many offsets of these gaps are in neither table; on quarantine only.
+        settles: the batch that this commit accounts for, where that is not `sequence`; on quarantine only.
         accepted: who let a held batch through, why, and which expectations it breaks; on the table only.
     """
 
@@ -108,6 +108,12 @@ class Receipt:
     gaps: Spans = field(default_factory=lambda: Spans(()))
     accepted: Mapping[str, Any] = field(default_factory=dict)
     lost: int = 0
+    settles: int = 0
+
+    @property
+    def batch(self) -> int:
+        """The number of the batch that the commit is about."""
+        return self.settles or self.sequence
 
     def whole(self, rows: int) -> bool:
         """Whether so many rows in the table are one for each offset of the batch, so that quarantine has none of it."""
@@ -138,6 +144,8 @@ class Receipt:
             data["accepted"] = dict(self.accepted)
         if self.lost:
             data["lost"] = self.lost
+        if self.settles:
+            data["settles"] = self.settles
         return json.dumps(data, separators=(",", ":"))
 
     @classmethod
@@ -174,6 +182,7 @@ class Receipt:
             gaps=Spans.from_json(data.get("gaps", {})),
             accepted=data.get("accepted", {}),
             lost=data.get("lost", 0),
+            settles=data.get("settles", 0),
         )
 
 
@@ -196,6 +205,8 @@ class Ledger:
 
     Attributes:
         taken_back: whether a RESTORE took commits of the pipeline back, and it has committed none since.
+        restored: whether a RESTORE came since the pipeline's newest commit, whosever commits it took back.
+        version: the table's newest version; None where there is no table.
         complete: whether the log still begins with the table's first version.
         recovered: the frontier as the tables' rows tell it, where no receipt is left in the log.
         schemas: the ledger of schemas (see `table.ledgers`).
@@ -208,6 +219,8 @@ class Ledger:
     commits: tuple[Commit, ...] = ()
     last_sequence: int = 0
     taken_back: bool = False
+    restored: bool = False
+    version: int | None = None
     complete: bool = True
     recovered: Mapping[tuple[str, int], int] = field(default_factory=dict)
     schemas: History = field(default_factory=History)
@@ -285,11 +298,13 @@ class _Log:
 
 
 def _ledger(pipeline: str, history: Sequence[Mapping[str, Any]], log: _Log) -> Ledger:
-    commits, last, taken_back = list[Commit](), 0, False
+    commits, last, taken_back, restored = list[Commit](), 0, False, False
     restored_to: int | None = None
     for entry in history:
-        if entry["operation"] == "RESTORE" and (restored_to is None or entry["version"] <= restored_to):
-            restored_to = _restored_version(entry, history, log)
+        if entry["operation"] == "RESTORE":
+            restored = restored or not commits
+            if restored_to is None or entry["version"] <= restored_to:
+                restored_to = _restored_version(entry, history, log)
         receipt = Receipt.from_json(entry["userMetadata"])
         if receipt is None or receipt.pipeline != pipeline:
             continue
@@ -299,8 +314,16 @@ def _ledger(pipeline: str, history: Sequence[Mapping[str, Any]], log: _Log) -> L
             commits.append(Commit(entry["version"], entry["timestamp"], rows, receipt))
         elif not commits:
             taken_back = True
-    begins = not history or history[-1]["version"] == 0
-    return Ledger(log.path, pipeline, tuple(commits), last, taken_back, begins)
+    return Ledger(
+        path=log.path,
+        pipeline=pipeline,
+        commits=tuple(commits),
+        last_sequence=last,
+        taken_back=taken_back,
+        restored=restored,
+        version=history[0]["version"] if history else None,
+        complete=not history or history[-1]["version"] == 0,
+    )
 
 
 def _restored_version(restore: Mapping[str, Any], history: Sequence[Mapping[str, Any]], log: _Log) -> int:
@@ -408,13 +431,26 @@ def _told(spark: SparkSession, path: str, receipt: Receipt) -> Commit | None:
     return newest if newest is not None and _same(newest.receipt, receipt) else None
 
 
-def followed(spark: SparkSession, path: str, version: int) -> bool:
-    """Whether the table has a version behind this one: that is a look at one object, without a Spark job."""
+def restored_since(spark: SparkSession, path: str, version: int) -> bool:
+    """Whether somebody has restored the table since this version; as a rule that is a look at one object.
+
+    A commit that is on its way needs no such look: a RESTORE changes the table's metadata, and Delta lets it fail.
+
+    Raises:
+        StorageUnreachable: the table cannot be read.
+    """
     from pyspark.errors import AnalysisException
 
-    with told_of(path), suppress(AnalysisException):
-        return bool(spark.read.text(f"{path}/_delta_log/{version + 1:020}.json").columns)
-    return False
+    with told_of(path):
+        try:
+            _ = spark.read.text(f"{path}/_delta_log/{version + 1:020}.json").columns
+        except AnalysisException:
+            return False
+    for limit in (_RECENT, None):
+        history = _history(spark, path, limit)
+        if history[-1]["version"] <= version:
+            break
+    return any(entry["operation"] == "RESTORE" and entry["version"] > version for entry in history)
 
 
 def _overtaken(spark: SparkSession, path: str, receipt: Receipt) -> bool:

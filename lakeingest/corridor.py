@@ -19,7 +19,7 @@ from lakeingest import commit, failures, fit, kept, quarantine, source, table, w
 from lakeingest.batch import DROPPED, REFUSED, Batch, begin, layout, observed, set_aside, suspects
 from lakeingest.commit import Commit, Counts, Ledger, Receipt, Run
 from lakeingest.config import Pipeline
-from lakeingest.errors import OffsetsLost, PipelineFileError, SourceUnreachable, UsageError
+from lakeingest.errors import OffsetsLost, PipelineFileError, SourceUnreachable, TableChanged, UsageError
 from lakeingest.evolution import Evolution
 from lakeingest.gate.suite import Suite
 from lakeingest.gatekeeper import Gatekeeper, Verdict
@@ -78,7 +78,7 @@ class Corridor:
 
     def __post_init__(self, ledger: Ledger) -> None:
         self.evolution = Evolution(self.config, ledger.schemas, partial(whereabouts.registry, self.config), self.there)
-        self._kept, self._properties = ledger.kept, ledger.properties
+        self._kept, self._properties, self._version = ledger.kept, ledger.properties, ledger.version
         self._begun: Batch | None = None
 
     def batch(self, receipt: Receipt, behind: Frontier) -> Progress:
@@ -136,7 +136,9 @@ class Corridor:
                     batch = set_aside(batch, verdict.aside)
                     decided, accepted, seen = _decided(batch, kafka)
             # 2.
+            self._check_restored()
             done = self._append(accepted, receipt)
+            self._version = done.version
             self.gate.committed(receipt)
         finally:
             if self.gate.decides:
@@ -149,10 +151,24 @@ class Corridor:
             if counts.refused:
                 again = batch.decide(suspects(kafka, found)) if batch.alone else decided
                 refused = observed(again, Observation()).where(REFUSED)
+            self._check_restored()
             broken = self._set_aside(refused, batch, replace(receipt, counts=counts, gaps=Spans(())))
         self._keep()
         self.gate.note(self.spark, verdict, batch, receipt, seen=found, broken=broken)
         return Progress(receipt.sequence, done.version, counts)
+
+    def _check_restored(self) -> None:
+        """Notice a RESTORE of the table since this run looked at it: what it is about to write was decided before that.
+
+        Raises:
+            TableChanged: nothing was written; the run begins anew from what the table says now.
+        """
+        path = self.config.table.path
+        if self._version is not None and commit.restored_since(self.spark, path, self._version):
+            raise TableChanged(
+                f"somebody restored {path} to another version while {self.config.name!r} was running",
+                cure="run again: what the RESTORE took back is read again",
+            )
 
     def _append(self, accepted: DataFrame, receipt: Receipt) -> Commit:
         """Commit the table's rows, its new columns and the ledger of schemas, all in one."""
@@ -184,14 +200,17 @@ class Corridor:
         return {name: seen.get[f"broken_{at}"] for at, name in enumerate(named)} if named else {}
 
     def _unknown(self, kafka: DataFrame, spans: Spans, behind: Frontier) -> tuple[DataFrame, int]:
-        """The records that quarantine does not hold yet, and how many it does."""
+        """The records that neither table holds yet, and how many one of them does.
+
+        After a RESTORE quarantine may hold records of the batch, and the table those that a replay has moved since.
+        """
         if all(behind.get((s.topic, s.partition), 0) <= s.start for s in spans):
             return kafka, 0
         with failures.told_of(self.config.quarantine.path):
-            held = table.refused(self.spark, self.config, spans).distinct()
+            held = self._rows(spans)
             return kafka.join(held, list(COORDINATES), "left_anti"), held.count()
 
-    def settle(self, ledger: Ledger, refused: Ledger, first: Frontier, *, accept_gap: bool) -> None:
+    def settle(self, ledger: Ledger, refused: Ledger, first: Frontier, *, accept_gap: bool) -> int:
         """Finish the newest batch, if its writer ended between the table's commit and quarantine's.
 
         A batch with a row for each offset is whole; any other is, if quarantine has its sequence number or a later
@@ -202,18 +221,32 @@ class Corridor:
             first: the first offsets that Kafka still has. What lies before them and is in neither table is lost.
             accept_gap: whether to go on without it.
 
+        Returns:
+            The number of the commit to quarantine; 0 if there was nothing to finish.
+
         Raises:
             OffsetsLost: something is, and that was not accepted.
+            TableChanged: somebody restores the table at this moment.
         """
         newest = ledger.newest
         if newest is None or newest.receipt.whole(newest.rows):
-            return
-        if refused.last_sequence >= newest.receipt.sequence:
-            return
+            return 0
+        number, last = newest.receipt.sequence, refused.last_sequence
+        if last >= number:
+            # Later numbers than the table's newest are those of batches that a RESTORE took back.
+            if last == number or self._accounted(number):
+                return 0
+            number = max(ledger.last_sequence, last) + 1
         with failures.told_of(self.config.quarantine.path):
-            self._settle(newest, first, accept_gap=accept_gap)
+            self._settle(newest, number, first, accept_gap=accept_gap)
+        return number
 
-    def _settle(self, newest: Commit, first: Frontier, *, accept_gap: bool) -> None:
+    def _accounted(self, batch: int) -> bool:
+        """Whether quarantine's log has a batch's account, or no longer reaches back so far."""
+        ledger = commit.read(self.spark, self.config.quarantine.path, self.config.name, back=None)
+        return not ledger.complete or any(c.receipt.batch == batch for c in ledger.commits)
+
+    def _settle(self, newest: Commit, number: int, first: Frontier, *, accept_gap: bool) -> None:
         """Bring the records of a batch to quarantine that are in neither table, with the batch's account."""
         receipt, sequence = newest.receipt, newest.receipt.sequence
         gone, spans = receipt.spans.before(first), receipt.spans.since(first)
@@ -233,10 +266,13 @@ class Corridor:
         try:
             missing = left.where(f"NOT {DROPPED}")
             dropped = left.where(DROPPED).count()
-            refused = missing.count() + table.refused(self.spark, self.config, receipt.spans).count()
+            # Those that were there before: its own rows, and what it was not to take again after a RESTORE.
+            refused = missing.count() + self._rows(receipt.spans).count() - newest.rows
             counts = Counts(newest.rows + refused + dropped, newest.rows, refused, dropped)
-            told = replace(receipt, run=self.me, counts=counts, lost=lost, gaps=gone if lost else Spans(()))
-            self._set_aside(missing, batch, told)
+            told = replace(receipt, sequence=number, run=self.me, counts=counts, lost=lost)
+            settles = sequence if number != sequence else 0
+            self._check_restored()
+            self._set_aside(missing, batch, replace(told, settles=settles, gaps=gone if lost else Spans(())))
         finally:
             left.unpersist()
 

@@ -89,6 +89,18 @@ class Spans:
         """Those whose end lies before their start: no receipt may bear one."""
         return tuple(s for s in self.spans if s.end < s.start)
 
+    @property
+    def merged(self) -> Spans:
+        """The same offsets with as few spans as can be, none of them empty."""
+        found: list[Span] = []
+        for s in sorted(s for s in self.spans if s.end > s.start):
+            last = found[-1] if found else None
+            if last and (last.topic, last.partition) == (s.topic, s.partition) and s.start <= last.end:
+                found[-1] = replace(last, end=max(last.end, s.end))
+            else:
+                found.append(s)
+        return Spans(tuple(found))
+
     def before(self, first: Frontier) -> Spans:
         """What lies before these offsets, without empty spans; of a topic-partition that is not named, nothing."""
         cut = (replace(s, end=min(s.end, first.get((s.topic, s.partition), s.start))) for s in self.spans)

@@ -31,7 +31,7 @@ from lakeingest.schema.history import History
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 PROPERTIES = {
@@ -396,11 +396,16 @@ def coordinates(spark: SparkSession, path: str, spans: Spans) -> DataFrame:
 
 def within(rows: DataFrame, spans: Spans) -> DataFrame:
     """The rows whose coordinates lie within `spans`."""
+    return rows.where(inside(spans))
+
+
+def inside(spans: Spans) -> Column:
+    """BOOLEAN: whether a row's coordinates lie within `spans`."""
     from pyspark.sql import functions as F
 
-    inside = F.lit(False)
+    found = F.lit(False)
     for s in spans:
         if s.end > s.start:
             offsets = (F.col(OFFSET) >= s.start) & (F.col(OFFSET) < s.end)
-            inside = inside | ((F.col(TOPIC) == s.topic) & (F.col(PARTITION) == s.partition) & offsets)
-    return rows.where(inside)
+            found = found | ((F.col(TOPIC) == s.topic) & (F.col(PARTITION) == s.partition) & offsets)
+    return found
