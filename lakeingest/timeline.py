@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from lakeingest import table
+from lakeingest import quarantine, table
 from lakeingest.config import Compatibility, Pipeline, uses_registry
 from lakeingest.decode import writers
 from lakeingest.known import Place
@@ -154,7 +154,7 @@ def _brought(spark: SparkSession, pipeline: Pipeline) -> dict[tuple[str, int], d
     from pyspark.sql import functions as F
 
     sides = [side for side in ("key", "value") if uses_registry(getattr(pipeline.decode, side))]
-    refused = table.read(spark, pipeline.quarantine.path)
+    refused = quarantine.of(table.read(spark, pipeline.quarantine.path), pipeline.name)
     place = F.struct(TIMESTAMP, TOPIC, PARTITION, OFFSET).alias("place")
     parts: list[DataFrame] = []
     for side in sides:

@@ -250,9 +250,19 @@ def audit(file: File, output: Format = "text") -> None:
         out.line(f"  lost with consent, because Kafka had deleted them unread: {place}")
     if report.gaps:
         out.line(f"  {report.gaps:,} offsets hold no record (compaction, transaction markers)")
+    if report.unproved:
+        out.line(f"  {report.unproved:,} offsets, in neither table, cannot be proved: quarantine's log was cleaned up")
+    if report.earlier:
+        out.line(f"  {report.earlier:,} rows, older than the log's receipts, cannot be proved any more")
     if report.conserved:
         out.line("  conserved: every record is there, exactly once")
     out.result(report.to_json())
+    if report.earlier and not report.commits:
+        raise NotConserved(
+            f"{report.pipeline}: the table's log has no receipt left, so that nothing is proved of its rows",
+            cure="let the pipeline run: what it commits from now on is proved; and let the log be kept for longer: "
+            "ALTER TABLE … SET TBLPROPERTIES ('delta.logRetentionDuration' = 'interval 365 days')",
+        )
     if not report.conserved:
         wrong = [*report.breaks, *(f"{kind}: {place}" for kind, places in report.named.items() for place in places)]
         raise NotConserved(
