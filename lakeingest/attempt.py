@@ -5,15 +5,18 @@ A run that goes on after a failure begins another one, as after a crash: nothing
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lakeingest import identity, replay, source, table
 from lakeingest.commit import Ledger, Receipt, Run
 from lakeingest.config import Pipeline
 from lakeingest.corridor import Corridor, Progress
+from lakeingest.errors import TableMismatch
 from lakeingest.gatekeeper import Gatekeeper
 from lakeingest.identity import Consents
+from lakeingest.log import Log
 from lakeingest.record import Frontier, Spans
 from lakeingest.source import Topics
 
@@ -67,7 +70,8 @@ class Attempt:
     def begin(cls, context: Context, topics: Topics, consents: Consents) -> Attempt:
         """What comes before the first batch.
 
-        1. Read both frontiers, and check that the source is the one they were fed from. 2. Make or check the tables;
+        1. Read both frontiers, take back a commit that was made over a RESTORE, and check that the source is the one
+           that the tables were fed from. 2. Make or check the tables;
            where only the records know the columns, the first batch does so. 3. Settle what a crash left open, and what
            a RESTORE did to replays.
         """
@@ -80,6 +84,8 @@ class Attempt:
         else:
             context.look_ahead(config.table.path)
         ledger, refused = table.ledgers(spark, config, new=new)
+        if _made_over_a_restore(spark, config, ledger):
+            ledger, refused = table.ledgers(spark, config, new=new)
         identity.check(config, ledger, refused, topics, consents)
         identity.check_records(spark, config, context.bootstrap_servers, ledger, topics)
         # 2.
@@ -142,3 +148,28 @@ class Attempt:
         left = {n: i for n, i in {**last.left, **last.topics}.items() if n not in topics.ids} if last else {}
         where = config.quarantine.path
         return Receipt(config.name, self.sequence, self.context.me, topics.cluster, topics.ids, spans, where, left=left)
+
+
+def _made_over_a_restore(spark: SparkSession, config: Pipeline, ledger: Ledger) -> bool:
+    """Take back the newest batch if somebody restored the table between its decision and its commit, which Delta lets
+    happen: it jumps over what the RESTORE took back, or doubles what it brought back.
+
+    Raises:
+        TableMismatch: others have changed rows since.
+    """
+    newest, log = ledger.newest, Log(spark, ledger.path)
+    if newest is None or newest.receipt.base is None or not log.restored(newest.receipt.base, newest.version):
+        return False
+
+    def replayed(entry: Mapping[str, Any]) -> bool:
+        receipt = Receipt.from_json(entry["userMetadata"])
+        return receipt is not None and receipt.pipeline == replay.name_of(config)
+
+    if not log.take_back(newest.version, replayed):
+        raise TableMismatch(
+            f"{ledger.path} was restored while batch {newest.receipt.sequence} was on its way (version "
+            f"{newest.version}), and others have changed rows since",
+            cure=f"RESTORE TABLE delta.`{ledger.path}` TO VERSION AS OF {newest.version - 1}, make those changes "
+            "again, and run again",
+        )
+    return True

@@ -12,16 +12,14 @@ import json
 import os
 import socket
 import uuid
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import groupby
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from lakeingest.errors import Fenced, StorageError, TableMismatch
 from lakeingest.failures import meaning, spark_failures, told_of
+from lakeingest.log import RECENT, Log
 from lakeingest.record import UNPLANNED, Spans, Unplanned
 from lakeingest.schema.history import History
 
@@ -31,9 +29,6 @@ if TYPE_CHECKING:
 FORMAT = 1
 """Version of the receipt's form; a reader refuses what is newer."""
 _LAST_VERSION = "spark.databricks.delta.lastCommitVersionInSession"
-_RECENT = 20
-"""Commits that are read where the newest is not the pipeline's own: another's, or a table service's."""
-_FILE = "STRUCT<path: STRING, deletionVector: STRUCT<pathOrInlineDv: STRING, offset: INT>>"
 
 
 @dataclass(frozen=True)
@@ -90,6 +85,7 @@ class Receipt:
         gaps: offsets that Kafka had deleted before they were taken, and whose loss was accepted: on the table, before
             `spans`; on quarantine, where a batch was settled too late, those of `spans` that could not be read again.
         lost: how many offsets of these gaps are in neither table; on quarantine only.
+        base: the table's version when the batch was decided, if it was known; on the table only.
         settles: the batch that this commit accounts for, where that is not `sequence`; on quarantine only.
         accepted: who let a held batch through, why, and which expectations it breaks; on the table only.
     """
@@ -109,6 +105,7 @@ class Receipt:
     accepted: Mapping[str, Any] = field(default_factory=dict)
     lost: int = 0
     settles: int = 0
+    base: int | None = None
 
     @property
     def batch(self) -> int:
@@ -146,6 +143,8 @@ class Receipt:
             data["lost"] = self.lost
         if self.settles:
             data["settles"] = self.settles
+        if self.base is not None:
+            data["base"] = self.base
         return json.dumps(data, separators=(",", ":"))
 
     @classmethod
@@ -183,6 +182,7 @@ class Receipt:
             accepted=data.get("accepted", {}),
             lost=data.get("lost", 0),
             settles=data.get("settles", 0),
+            base=data.get("base"),
         )
 
 
@@ -208,6 +208,7 @@ class Ledger:
         restored: whether a RESTORE came since the pipeline's newest commit, whosever commits it took back.
         version: the table's newest version; None where there is no table.
         complete: whether the log still begins with the table's first version.
+        begun: where the commits that a RESTORE took back began, if it took all back: (topic, partition) → first offset.
         recovered: the frontier as the tables' rows tell it, where no receipt is left in the log.
         schemas: the ledger of schemas (see `table.ledgers`).
         kept: the one among the table's properties.
@@ -222,6 +223,7 @@ class Ledger:
     restored: bool = False
     version: int | None = None
     complete: bool = True
+    begun: Mapping[tuple[str, int], int] = field(default_factory=dict)
     recovered: Mapping[tuple[str, int], int] = field(default_factory=dict)
     schemas: History = field(default_factory=History)
     kept: History = field(default_factory=History)
@@ -234,7 +236,11 @@ class Ledger:
     @property
     def frontier(self) -> dict[tuple[str, int], int]:
         """(topic, partition) → the first offset not consumed; empty before the first commit."""
-        return self.newest.receipt.spans.frontier if self.newest else dict(self.recovered)
+        if self.newest:
+            return self.newest.receipt.spans.frontier
+        # Where both are known, the log's oldest commits may be gone: what is read again is known by its coordinates.
+        both = self.begun.keys() & self.recovered.keys()
+        return {**self.recovered, **self.begun, **{tp: min(self.begun[tp], self.recovered[tp]) for tp in both}}
 
 
 def read(spark: SparkSession, path: str, pipeline: str, *, back: int | None = 1) -> Ledger:
@@ -248,63 +254,24 @@ def read(spark: SparkSession, path: str, pipeline: str, *, back: int | None = 1)
         StorageUnreachable: the table cannot be read.
         TableMismatch: a newer lakeingest has written to it.
     """
-    for limit in (back, _RECENT, None):
-        history = _history(spark, path, limit)
-        ledger = _ledger(pipeline, history, _Log(spark, path))
+    for limit in (back, RECENT, None):
+        log = Log(spark, path)
+        history = log.history(limit)
+        ledger = _ledger(pipeline, history, log)
         if limit is None or ledger.newest is not None or not history or history[-1]["version"] == 0:
             break
     return ledger
 
 
-def _history(spark: SparkSession, path: str, limit: int | None) -> Sequence[Mapping[str, Any]]:
-    wanted = "version, timestamp, operation, operationParameters, operationMetrics, userMetadata"
-    newest = "" if limit is None else f" LIMIT {limit}"
-    with told_of(path):
-        frame = spark.sql(f"DESCRIBE HISTORY delta.`{path}`{newest}").select(*wanted.split(", "))
-        return [row.asDict() for row in frame.collect()]
-
-
-@dataclass(frozen=True)
-class _Log:
-    """The actions of a table's log."""
-
-    spark: SparkSession
-    path: str
-
-    def restored_by(self, restore: int, oldest: int) -> int:
-        """The newest version before a RESTORE that has the files which the RESTORE left; -1 if none since `oldest` has.
-
-        A RESTORE to a time names the time as text, in whatever zone that session had. Its files leave no doubt: going
-        back from it, they are the same where what each commit adds and removes adds up to nothing. Versions that
-        differ in no file hold the same rows, and those that have no rows of theirs are in quarantine.
-        """
-        from pyspark.sql import functions as F
-
-        names = [f"{self.path}/_delta_log/{version:020}.json" for version in range(oldest, restore + 1)]
-        with told_of(self.path):
-            actions = self.spark.read.schema(f"add {_FILE}, remove {_FILE}").json(names)
-            version = F.substring("_metadata.file_name", 1, 20).cast("bigint").alias("version")
-            file = F.coalesce("add", "remove")
-            rows = actions.where(file.isNotNull()).select(version, F.col("add").isNotNull().alias("added"), file)
-            changes = sorted((tuple(row) for row in rows.collect()), key=lambda row: -row[0])
-        standing: Counter[Any] = Counter()
-        if not any(version == restore for version, _, _ in changes):
-            return restore - 1
-        for version, files in groupby(changes, key=itemgetter(0)):
-            standing.update({file: 1 if added else -1 for _, added, file in files})
-            if not any(standing.values()):
-                return int(version) - 1
-        return -1
-
-
-def _ledger(pipeline: str, history: Sequence[Mapping[str, Any]], log: _Log) -> Ledger:
+def _ledger(pipeline: str, history: Sequence[Mapping[str, Any]], log: Log) -> Ledger:
     commits, last, taken_back, restored = list[Commit](), 0, False, False
+    begun: dict[tuple[str, int], int] = {}
     restored_to: int | None = None
     for entry in history:
         if entry["operation"] == "RESTORE":
             restored = restored or not commits
             if restored_to is None or entry["version"] <= restored_to:
-                restored_to = _restored_version(entry, history, log)
+                restored_to = log.restored_to(entry, history[-1]["version"])
         receipt = Receipt.from_json(entry["userMetadata"])
         if receipt is None or receipt.pipeline != pipeline:
             continue
@@ -314,6 +281,7 @@ def _ledger(pipeline: str, history: Sequence[Mapping[str, Any]], log: _Log) -> L
             commits.append(Commit(entry["version"], entry["timestamp"], rows, receipt))
         elif not commits:
             taken_back = True
+            begun |= {(s.topic, s.partition): s.start for s in receipt.spans}
     return Ledger(
         path=log.path,
         pipeline=pipeline,
@@ -323,14 +291,8 @@ def _ledger(pipeline: str, history: Sequence[Mapping[str, Any]], log: _Log) -> L
         restored=restored,
         version=history[0]["version"] if history else None,
         complete=not history or history[-1]["version"] == 0,
+        begun={} if commits else begun,
     )
-
-
-def _restored_version(restore: Mapping[str, Any], history: Sequence[Mapping[str, Any]], log: _Log) -> int:
-    named = restore["operationParameters"].get("version")
-    if named not in (None, "null"):
-        return int(named)
-    return log.restored_by(restore["version"], history[-1]["version"])
 
 
 def numbered(spark: SparkSession, ledger: Ledger) -> Ledger:
@@ -427,30 +389,8 @@ def _told(spark: SparkSession, path: str, receipt: Receipt) -> Commit | None:
     except spark_failures():
         return None
     history = [{"version": int(version), "operation": "WRITE", **row.asDict()} for row in rows]
-    newest = _ledger(receipt.pipeline, history, _Log(spark, path)).newest
+    newest = _ledger(receipt.pipeline, history, Log(spark, path)).newest
     return newest if newest is not None and _same(newest.receipt, receipt) else None
-
-
-def restored_since(spark: SparkSession, path: str, version: int) -> bool:
-    """Whether somebody has restored the table since this version; as a rule that is a look at one object.
-
-    A commit that is on its way needs no such look: a RESTORE changes the table's metadata, and Delta lets it fail.
-
-    Raises:
-        StorageUnreachable: the table cannot be read.
-    """
-    from pyspark.errors import AnalysisException
-
-    with told_of(path):
-        try:
-            _ = spark.read.text(f"{path}/_delta_log/{version + 1:020}.json").columns
-        except AnalysisException:
-            return False
-    for limit in (_RECENT, None):
-        history = _history(spark, path, limit)
-        if history[-1]["version"] <= version:
-            break
-    return any(entry["operation"] == "RESTORE" and entry["version"] > version for entry in history)
 
 
 def _overtaken(spark: SparkSession, path: str, receipt: Receipt) -> bool:

@@ -23,6 +23,7 @@ from lakeingest.errors import OffsetsLost, PipelineFileError, SourceUnreachable,
 from lakeingest.evolution import Evolution
 from lakeingest.gate.suite import Suite
 from lakeingest.gatekeeper import Gatekeeper, Verdict
+from lakeingest.log import Log
 from lakeingest.record import COORDINATES, UNPLANNED, Frontier, Spans, Unplanned
 from lakeingest.schema.history import History
 
@@ -137,7 +138,9 @@ class Corridor:
                     decided, accepted, seen = _decided(batch, kafka)
             # 2.
             self._check_restored()
-            done = self._append(accepted, receipt)
+            done = self._append(accepted, replace(receipt, base=self._version))
+            if done.receipt.base is not None and self._log.restored(done.receipt.base, done.version):
+                raise self._restored
             self._version = done.version
             self.gate.committed(receipt)
         finally:
@@ -157,18 +160,25 @@ class Corridor:
         self.gate.note(self.spark, verdict, batch, receipt, seen=found, broken=broken)
         return Progress(receipt.sequence, done.version, counts)
 
+    @property
+    def _log(self) -> Log:
+        return Log(self.spark, self.config.table.path)
+
+    @property
+    def _restored(self) -> TableChanged:
+        return TableChanged(
+            f"somebody restored {self.config.table.path} to another version while {self.config.name!r} was running",
+            cure="run again: what the RESTORE took back is read again",
+        )
+
     def _check_restored(self) -> None:
         """Notice a RESTORE of the table since this run looked at it: what it is about to write was decided before that.
 
         Raises:
             TableChanged: nothing was written; the run begins anew from what the table says now.
         """
-        path = self.config.table.path
-        if self._version is not None and commit.restored_since(self.spark, path, self._version):
-            raise TableChanged(
-                f"somebody restored {path} to another version while {self.config.name!r} was running",
-                cure="run again: what the RESTORE took back is read again",
-            )
+        if self._version is not None and self._log.restored(self._version):
+            raise self._restored
 
     def _append(self, accepted: DataFrame, receipt: Receipt) -> Commit:
         """Commit the table's rows, its new columns and the ledger of schemas, all in one."""

@@ -67,6 +67,7 @@ class Plan:
         refusals: stage, reason, count and samples, as `quarantine list` has them.
         results: what each expectation would find.
         held: why the batch would be kept back.
+        constraints: what the table itself demands of its rows: name → condition.
         warnings: about files and partitions, with numbers.
     """
 
@@ -78,6 +79,7 @@ class Plan:
     refusals: tuple[dict[str, Any], ...]
     results: tuple[Result, ...]
     held: tuple[str, ...]
+    constraints: dict[str, str]
     forecast: Forecast
     warnings: tuple[str, ...] = ()
     suggested: dict[str, Any] | None = None
@@ -151,6 +153,7 @@ def plan(
             tuple(refusals),
             tuple(results),
             tuple(held),
+            dict(batch.constraints.checks) if batch.constraints else {},
             forecast,
             tuple(_warnings(pipeline, forecast)),
             _suggested(pipeline, rows) if suggest else None,

@@ -310,7 +310,7 @@ def ledgers(
         properties = kept.read(spark, path)
         _check_retention(path, properties)
         mine = replace(mine, kept=kept.ledger(properties, pipeline.name), properties=properties)
-        if mine.newest is None:
+        if mine.newest is None and not (mine.begun and mine.complete):
             mine = replace(mine, recovered=_frontier_of_rows(spark, pipeline))
     known = mine.newest is not None or mine.recovered
     return replace(mine, schemas=_schemas(spark, mine)) if known else mine, refused

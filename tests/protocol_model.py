@@ -25,6 +25,7 @@ CURES = frozenset(
         "marks by coordinates",
         "table too",
         "look",
+        "undo",
     }
 )
 """What keeps the scenarios of tests/test_attacks.py from happening: each can be taken out."""
@@ -45,6 +46,8 @@ class Commit(NamedTuple):
     start: int = 0
     end: int = 0
     gap: tuple[int, ...] = ()
+    base: int = 0
+    """How many versions the table had when the batch was decided."""
 
     @property
     def taken(self) -> range:
@@ -159,6 +162,13 @@ class State:
         newest = log.index(batches[-1]) if batches else -1
         return any(commit.kind == "restore" for commit in log[newest + 1 :])
 
+    def over_a_restore(self, pipeline: str) -> int:
+        """The newest batch's version, if a RESTORE came between its decision and its commit; else 0."""
+        batches, log = self.valid(pipeline, "batch")[0], self.log(pipeline)
+        newest = len(log) - log[::-1].index(batches[-1]) if batches else 0
+        between = log[batches[-1].base : newest] if batches else ()
+        return newest if any(commit.kind == "restore" for commit in between) else 0
+
     def mine(self, pipeline: str) -> list[Refused]:
         """The pipeline's rows of quarantine that no replay moved."""
         every = "own rows" not in self.cures
@@ -234,6 +244,8 @@ def take(state: State, run: Run, *, accept_gap: bool = False) -> Run | None:
         end = max(start, end)
     if end == start and not gap:
         return None
+    if "look" in state.cures and any(c.kind == "restore" for c in state.log(run.pipeline)[run.version :]):
+        return run._replace(step="begin")
     behind = run.behind
     if behind < 0:
         behind = max((row.offset + 1 for row in state.quarantine if row.pipeline == run.pipeline), default=0)
@@ -247,35 +259,41 @@ def take(state: State, run: Run, *, accept_gap: bool = False) -> Run | None:
     known = sum(offset in held for offset in taken)
     number = run.sequence + 1
     account = Account(run.pipeline, "batch", number, len(refused) + known, sum(state.kind(o) == "d" for o in fresh))
-    batch = Commit("batch", number, rows, start, end, gap)
+    batch = Commit("batch", number, rows, start, end, gap, run.version)
     return run._replace(
         step="commit", sequence=number, frontier=end, behind=behind, batch=batch, refused=refused,
         account=None if len(rows) == len(taken) else account,
     )  # fmt: skip
 
 
-def run_on(state: State, run: Run, *, accept_gap: bool = False) -> tuple[State, Run | None]:
+def run_on(  # noqa: PLR0911
+    state: State, run: Run, *, accept_gap: bool = False
+) -> tuple[State, Run | None]:
     """The next step of a run.
 
     Raises:
         Stopped: it ends with an error.
     """
+    name, log = run.pipeline, state.log(run.pipeline)
     if run.step == "begin":
+        if "undo" in state.cures and (version := state.over_a_restore(name)):
+            state = state.commit(name, Commit("restore", version - 1))
         after = begin(state, run, accept_gap=accept_gap)
-        return settle(state, run.pipeline) if state.restored(run.pipeline) else state, after
-    # Delta sees to it that no RESTORE comes between this look and the commit, or that the commit fails.
-    looks = run.step in ("commit", "set aside", "settle") and "look" in state.cures
-    if looks and any(commit.kind == "restore" for commit in state.log(run.pipeline)[run.version :]):
-        return state, run._replace(step="begin")
+        return settle(state, name) if state.restored(name) else state, after
     if run.step in ("settle", "set aside"):
+        # No process is held up between this look and the commit for as long as another one's whole batch takes.
+        if "look" in state.cures and any(commit.kind == "restore" for commit in log[run.version :]):
+            return state, run._replace(step="begin")
         assert run.account is not None
-        return state.refuse(run.pipeline, run.refused, run.account), run._replace(step="batch", account=None)
+        return state.refuse(name, run.refused, run.account), run._replace(step="batch", account=None)
     if run.step == "batch":
         return state, take(state, run, accept_gap=accept_gap)
-    assert run.batch is not None
-    state = state.commit(run.pipeline, run.batch)
-    step = "set aside" if run.account else "batch"
-    return state, run._replace(step=step, batch=None, version=len(state.log(run.pipeline)))
+    if run.step == "commit":
+        assert run.batch is not None
+        return state.commit(name, run.batch), run._replace(step="confirm", batch=None, version=len(log) + 1)
+    if "undo" in state.cures and state.over_a_restore(name):
+        return state, run._replace(step="begin")
+    return state, run._replace(step="set aside" if run.account else "batch")
 
 
 # A replay ------------------------------------------------------------------------------------------------------------
@@ -378,11 +396,8 @@ def steps(state: State) -> Iterator[tuple[str, State]]:
 
 def wrong(state: State) -> str | None:
     """What is not as it must be, if all that is at work is killed now; None if nothing is."""
-    for pipeline in state.bounds.pipelines:
-        if len(set(state.rows(pipeline))) < len(state.rows(pipeline)):
-            return "doubled: rows of the table"
-        if any(c.end < c.start for c in state.log(pipeline)):
-            return "a span goes backwards"
+    if any(c.end < c.start for pipeline in state.bounds.pipelines for c in state.log(pipeline)):
+        return "a span goes backwards"
     state = replace(state, works=())
     for pipeline in state.bounds.pipelines:
         try:

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from rehearsal import BUCKET
 from test_recovery import forget_receipts
 
-from lakeingest import attempt, commit, identity, replay, source
+from lakeingest import attempt, commit, identity, source
 from lakeingest.commit import Receipt
 from lakeingest.errors import BatchHeld, Fenced, OffsetsLost, SourceChanged, StorageError, TableMismatch
 from lakeingest.identity import Consents
@@ -260,14 +260,16 @@ def test_two_replays_at_once(proxied: World, s3: S3Proxy, tmp_path: Path) -> Non
             seen.append(1)
             seen.append(other.replay("the other").moved)
 
-    reads = s3.fault(
-        lambda r: r.kind == "GET" and r.key.startswith(f"{world.name}_quarantine/") and r.key.endswith(".parquet"),
-        call_before(lambda: None),
-    )
-    replay.candidates(one.spark, one.config, None, None)
-    s3.clear()
-    # After as many looks at refused records it has its candidates, and reads their bytes.
-    s3.fault(reads.when, call_before(overtake), times=1, skip=reads.hits)
+    looked: list[Request] = []
+
+    def behind_the_candidates(request: Request) -> bool:
+        """The first look at the table's log behind those at its rows, whose coordinates are no candidates."""
+        if request.key.startswith(f"{world.name}/") and request.key.endswith(".parquet"):
+            looked.append(request)
+        log = f"{world.name}/_delta_log/"
+        return bool(looked) and (request.key.startswith(log) or request.query.get("prefix", "").startswith(log))
+
+    s3.fault(behind_the_candidates, call_before(overtake), times=1)
     with pytest.raises(Fenced):
         one.replay("the one")
     assert seen == [1, 9]
@@ -551,6 +553,7 @@ def test_a_table_with_constraints_of_its_own(world: World) -> None:
         world.sql(f"ALTER TABLE {{table}} {change}")
     world.produce(*kit.clean(10), b'{"n": 2}')
     planned = world.ingestion().plan()
+    assert planned.constraints["small"] == "n < 7"
     told = {(r["stage"], r["reason"]): r["count"] for r in planned.refusals}
     assert told == {("table", "CONSTRAINT"): 5}
     world.run()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import threading
@@ -16,6 +17,8 @@ from rehearsal import Cell
 from test_faults_storage import large
 
 from lakeingest.testing.process import Process
+from lakeingest.testing.s3 import S3Proxy, call_before
+from lakeingest.testing.steps import Step, reached
 
 SMALL = {"trigger": {"max_records": 100}}
 RETRIES = {"retry": {"wait": "3 seconds"}}
@@ -94,3 +97,35 @@ def test_memory_is_bounded(cells: dict[str, Cell]) -> None:
         cell.check(f"{count:,} records, all {kind}, at once", f"peak {peaks[-1]:,.0f} MiB", time.monotonic() - begun)
     # The heap may fill up to its bound, whatever comes; Python's workers hold a batch of Arrow each.
     assert peaks[1] < peaks[0] + 1536
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("gated", [False, True], ids=["plain", "judged first"])
+def test_an_executor_is_lost(cell: Cell, s3: S3Proxy, tmp_path: Path, *, gated: bool) -> None:
+    """Of two executors one is killed while it writes: its tasks are done again, and no record is counted twice."""
+    rule = {"type": "expect_table_row_count_to_be_between", "kwargs": {"min_value": 1}}
+    (tmp_path / "s.json").write_text(json.dumps({"name": "s", "expectations": [rule]}))
+    if gated:
+        cell.changes["gate"] = {"suite": str(tmp_path / "s.json")}
+    cell.produce(200)
+    # The table asks for a shuffle before its files are written.
+    cell.run()
+    optimized = "SET TBLPROPERTIES ('delta.autoOptimize.optimizeWrite' = 'true')"
+    cell.spark.sql(f"ALTER TABLE delta.`{cell.table}` {optimized}")
+    cell.produce(6000)
+    killed: list[int] = []
+
+    def kill() -> None:
+        for each in psutil.Process(process.pid).children(recursive=True):
+            if not killed and "CoarseGrainedExecutorBackend" in " ".join(each.cmdline()):
+                each.kill()
+                killed.append(each.pid)
+
+    begun = time.monotonic()
+    cluster = {"SPARK_MASTER": "local-cluster[2,1,1024]"}
+    with cell.process("--until-caught-up", s3=s3, env=cluster) as process:
+        s3.fault(lambda r: reached(Step.WRITING, r, cell.table, cell.quarantine), call_before(kill), times=1)
+        assert process.wait(300) == 0, process.out + process.err
+    assert killed
+    s3.clear()
+    cell.check("an executor of two is killed", "its tasks were done again", time.monotonic() - begun)

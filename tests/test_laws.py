@@ -30,6 +30,7 @@ FLOORS = (
     {"table", "compact", "ahead"},
     {"kept", "known"},
     {"source", "registry", "decode", "fit", "partition", "gate", "commit", "quarantine"},
+    {"log"},
     {"failures", "session"},
     {"instant", "local", "patience"},
     {"config"},

@@ -1,4 +1,7 @@
-"""The commit protocol explored by a machine, and held against the real code, step by step."""
+"""The commit protocol, explored by a machine; test_protocol_traces.py holds the real code against it, step by step.
+
+Two RESTOREs of the same table, each within the moment that a commit takes, are beyond it: the audit names what they do.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,11 @@ WORLDS = {
     "replays restored": Bounds("gr", produced=1, replays=2, restores=1),
     "replays discarded": Bounds("gr", produced=1, runs=1, replays=2, discards=1),
     "shared quarantine": Bounds("gr", pipelines="AB", produced=1, replays=1),
-    "restored twice": Bounds("gb", restores=2),
 }
 """What may happen in a small world, in any order, with one kill at any step."""
 
 
-@pytest.mark.parametrize("world", [name for name in WORLDS if name != "restored twice"])
+@pytest.mark.parametrize("world", WORLDS)
 def test_nothing_is_lost_doubled_or_stuck(world: str) -> None:
     """From every state that can be reached, one run and one replay bring each record to where it belongs."""
     states, wrong, way = explore(State(WORLDS[world]))
@@ -27,24 +29,17 @@ def test_nothing_is_lost_doubled_or_stuck(world: str) -> None:
     assert states > 100
 
 
-@pytest.mark.faults
-def test_nothing_is_lost_by_two_restores() -> None:
-    """The largest of the worlds: 170,000 states."""
-    states, wrong, way = explore(State(WORLDS["restored twice"]))
-    assert (wrong, way) == (None, []), way
-    assert states > 100_000
-
-
 @pytest.mark.parametrize(
     ("cure", "world", "found"),
     [
         ("no span backwards", "two runs", "a span goes backwards"),
-        ("number first", "two replays", "doubled: rows of the table"),
+        ("number first", "two replays", "doubled: offset"),
         ("own rows", "shared quarantine", "stopped for ever: not conserved"),
         ("settle what is left", "retention", "stopped for ever: the batch cannot be read"),
         ("marks by coordinates", "replays discarded", "stopped for ever: not conserved"),
         ("table too", "replays restored", "doubled: offset"),
-        ("look", "restored", "lost: offset"),
+        ("look", "restored", "doubled: offset"),
+        ("undo", "restored", "lost: offset"),
     ],
 )
 def test_the_model_finds_what_a_cure_prevents(cure: str, world: str, found: str) -> None:

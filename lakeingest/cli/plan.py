@@ -69,6 +69,8 @@ def _show(out: Output, made: Plan) -> None:
         ("name", "type", ""),
         [[each["name"], each["type"], "new" if each["new"] else ""] for each in made.columns],
     )
+    for name, check in made.constraints.items():
+        out.line(f"the table's own constraint {name}: {check}")
     if made.results:
         out.table("expectations", HEADINGS, [cells(each.to_json()) for each in made.results])
     if made.refusals:
