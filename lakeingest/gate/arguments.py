@@ -9,6 +9,7 @@ from datetime import date, datetime
 from typing import Any
 
 from lakeingest.config.mistakes import meant
+from lakeingest.gate import query
 from lakeingest.gate.known import EVERYWHERE, KNOWN
 from lakeingest.record import RESERVED
 from lakeingest.schema import ddl
@@ -24,6 +25,8 @@ _CONDITION = (
     '"parameter": 1} or {"type": "nullity", "column": {"name": "x"}, "is_null": false}, joined by '
     '{"type": "and", "conditions": […]} or "or"'
 )
+_REFERENCES = (".$ref", ".$dynamicRef", ".$recursiveRef")
+"""What a JSON schema is fetched by, from wherever it says."""
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 _OF_TEXT = ("_regex", "_like_pattern", "_value_lengths", "_strftime")
 
@@ -62,6 +65,12 @@ def problems(kind: str, kwargs: Kwargs, known: Sequence[ddl.Column]) -> Iterator
             return
     found = [*_columns(kind, kwargs, known), *_bounds(kind, kwargs), *_patterns(kwargs), *_pairs(kwargs)]
     yield from found
+    yield from _reaches_out(kwargs)
+    if "unexpected_rows_query" in kwargs:
+        names = (*RESERVED, *(column.name for column in known))
+        yield from (
+            f".unexpected_rows_query: {each}" for each in query.problems(kwargs["unexpected_rows_query"], names)
+        )
     condition = kwargs.get("row_condition")
     if condition is not None:
         yield from _condition(".row_condition", condition, known)
@@ -114,6 +123,21 @@ def _patterns(kwargs: Kwargs) -> Iterator[str]:
             yield f"{where}: {json.dumps(pattern)} is not a regular expression: {error}; mend it"
     if not isinstance(kwargs.get("strftime_format", ""), str):
         yield ".strftime_format: not a format; write it in quotes"
+
+
+def _reaches_out(kwargs: Kwargs) -> Iterator[str]:
+    """What Great Expectations would fill in from elsewhere, and what a JSON schema would fetch or read from a file."""
+    left: list[tuple[str, Any]] = [("", kwargs)]
+    while left:
+        where, value = left.pop()
+        if isinstance(value, list):
+            left += [(f"{where}[{i}]", each) for i, each in enumerate(value)]
+        elif isinstance(value, dict):
+            left += [(f"{where}.{name}", each) for name, each in value.items()]
+        elif where.endswith(_REFERENCES) and isinstance(value, str) and not value.startswith("#"):
+            yield f"{where}: {json.dumps(value)} leads out of the suite; put what is there into $defs, as #/$defs/name"
+        elif where.endswith(".$PARAMETER"):
+            yield f"{where}: nothing is filled in here; write the value itself"
 
 
 def _pairs(kwargs: Kwargs) -> Iterator[str]:
