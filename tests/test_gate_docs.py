@@ -56,6 +56,14 @@ def test_a_page_for_each_batch(tmp_path: Path) -> None:
     assert SCRIPT not in "".join(each.read_text(encoding="utf-8") for each in tmp_path.rglob("*.html"))
 
 
+def test_a_suite_writes_no_script_either(tmp_path: Path) -> None:
+    """Its arguments are shown as the text that they are."""
+    regex = {"type": "expect_column_values_to_match_regex", "kwargs": {"column": f"c{SCRIPT}", "regex": SCRIPT}}
+    query = {"type": "unexpected_rows_expectation", "kwargs": {"unexpected_rows_query": f"SELECT '{SCRIPT}' FROM b"}}
+    docs.build([row(1, regex, evaluated=1, unexpected=0), row(1, query, evaluated=1, unexpected=0)], tmp_path)
+    assert SCRIPT not in "".join(each.read_text(encoding="utf-8") for each in tmp_path.rglob("*.html"))
+
+
 def test_a_folder_that_cannot_be(tmp_path: Path) -> None:
     """A file stands in its place."""
     (tmp_path / "there").write_text("")

@@ -85,7 +85,7 @@ def _result(row: Mapping[str, Any]) -> Any:
     from great_expectations.core import ExpectationValidationResult
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
-    found: dict[str, Any] = {}
+    asked, found = json.loads(row["asked"]), dict[str, Any]()
     if row["observed"] is not None:
         found["observed_value"] = _escaped(json.loads(row["observed"]))
     if row["unexpected"] is not None:
@@ -97,14 +97,14 @@ def _result(row: Mapping[str, Any]) -> Any:
         }
     return ExpectationValidationResult(
         success=row["success"],
-        expectation_config=ExpectationConfiguration(**json.loads(row["asked"])),
+        expectation_config=ExpectationConfiguration(asked["type"], _escaped(asked["kwargs"])),
         result=found,
         exception_info={"raised_exception": False, "exception_message": None, "exception_traceback": None},
     )
 
 
 def _escaped(value: Any) -> Any:
-    """Without tags: the pages show values as they are, and whoever produces a record could write a script."""
+    """Without tags: the pages show values as they are, and a record or a suite could hold a script."""
     if isinstance(value, str):
         return html.escape(value)
     if isinstance(value, list):
