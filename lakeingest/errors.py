@@ -27,6 +27,14 @@ from __future__ import annotations
 from typing import ClassVar
 
 
+def printable(text: str) -> str:
+    """A text in one line that a terminal only shows: what is no printable character stands as an escape, as in \\x1b.
+
+    Whoever produces a record could else clear the screen, fill the clipboard, or write lines that look like ours.
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
+
+
 class LakeingestError(Exception):
     """Root of the tree.
 

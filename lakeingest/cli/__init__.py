@@ -11,7 +11,7 @@ import typer
 
 from lakeingest.cli import compact, explain, files, gate, ingest, plan, refused, schema, stack
 from lakeingest.cli.demo import demo
-from lakeingest.errors import LakeingestError, PipelineFileError
+from lakeingest.errors import LakeingestError, PipelineFileError, printable
 
 app = typer.Typer(
     name="lakeingest",
@@ -51,8 +51,10 @@ def main() -> None:
 
 def message(error: LakeingestError) -> str:
     """An error as it is shown: what, every problem, the cure, and where the runbook says more."""
-    lines = [f"error ({error.stage}): {error.what}"]
+    first, *more = f"error ({error.stage}): {error.what}".split("\n")
+    # What a value has brought stands behind our own words, whatever it looks like.
+    lines = [first, *(f"  {line.removeprefix('  ')}" for line in more)]
     if isinstance(error, PipelineFileError):
         lines += [f"  {problem}" for problem in error.problems]
-    more = f"  more: lakeingest explain {type(error).__name__}"
-    return "\n".join([*lines, f"  cure: {error.cure}", more]) + "\n"
+    lines += [f"  cure: {error.cure}", f"  more: lakeingest explain {type(error).__name__}"]
+    return "\n".join(map(printable, lines)) + "\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -75,7 +74,7 @@ def explain(
         out.result({"entries": [{"name": e.name, "exit_code": e.exit_code, "means": e.first} for e in known.values()]})
         return
     entry = _called(name, known)
-    out.line(_shown(entry.markdown()))
+    out.markdown(entry.markdown())
     out.result(asdict(entry))
 
 
@@ -93,16 +92,3 @@ def _called(name: str, known: dict[str, Entry]) -> Entry:
         f"the runbook has no entry {name!r}",
         cure=f"did you mean {by_lower[nearest].name}? `lakeingest explain` lists what it has",
     )
-
-
-def _shown(markdown: str) -> str:
-    """For a terminal with its colours and width; elsewhere as plain text."""
-    if not sys.stdout.isatty():
-        return markdown.removeprefix("## ").replace("**", "").replace("``", "`")
-    from rich.console import Console
-    from rich.markdown import Markdown
-
-    console = Console()
-    with console.capture() as captured:
-        console.print(Markdown(markdown))
-    return captured.get().rstrip()

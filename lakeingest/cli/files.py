@@ -114,7 +114,7 @@ def init(
     folder = Path() if str(file) == "-" else file.parent
     text = starter.text(Path(os.path.relpath(SCHEMA, folder)).as_posix())
     if str(file) == "-":
-        out.line(text.rstrip("\n"))
+        out.lines(text.rstrip("\n"))
         return
     try:
         with file.open("w" if force else "x", encoding="utf-8") as opened:

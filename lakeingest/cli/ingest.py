@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakeingest.cli.output import Output
-from lakeingest.errors import NotConserved
+from lakeingest.errors import NotConserved, printable
 
 if TYPE_CHECKING:
     from lakeingest.commit import Counts
@@ -120,7 +120,9 @@ class Live:
     def says(self, text: str) -> None:
         """What is going on before and between commits."""
         if self._status:
-            self._status.update(f"{self._name}: {text}")
+            from rich.text import Text
+
+            self._status.update(Text(printable(f"{self._name}: {text}")))
 
     def commit(self, progress: Progress) -> None:
         """A batch was committed."""

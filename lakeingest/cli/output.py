@@ -1,4 +1,7 @@
-"""Where commands speak to: text for people, or one JSON document for programs. Nothing else prints."""
+"""Where commands speak to: text for people, or one JSON document for programs. Nothing else prints.
+
+What is said may come from records: only printable characters are shown, see `errors.printable`.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,12 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lakeingest.errors import UsageError
+from lakeingest.errors import UsageError, printable
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 FORMATS = ("text", "json")
 
@@ -34,10 +40,26 @@ class Output:
     def line(self, text: str = "") -> None:
         if not self.is_json:
             # Whoever follows a run through a pipe wants each commit when it was made.
-            sys.stdout.write(text + "\n")
+            sys.stdout.write(printable(text) + "\n")
             sys.stdout.flush()
 
+    def lines(self, text: str) -> None:
+        """A text of several lines."""
+        for each in text.split("\n"):
+            self.line(each)
+
+    def markdown(self, text: str) -> None:
+        """For a terminal with its colours and width; elsewhere as plain text."""
+        if self.is_json or not sys.stdout.isatty():
+            self.lines(text.removeprefix("## ").replace("**", "").replace("``", "`"))
+            return
+        from rich.console import Console
+        from rich.markdown import Markdown
+
+        Console().print(Markdown("\n".join(map(printable, text.split("\n")))))
+
     def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+        """A table; a cell of several lines is a list of them."""
         if self.is_json:
             return
         from rich import box
@@ -45,11 +67,13 @@ class Output:
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(title=Text(title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+        table = Table(
+            title=Text(printable(title)), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
+        )
         for column in columns:
             table.add_column(column, overflow="fold")
         for row in rows:
-            table.add_row(*(Text(str(cell)) for cell in row))
+            table.add_row(*map(_cell, row))
         # Without a terminal rich assumes 80 characters, which is too few for whoever reads a log.
         Console(width=None if sys.stdout.isatty() else 140).print(table)
 
@@ -61,9 +85,27 @@ class Output:
             return
         from rich.console import Console
 
-        with Console(stderr=True).status(text):
+        with Console(stderr=True).status(_cell(text)):
             yield
 
     def result(self, data: Mapping[str, Any]) -> None:
         if self.is_json:
-            sys.stdout.write(json.dumps(data, indent=2, ensure_ascii=False, default=str) + "\n")
+            sys.stdout.write(as_json(data) + "\n")
+
+
+def as_json(data: Mapping[str, Any]) -> str:
+    """As JSON of several lines, which has no character either that a terminal would act upon."""
+    text = json.dumps(data, indent=2, ensure_ascii=False, default=str)
+    return "".join(c if c.isprintable() or c == "\n" else _escaped(c) for c in text)
+
+
+def _cell(value: object) -> Text:
+    from rich.text import Text
+
+    return Text("\n".join(printable(str(line)) for line in (value if isinstance(value, list) else [value])))
+
+
+def _escaped(character: str) -> str:
+    """As JSON has it, in UTF-16."""
+    units = character.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakeingest.cli.gate import HEADINGS, cells
 from lakeingest.cli.ingest import File, Format
-from lakeingest.cli.output import Output
+from lakeingest.cli.output import Output, as_json
 
 if TYPE_CHECKING:
     from lakeingest.plan import Plan
@@ -91,4 +90,4 @@ def _show(out: Output, made: Plan) -> None:
     for why in made.held:
         out.line(f"the batch would be kept back: {why}")
     if made.suggested is not None:
-        out.line(json.dumps(made.suggested, indent=2, ensure_ascii=False))
+        out.lines(as_json(made.suggested))

@@ -38,7 +38,7 @@ def list_(
     out.table(
         f"{ingestion.config.name}: refused records in {ingestion.config.quarantine.path}",
         ("stage", "reason", "records", "for example"),
-        [[g["stage"], g["reason"], f"{g['count']:,}", "\n".join(map(_sample, g["samples"]))] for g in groups],
+        [[g["stage"], g["reason"], f"{g['count']:,}", [*map(_sample, g["samples"])]] for g in groups],
     )
     out.result({"pipeline": ingestion.config.name, "reasons": groups})
 

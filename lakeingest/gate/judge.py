@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from lakeingest.errors import SetupError, UsageError
+from lakeingest.errors import SetupError, UsageError, printable
 from lakeingest.gate import rules
 from lakeingest.gate.suite import Rule, Suite
 from lakeingest.record import UNDECODED, tally
@@ -61,7 +61,7 @@ class Result:
     def __str__(self) -> str:
         if self.unexpected is None:
             return f"{self.rule.text}: observed {self.observed}"
-        some = f", as {', '.join(self.sample)}" if self.sample else ""
+        some = f", as {', '.join(map(printable, self.sample))}" if self.sample else ""
         return f"{self.rule.text}: {self.unexpected:,} of {self.evaluated:,} break it{some}"
 
 

@@ -1,0 +1,98 @@
+"""What is shown may come from records: a terminal shows it, and does nothing else with it."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from lakeingest import cli
+from lakeingest.cli.ingest import Live
+from lakeingest.cli.output import Output
+from lakeingest.errors import BatchHeld, PipelineFileError
+from lakeingest.gate.judge import Result
+from lakeingest.gate.suite import Rule
+from lakeingest.patience import Retry
+
+CLIPBOARD = "\x1b]52;c;aGk=\x07"
+BAD = {
+    "OSC 52": (CLIPBOARD, r"\x1b]52;c;aGk=\x07"),
+    "C1": ("\x9b2J", r"\x9b2J"),
+    "DEL": ("\x7f", r"\x7f"),
+    "backspace": ("\b\b", r"\x08\x08"),
+    "a line of its own": ("x\nerror (usage): y\r\tz", r"x\nerror (usage): y\r\tz"),
+    "Unicode's lines": ("a\x85b\u2028c", r"a\x85b\u2028c"),
+    "bidi": ("a\u202eb\u2066c", r"a\u202eb\u2066c"),
+    "unseen": ("a\u200bb\ufeff\U000e0041", r"a\u200bb\ufeff\U000e0041"),
+    "surrogate": ("a\ud800", r"a\ud800"),
+}
+bad = pytest.mark.parametrize(("text", "shown"), BAD.values(), ids=BAD)
+
+
+def saying(what: str, output: Output, text: str) -> None:
+    match what:
+        case "line":
+            output.line(f"a: {text}")
+        case "title":
+            output.table(f"a: {text}", ("b" * 60,), [])
+        case "cell":
+            output.table("a", ("b", "c"), [[text, 1]])
+        case "cell of lines":
+            output.table("a", ("b",), [[["x", text]]])
+        case "markdown":
+            output.markdown(f"a: {text}") if "\n" not in text else output.line(text)
+
+
+@bad
+@pytest.mark.parametrize("what", ["line", "title", "cell", "cell of lines", "markdown"])
+def test_only_printable_characters_are_shown(
+    capsys: pytest.CaptureFixture[str], what: str, text: str, shown: str
+) -> None:
+    """Each other one stands as an escape, wherever a command says it; letters of any language stay."""
+    saying(what, Output(), f"Größe {text} 値")
+    said = capsys.readouterr().out
+    assert f"Größe {shown} 値" in said
+    assert all(c.isprintable() for c in said.replace("\n", ""))
+
+
+@bad
+def test_json_is_json(capsys: pytest.CaptureFixture[str], text: str, shown: str) -> None:
+    """With every such character escaped as JSON has it, so that programs read what it was."""
+    Output(is_json=True).result({"Größe": text, text: [1]})
+    said = capsys.readouterr().out
+    assert json.loads(said) == {"Größe": text, text: [1]}
+    assert "Größe" in said
+    assert all(c.isprintable() for c in said.replace("\n", ""))
+
+
+@bad
+def test_errors_show_what_is_printable(text: str, shown: str) -> None:
+    """In what, problems and cure; and no value makes a line that looks like the beginning of ours."""
+    told = cli.message(PipelineFileError(f"x {text}", cure=f"y {text}", problems=(f"z {text}",)))
+    assert f"  z {shown}\n" in told
+    assert f"  cure: y {shown}\n" in told
+    assert all(c.isprintable() for c in told.replace("\n", ""))
+    assert all(line.startswith("  ") for line in told.splitlines()[1:])
+
+
+@bad
+def test_samples_of_a_batch_that_is_held_stay_in_their_line(text: str, shown: str) -> None:
+    """They are values of records, within an error of several lines."""
+    rule = Rule("r", "expect_x", {}, {}, compiled=True, action="hold")
+    told = cli.message(BatchHeld(f"held:\n  {Result(rule, False, 1, 1, sample=(text,))}", cure="c"))
+    assert f"\n  expect_x(): 1 of 1 break it, as {shown}\n" in told
+
+
+def test_progress_shows_what_is_printable(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal too, where Rich would take [red] and links for its own: what a broker says is shown as it is."""
+    said: list[Any] = []
+    live = Live(Output(), "flights")
+    live.retry(Retry(BatchHeld(f"Kafka said [red]{CLIPBOARD}", cure=""), 1, 2))
+    assert r"flights: Kafka said [red]\x1b]52;c;aGk=\x07; trying" in capsys.readouterr().out
+    live._status = Console().status("x")
+    monkeypatch.setattr(live._status, "update", said.append)
+    live.says(f"[red]{CLIPBOARD}")
+    assert re.fullmatch(r"flights: \[red\]\\x1b\]52;c;aGk=\\x07", said[0].plain)
