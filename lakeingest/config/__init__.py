@@ -126,8 +126,7 @@ class Pipeline(Part):
     @property
     def results(self) -> str:
         """Where the results of the gate lie."""
-        own = self.gate.results if self.gate else None
-        return own or self.table.path.rstrip("/") + "_expectations"
+        return rules.results(self.table, self.gate)
 
     @property
     def compatibility(self) -> Compatibility:
@@ -141,7 +140,16 @@ class Pipeline(Part):
     @model_validator(mode="after")
     def _agree(self) -> Pipeline:
         partition = dict(enumerate(self.partition))
-        found = tuple(rules.mistakes(self.decode, self.schema_, partition, self.table, self.quarantine))
+        found = tuple(
+            rules.mistakes(
+                self.decode,
+                self.schema_,
+                partition,
+                table=self.table,
+                quarantine=self.quarantine,
+                gate=self.gate,
+            )
+        )
         if found:
             summary = "; ".join(f"{'.'.join(map(str, m.path))}: {m.text}" for m in found)
             raise PydanticCustomError("disagree", "{summary}", {"summary": summary, "mistakes": found})

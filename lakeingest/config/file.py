@@ -188,8 +188,9 @@ def _disagreements(values: dict[str, Any]) -> Iterator[Mistake]:
         _valid(parts.Decode, values.get("decode", {})),
         _valid(parts.Schema, values.get("schema", {})),
         {i: part for i, part in enumerate(listed) if part is not None},
-        _valid(parts.Table, values.get("table")),
-        _valid(parts.Quarantine, values.get("quarantine")),
+        table=_valid(parts.Table, values.get("table")),
+        quarantine=_valid(parts.Quarantine, values.get("quarantine")),
+        gate=_valid(parts.Gate, values.get("gate")),
     )
 
 

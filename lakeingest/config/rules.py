@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import combinations
 
-from lakeingest.config import partition_format, parts
+from lakeingest.config import location, partition_format, parts
 from lakeingest.config.formats import AvroFormat, JsonValue, uses_registry
 from lakeingest.config.values import SchemaFile
 from lakeingest.schema import ddl
@@ -43,12 +44,19 @@ def columns(decode: parts.Decode, schema: parts.Schema) -> tuple[ddl.Column, ...
             return (ddl.Column("value", ddl.Atomic("string" if value.format == "string" else "binary")),)
 
 
+def results(table: parts.Table, gate: parts.Gate | None) -> str:
+    """Where the results of a gate lie."""
+    return (gate.results if gate else None) or table.path.rstrip("/") + "_expectations"
+
+
 def mistakes(
     decode: parts.Decode | None,
     schema: parts.Schema | None,
     partition: Mapping[int, parts.Partition],
+    *,
     table: parts.Table | None,
     quarantine: parts.Quarantine | None,
+    gate: parts.Gate | None,
 ) -> Iterator[Mistake]:
     """Every disagreement between the parts that are given; `partition` maps a position in the list to its part."""
     declared: tuple[ddl.Column, ...] = ()
@@ -67,8 +75,7 @@ def mistakes(
             yield from _field(position, part, declared)
     for where, text in partition_format.mistakes(partition, [column.name for column in declared]):
         yield Mistake(where, text)
-    if table and quarantine:
-        yield from _paths(table.path, quarantine.path)
+    yield from _paths(table, quarantine, gate)
 
 
 def _subjects(decode: parts.Decode) -> Iterator[Mistake]:
@@ -125,12 +132,21 @@ def _field(
         )
 
 
-def _paths(table: str, quarantine: str) -> Iterator[Mistake]:
-    one, other = table.rstrip("/") + "/", quarantine.rstrip("/") + "/"
-    if one.startswith(other) or other.startswith(one):
-        # Delta's vacuum deletes whatever it does not know within a table's folder.
-        yield Mistake(
-            ("quarantine", "path"),
-            f'"{quarantine}" and table.path "{table}" are the same or lie within each other; '
-            f'write a path beside it, as in "{table.rstrip("/")}_quarantine"',
-        )
+def _paths(
+    table: parts.Table | None, quarantine: parts.Quarantine | None, gate: parts.Gate | None
+) -> Iterator[Mistake]:
+    """Two tables in one place: Delta's vacuum deletes whatever it does not know within a table's folder."""
+    tables = {("table", "path"): table.path} if table else {}
+    if gate and table and gate.results is None:
+        tables["gate", "results"] = results(table, gate)
+    if quarantine:
+        tables["quarantine", "path"] = quarantine.path
+    if gate and gate.results is not None:
+        tables["gate", "results"] = gate.results
+    for (one, there), (other, here) in combinations(tables.items(), 2):
+        if location.place(there).meets(location.place(here)):
+            yield Mistake(
+                other,
+                f'"{here}" and {".".join(one)} "{there}" are the same or lie within each other; '
+                f'write a path beside it, as in "{there.rstrip("/")}_{other[0]}"',
+            )

@@ -9,7 +9,6 @@ import re
 from dataclasses import dataclass, field
 from datetime import timedelta
 from difflib import get_close_matches
-from pathlib import PurePath
 from typing import Annotated, Any, Literal
 from urllib.parse import SplitResult, urlsplit
 from zoneinfo import ZoneInfo
@@ -17,6 +16,7 @@ from zoneinfo import ZoneInfo
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from pydantic_core import PydanticKnownError
 
+from lakeingest.config import location
 from lakeingest.record import RESERVED
 from lakeingest.schema import ddl
 
@@ -253,27 +253,6 @@ def _storage_options(value: dict[str, SecretStr]) -> dict[str, SecretStr]:
 
 
 _HADOOP = re.compile(r"fs\.[A-Za-z0-9._-]+")
-_NO_PATH = re.compile(r"[\x00-\x1f\x7f'\"`\\$*?\[\]{};]")
-
-
-def _location(value: str) -> str:
-    if not value.strip():
-        raise ValueError("empty; write a path, as in 's3a://lake/flights'")
-    if strange := _NO_PATH.search(value):
-        raise ValueError(f"holds the character {strange[0]!r}, which no table's path may have; write another path")
-    scheme, mark, rest = value.partition("://")
-    if scheme.lower() in ("http", "https", "ftp") and mark:
-        raise ValueError("no place to write to; write it as in 's3a://lake/flights'")
-    steps = list(PurePath(rest if mark else value).parts)
-    while not mark and steps[0] == "..":
-        steps.pop(0)
-    if ".." in steps:
-        raise ValueError("leads upwards with ..; write where it leads to")
-    if mark and not rest.strip("/"):
-        raise ValueError(f"no bucket or path behind {scheme}://; write it as in 's3a://lake/flights'")
-    if mark and scheme not in ("file",) and not PurePath(rest).parts[1:]:
-        raise ValueError("a bucket without a path; a table needs a folder of its own, as in 's3a://lake/flights'")
-    return value
 
 
 Name = Annotated[str, AfterValidator(_name), Kind("name"), Field(json_schema_extra={"pattern": f"^{_NAME.pattern}$"})]
@@ -289,7 +268,7 @@ Period = Annotated[
 ]
 Timezone = Annotated[str, AfterValidator(_timezone), Kind("time zone")]
 FieldPath = Annotated[str, AfterValidator(_field_path), Kind("field")]
-Location = Annotated[str, AfterValidator(_location), Kind("path")]
+Location = Annotated[str, AfterValidator(location.checked), Kind("path")]
 Columns = Annotated[str, AfterValidator(_columns), Kind("columns as DDL")]
 ValueColumns = Annotated[str, AfterValidator(_value_columns), Kind("columns as DDL")]
 SchemaPath = Annotated[SchemaFile, BeforeValidator(_schema_file, json_schema_input_type=str), Kind("path")]

@@ -1,0 +1,89 @@
+"""Where a table lies: which paths may stand in a file, and which of them are one place under several names. Pure.
+
+As Hadoop reads them: //, . and a / at the end mean nothing, s3 and s3n are the object store of s3a, and %20 is these
+three characters.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePath
+
+S3 = ("s3a", "s3", "s3n")
+"""The schemes of S3; all of them go through Hadoop's S3A."""
+_NO_PATH = re.compile(r"[\x00-\x1f\x7f'\"`\\$*?\[\]{};]")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A path in its parts.
+
+    Attributes:
+        scheme: as it is written; empty for a local path without one.
+        bucket: the bucket; empty for a local path.
+        steps: the folders, from the uppermost one.
+    """
+
+    scheme: str
+    bucket: str
+    steps: tuple[str, ...]
+
+    @property
+    def on_s3(self) -> bool:
+        return self.scheme in S3
+
+    def meets(self, other: Place) -> bool:
+        """Whether one is the other, or lies within it."""
+        shared = min(len(self.steps), len(other.steps))
+        return self._root == other._root and self.steps[:shared] == other.steps[:shared]
+
+    @property
+    def _root(self) -> tuple[bool, str]:
+        return self.on_s3, self.bucket
+
+
+def place(path: str) -> Place:
+    """The parts of a path, which need not be one that may stand in a file."""
+    match = _SCHEME.fullmatch(path)
+    scheme, bucket, rest = match.groups(default="") if match else ("", "", path)
+    steps = tuple(step for step in rest.split("/") if step not in ("", "."))
+    return Place(scheme.lower(), bucket, steps)
+
+
+def checked(path: str) -> str:
+    """The path as it is, if a table may lie there.
+
+    Raises:
+        ValueError: with what is wrong, and the cure.
+    """
+    if not path.strip():
+        raise ValueError("empty; write a path, as in 's3a://lake/flights'")
+    if strange := _NO_PATH.search(path):
+        raise ValueError(f"holds the character {strange[0]!r}, which no table's path may have; write another path")
+    there = place(path)
+    if ".." in there.steps:
+        raise ValueError("leads upwards with ..; write where it leads to")
+    if there.on_s3:
+        _check_s3(path, there)
+    elif there.scheme not in ("", "file") or there.bucket:
+        raise ValueError(
+            f"{path.partition('/')[0]}// is no store that is supported; write s3a://bucket/path, or a local path from /"
+        )
+    elif not PurePath(path.removeprefix("file:")).is_absolute():
+        raise ValueError("relative, and so another place for each process; write s3a://bucket/path, or a path from /")
+    elif not there.steps:
+        raise ValueError("the root itself; a table needs a folder of its own, as in '/data/flights'")
+    return path
+
+
+def _check_s3(path: str, there: Place) -> None:
+    if not path.startswith(f"{there.scheme}://"):
+        raise ValueError(f"not an address of S3; write it in lower case, as in '{there.scheme}://lake/flights'")
+    if not there.bucket:
+        raise ValueError(f"no bucket or path behind {there.scheme}://; write it as in 's3a://lake/flights'")
+    if "@" in there.bucket or ":" in there.bucket:
+        raise ValueError("holds more than a bucket before its path; write keys and endpoint under storage")
+    if not there.steps:
+        raise ValueError("a bucket without a path; a table needs a folder of its own, as in 's3a://lake/flights'")
