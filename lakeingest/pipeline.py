@@ -73,14 +73,14 @@ class Ingestion:
     @cached_property
     def spark(self) -> SparkSession:
         """The session that is active, or one of our own."""
-        spark = session.attach(self.storage, self.config.name)
+        spark = session.attach(self.storage, self.config.name, self.config.paths)
         if "avro" in (self.config.decode.value.format, self.config.decode.key.format):
             session.warn_of_avro(spark)
         return spark
 
     @cached_property
     def _logs(self) -> SparkSession | None:
-        return session.for_logs(self.spark, self.storage)
+        return session.for_logs(self.spark, self.storage, self.config.paths)
 
     def look_ahead(self, *paths: str) -> None:
         """Prepare the next commits to these tables, while there is nothing else to do."""

@@ -19,14 +19,13 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlparse
 
-from lakeingest import jvm
-from lakeingest.config import Storage
+from lakeingest import jvm, stores
+from lakeingest.config import Storage, location
 from lakeingest.errors import SetupError
 from lakeingest.local import artifacts
 from lakeingest.local.addresses import state_dir
@@ -73,77 +72,71 @@ _DAY_S = 86_400
 _EXERCISED = threading.Event()
 
 
-def s3a_options(storage: Storage) -> dict[str, str]:
-    """The Hadoop options (fs.s3a.…) that say what `storage` says. The values hold secrets: never print them."""
-    secrets = {
-        "fs.s3a.access.key": storage.access_key,
-        "fs.s3a.secret.key": storage.secret_key,
-        "fs.s3a.session.token": storage.session_token,
-        **storage.options,
-    }
-    options = {name: secret.get_secret_value() for name, secret in secrets.items() if secret is not None}
-    if storage.access_key is not None:
-        kind = "TemporaryAWSCredentialsProvider" if storage.session_token else "SimpleAWSCredentialsProvider"
-        options.setdefault("fs.s3a.aws.credentials.provider", f"org.apache.hadoop.fs.s3a.{kind}")
-    if storage.endpoint is not None:
-        options["fs.s3a.endpoint"] = storage.endpoint
-        options["fs.s3a.connection.ssl.enabled"] = str(urlparse(storage.endpoint).scheme == "https").lower()
-        options.setdefault("fs.s3a.endpoint.region", storage.region or "us-east-1")
-    if storage.region is not None:
-        options["fs.s3a.endpoint.region"] = storage.region
-    if storage.path_style:
-        options["fs.s3a.path.style.access"] = "true"
-    return options
+def attach(storage: Storage, name: str, paths: Sequence[str] = ()) -> SparkSession:
+    """The process's session, or a new local one; its time zone is UTC, so that times and partitions mean one thing.
 
+    Where the session has another zone, a sibling of it is returned (same cluster, its own settings).
 
-def attach(storage: Storage, name: str) -> SparkSession:
-    """The active session, or a new local one; its time zone is UTC, so that times and partitions mean one thing.
-
-    Where the active session has another zone, a sibling of it is returned (same cluster, its own settings).
+    Args:
+        storage: how the buckets of `paths` are reached.
+        paths: where the tables lie that it is for.
 
     Raises:
         SetupError: pyspark is not installed, Java is missing, or the jars cannot be had.
+        UsageError: this process has opened a bucket of these paths in another store.
     """
     try:
-        from pyspark.sql import SparkSession
+        active = _running()
     except ImportError as missing:
         raise SetupError(
             "pyspark is not installed", cure="pip install 'lakeingest[spark]', or run on Databricks or EMR"
         ) from missing
-    active = SparkSession.getActiveSession()
     if active is None:
         session = _start(name)
     else:
         session = active if active.conf.get(UTC) in {"UTC", "Etc/UTC"} else active.newSession()
         session.conf.set(UTC, "UTC")
-        _warn_of_log_store(session)
+        stores.warn_of_log_store(session, paths, stacklevel=2)
         _offer_functions(session)
-    _let_in(session, storage)
+    _hide(session)
+    stores.let_in(session, storage, paths)
     for option, value in _CHEAPER.items():
         if session.conf.get(option, None) is None:
             session.conf.set(option, value)
     return session
 
 
-def for_logs(session: SparkSession, storage: Storage) -> SparkSession | None:
+def _running() -> SparkSession | None:
+    """The session of this thread, or else the process's, whichever thread started it; None if there is none."""
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.sql import SparkSession
+
+    try:
+        return SparkSession.active()
+    except PySparkRuntimeError:
+        return None
+
+
+def for_logs(session: SparkSession, storage: Storage, paths: Sequence[str] = ()) -> SparkSession | None:
     """A sibling of a session that computes the states of tables' logs for it (see `ahead`); None on Databricks, whose
     Delta is another.
     """
-    if _on_databricks(session):
+    if stores.on_databricks(session):
         return None
     sibling = session.newSession()
-    _let_in(sibling, storage)
+    _hide(sibling)
+    # As the session has it, where its owner knows better.
+    for option in stores.options(storage, paths):
+        if (value := session.conf.get(option, None)) is not None:
+            sibling.conf.set(option, value)
     for option, value in _FOR_LOGS.items():
         sibling.conf.set(option, value)
     return sibling
 
 
-def _let_in(session: SparkSession, storage: Storage) -> None:
-    """Set on the session what lets it into the object store."""
-    # First this one: each statement's event tells what is set on the session.
+def _hide(session: SparkSession) -> None:
+    """Before any secret is set: each statement's event tells what is set on the session."""
     session.conf.set("spark.sql.redaction.options.regex", f"{_HIDDEN}|url")
-    for option, value in s3a_options(storage).items():
-        session.conf.set(option, value)
 
 
 @contextmanager
@@ -160,21 +153,6 @@ def setting(session: SparkSession, options: Mapping[str, str]) -> Iterator[None]
                 session.conf.unset(name)
             else:
                 session.conf.set(name, old)
-
-
-def _warn_of_log_store(session: SparkSession) -> None:
-    """Databricks commits through a service of its own; elsewhere Delta's default store for s3a loses commits."""
-    ours = session.conf.get("spark.delta.logStore.s3a.impl", None) is not None
-    if not ours and not _on_databricks(session):
-        warnings.warn(
-            "this Spark session has no safe log store for s3a:// tables: two drivers that write one table can lose "
-            f"commits. Start it with --jars {jvm.JAR} --conf spark.delta.logStore.s3a.impl={jvm.LOG_STORE}",
-            stacklevel=3,
-        )
-
-
-def _on_databricks(session: SparkSession) -> bool:
-    return session.conf.get("spark.databricks.clusterUsageTags.sparkVersion", None) is not None
 
 
 def _offer_functions(session: SparkSession) -> None:
@@ -230,7 +208,8 @@ def _start(name: str) -> SparkSession:
         "spark.driver.memory": os.environ.get("LAKEINGEST_DRIVER_MEMORY", "3g"),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.delta.logStore.s3a.impl": jvm.LOG_STORE,
+        **{f"spark.delta.logStore.{scheme}.impl": jvm.LOG_STORE for scheme in location.S3},
+        **{f"spark.hadoop.fs.{scheme}.impl": stores.S3A for scheme in location.S3},
         **{jvm.catalog(format): functions for format, functions in jvm.FUNCTIONS.items()},
         "spark.databricks.delta.snapshotPartitions": "2",
         # What it would say is in the log too, and without a rename one costs s3a two dozen requests.

@@ -12,7 +12,7 @@ import pytest
 import rehearsal
 from pyspark.sql import SparkSession
 
-from lakeingest import session
+from lakeingest import session, stores
 from lakeingest.config import Storage
 from lakeingest.local import Addresses
 from lakeingest.local.stack import down, up
@@ -52,6 +52,8 @@ def spark(stack: Addresses) -> Iterator[SparkSession]:
     # Two thousand tests leave more behind than a pipeline does.
     os.environ.setdefault("LAKEINGEST_DRIVER_MEMORY", "4g")
     spark = session.attach(storage, "tests")
+    for name, value in stores.s3a_options(storage).items():
+        spark.conf.set(name, value)
     spark.sparkContext.setLogLevel("ERROR")
     yield spark
     spark.stop()

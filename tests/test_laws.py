@@ -32,7 +32,7 @@ FLOORS = (
     {"source", "registry", "decode", "fit", "partition", "gate", "commit", "quarantine"},
     {"log"},
     {"failures", "session"},
-    {"instant", "local", "patience"},
+    {"instant", "local", "patience", "stores"},
     {"config"},
     {"schema", "jvm", "record"},
     {"errors"},

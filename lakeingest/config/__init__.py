@@ -129,6 +129,11 @@ class Pipeline(Part):
         return rules.results(self.table, self.gate)
 
     @property
+    def paths(self) -> tuple[str, ...]:
+        """Where its tables lie."""
+        return (self.table.path, self.quarantine.path, *((self.results,) if self.gate else ()))
+
+    @property
     def compatibility(self) -> Compatibility:
         """When a record with another schema than the table's is written: as the file says, or by its format.
 

@@ -40,7 +40,7 @@ def by_hand(config: Path) -> None:
     from pyspark.sql import functions as F
 
     pipeline = file.read(config, os.environ)
-    spark = session.attach(pipeline.storage, "by-hand")
+    spark = session.attach(pipeline.storage, "by-hand", pipeline.paths)
     options = {"kafka.bootstrap.servers": pipeline.source.bootstrap_servers, "subscribe": pipeline.source.topics[0]}
     values = spark.read.format("kafka").options(**options).load().select(F.col("value").cast("string").alias("v"))
     rows = values.select(F.from_json("v", orders.NARROW).alias("r")).select("r.*")
