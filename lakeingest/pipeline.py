@@ -240,16 +240,28 @@ class Ingestion:
             kafka.unpersist()
 
     def results(self, batches: int = 10) -> list[dict[str, Any]]:
-        """What the gate found in the newest batches, a row for each expectation; see `gate.results` for the columns."""
-        return results.newest(table.read(self.spark, self.config.results), self.config.name, batches)
+        """What the gate found in the newest batches, a row for each expectation; see `gate.results` for the columns.
+
+        Raises:
+            UsageError: the pipeline has no gate, or there are no results yet.
+        """
+        if self.suite is None:
+            raise UsageError(
+                f"pipeline {self.config.name!r} has no gate", cure="name a suite as gate.suite in its file"
+            )
+        return results.newest(table.existing(self.spark, self.config.results), self.config.name, batches)
 
     def schemas(self) -> Timeline:
         """How the table came to its columns; see `timeline.Timeline`."""
         return timeline.timeline(self.spark, self.config)
 
     def quarantined(self, samples: int = 3) -> list[dict[str, Any]]:
-        """Refused records by stage and reason: stage, reason, count, samples (coordinates, message)."""
-        return quarantine.reasons(table.read(self.spark, self.config.quarantine.path), samples)
+        """Refused records by stage and reason: stage, reason, count, samples (coordinates, message).
+
+        Raises:
+            UsageError: there is no quarantine yet.
+        """
+        return quarantine.reasons(table.existing(self.spark, self.config.quarantine.path), samples)
 
     def replay(
         self, why: str, *, where: str | None = None, limit: int | None = None, dry_run: bool = False
@@ -267,8 +279,9 @@ class Ingestion:
                 not seen.
             Fenced: another replay of this pipeline committed meanwhile; nothing of this one was written.
         """
+        there = table.existing(self.spark, self.config.table.path).schema
+        table.existing(self.spark, self.config.quarantine.path)
         table.ensure_quarantine(self.spark, self.config)
-        there = table.read(self.spark, self.config.table.path).schema
         if not dry_run:
             replay.settle(self.spark, self.config)
         # The number comes before the candidates: whatever another replay commits from now on has it, and is noticed.
@@ -303,8 +316,9 @@ class Ingestion:
             where: a condition over quarantine's columns, in Spark SQL; all of them by default.
 
         Raises:
-            UsageError: the condition is none.
+            UsageError: there is no quarantine yet, or the condition is none.
         """
+        table.existing(self.spark, self.config.quarantine.path)
         table.ensure_quarantine(self.spark, self.config)
         return replay.discard(self.spark, self.config, where, why)
 
@@ -328,5 +342,9 @@ class Ingestion:
         return [compact.compact(self.spark, p, target_bytes, where if p == paths[0] else None) for p in paths]
 
     def quarantined_record(self, topic: str, partition: int, offset: int) -> dict[str, Any] | None:
-        """One refused record as its row in quarantine, None if it is not there."""
-        return quarantine.record(table.read(self.spark, self.config.quarantine.path), topic, partition, offset)
+        """One refused record as its row in quarantine, None if it is not there.
+
+        Raises:
+            UsageError: there is no quarantine yet.
+        """
+        return quarantine.record(table.existing(self.spark, self.config.quarantine.path), topic, partition, offset)

@@ -10,7 +10,7 @@ from lakeingest import commit, fit, kept, quarantine
 from lakeingest.commit import Ledger
 from lakeingest.config import Pipeline, uses_registry
 from lakeingest.decode import Shape, struct
-from lakeingest.errors import TableMismatch
+from lakeingest.errors import TableMismatch, UsageError
 from lakeingest.failures import meaning, spark_failures, told_of
 from lakeingest.partition import PartitionColumn
 from lakeingest.record import (
@@ -279,6 +279,18 @@ def _register(spark: SparkSession, name: str, path: str) -> None:
 def read(spark: SparkSession, path: str) -> DataFrame:
     """The table's rows as they stand now."""
     return spark.read.format("delta").load(path)
+
+
+def existing(spark: SparkSession, path: str) -> DataFrame:
+    """The same, of a table that need not be there.
+
+    Raises:
+        UsageError: there is none yet.
+        StorageUnreachable, UnsafeStore: the object store.
+    """
+    if schema(spark, path) is None:
+        raise UsageError(f"there is no Delta table at {path} yet", cure="run the pipeline first: it makes the table")
+    return read(spark, path)
 
 
 def ledgers(
