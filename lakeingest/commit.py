@@ -49,7 +49,7 @@ def somebody() -> str:
     try:
         user = getpass.getuser()
     except (KeyError, OSError):
-        # A uid without an entry in passwd, as containers have: Python 3.13 raises OSError.
+        # Kubernetes gives a container any uid, which its passwd file need not know.
         user = f"uid {os.getuid()}"
     return f"{user} on {socket.gethostname()}"
 

@@ -6,6 +6,7 @@
     ├── SetupError                this machine lacks something: Java, a port, disk, a running stack
     ├── SourceError               the Kafka side
     │   ├── SourceUnreachable     the broker does not answer                            (a retry helps)
+    │   ├── SourceRefused         the broker denies access to a topic, or to the cluster
     │   ├── RegistryUnreachable   the schema registry does not answer                   (a retry helps)
     │   ├── RegistryRefused       the schema registry denies access, or is not trusted
     │   ├── SourceChanged         not the topics or the cluster that the table was fed from
@@ -94,6 +95,12 @@ class SourceUnreachable(SourceError):
     """The broker does not answer."""
 
     retry_helps = True
+    exit_code = 4
+
+
+class SourceRefused(SourceError):
+    """The broker denies access to a topic, or to the cluster."""
+
     exit_code = 4
 
 

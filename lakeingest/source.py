@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakeingest.config import Source
-from lakeingest.errors import OffsetsLost, SourceChanged, SourceUnreachable, UsageError
+from lakeingest.errors import OffsetsLost, SourceChanged, SourceRefused, SourceUnreachable, UsageError
 from lakeingest.record import HEADERS, OFFSET, PARTITION, RAW_KEY, RAW_VALUE, TIMESTAMP, TOPIC, Frontier, Span, Spans
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ class Broker:
         UsageError: from the constructor, when source.options make no sense.
         SourceUnreachable: from every method, when the broker does not answer within `timeout_s` seconds, or for five
             after a password or a certificate was refused.
+        SourceRefused: from every method, when the broker lets us in, and not to what we ask for.
     """
 
     def __init__(self, source: Source, bootstrap_servers: str, *, timeout_s: float = TIMEOUT_S) -> None:
@@ -102,6 +103,8 @@ class Broker:
             except (KafkaException, TimeoutError) as failed:
                 # A leader that moves, or is not elected yet for a new topic, answers a moment later.
                 passing = isinstance(failed, KafkaException) and failed.args[0].code() in _passing()
+                if isinstance(failed, KafkaException) and failed.args[0].code() in _denials():
+                    raise self._denied(", ".join(self._source.topics), failed.args[0].str()) from failed
                 if pause_s is None or not passing:
                     raise self._unreachable(failed) from failed
                 time.sleep(pause_s)
@@ -114,6 +117,13 @@ class Broker:
         cure = _CURES.get(heard.name() if heard else "", _CURE)
         return SourceUnreachable(
             f"Kafka at {self._servers} does not answer: {said}", cure=f"{cure}; nothing was lost, run again"
+        )
+
+    def _denied(self, topics: str, said: str) -> SourceRefused:
+        return SourceRefused(
+            f"Kafka at {self._servers} denies access to {topics}: {said}",
+            cure=f"let the user of source.options Describe and Read {topics} (kafka-acls.sh --add --allow-principal … "
+            "--operation Read --topic …), or name another user; nothing was consumed",
         )
 
     def _refusal(self) -> Any:
@@ -144,7 +154,9 @@ class Broker:
 
         cluster = self._answer(self._admin.describe_cluster(request_timeout=self._timeout_s)).cluster_id
         names = list(self._source.topics)
-        described = self._admin.describe_topics(TopicCollection(names), request_timeout=self._timeout_s)
+        described = self._admin.describe_topics(
+            TopicCollection(names), request_timeout=self._timeout_s, include_authorized_operations=True
+        )
         known = {name: self._described(name, future) for name, future in described.items()}
         partitions = [(name, p.id) for name, topic in known.items() for p in topic.partitions]
         return Topics(
@@ -156,10 +168,17 @@ class Broker:
 
     def _described(self, name: str, future: Any) -> Any:
         from confluent_kafka import KafkaError, KafkaException
+        from confluent_kafka.admin import AclOperation
 
         try:
-            return self._answer(future)
+            topic = self._answer(future)
+            # Spark alone reads: it would be told so in the middle of the batch, as a failure of the table.
+            if AclOperation.READ not in (topic.authorized_operations or [AclOperation.READ]):
+                raise self._denied(name, "it may be described, and not be read")
+            return topic
         except KafkaException as failed:
+            if failed.args[0].code() in _denials():
+                raise self._denied(name, failed.args[0].str()) from failed
             if failed.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise
             raise UsageError(
@@ -197,6 +216,16 @@ def _passing() -> set[int]:
         KafkaError._NOENT,
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
         KafkaError._WAIT_COORD,
+    }
+
+
+def _denials() -> set[int]:
+    from confluent_kafka import KafkaError
+
+    return {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     }
 
 

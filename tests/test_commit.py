@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -128,3 +129,11 @@ def test_what_an_error_of_spark_means(text: str, kind: type[Exception], cure: st
     meant = failures.meaning("s3a://b/t", RuntimeError(text))
     assert type(meant) is kind
     assert cure in meant.cure
+
+
+def test_a_user_without_a_name_is_somebody_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On Kubernetes a process has any uid, which no passwd file knows."""
+    for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 1_234_567)
+    assert commit.somebody().startswith("uid 1234567 on ")

@@ -9,11 +9,19 @@ from pathlib import Path
 
 import kit
 import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 from kit import mixed, produce
 from pyspark.sql import SparkSession
 
 from lakeingest.config import Source
-from lakeingest.errors import SourceUnreachable, UsageError
+from lakeingest.errors import SourceRefused, SourceUnreachable, UsageError
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Ingestion
 from lakeingest.source import Broker
@@ -110,3 +118,45 @@ def test_options_that_make_no_sense(options: dict[str, str], said: str) -> None:
         Broker(Source.model_validate({"topics": ["any"], "options": options}), "127.0.0.1:1")
     assert said in caught.value.what
     assert PASSWORD not in str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def guarded(sasl_ssl: SaslSsl, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster with ACLs, where only who comes by the listener of its own may do everything."""
+    properties = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+    with Cluster(tmp_path_factory.mktemp("guarded"), sasl_ssl=sasl_ssl, properties=properties) as cluster:
+        yield cluster
+
+
+@pytest.mark.parametrize(
+    ("allowed", "said"),
+    [
+        ([], "Topic authorization failed"),
+        ([AclOperation.DESCRIBE], "it may be described, and not be read"),
+        ([AclOperation.READ], None),
+    ],
+    ids=["nothing", "describe", "read"],
+)
+def test_a_topic_that_may_not_be_read(
+    stack: Addresses, guarded: Cluster, named: str, allowed: list[AclOperation], said: str | None
+) -> None:
+    """The broker answers, so it is told at once what it denies and what to do; a retry would help nothing."""
+    produce(replace(stack, kafka=guarded.direct), named, [b"{}"])
+    admin = AdminClient({"bootstrap.servers": guarded.direct, "log_level": 0})
+    for operation in allowed:
+        place = (ResourceType.TOPIC, named, ResourcePatternType.LITERAL, f"User:{USER}", "*", operation)
+        for future in admin.create_acls([AclBinding(*place, AclPermissionType.ALLOW)]).values():
+            future.result(30)
+    source = Source.model_validate({"topics": [named], "options": guarded.client_options(USER)})
+    broker = Broker(source, guarded.bootstrap)
+    if said is None:
+        assert broker.topics().last == {(named, 0): 1}
+        return
+    with pytest.raises(SourceRefused, match=rf"denies access to {named}: .*{said}") as caught:
+        broker.topics()
+    assert f"Describe and Read {named}" in caught.value.cure
+    assert not caught.value.retry_helps
+    assert not isinstance(caught.value, SourceUnreachable)

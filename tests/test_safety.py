@@ -166,6 +166,8 @@ def test_a_path_is_a_path_alone(tmp_path: Path, option: str, path: str) -> None:
         "source: {topics: [a], options: {ssl.engine.location: /tmp/x.so}}\n",
         "source: {topics: [a], options: {sasl.jaas.config: com.sun.security.auth.module.JndiLoginModule required;}}\n",
         "registry: {url: 'file:///etc/passwd'}\n",
+        "source: {topics: [a], options: {oauth_cb: x}}\n",
+        "source: {topics: [a], options: {default.topic.config: x}}\n",
     ],
 )
 def test_options_load_no_program(tmp_path: Path, text: str) -> None:

@@ -236,7 +236,12 @@ _READERS_OWN = (
 """As Spark's guide to Kafka lists them."""
 
 
+_FUNCTIONS = ("logger", "default.topic.config", "default_topic_conf", "opaque", "msg_order_cmp")
+
+
 def _source_options(value: dict[str, SecretStr]) -> dict[str, SecretStr]:
+    if taken := [name for name in value if name.strip().endswith("_cb") or name.strip() in _FUNCTIONS]:
+        raise ValueError(f"holds what only a program can give, and no file: {', '.join(taken)}; drop it")
     if taken := [name for name in value if name.strip() in _RUNS_CODE]:
         raise ValueError(f"holds what would load or run a program: {', '.join(taken)}; drop it")
     if taken := [name for name in value if name.strip() in _READERS_OWN]:
