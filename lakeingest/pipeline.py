@@ -47,7 +47,7 @@ from lakeingest.status import Status
 from lakeingest.timeline import Timeline
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 
@@ -261,7 +261,7 @@ class Ingestion:
         Raises:
             UsageError: there is no quarantine yet.
         """
-        return quarantine.reasons(table.existing(self.spark, self.config.quarantine.path), samples)
+        return quarantine.reasons(self._refused(), samples)
 
     def replay(
         self, why: str, *, where: str | None = None, limit: int | None = None, dry_run: bool = False
@@ -347,4 +347,8 @@ class Ingestion:
         Raises:
             UsageError: there is no quarantine yet.
         """
-        return quarantine.record(table.existing(self.spark, self.config.quarantine.path), topic, partition, offset)
+        return quarantine.record(self._refused(), topic, partition, offset)
+
+    def _refused(self) -> DataFrame:
+        """The pipeline's own rows of quarantine."""
+        return quarantine.of(table.existing(self.spark, self.config.quarantine.path), self.config.name)
