@@ -4,7 +4,7 @@ _topic STRING, _partition INT, _offset BIGINT      the record's coordinates
 _timestamp TIMESTAMP                               the record's own timestamp
 key BINARY, value BINARY                           the bytes as they came
 headers ARRAY<STRUCT<key: STRING, value: BINARY>>
-stage STRING                                       what refused: key, value, schema, gate, partition, settle
+stage STRING                                       what refused: key, value, schema, gate, partition, table, settle
 reason STRING                                      a code: BROKEN_JSON, WRONG_TYPE, EXPECTATION, …
 message STRING                                     what exactly is wrong: the place and the value
 expectations ARRAY<STRING>                         stage gate: the names of all the expectations that it breaks
