@@ -33,6 +33,8 @@ from lakeingest.record import PARTITION, TIMESTAMP, Refusal, says
 STAGE = "partition"
 NO_TIME = "NO_PARTITION_TIME"
 UNSTORABLE = "UNSTORABLE_PARTITION_VALUE"
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+"""What the directory of the partition null is called, so that Delta takes this text for null."""
 MAX_NAME = 255
 """Bytes of a directory's name, `column=value` after escaping: what local file systems take (S3: 1024 for the path)."""
 
@@ -164,21 +166,27 @@ def _periods(
 
 
 def _unstorable(field: _Field, name: str, *, required: bool) -> Refusal:
-    """A string that no directory can bear would fail the whole batch in the middle of its write."""
+    """A string that no directory can bear would fail the whole batch in the middle of its write; one that a directory
+    bears as another text would be that one in the table.
+    """
     value = field.column
     length = F.octet_length(F.regexp_replace(value, _ESCAPED, "%00")) + F.lit(len(f"{name}=".encode()))
     empty = value == "" if required else F.lit(False)
-    when = F.coalesce((length > MAX_NAME) | value.contains("\0") | empty, F.lit(False))
+    changed = (value == _NULL) | ~F.is_valid_utf8(value)
+    when = F.coalesce((length > MAX_NAME) | value.contains("\0") | empty | changed, F.lit(False))
 
     def why() -> Column:
-        message = F.when(
-            value.contains("\0"), F.lit("a text with a NUL character, which no directory's name can hold")
-        ).when(value == "", F.lit("'', which Delta stores as null, but the column is NOT NULL")).otherwise(
-            F.concat(
-                F.lit("'"), F.substring(value, 1, 100), F.lit("…', for which a directory's name would take "),
-                length.cast("string"), F.lit(f" bytes; at most {MAX_NAME}"),
-            )
+        too_long = F.concat(
+            F.lit("'"), F.substring(value, 1, 100), F.lit("…', for which a directory's name would take "),
+            length.cast("string"), F.lit(f" bytes; at most {MAX_NAME}"),
         )  # fmt: skip
+        message = (
+            F.when(value.contains("\0"), F.lit("a text with a NUL character, which no directory's name can hold"))
+            .when(value == "", F.lit("'', which Delta stores as null, but the column is NOT NULL"))
+            .when(value == _NULL, F.lit(f"'{_NULL}', which Delta stores as null"))
+            .when(~F.is_valid_utf8(value), F.lit("a text that is not UTF-8, which Delta stores as another one"))
+            .otherwise(too_long)
+        )
         return says(UNSTORABLE, F.concat(F.lit(f"{field.path} is "), message))
 
     return Refusal(STAGE, when, why)

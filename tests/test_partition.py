@@ -410,6 +410,38 @@ def test_value_that_no_directory_can_bear(spark: SparkSession, schema: str, valu
     assert (row[0], row[1].reason) == (refused, UNSTORABLE)
 
 
+@pytest.mark.parametrize(
+    ("schema", "field"),
+    [
+        ("c STRING", "c"),
+        ("c STRING NOT NULL", "c"),
+        ("s STRUCT<c: STRING>", "s.c"),
+        ("m MAP<STRING, STRING>", "m.c"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("'__HIVE_DEFAULT_PARTITION__'", "is '__HIVE_DEFAULT_PARTITION__', which Delta stores as null"),
+        ("CAST(X'61FF' AS STRING)", "is a text that is not UTF-8, which Delta stores as another one"),
+        ("'__hive_default_partition__'", None),
+        ("'__HIVE_DEFAULT_PARTITION__ '", None),
+    ],
+)
+def test_a_value_that_delta_would_change_is_refused(
+    spark: SparkSession, schema: str, field: str, value: str, message: str | None
+) -> None:
+    """One record with the name of the partition null made a NOT NULL column null, and each later read fail."""
+    within = {"c": value, "s.c": f"NAMED_STRUCT('c', {value})", "m.c": f"MAP('c', {value})"}[field]
+    (refusal,) = laid_out(spark, schema, part(by="field", field=field)).refusals
+
+    row = spark.sql(f"SELECT {within} AS {field[0]}").select(refusal.when, refusal.diagnosis()).first()
+
+    assert row is not None
+    assert row[0] is (message is not None)
+    assert message is None or row[1].message == f"{field} {message}"
+
+
 @pytest.fixture(scope="module")
 def daily(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
     """Ten days, hour by hour, in days of Los Angeles; one file a partition."""
