@@ -258,7 +258,6 @@ OF_ALL_KINDS = {
     ),
     "map": ({"type": "map", "values": ["null", "double"]}, {"a": 1.0, "b": None}),
     "optional": (["string", "null"], None),
-    "alone": (["null"], None),
     "wider": (["null", "int", "long"], 2**40),
     "wider_float": (["float", "double"], 0.1),
     "either": (["null", "string", "int", "Shared"], ("Shared", "ONE")),
@@ -303,3 +302,64 @@ def test_both_ways_read_the_same(spark: SparkSession) -> None:
     # Of 600 damaged ones some are still whole: another number, another letter.
     assert {row["broken"]: row["count"] > 100 for row in found} == {True: True, False: True}
     assert one_step.where("n = 0").collect()[0]["either"].member_Shared == "ONE"
+
+
+def bytes_decimal(precision: int) -> Any:
+    return {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": 2}
+
+
+def fixed_decimal(size: int) -> Any:
+    return {"type": "fixed", "name": "F", "size": size, "logicalType": "decimal", "precision": 10, "scale": 2}
+
+
+DECIMALS = {
+    "alone": (bytes_decimal(10), lambda d: d),
+    "fixed": (fixed_decimal(16), lambda d: d.rjust(16, b"\xff" if d[0] > 127 else b"\0")),
+    "optional": (["null", bytes_decimal(10)], lambda d: d),
+    "in an array": ({"type": "array", "items": ["null", bytes_decimal(10)]}, lambda d: [None, b"\x05", d]),
+    "in a map": ({"type": "map", "values": bytes_decimal(10)}, lambda d: {"a": b"\x05", "b": d}),
+    "in a record": (
+        {"type": "record", "name": "I", "fields": [{"name": "d", "type": bytes_decimal(10)}]},
+        lambda d: {"d": d},
+    ),
+    "in a union": (["string", bytes_decimal(10)], lambda d: d),
+    "of a reference": ("Money", lambda d: {"d": d}),
+    "of more digits than a long": (bytes_decimal(19), lambda d: d),
+}
+"""Where a decimal stands: its type, and the value there of an unscaled one's bytes, as they are stored."""
+MONEY = json.dumps({"type": "record", "name": "Money", "fields": [{"name": "d", "type": bytes_decimal(10)}]})
+
+
+@pytest.mark.parametrize("where", DECIMALS)
+def test_a_decimal_of_too_many_digits_is_no_other_number(spark: SparkSession, way: None, where: str) -> None:
+    """An unscaled value beyond 64 bits was cut to them: 2^64 + 5 in DECIMAL(10,2) was read as 0.05."""
+    kind, stored = DECIMALS[where]
+    most = 10 ** (19 if "more" in where else 10) - 1
+    schema = {"type": "record", "name": "R", "fields": [{"name": "v", "type": kind}]}
+    bare = json.loads(json.dumps(schema).replace("logicalType", "ignored"))
+    named: dict[str, Any] = {}
+    fastavro.parse_schema(json.loads(MONEY.replace("logicalType", "ignored")), named)
+    numbers = [0, 5, -5, most, -most, most + 1, -most - 1, 2**63, 2**64 + 5, -(2**64) - 5, 2**120, 2**127, -(2**200)]
+    rows = []
+    for number in numbers:
+        out = io.BytesIO()
+        size = 16 if where == "fixed" and number.bit_length() < 127 else number.bit_length() // 8 + 1
+        if where == "fixed" and size > 16:
+            continue
+        value = {"v": stored(number.to_bytes(size, "big", signed=True))}
+        fastavro.schemaless_writer(out, fastavro.parse_schema(bare, named), value)
+        rows.append((str(number), bytearray(out.getvalue())))
+    reader = avro.Reader(json.dumps(schema), (MONEY,))
+    parsed = spark.createDataFrame(rows, "n STRING, raw BINARY").withColumn("p", reader.parse(F.col("raw")))
+    broken = reader.broken(F.col("p"))
+    told = F.when(~broken, F.to_json(reader.value(F.col("p"))))
+    found = {int(n): (no, text) for n, no, text in parsed.select("n", broken, told).collect()}
+
+    assert {n for n, (no, _) in found.items() if no} == {n for n in found if abs(n) > most}
+    assert all(str(Decimal(n).scaleb(-2)) in text for n, (no, text) in found.items() if not no)
+    target = project.data_type(avro_schema.read(json.dumps(schema), (MONEY,)))
+    kinds = [
+        spark.range(1).select(F.lit(None).cast(target).alias("v")),
+        parsed.select(reader.value(F.col("p")).alias("v")),
+    ]
+    assert kinds[0].dtypes == kinds[1].dtypes

@@ -5,6 +5,9 @@ Where a session has lakeingest's jar, a function of its catalog reads it in one 
 last field is a seal: sixteen random bytes, put behind the payload. A payload that was cut short, or has bytes too many,
 or was written with another schema, does not end where the seal begins. Types of other schemas that the schema refers to
 are declared by fields before it, each an optional one whose value is null: one zero byte.
+
+`from_avro` cuts a decimal of at most 18 digits to the 64 bits of a long, so that 2^64 + 5 is 5. In the envelope such a
+decimal has all the digits that its bytes may hold, and its value is then held against the digits that it should have.
 """
 
 from __future__ import annotations
@@ -13,14 +16,22 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, reduce
+from operator import or_
+from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from lakeingest import jvm
 from lakeingest.decode import project
+from lakeingest.schema import avro as avro_schema
 
 _SEAL = os.urandom(16)
+_LONG_DIGITS, _LONG_BYTES, _MOST_DIGITS = 18, 8, 38
+"""Digits that a long holds for certain, its bytes, and the digits of Spark's decimals."""
+_PARTS = {"record": "fields", "error": "fields", "array": "items", "map": "values"}
 _OPTIONS = {"mode": "PERMISSIVE", "enableStableIdentifiersForUnionType": "true"}
 
 
@@ -46,10 +57,11 @@ class Reader:
         """BOOLEAN, never null."""
         if jvm.offered("avro"):
             return parsed.isNull()
-        return ~F.coalesce(parsed["seal"] == F.lit(bytearray(_SEAL)), F.lit(False))
+        whole = F.coalesce(parsed["seal"] == F.lit(bytearray(_SEAL)), F.lit(False))
+        return ~whole | F.coalesce(_misfit(parsed["value"], self._type), F.lit(False))
 
     def value(self, parsed: Column) -> Column:
-        return parsed["value"]
+        return parsed["value"] if jvm.offered("avro") else _fitted(parsed["value"], self._type)
 
     def why(self, payload: Column) -> Column | None:
         return None
@@ -59,6 +71,83 @@ class Reader:
 
     def _envelope(self, *behind: object) -> str:
         """A schema: for each reference a field that declares its types, then the value, then the fields behind it."""
-        named = [{"name": f"declared{i}", "type": ["null", json.loads(text)]} for i, text in enumerate(self.references)]
-        fields = [*named, {"name": "value", "type": json.loads(self.text)}, *behind]
+        # What stands behind the value is the seal of from_avro's way.
+        read: Any = (lambda text: _widened(json.loads(text))) if behind else json.loads
+        named = [{"name": f"declared{i}", "type": ["null", read(text)]} for i, text in enumerate(self.references)]
+        fields = [*named, {"name": "value", "type": read(self.text)}, *behind]
         return json.dumps({"type": "record", "name": "LakeingestEnvelope", "fields": fields})
+
+    @cached_property
+    def _type(self) -> T.DataType:
+        return project.data_type(avro_schema.read(self.text, self.references))
+
+
+def _widened(tree: Any) -> Any:
+    """A schema whose decimals `from_avro` does not cut."""
+    if isinstance(tree, list):
+        return [_widened(branch) for branch in tree]
+    if not isinstance(tree, dict):
+        return tree
+    kind = tree["type"]
+    if not isinstance(kind, str):
+        return {**tree, "type": _widened(kind)}
+    if part := _PARTS.get(kind):
+        below = tree[part]
+        fields = kind in ("record", "error")
+        return {**tree, part: [{**f, "type": _widened(f["type"])} for f in below] if fields else _widened(below)}
+    return tree | ({"precision": _digits(tree)} if _cut(tree) else {})
+
+
+def _cut(tree: dict[str, Any]) -> bool:
+    if tree.get("logicalType") != "decimal" or tree.get("size", _MOST_DIGITS) <= _LONG_BYTES:
+        return False
+    # What is no decimal in Avro's eyes stays bytes.
+    precision, scale = tree.get("precision"), tree.get("scale", 0)
+    return isinstance(precision, int) and max(scale, 1) <= precision <= _LONG_DIGITS and scale >= 0
+
+
+def _digits(tree: dict[str, Any]) -> int:
+    """The most digits that a decimal of these bytes may have."""
+    return min(_MOST_DIGITS, len(str(2 ** (8 * tree.get("size", _MOST_DIGITS) - 1))) - 1)
+
+
+def _fitted(value: Column, kind: T.DataType) -> Column:
+    """What was read with a widened schema, in the declared type; null where it does not fit."""
+    if not _has_narrow(kind):
+        return value
+    match kind:
+        case T.StructType():
+            fields = F.struct(*(_fitted(value[f.name], f.dataType).alias(f.name) for f in kind))
+            return F.when(value.isNotNull(), fields)
+        case T.ArrayType():
+            return F.transform(value, lambda each: _fitted(each, kind.elementType))
+        case T.MapType():
+            return F.transform_values(value, lambda _, each: _fitted(each, kind.valueType))
+    return value.try_cast(kind)
+
+
+def _misfit(value: Column, kind: T.DataType) -> Column:
+    """BOOLEAN: whether a value that was read with a widened schema does not fit; null may mean that it does."""
+    if not _has_narrow(kind):
+        return F.lit(False)
+    match kind:
+        case T.StructType():
+            tests = [_misfit(value[f.name], f.dataType) for f in kind if _has_narrow(f.dataType)]
+            return reduce(or_, (F.coalesce(test, F.lit(False)) for test in tests))
+        case T.ArrayType():
+            return F.exists(value, lambda each: _misfit(each, kind.elementType))
+        case T.MapType():
+            return F.exists(F.map_values(value), lambda each: _misfit(each, kind.valueType))
+    return value.isNotNull() & value.try_cast(kind).isNull()
+
+
+def _has_narrow(kind: T.DataType) -> bool:
+    """Whether a decimal is within that may have been widened."""
+    match kind:
+        case T.StructType():
+            return any(_has_narrow(f.dataType) for f in kind)
+        case T.ArrayType():
+            return _has_narrow(kind.elementType)
+        case T.MapType():
+            return _has_narrow(kind.valueType)
+    return isinstance(kind, T.DecimalType) and kind.precision <= _LONG_DIGITS

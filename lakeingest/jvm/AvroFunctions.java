@@ -43,6 +43,9 @@ import org.apache.spark.unsafe.types.UTF8String;
  * declare what that refers to. Its result is a row with that one field, or null where the payload is none of it.
  */
 public class AvroFunctions extends Functions {
+    /** Of an unscaled value of 38 digits, which is what a decimal of Spark's can have. */
+    private static final int MOST_BITS = 127;
+
     @Override
     BoundFunction named(String name) {
         return new Read(name);
@@ -173,8 +176,12 @@ public class AvroFunctions extends Functions {
         int scale = decimal.getScale();
         return (in, into, at) -> {
             BigInteger unscaled = new BigInteger(bytes.read(in));
+            // What has more bits than a decimal is refused before its digits are counted, which takes long.
+            if (unscaled.bitLength() > MOST_BITS) {
+                throw new ArithmeticException("a decimal of more than 38 digits");
+            }
             into.update(at, precision <= Decimal.MAX_LONG_DIGITS()
-                ? Decimal.apply(unscaled.longValue(), precision, scale)
+                ? Decimal.apply(unscaled.longValueExact(), precision, scale)
                 : Decimal.apply(new BigDecimal(unscaled, scale), precision, scale));
         };
     }
