@@ -11,12 +11,15 @@ import re
 import struct
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 _RANGES = {"byte": 2**7, "short": 2**15, "integer": 2**31, "long": 2**63}
 _NAMES = {"byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT"}
 _LONGEST = 80
+_LONGEST_NUMBER = 1000
+"""Characters; Spark's parser reads no longer one."""
+_EXPONENT = re.compile(r"[eE][+-]?0*[1-9]\d{4}")
 _LONGEST_MESSAGE = 500
 _MILLIS = (-62_135_596_800_000, 253_402_300_799_999)
 """The years 0001 to 9999."""
@@ -78,10 +81,9 @@ def _whole(text: str) -> int:
 
 
 def _real(text: str) -> Decimal:
-    try:
-        return Decimal(text)
-    except InvalidOperation:
-        raise ValueError(f"a number with an exponent that nothing holds: {text[:_LONGEST]}") from None
+    if _EXPONENT.search(text):
+        raise ValueError(f"a number with an exponent that nothing holds: {text[:_LONGEST]}")
+    return Decimal(text)
 
 
 def _no_constant(name: str) -> Any:
@@ -131,7 +133,9 @@ def _fits(value: Any, kind: str) -> bool:
 def _fits_decimal(value: Any, kind: str) -> bool:
     precision, scale = map(int, kind[len("decimal(") : -1].split(","))
     text = str(value)
-    if isinstance(value, bool) or not re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text):
+    if isinstance(value, bool) or len(text) > _LONGEST_NUMBER or _EXPONENT.search(text):
+        return False
+    if not re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text):
         return False
     # By digits and exponent: Decimal's own arithmetic raises where a number has more digits than its context.
     digits, exponent = Decimal(text).as_tuple()[1:]

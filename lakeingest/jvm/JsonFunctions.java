@@ -8,6 +8,7 @@ import java.util.Map;
 
 import com.fasterxml.jackson.core.JsonFactory;
 import com.fasterxml.jackson.core.JsonLocation;
+import com.fasterxml.jackson.core.JsonParseException;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
 import com.fasterxml.jackson.core.util.JsonParserDelegate;
@@ -21,6 +22,7 @@ import org.apache.spark.sql.sources.Filter;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
@@ -151,6 +153,8 @@ public class JsonFunctions extends Functions {
     private static final class Names {
         /** Of a value that has none that are declared. */
         private static final Names NONE = new Names(null, null);
+        /** Of a decimal. */
+        private static final Names DECIMAL = new Names(null, null);
         private final Map<String, Names> fields;
         private final Names each;
 
@@ -169,12 +173,16 @@ public class JsonFunctions extends Functions {
             }
             DataType inner = type instanceof ArrayType array ? array.elementType()
                 : type instanceof MapType map ? map.valueType() : null;
-            return inner == null ? NONE : new Names(null, of(inner));
+            return inner != null ? new Names(null, of(inner)) : type instanceof DecimalType ? DECIMAL : NONE;
         }
     }
 
     /** A parser that sees each name go by, and in the end what follows the object. */
     private static final class Watched extends JsonParserDelegate {
+        /** Characters of a number, as Spark bounds those of numbers without quotes. */
+        private static final int LONGEST = 1000;
+        /** Digits of an exponent. */
+        private static final int EXPONENT = 4;
         private final ArrayDeque<Names> around = new ArrayDeque<>();
         private Names within = Names.NONE;
         private Names next;
@@ -204,8 +212,28 @@ public class JsonFunctions extends Functions {
                 next = within.each;
             } else if (token != null && token.isStructEnd()) {
                 leave();
+            } else if (token == JsonToken.VALUE_NUMBER_FLOAT || token == JsonToken.VALUE_STRING && next == Names.DECIMAL) {
+                bound(token);
             }
             return token;
+        }
+
+        /** Refuses what Spark would write out digit by digit, or takes for another number. */
+        private void bound(JsonToken token) throws IOException {
+            char[] text = delegate.getTextCharacters();
+            int at = delegate.getTextOffset();
+            int end = at + delegate.getTextLength();
+            boolean odd = end - at > LONGEST;
+            while (!odd && at < end && text[at] != 'e' && text[at] != 'E') {
+                odd = text[at++] == ',';
+            }
+            at += at + 1 < end && (text[at + 1] == '-' || text[at + 1] == '+') ? 2 : 1;
+            while (at < end && text[at] == '0') {
+                at++;
+            }
+            if (odd || end - at > EXPONENT) {
+                throw new JsonParseException(delegate, "a number that no column holds: " + token);
+            }
         }
 
         private void leave() {
@@ -215,10 +243,12 @@ public class JsonFunctions extends Functions {
 
         @Override
         public JsonParser skipChildren() throws IOException {
+            // By tokens of its own, so that each number is looked at.
             JsonToken token = delegate.currentToken();
-            delegate.skipChildren();
             if (token != null && token.isStructStart()) {
-                leave();
+                for (int outside = around.size(); around.size() >= outside; ) {
+                    nextToken();
+                }
             }
             return this;
         }
