@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest.config import Gate
-from lakeingest.gate import rules, suite
+from lakeingest.gate import arguments, rules, suite
 from lakeingest.gate.known import ROWWISE
 from lakeingest.record import UNDECODED
 from lakeingest.schema import ddl
@@ -206,6 +206,109 @@ def test_like(spark: SparkSession, kind: str, kwargs: dict[str, Any], bad: list[
 def test_types(spark: SparkSession, kind: str, kwargs: dict[str, Any], bad: list[int]) -> None:
     """By Spark's names of types, the column's own; null passes."""
     assert refused(spark, kind, "INT", [1, None], **kwargs) == bad
+
+
+AWKWARD = {
+    "i INT": ("0", "1", "-2147483648", "2147483647"),
+    "j INT": ("1", "-2147483648"),
+    "l BIGINT": ("9223372036854775807", "-9223372036854775808"),
+    "d DOUBLE": ("DOUBLE('NaN')", "DOUBLE('-Infinity')", "1e308", "-0.0"),
+    "f FLOAT": ("FLOAT('NaN')", "FLOAT(3e38)"),
+    "m DECIMAL(38,0)": ("9" * 38, "-" + "9" * 38),
+    "n DECIMAL(38,38)": ("0." + "9" * 38,),
+    "o DECIMAL(10,2)": ("99999999.99", "0.01"),
+    "s STRING": ("''", "'x'", "'1'", "'1e400'", "'2024-02-30'", "'99999999999999999999'", "repeat('1', 5000)", "'NaN'"),
+    "u STRING": ("'true'", "'2024-02-29'", "CAST(X'FF' AS STRING)", "'+294247-01-10 04:00:54.775807'", "' 1 '"),
+    "b BOOLEAN": ("true", "false"),
+    "t TIMESTAMP": ("TIMESTAMP'9999-12-31 23:59:59'", "TIMESTAMP_MICROS(-9223372036854775808)"),
+    "z TIMESTAMP_NTZ": ("TIMESTAMP_NTZ'9999-12-31 23:59:59'", "TIMESTAMP_NTZ'0001-01-01 00:00:00'"),
+    "y DATE": ("DATE'9999-12-31'", "DATE'-5000000-01-01'", "DATE'2024-02-29'"),
+    "x BINARY": ("X''", "X'FF'"),
+    "a ARRAY<INT>": ("array()", "array(1, null)"),
+}
+"""Columns, and values of theirs that are at the ends of what they can hold, or at odds with the others."""
+
+
+def asked_of_awkward() -> list[dict[str, Any]]:
+    """Every compiled expectation over every column, pair and list of columns that a suite may name for it."""
+    names = [column.partition(" ")[0] for column in AWKWARD]
+    lists = [[a, b] for a in names for b in names if a < b]
+    limits = {"i": 2**31 - 1, "l": 1e19, "d": -1e308, "m": 1e38, "n": 0, "s": "1", "y": "9999-12-31", "t": "0001-01-01"}
+    return [
+        *EXPECTATIONS,
+        *(of("column_values_to_be_between", column=c, min_value=v) for c, v in limits.items()),
+        *(of("column_values_to_be_in_set", column=c, value_set=[v]) for c, v in limits.items()),
+        *(of("multicolumn_sum_to_equal", column_list=each, sum_total=t) for each in lists for t in (4, 2.5, 1e40)),
+        *(of("column_pair_values_to_be_equal", column_A=a, column_B=b) for a, b in lists),
+        *(of("column_pair_values_a_to_be_greater_than_b", column_A=a, column_B=b) for a, b in lists),
+        *(of("column_pair_values_a_to_be_greater_than_b", column_A=b, column_B=a, or_equal=True) for a, b in lists),
+        *(of("select_column_values_to_be_unique_within_record", column_list=each) for each in lists),
+        *(of("multicolumn_values_to_be_equal", column_list=each) for each in lists),
+    ]
+
+
+@pytest.mark.slow
+@settings(
+    max_examples=1, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate], database=None
+)
+@given(made=st.lists(st.tuples(*(st.sampled_from(("NULL", *v)) for v in AWKWARD.values())), min_size=100, max_size=100))
+def test_no_record_makes_a_rule_throw(spark: SparkSession, made: list[tuple[str, ...]]) -> None:
+    """A sum beyond 38 digits, or a text beside a number, ended the batch, and each later run at the same record."""
+    columns = ddl.parse(", ".join(AWKWARD))
+    asked = [e for e in asked_of_awkward() if not list(arguments.problems(e["type"], e["kwargs"], columns))]
+    assert {e["type"] for e in asked} == {e["type"] for e in EXPECTATIONS}
+    types = [column.partition(" ") for column in AWKWARD]
+    rows = (", ".join(f"CAST({v} AS {t}) AS {n}" for v, (n, _, t) in zip(row, types, strict=True)) for row in made)
+    frame = spark.sql(" UNION ALL ".join(f"SELECT {row}" for row in rows)).localCheckpoint()
+    for some in (asked[at : at + 60] for at in range(0, len(asked), 60)):
+        bad = [
+            rules.unexpected(suite.Rule(str(e), e["type"], e["kwargs"], {}, True, "hold"), frame.schema) for e in some
+        ]
+        frame.withColumn(UNDECODED, F.lit(False)).select(*bad).collect()
+
+
+@pytest.mark.parametrize(
+    ("kind", "kwargs", "bad"),
+    [
+        ("multicolumn_sum_to_equal", {"column_list": ["m", "k"], "sum_total": 4}, [0, 1, 2]),
+        ("column_pair_values_to_be_equal", {"column_A": "s", "column_B": "i"}, [1, 2]),
+        ("column_pair_values_a_to_be_greater_than_b", {"column_A": "s", "column_B": "i"}, [0, 1]),
+        ("multicolumn_values_to_be_equal", {"column_list": ["i", "s"]}, [1, 2]),
+        ("select_column_values_to_be_unique_within_record", {"column_list": ["i", "s"]}, [0]),
+    ],
+)
+def test_what_cannot_be_compared_or_added_is_unexpected(
+    spark: SparkSession, kind: str, kwargs: dict[str, Any], bad: list[int]
+) -> None:
+    """A text that is no number equals none and is greater than none; a sum of too many digits is not the one asked."""
+    most = Decimal("9" * 38)
+    # Decimal's own arithmetic keeps 28 digits.
+    least = Decimal("-" + "9" * 38)
+    rows = [(0, most, most, 1, "1"), (1, least, least, 1, "x"), (2, Decimal(1), Decimal(1), 1, "2")]
+    frame = spark.createDataFrame(rows, "n INT, m DECIMAL(38,0), k DECIMAL(38,0), i INT, s STRING")
+    rule = suite.Rule("r", f"expect_{kind}", kwargs, {}, True, "quarantine")
+    found = frame.withColumn(UNDECODED, F.lit(False)).where(rules.unexpected(rule, frame.schema)).collect()
+    assert [row["n"] for row in found] == bad
+
+
+@pytest.mark.parametrize(
+    ("kind", "kwargs", "problem"),
+    [
+        (
+            "column_pair_values_to_be_equal",
+            {"column_A": "i", "column_B": "y"},
+            ": i is int and y is date, which cannot",
+        ),
+        ("multicolumn_values_to_be_equal", {"column_list": ["i", "d", "b"]}, ": i is int and b is boolean"),
+        ("column_values_to_be_in_set", {"column": "y", "value_set": ["20240229"]}, "cannot be compared with y"),
+        ("column_values_to_be_between", {"column": "t", "min_value": "2024-W09-4"}, "cannot be compared with t"),
+        ("column_values_to_be_between", {"column": "m", "max_value": 10**40}, "cannot be compared with m"),
+    ],
+)
+def test_what_spark_cannot_compare_is_told_before(kind: str, kwargs: dict[str, Any], problem: str) -> None:
+    """Where no value could ever be compared, the suite is wrong, and no batch has to fail for it."""
+    found = list(arguments.problems(f"expect_{kind}", kwargs, ddl.parse(COLUMNS)))
+    assert problem in found[0]
 
 
 def test_a_message_names_all_that_is_broken(spark: SparkSession, tmp_path: Path) -> None:

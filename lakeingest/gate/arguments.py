@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date, datetime
+from datetime import datetime
+from itertools import combinations
 from typing import Any
 
 from lakeingest.config.mistakes import meant
@@ -17,6 +18,12 @@ from lakeingest.schema import ddl
 _COLUMN_ARGUMENTS = ("column", "column_A", "column_B")
 _BOUNDED = ("expect_column_values_to_be_between", "expect_column_value_lengths_to_be_between")
 _LISTS = ("value_set", "regex_list", "column_list", "like_pattern_list", "value_pairs_set", "type_list")
+_COMPARING = (
+    "expect_column_pair_values_a_to_be_greater_than_b",
+    "expect_column_pair_values_to_be_equal",
+    "expect_multicolumn_values_to_be_equal",
+    "expect_select_column_values_to_be_unique_within_record",
+)
 _LONGEST_PATTERN = 1000
 _OPERATORS = ("==", "!=", "<", "<=", ">", ">=", "IN", "NOT_IN")
 _DEEPEST = 20
@@ -28,6 +35,13 @@ _CONDITION = (
 _REFERENCES = (".$ref", ".$dynamicRef", ".$recursiveRef")
 """What a JSON schema is fetched by, from wherever it says."""
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
+_TIMES = ("date", "timestamp", "timestamp_ntz")
+_DAY = r"\d{4}-\d\d-\d\d"
+_WRITTEN = {
+    "date": _DAY,
+    **dict.fromkeys(_TIMES[1:], rf"{_DAY}([T ]\d\d:\d\d(:\d\d(\.\d{{1,6}})?)?(Z|[+-]\d\d:\d\d)?)?"),
+}
+"""How Spark reads a time as Python does."""
 _OF_TEXT = ("_regex", "_like_pattern", "_value_lengths", "_strftime")
 
 Kwargs = Mapping[str, Any]
@@ -193,11 +207,30 @@ def _types(kind: str, kwargs: Kwargs, known: Sequence[ddl.Column]) -> Iterator[s
                     yield from _comparable(f".{name}", one, value if isinstance(value, list) else [value], known)
     for i, column in enumerate(columns(kwargs) if "value_pairs_set" in kwargs else ()):
         yield from _comparable(".value_pairs_set", column, [pair[i] for pair in kwargs["value_pairs_set"]], known)
+    if kind in _COMPARING:
+        yield from _pairwise(columns(kwargs), known)
     if kind == "expect_multicolumn_sum_to_equal":
         for i, column in enumerate(kwargs["column_list"]):
             if _kind(column, known) not in (None, *_NUMBERS):
                 of = _kind(column, known)
                 yield f".column_list[{i}]: {column} is {of}, and only numbers have a sum; leave it out"
+
+
+def _pairwise(names: Sequence[str], known: Sequence[ddl.Column]) -> Iterator[str]:
+    """Columns that cannot be compared with each other: Spark would end the batch for them."""
+    for one, other in combinations(names, 2):
+        of, and_of = _kind(one, known), _kind(other, known)
+        if of is not None and and_of is not None and not _of_a_kind(of, and_of):
+            yield f": {one} is {of} and {other} is {and_of}, which cannot be compared; ask it of columns of one type"
+
+
+def _of_a_kind(one: str, other: str) -> bool:
+    nested = {"array", "map", "struct", "variant"}
+    if {one, other} & nested:
+        return one == other and one in ("array", "struct")
+    if "string" in (one, other):
+        return True
+    return one == other or any({one, other} <= set(family) for family in (_NUMBERS, _TIMES))
 
 
 def _kind(name: str, known: Sequence[ddl.Column]) -> str | None:
@@ -218,16 +251,17 @@ def _comparable(where: str, name: str, values: Sequence[Any], known: Sequence[dd
 
 def _fits(kind: str, value: Any) -> bool:
     if kind in _NUMBERS:
-        return isinstance(value, int | float) and not isinstance(value, bool)
+        # Spark knows no larger whole number by itself; as a float it does.
+        whole = isinstance(value, int) and -(2**63) <= value < 2**63
+        return (whole or isinstance(value, float)) and not isinstance(value, bool)
     if kind == "boolean":
         return isinstance(value, bool)
     if kind == "string":
         return isinstance(value, str)
-    parse = {"date": date.fromisoformat, "timestamp": datetime.fromisoformat, "timestamp_ntz": datetime.fromisoformat}
-    if kind not in parse or not isinstance(value, str):
+    if kind not in _WRITTEN or not isinstance(value, str) or not re.fullmatch(_WRITTEN[kind], value, re.ASCII):
         return False
     try:
-        parse[kind](value)
+        datetime.fromisoformat(value)
     except ValueError:
         return False
     return True

@@ -2,6 +2,8 @@
 
 A null value passes, but where an expectation is about null itself. A row that `row_condition` or `ignore_row_if` leaves
 out passes too. tests/test_gate_rules.py holds each of these against Great Expectations over the same frames.
+
+None of them throws, whatever a record holds: one that did would end its batch, and each later run at the same record.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from pyspark.sql import Column, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from lakeingest import instant
 from lakeingest.gate import arguments
 from lakeingest.gate.strftime import pattern
 from lakeingest.gate.suite import Rule
@@ -171,9 +174,35 @@ def _pair(kwargs: Kwargs) -> tuple[Column, Column]:
     return F.col(kwargs["column_A"]), F.col(kwargs["column_B"])
 
 
-def _greater(kwargs: Kwargs, _: T.StructType) -> Column:
-    a, b = _pair(kwargs)
-    return (a >= b) | a.eqNullSafe(b) if kwargs.get("or_equal") else a > b
+def _greater(kwargs: Kwargs, columns: T.StructType) -> Column:
+    a, b = _alike(kwargs["column_A"], kwargs["column_B"], columns)
+    met = (a >= b) | a.eqNullSafe(b) if kwargs.get("or_equal") else a > b
+    strange = [F.col(kwargs[side]).isNotNull() & each.isNull() for side, each in (("column_A", a), ("column_B", b))]
+    return F.when(reduce(or_, strange), F.lit(False)).otherwise(met)
+
+
+def _alike(a: str, b: str, columns: T.StructType) -> tuple[Column, Column]:
+    """Two columns as they can be compared: each as a value of the other's type, null where it is none.
+
+    Spark would cast them so too, and end the batch where one is none.
+    """
+    one, other = _type(columns, a), _type(columns, b)
+    return _beside(F.col(a), one, other), _beside(F.col(b), other, one)
+
+
+def _beside(value: Column, kind: T.DataType, other: T.DataType) -> Column:
+    if isinstance(kind, T.DateType) and isinstance(other, T.TimestampType | T.TimestampNTZType):
+        return instant.local(value, kind, "UTC")
+    if not isinstance(kind, T.StringType) or isinstance(other, T.StringType | T.BinaryType | T.NullType):
+        return value
+    if isinstance(other, T.IntegralType):
+        return value.try_cast("bigint")
+    return value.try_cast("double" if isinstance(other, T.NumericType) else other)
+
+
+def _equal(a: str, b: str, columns: T.StructType) -> Column:
+    """BOOLEAN, never null: whether two columns are equal, or both null."""
+    return reduce(Column.eqNullSafe, _alike(a, b, columns)) & F.col(a).isNull().eqNullSafe(F.col(b).isNull())
 
 
 def _pair_in_set(kwargs: Kwargs, _: T.StructType) -> Column:
@@ -181,26 +210,25 @@ def _pair_in_set(kwargs: Kwargs, _: T.StructType) -> Column:
     return reduce(or_, (a.eqNullSafe(F.lit(x)) & b.eqNullSafe(F.lit(y)) for x, y in kwargs["value_pairs_set"]))
 
 
-def _listed(kwargs: Kwargs) -> list[Column]:
-    return [F.col(name) for name in kwargs["column_list"]]
+def _all_equal(kwargs: Kwargs, columns: T.StructType) -> Column:
+    first, *others = kwargs["column_list"]
+    return reduce(and_, (_equal(first, other, columns) for other in others), F.lit(True))
 
 
-def _all_equal(kwargs: Kwargs, _: T.StructType) -> Column:
-    first, *others = _listed(kwargs)
-    return reduce(and_, map(first.eqNullSafe, others), F.lit(True))
-
-
-def _all_different(kwargs: Kwargs, _: T.StructType) -> Column:
-    return ~reduce(or_, (a.eqNullSafe(b) for a, b in combinations(_listed(kwargs), 2)))
+def _all_different(kwargs: Kwargs, columns: T.StructType) -> Column:
+    return ~reduce(or_, (_equal(a, b, columns) for a, b in combinations(kwargs["column_list"], 2)))
 
 
 def _sum(kwargs: Kwargs, columns: T.StructType) -> Column:
-    """Whole numbers are added as DECIMAL(38,0): their sum may be more than any of them can hold."""
+    """Whole numbers are added as DECIMAL(38,0): their sum may be more than any of them can hold.
+
+    A sum that is more than a decimal can hold is none that is asked for.
+    """
     terms = []
     for name in kwargs["column_list"]:
         term = F.coalesce(F.col(name), F.lit(0))
         terms.append(term.cast("decimal(38,0)") if isinstance(_type(columns, name), T.IntegralType) else term)
-    return reduce(lambda a, b: a + b, terms) == F.lit(kwargs["sum_total"])
+    return F.coalesce(reduce(F.try_add, terms) == F.lit(kwargs["sum_total"]), F.lit(False))
 
 
 def _type(columns: T.StructType, path: str) -> T.DataType:
@@ -263,7 +291,7 @@ COMPILED: Mapping[str, Callable[[Kwargs, T.StructType], Column]] = MappingProxyT
         "expect_column_values_to_be_in_type_list": lambda k, c: _is_of(k, c, k["type_list"]),
         "expect_column_values_to_be_unique": lambda k, _: _once(k, [k["column"]]),
         "expect_compound_columns_to_be_unique": lambda k, _: _once(k, k["column_list"]),
-        "expect_column_pair_values_to_be_equal": lambda k, _: F.col(k["column_A"]).eqNullSafe(F.col(k["column_B"])),
+        "expect_column_pair_values_to_be_equal": lambda k, c: _equal(k["column_A"], k["column_B"], c),
         "expect_column_pair_values_a_to_be_greater_than_b": _greater,
         "expect_column_pair_values_to_be_in_set": _pair_in_set,
         "expect_multicolumn_values_to_be_equal": _all_equal,
