@@ -156,8 +156,8 @@ def setting(session: SparkSession, options: Mapping[str, str]) -> Iterator[None]
 
 
 def _offer_functions(session: SparkSession) -> None:
-    """Let the session read JSON and Avro in one step, if its executors have the jar, and classes that it fits: it calls
-    classes of Spark's that are no public interface.
+    """Let the session read JSON and Avro in one step, and hold texts against patterns, if its executors have the jar,
+    and classes that it fits: it calls classes of Spark's that are no public interface.
     """
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
@@ -166,17 +166,18 @@ def _offer_functions(session: SparkSession) -> None:
         return
     own = T.StructType([T.StructField(name, T.BooleanType()) for name in "ab"])
     nothing = {"type": "record", "name": "r", "fields": [{"name": "f", "type": "null"}]}
-    for format, schema in {"json": own.json(), "avro": json.dumps(nothing)}.items():
-        if session.conf.get(jvm.catalog(format), None) is not None:
+    # Not of literals: the driver would answer by itself.
+    payload, text = F.when(F.col("id") >= 0, F.lit(b"{}")), F.col("id").cast("string")
+    asked = {"json": (own.json(), payload), "avro": (json.dumps(nothing), payload), "pattern": ("rlike 0", text)}
+    for kind, (name, value) in asked.items():
+        if session.conf.get(jvm.catalog(kind), None) is not None:
             continue
-        session.conf.set(jvm.catalog(format), jvm.FUNCTIONS[format])
-        # Not of a literal: the driver would answer by itself.
-        value = F.when(F.col("id") >= 0, F.lit(b"{}"))
+        session.conf.set(jvm.catalog(kind), jvm.FUNCTIONS[kind])
         try:
-            session.range(1).select(F.call_function(jvm.function(format, schema), value)).collect()
+            session.range(1).select(F.call_function(jvm.function(kind, name), value)).collect()
         except Exception:
             # Whatever is in the way, there is another way to read.
-            session.conf.unset(jvm.catalog(format))
+            session.conf.unset(jvm.catalog(kind))
 
 
 def warn_of_avro(session: SparkSession) -> None:

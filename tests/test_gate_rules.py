@@ -6,6 +6,8 @@ import datetime
 import json
 import logging
 import math
+import time
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from lakeingest import jvm, session
 from lakeingest.config import Gate
 from lakeingest.gate import arguments, rules, suite
 from lakeingest.gate.known import ROWWISE
@@ -179,6 +182,8 @@ def refused(spark: SparkSession, kind: str, of: str, values: list[Any], **kwargs
     [
         ("column_values_to_match_like_pattern", {"like_pattern": "N%"}, ["a", "50%"]),
         ("column_values_to_match_like_pattern", {"like_pattern": "50#%", "escape": "#"}, ["N1", "a"]),
+        ("column_values_to_match_like_pattern", {"like_pattern": "%5%#%%", "escape": "#"}, ["N1", "a"]),
+        ("column_values_to_match_like_pattern", {"like_pattern": "%5%\\%%"}, ["N1", "a"]),
         ("column_values_to_not_match_like_pattern", {"like_pattern": "N_"}, ["N1"]),
         ("column_values_to_match_like_pattern_list", {"like_pattern_list": ["N%", "a"]}, ["50%"]),
         (
@@ -189,7 +194,7 @@ def refused(spark: SparkSession, kind: str, of: str, values: list[Any], **kwargs
         ("column_values_to_not_match_like_pattern_list", {"like_pattern_list": ["%1", "a"]}, ["N1", "a"]),
     ],
 )
-def test_like(spark: SparkSession, kind: str, kwargs: dict[str, Any], bad: list[str]) -> None:
+def test_like(spark: SparkSession, way: str, kind: str, kwargs: dict[str, Any], bad: list[str]) -> None:
     """LIKE as SQL has it, in upper and lower case; null passes."""
     assert refused(spark, kind, "STRING", ["N1", "a", None, "50%"], **kwargs) == bad
 
@@ -206,6 +211,79 @@ def test_like(spark: SparkSession, kind: str, kwargs: dict[str, Any], bad: list[
 def test_types(spark: SparkSession, kind: str, kwargs: dict[str, Any], bad: list[int]) -> None:
     """By Spark's names of types, the column's own; null passes."""
     assert refused(spark, kind, "INT", [1, None], **kwargs) == bad
+
+
+@pytest.fixture(params=[jvm.FUNCTIONS["pattern"], "none"], ids=["with the jar", "without"])
+def way(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[str]:
+    """How texts are held against patterns: with lakeingest's functions, and in a session that lacks them."""
+    with session.setting(spark, {jvm.catalog("pattern"): request.param}):
+        yield request.param
+
+
+PATTERNS = [
+    ("", ["", "a"], []),
+    ("`a`", ["`a`", "a"], ["a"]),
+    ("^(N|M)+$", ["NM", "", "NX", "nm"], ["", "NX", "nm"]),
+    (r"\p{Lu}\d{2}\z", ["A12", "A12\n", "\u00c412", "a12"], ["A12\n", "a12"]),
+    ("a.c$", ["abc", "abc\n", "a\nc", "xabc"], ["a\nc"]),
+    ("(?i)^stra\u00dfe", ["Stra\u00dfe 1", "STRASSE"], ["STRASSE"]),
+    ("^\U0001f600.$", ["\U0001f600\U0001f601", "\U0001f600"], ["\U0001f600"]),
+]
+
+
+@pytest.mark.parametrize(("regex", "values", "bad"), PATTERNS)
+def test_patterns_are_those_of_spark(
+    spark: SparkSession, way: str, regex: str, values: list[str], bad: list[str]
+) -> None:
+    """A part that matches is enough, and what a pattern means is Java's matter, on both ways."""
+    assert refused(spark, "column_values_to_match_regex", "STRING", [*values, None], regex=regex) == bad
+    good = [value for value in values if value not in bad]
+    assert refused(spark, "column_values_to_not_match_regex", "STRING", [*values, None], regex=regex) == good
+
+
+@pytest.mark.parametrize(
+    ("kind", "kwargs"),
+    [
+        ("column_values_to_match_regex", {"regex": "^(a|b)+$"}),
+        ("column_values_to_not_match_regex", {"regex": "^(a|b)+x$"}),
+        ("column_values_to_match_regex_list", {"regex_list": ["^(a|b)+$", "^c"]}),
+        ("column_values_to_match_regex_list", {"regex_list": ["^(a|b)+$", "^a"], "match_on": "all"}),
+        ("column_values_to_not_match_regex_list", {"regex_list": ["^c", "^(a|b)+x$"]}),
+    ],
+)
+def test_a_text_that_no_stack_holds_is_refused(
+    spark: SparkSession, way: str, kind: str, kwargs: dict[str, Any]
+) -> None:
+    """400,000 characters under a repeated group ended the JVM, and again with each run."""
+    long = "ab" * 200_000
+    assert refused(spark, kind, "STRING", [long, None], **kwargs) == [long]
+    rule = suite.Rule("r", f"expect_{kind}", {"column": "x", **kwargs}, {}, True, "quarantine")
+    frame = spark.createDataFrame([(long,)], "x STRING")
+    (row,) = frame.select(rules.refusal([rule], frame.schema).diagnosis()["message"]).collect()
+    assert row[0] == (
+        "x has 400000 characters, and to hold them against the pattern takes too many steps or too deep a stack: "
+        + rule.text
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "kwargs", "value"),
+    [
+        ("column_values_to_match_regex", {"regex": "(.*,){11}x"}, ",".join(["111"] * 30)),
+        ("column_values_to_not_match_regex", {"regex": "(.*,){11}x"}, ",".join(["111"] * 30)),
+        ("column_values_to_match_regex", {"regex": "a.*b.*c.*d"}, "abc" * 3000),
+        ("column_values_to_match_like_pattern", {"like_pattern": "%a%a%a%a%c"}, "a" * 3000),
+        ("column_values_to_not_match_like_pattern", {"like_pattern": "%a%a%a%a%c"}, "a" * 3000),
+        ("column_values_to_not_match_like_pattern_list", {"like_pattern_list": ["x", "%a%a%a%a%c"]}, "a" * 3000),
+    ],
+)
+def test_a_pattern_that_takes_for_ever_refuses_the_record(
+    spark: SparkSession, kind: str, kwargs: dict[str, Any], value: str
+) -> None:
+    """Java tries some texts in exponentially many ways: one record kept its batch for hours."""
+    begun = time.monotonic()
+    assert refused(spark, kind, "STRING", [value], **kwargs) == [value]
+    assert time.monotonic() - begun < 20
 
 
 AWKWARD = {

@@ -77,12 +77,19 @@ def test_a_session_hides_settings_that_may_hold_secrets(setting: str, hidden: bo
 @pytest.mark.parametrize(
     ("log_store", "misfits", "offered"),
     [
-        (jvm.LOG_STORE, {}, {"json", "avro"}),
-        (jvm.LOG_STORE, {"avro": "no.such.Class"}, {"json"}),
-        (jvm.LOG_STORE, {"json": "no.such.Class"}, {"avro"}),
+        (jvm.LOG_STORE, {}, {"json", "avro", "pattern"}),
+        (jvm.LOG_STORE, {"avro": "no.such.Class"}, {"json", "pattern"}),
+        (jvm.LOG_STORE, {"json": "no.such.Class"}, {"avro", "pattern"}),
+        (jvm.LOG_STORE, {"pattern": "no.such.Class"}, {"json", "avro"}),
         ("another.LogStore", {}, set()),
     ],
-    ids=["with the jar", "where avro does not fit", "where json does not fit", "without the jar"],
+    ids=[
+        "with the jar",
+        "where avro does not fit",
+        "where json does not fit",
+        "where patterns do not fit",
+        "without the jar",
+    ],
 )
 def test_a_session_reads_in_one_step_what_it_can(
     spark: SparkSession,

@@ -4,11 +4,11 @@ A null value passes, but where an expectation is about null itself. A row that `
 out passes too. tests/test_gate_rules.py holds each of these against Great Expectations over the same frames.
 
 None of them throws, whatever a record holds: one that did would end its batch, and each later run at the same record.
+A value breaks a rule too, if it cannot be told whether it matches the rule's pattern (see `patterns`).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from itertools import combinations
@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest import instant
-from lakeingest.gate import arguments
+from lakeingest.gate import arguments, patterns
 from lakeingest.gate.strftime import pattern
 from lakeingest.gate.suite import Rule
 from lakeingest.record import UNDECODED, Refusal, says
@@ -33,8 +33,7 @@ BATCH = "BATCH"
 SHOWN = 200
 """Characters of an offending value that messages and results show; quarantine has the record's bytes beside it."""
 
-_BEGINNING = re.compile("\\^([A-Za-z0-9 _/:@#-]+)")
-"""A regular expression that says what a text begins with, and no more."""
+_ENDLESS = " characters, and to hold them against the pattern takes too many steps or too deep a stack"
 
 Kwargs = Mapping[str, Any]
 
@@ -73,8 +72,12 @@ def _names(bad: Mapping[Rule, Column]) -> Column:
 
 
 def _says(rule: Rule) -> Column:
-    values = (F.concat(F.lit(f"{name} is "), shown(name)) for name in rule.columns)
-    return F.concat(F.concat_ws(", ", *values), F.lit(f": {rule.text}"))
+    values = F.concat_ws(", ", *(F.concat(F.lit(f"{name} is "), shown(name)) for name in rule.columns))
+    unjudged = _unjudged(rule.kwargs)
+    if unjudged is not None:
+        size = F.length(_value(rule.kwargs)).cast("string")
+        values = F.when(unjudged, F.concat(F.lit(f"{rule.columns[0]} has "), size, F.lit(_ENDLESS))).otherwise(values)
+    return F.concat(values, F.lit(f": {rule.text}"))
 
 
 def shown(name: str) -> Column:
@@ -149,25 +152,31 @@ def _within(column: Column, kwargs: Kwargs) -> Column:
     return met
 
 
-def _matches(column: Column, regex: str) -> Column:
-    """BOOLEAN, null of null. One that only asks for a beginning costs less when it is none."""
-    beginning = _BEGINNING.fullmatch(regex)
-    return column.startswith(beginning[1]) if beginning else column.rlike(regex)
+def _found(kwargs: Kwargs) -> list[Column]:
+    """BOOLEAN for each pattern of a rule: whether the value matches; null where that cannot be told."""
+    likes = [kwargs["like_pattern"]] if "like_pattern" in kwargs else kwargs.get("like_pattern_list", ())
+    regexes = [kwargs["regex"]] if "regex" in kwargs else kwargs.get("regex_list", ())
+    found = [patterns.like(_value(kwargs), pattern, kwargs.get("escape")) for pattern in likes]
+    return found + [patterns.regex(_value(kwargs), pattern) for pattern in regexes]
 
 
-def _any_regex(kwargs: Kwargs, _: T.StructType) -> Column:
-    column, patterns = _value(kwargs), kwargs["regex_list"]
+def _match(kwargs: Kwargs, _: T.StructType) -> Column:
+    found, join = _found(kwargs), and_
     if kwargs.get("match_on", "any") == "any":
-        return column.rlike("|".join(patterns))
-    return reduce(and_, map(column.rlike, patterns))
+        # One pattern of all, as Great Expectations has it: a flag within holds for those behind it too.
+        found = [patterns.regex(_value(kwargs), "|".join(kwargs["regex_list"]))] if "regex_list" in kwargs else found
+        join = or_
+    return reduce(join, (F.coalesce(each, F.lit(False)) for each in found))
 
 
-def _like(column: Column, pattern: str, escape: str | None) -> Column:
-    return column.like(pattern) if escape is None else F.like(column, F.lit(pattern), F.lit(escape))
+def _match_none(kwargs: Kwargs, _: T.StructType) -> Column:
+    return ~reduce(or_, (F.coalesce(each, F.lit(True)) for each in _found(kwargs)))
 
 
-def _likes(kwargs: Kwargs) -> list[Column]:
-    return [_like(_value(kwargs), pattern, kwargs.get("escape")) for pattern in kwargs["like_pattern_list"]]
+def _unjudged(kwargs: Kwargs) -> Column | None:
+    """BOOLEAN: whether a value breaks its rule because nobody can tell if it matches; None for rules of no pattern."""
+    found = _found(kwargs)
+    return _value(kwargs).isNotNull() & reduce(or_, (each.isNull() for each in found)) if found else None
 
 
 def _pair(kwargs: Kwargs) -> tuple[Column, Column]:
@@ -272,20 +281,14 @@ COMPILED: Mapping[str, Callable[[Kwargs, T.StructType], Column]] = MappingProxyT
         "expect_column_values_to_be_between": lambda k, _: _within(_value(k), k),
         "expect_column_value_lengths_to_be_between": lambda k, _: _within(F.length(_value(k)), k),
         "expect_column_value_lengths_to_equal": lambda k, _: F.length(_value(k)) == k["value"],
-        "expect_column_values_to_match_regex": lambda k, _: _matches(_value(k), k["regex"]),
-        "expect_column_values_to_not_match_regex": lambda k, _: ~_matches(_value(k), k["regex"]),
-        "expect_column_values_to_match_regex_list": _any_regex,
-        "expect_column_values_to_not_match_regex_list": lambda k, _: (
-            ~reduce(or_, map(_value(k).rlike, k["regex_list"]))
-        ),
-        "expect_column_values_to_match_like_pattern": lambda k, _: _like(_value(k), k["like_pattern"], k.get("escape")),
-        "expect_column_values_to_not_match_like_pattern": lambda k, _: (
-            ~_like(_value(k), k["like_pattern"], k.get("escape"))
-        ),
-        "expect_column_values_to_match_like_pattern_list": lambda k, _: reduce(
-            or_ if k.get("match_on", "any") == "any" else and_, _likes(k)
-        ),
-        "expect_column_values_to_not_match_like_pattern_list": lambda k, _: ~reduce(or_, _likes(k)),
+        "expect_column_values_to_match_regex": _match,
+        "expect_column_values_to_not_match_regex": _match_none,
+        "expect_column_values_to_match_regex_list": _match,
+        "expect_column_values_to_not_match_regex_list": _match_none,
+        "expect_column_values_to_match_like_pattern": _match,
+        "expect_column_values_to_not_match_like_pattern": _match_none,
+        "expect_column_values_to_match_like_pattern_list": _match,
+        "expect_column_values_to_not_match_like_pattern_list": _match_none,
         "expect_column_values_to_match_strftime_format": _strftime,
         "expect_column_values_to_be_of_type": lambda k, c: _is_of(k, c, [k["type_"]]),
         "expect_column_values_to_be_in_type_list": lambda k, c: _is_of(k, c, k["type_list"]),

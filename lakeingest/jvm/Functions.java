@@ -8,7 +8,7 @@ import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** A catalog of functions that are told by their names: what they read is a name's text. */
+/** A catalog of functions that are told by their names: what they do is a name's text. */
 abstract class Functions implements FunctionCatalog {
     private String name;
 
@@ -51,7 +51,7 @@ abstract class Functions implements FunctionCatalog {
 
         @Override
         public String description() {
-            return "BINARY to the fields of a record";
+            return function.name();
         }
 
         @Override
