@@ -18,6 +18,7 @@ from lakeingest.gate.judge import Result
 from lakeingest.gate.known import WINDOWED
 from lakeingest.gate.suite import Suite
 from lakeingest.record import COORDINATES, HEADERS, UNDECODED, Refusal, says, tally
+from lakeingest.schema import ddl
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -104,7 +105,7 @@ class Batch:
         """The rows of the table: its columns, and the partition columns that Delta does not generate."""
         taken = decided.where(f"NOT {REFUSED} AND NOT {DROPPED}")
         computed = {c.name: c.value for c in self.layout.columns if c.value is not None}
-        named = map(fit.quoted, self.columns)
+        named = map(ddl.quoted, self.columns)
         return taken.select(*named, *(column.alias(name) for name, column in computed.items()))
 
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakeingest import fit
 from lakeingest.partition import Layout
 from lakeingest.record import UNDECODED, Refusal, says
+from lakeingest.schema import ddl
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -69,6 +69,6 @@ def of(properties: Mapping[str, str], there: T.StructType, wanted: T.StructType)
     """
     checks = {name.removeprefix(_CHECK): check for name, check in properties.items() if name.startswith(_CHECK)}
     required = {f.name for f in wanted if not f.nullable}
-    nulls = {f"{f.name} NOT NULL": f"{fit.quoted(f.name)} IS NOT NULL" for f in there if not f.nullable}
+    nulls = {f"{f.name} NOT NULL": f"{ddl.quoted(f.name)} IS NOT NULL" for f in there if not f.nullable}
     checks |= {name: check for name, check in nulls.items() if name.removesuffix(" NOT NULL") not in required}
     return Constraints(checks, there) if checks else None

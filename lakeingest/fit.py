@@ -61,15 +61,10 @@ def lacks(there: DataType, wanted: DataType) -> bool:
     return False
 
 
-def quoted(name: str) -> str:
-    """A column's name as SQL takes any name."""
-    return "`" + name.replace("`", "``") + "`"
-
-
 def sql(kind: DataType) -> str:
     """A type as SQL takes it, with any names within it."""
     if isinstance(kind, T.StructType):
-        return f"STRUCT<{', '.join(f'{quoted(field.name)}: {sql(field.dataType)}' for field in kind)}>"
+        return f"STRUCT<{', '.join(f'{ddl.quoted(field.name)}: {sql(field.dataType)}' for field in kind)}>"
     if isinstance(kind, T.ArrayType):
         return f"ARRAY<{sql(kind.elementType)}>"
     if isinstance(kind, T.MapType):
@@ -83,7 +78,7 @@ def widened(there: DataType, wanted: DataType, path: str = "") -> Iterator[tuple
         held = {field.name.lower(): field for field in there}
         for f in wanted:
             if (old := held.get(f.name.lower())) is not None:
-                name = quoted(old.name)
+                name = ddl.quoted(old.name)
                 yield from widened(old.dataType, f.dataType, f"{path}.{name}" if path else name)
     elif isinstance(there, T.ArrayType) and isinstance(wanted, T.ArrayType):
         yield from widened(there.elementType, wanted.elementType, f"{path}.element")

@@ -29,6 +29,7 @@ from lakeingest.config import partition_format
 from lakeingest.config.parts import FieldPartition, KafkaPartition, Partition, TimePartition
 from lakeingest.errors import PipelineFileError
 from lakeingest.record import PARTITION, TIMESTAMP, Refusal, says
+from lakeingest.schema import ddl
 
 STAGE = "partition"
 NO_TIME = "NO_PARTITION_TIME"
@@ -80,7 +81,7 @@ class _Field:
 
     @property
     def top_level(self) -> bool:
-        return self.sql == _quoted(self.path)
+        return self.sql == ddl.quoted(self.path)
 
 
 def layout(partitions: Sequence[Partition], schema: T.StructType, now: datetime) -> Layout:
@@ -196,10 +197,6 @@ def _kafka_time() -> _Field:
     return _Field(TIMESTAMP, F.col(TIMESTAMP), T.TimestampType(), TIMESTAMP)
 
 
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
 def _find(schema: T.StructType, path: str) -> _Field:
     """The field at a dotted path through structs and maps.
 
@@ -209,14 +206,14 @@ def _find(schema: T.StructType, path: str) -> _Field:
     top = next((f for f in schema if path == f.name or path.startswith(f.name + ".")), None)
     if top is None:
         raise ValueError(f"{path!r} is not among the columns {', '.join(schema.fieldNames())}; choose one of them")
-    column, kind, sql = F.col(_quoted(top.name)), top.dataType, _quoted(top.name)
+    column, kind, sql = F.col(ddl.quoted(top.name)), top.dataType, ddl.quoted(top.name)
     rest = path[len(top.name) + 1 :]
     through_map = False
     while rest:
         step, _, rest = rest.partition(".")
         column = column[_key(kind, step, path)]
         if isinstance(kind, T.StructType):
-            kind, sql = kind[step].dataType, f"{sql}.{_quoted(step)}"
+            kind, sql = kind[step].dataType, f"{sql}.{ddl.quoted(step)}"
         elif isinstance(kind, T.MapType):
             kind, through_map = kind.valueType, True
     return _Field(path, column, kind, None if through_map else sql, top.nullable)

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from lakeingest import fit, gatekeeper, quarantine
+from lakeingest import gatekeeper, quarantine
 from lakeingest.batch import REFUSED, Batch, observed
 from lakeingest.config import Pipeline
 from lakeingest.gate import judge, rules
 from lakeingest.gate.judge import Result
 from lakeingest.gate.suite import Suite
 from lakeingest.record import RAW_VALUE, TIMESTAMP, Spans
+from lakeingest.schema import ddl
 from lakeingest.schema.history import Entry
 
 if TYPE_CHECKING:
@@ -217,7 +218,7 @@ def _suggested(pipeline: Pipeline, rows: DataFrame) -> dict[str, Any]:
     ]
     asked = []
     for f in plain:
-        column = F.col(fit.quoted(f.name))
+        column = F.col(ddl.quoted(f.name))
         asked += [F.count_if(column.isNull()), F.min(column), F.max(column), F.approx_count_distinct(column)]
     values = iter(rows.agg(*asked).collect()[0]) if asked else iter(())
     expectations: list[dict[str, Any]] = []
@@ -229,7 +230,7 @@ def _suggested(pipeline: Pipeline, rows: DataFrame) -> dict[str, Any]:
             continue
         if isinstance(f.dataType, T.StringType):
             if distinct <= _FEW:
-                some = rows.select(fit.quoted(f.name)).distinct().limit(2 * _FEW).collect()
+                some = rows.select(ddl.quoted(f.name)).distinct().limit(2 * _FEW).collect()
                 listed = sorted(row[0] for row in some if row[0] is not None)
                 expectations.append(_expect("values_to_be_in_set", column=f.name, value_set=listed))
         else:

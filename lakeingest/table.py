@@ -26,6 +26,7 @@ from lakeingest.record import (
     Frontier,
     Spans,
 )
+from lakeingest.schema import ddl
 from lakeingest.schema.history import History
 
 if TYPE_CHECKING:
@@ -248,7 +249,7 @@ def _add(spark: SparkSession, path: str, column: object) -> None:
             f"{path} has no column {column.name}, and a new one cannot be NOT NULL: the rows that are there lack it",
             cure=f"declare {column.name} without NOT NULL",
         )
-    spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMNS ({fit.quoted(column.name)} {fit.sql(column.dataType)})")
+    spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMNS ({ddl.quoted(column.name)} {fit.sql(column.dataType)})")
 
 
 def widen(spark: SparkSession, path: str, there: StructType, wanted: StructType) -> bool:

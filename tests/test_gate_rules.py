@@ -213,6 +213,25 @@ def test_types(spark: SparkSession, kind: str, kwargs: dict[str, Any], bad: list
     assert refused(spark, kind, "INT", [1, None], **kwargs) == bad
 
 
+@pytest.mark.parametrize("name", ["a.b", "A.B", "s.c", "s.d.e", "t`i.c.k"])
+def test_a_dot_in_the_name_of_a_column(spark: SparkSession, name: str) -> None:
+    """It may be part of the name, or lead into a struct; conditions, samples and types take it too."""
+    frame = spark.createDataFrame(
+        [(1, (1, (1,)), 1), (9, (9, (9,)), 9)], "`a.b` INT, s STRUCT<c: INT, `d.e`: STRUCT<e: INT>>, `t``i.c.k` INT"
+    )
+    path = "s.d.e.e" if name == "s.d.e" else name
+    condition = {"type": "comparison", "column": {"name": path}, "operator": ">", "parameter": 0}
+    kwargs = {"column": path, "max_value": 5, "row_condition": condition}
+    rule = suite.Rule("r", "expect_column_values_to_be_between", kwargs, {}, True, "quarantine")
+    refusal = rules.refusal([rule], frame.schema)
+    bad = frame.withColumn(UNDECODED, F.lit(False)).where(refusal.when).select("s.c", refusal.diagnosis()["message"])
+    ((value, message),) = bad.collect()
+    assert (value, message.startswith(f"{path} is 9: ")) == (9, True), message
+    of_type = {"column": path, "type_": "IntegerType"}
+    integers = suite.Rule("t", "expect_column_values_to_be_of_type", of_type, {}, True, "warn")
+    assert not frame.withColumn(UNDECODED, F.lit(False)).where(rules.unexpected(integers, frame.schema)).collect()
+
+
 @pytest.fixture(params=[jvm.FUNCTIONS["pattern"], "none"], ids=["with the jar", "without"])
 def way(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[str]:
     """How texts are held against patterns: with lakeingest's functions, and in a session that lacks them."""

@@ -76,9 +76,9 @@ def metrics(watched: Sequence[Rule], columns: StructType) -> list[Column]:
     found = [tally(decoded).alias("decoded")]
     for i, rule in enumerate(watched):
         bad = decoded & rules.unexpected(rule, columns)
-        text = F.concat_ws(", ", *map(rules.shown, rule.columns))
+        text = F.concat_ws(", ", *(rules.shown(name, columns) for name in rule.columns))
         found += [
-            tally(decoded & rules.present(rule)).alias(f"present_{i}"),
+            tally(decoded & rules.present(rule, columns)).alias(f"present_{i}"),
             tally(bad).alias(f"unexpected_{i}"),
             F.min(F.when(bad, text)).alias(f"least_{i}"),
             F.max(F.when(bad, text)).alias(f"most_{i}"),

@@ -9,6 +9,7 @@ A value breaks a rule too, if it cannot be told whether it matches the rule's pa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from itertools import combinations
@@ -25,6 +26,7 @@ from lakeingest.gate import arguments, patterns
 from lakeingest.gate.strftime import pattern
 from lakeingest.gate.suite import Rule
 from lakeingest.record import UNDECODED, Refusal, says
+from lakeingest.schema import ddl
 
 STAGE = "gate"
 EXPECTATION = "EXPECTATION"
@@ -44,26 +46,27 @@ def unexpected(rule: Rule, columns: T.StructType) -> Column:
     Args:
         columns: the table's columns of the value, and their types.
     """
-    bad = ~COMPILED[rule.type](rule.kwargs, columns) & present(rule)
+    bad = ~COMPILED[rule.type](_named(rule.kwargs, columns), columns) & present(rule, columns)
     return F.coalesce(bad, F.lit(False))
 
 
-def present(rule: Rule) -> Column:
+def present(rule: Rule, columns: T.StructType) -> Column:
     """Whether the row has a value for the rule; `mostly` is a share of these. BOOLEAN, never null."""
-    one = rule.kwargs.get("column")
+    kwargs = _named(rule.kwargs, columns)
+    one = kwargs.get("column")
     about_null = one is None or rule.type.endswith("_be_null")
-    applies = F.coalesce(_applies(rule.kwargs), F.lit(False))
+    applies = F.coalesce(_applies(kwargs), F.lit(False))
     return applies & (F.lit(True) if about_null else F.col(str(one)).isNotNull())
 
 
 def refusal(rules: Sequence[Rule], columns: T.StructType) -> Refusal:
     """Refuse a record for every rule that it breaks, at once: all of them are named, each with its value."""
     bad = {rule: unexpected(rule, columns) for rule in rules}
-    return Refusal(STAGE, reduce(or_, bad.values()), lambda: _why(bad), lambda: _names(bad))
+    return Refusal(STAGE, reduce(or_, bad.values()), lambda: _why(bad, columns), lambda: _names(bad))
 
 
-def _why(bad: Mapping[Rule, Column]) -> Column:
-    return says(EXPECTATION, F.concat_ws("; ", *(F.when(b, _says(r)) for r, b in bad.items())))
+def _why(bad: Mapping[Rule, Column], columns: T.StructType) -> Column:
+    return says(EXPECTATION, F.concat_ws("; ", *(F.when(b, _says(r, columns)) for r, b in bad.items())))
 
 
 def _names(bad: Mapping[Rule, Column]) -> Column:
@@ -71,19 +74,50 @@ def _names(bad: Mapping[Rule, Column]) -> Column:
     return F.filter(F.array(*(F.when(b, F.lit(r.name)).otherwise(none) for r, b in bad.items())), F.isnotnull)
 
 
-def _says(rule: Rule) -> Column:
-    values = F.concat_ws(", ", *(F.concat(F.lit(f"{name} is "), shown(name)) for name in rule.columns))
-    unjudged = _unjudged(rule.kwargs)
+def _says(rule: Rule, columns: T.StructType) -> Column:
+    told = (F.concat(F.lit(f"{name} is "), shown(name, columns)) for name in rule.columns)
+    values, kwargs = F.concat_ws(", ", *told), _named(rule.kwargs, columns)
+    unjudged = _unjudged(kwargs)
     if unjudged is not None:
-        size = F.length(_value(rule.kwargs)).cast("string")
+        size = F.length(_value(kwargs)).cast("string")
         values = F.when(unjudged, F.concat(F.lit(f"{rule.columns[0]} has "), size, F.lit(_ENDLESS))).otherwise(values)
     return F.concat(values, F.lit(f": {rule.text}"))
 
 
-def shown(name: str) -> Column:
+def shown(name: str, columns: T.StructType) -> Column:
     """A value as text, cut short: STRING, never null."""
-    text = F.coalesce(F.col(name).cast("string"), F.lit("null"))
+    text = F.coalesce(F.col(_name(name, columns)).cast("string"), F.lit("null"))
     return F.when(F.length(text) > SHOWN, F.concat(F.substring(text, 1, SHOWN), F.lit("…"))).otherwise(text)
+
+
+# Which columns it is about -----------------------------------------------------------------------------------------
+
+
+def _named(kwargs: Kwargs, columns: T.StructType) -> Kwargs:
+    """The arguments with each column as SQL takes it: a dot may be part of its name, or lead into a struct."""
+    named: dict[str, Any] = {
+        key: _name(kwargs[key], columns) for key in ("column", "column_A", "column_B") if key in kwargs
+    }
+    if "column_list" in kwargs:
+        named["column_list"] = [_name(name, columns) for name in kwargs["column_list"]]
+    if kwargs.get("row_condition"):
+        named["row_condition"] = _condition_named(kwargs["row_condition"], columns)
+    return {**kwargs, **named}
+
+
+def _condition_named(condition: Mapping[str, Any], columns: T.StructType) -> Mapping[str, Any]:
+    if "conditions" in condition:
+        return {**condition, "conditions": [_condition_named(each, columns) for each in condition["conditions"]]}
+    return {**condition, "column": {"name": _name(condition["column"]["name"], columns)}}
+
+
+def _name(path: str, columns: T.DataType) -> str:
+    for f in columns if isinstance(columns, T.StructType) else ():
+        if path.lower() == f.name.lower():
+            return ddl.quoted(f.name)
+        if path.lower().startswith(f.name.lower() + "."):
+            return f"{ddl.quoted(f.name)}.{_name(path[len(f.name) + 1 :], f.dataType)}"
+    return path
 
 
 # Which rows a rule is about ----------------------------------------------------------------------------------------
@@ -242,9 +276,9 @@ def _sum(kwargs: Kwargs, columns: T.StructType) -> Column:
 
 def _type(columns: T.StructType, path: str) -> T.DataType:
     kind: T.DataType = columns
-    for name in path.split("."):
+    for name in re.findall(r"`((?:[^`]|``)+)`|([^`.]+)", path):
         fields = {f.name.lower(): f.dataType for f in kind} if isinstance(kind, T.StructType) else {}
-        kind = fields.get(name.lower(), T.NullType())
+        kind = fields.get((name[0].replace("``", "`") or name[1]).lower(), T.NullType())
     return kind
 
 

@@ -32,7 +32,12 @@ def function(kind: str, name: str) -> str:
 
 def offered(kind: str) -> bool:
     """Whether the session that Columns are made for has functions of this kind (see `session.attach`)."""
+    from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
-    session = SparkSession.getActiveSession()
-    return session is not None and session.conf.get(catalog(kind), None) == FUNCTIONS[kind]
+    try:
+        # Of whatever thread.
+        session = SparkSession.active()
+    except PySparkRuntimeError:
+        return False
+    return session.conf.get(catalog(kind), None) == FUNCTIONS[kind]

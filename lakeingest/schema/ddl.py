@@ -130,6 +130,11 @@ def to_json(columns: Sequence[Column]) -> str:
     return json.dumps(_plain(Struct(tuple(columns))), separators=(",", ":"), sort_keys=True)
 
 
+def quoted(name: str) -> str:
+    """A column's name as SQL takes any name."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 def find(columns: Sequence[Column], path: str) -> Column | None:
     """The column, or nested field, at a dotted path through structs and maps; None if there is none."""
     for column in columns:
