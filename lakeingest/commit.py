@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from lakeingest.errors import Fenced, StorageError, TableMismatch
 from lakeingest.failures import meaning, spark_failures, told_of
 from lakeingest.log import RECENT, Log
-from lakeingest.record import UNPLANNED, Spans, Unplanned
+from lakeingest.record import Spans, again
 from lakeingest.schema.history import History
 
 if TYPE_CHECKING:
@@ -341,6 +341,7 @@ def append(
         UnsafeStore: the log store refuses the object store or its settings.
         StorageUnreachable: the object store failed.
         Unplanned: a record's schema is not among those that the frame was made for; nothing was written.
+        Untimely: Spark's reader cannot hold a record's time; nothing was written.
     """
     assert not receipt.spans.backwards, receipt.spans
     writer = frame.write.format("delta").mode("append").option("compression", compression)
@@ -355,8 +356,8 @@ def append(
     try:
         writer.options(**options).save(path)
     except spark_failures() as failed:
-        if UNPLANNED in str(failed):
-            raise Unplanned from failed
+        if other := again(failed):
+            raise other from failed
         if not _overtaken(spark, path, receipt):
             raise meaning(path, failed) from failed
     newest = _told(spark, path, receipt) or read(spark, path, receipt.pipeline).newest

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import InitVar, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql import Observation
 
@@ -24,13 +24,14 @@ from lakeingest.evolution import Evolution
 from lakeingest.gate.suite import Suite
 from lakeingest.gatekeeper import Gatekeeper, Verdict
 from lakeingest.log import Log
-from lakeingest.record import COORDINATES, UNPLANNED, Frontier, Spans, Unplanned
+from lakeingest.record import COORDINATES, Frontier, Spans, Unplanned, Untimely, again
 from lakeingest.schema.history import History
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+T = TypeVar("T")
 _SAMPLE = 1000
 """Offsets of each partition that show a run which schemas to expect; one that comes later is met as in any batch."""
 
@@ -81,6 +82,7 @@ class Corridor:
         self.evolution = Evolution(self.config, ledger.schemas, partial(whereabouts.registry, self.config), self.there)
         self._kept, self._properties, self._version = ledger.kept, ledger.properties, ledger.version
         self._begun: Batch | None = None
+        self._slowly = False
 
     def batch(self, receipt: Receipt, behind: Frontier) -> Progress:
         """The way of the records of one micro-batch: the commit protocol.
@@ -102,6 +104,10 @@ class Corridor:
             Fenced: another run committed this sequence number; nothing was written.
         """
         begun = time.monotonic()
+        progress = self.readable(lambda: self._batch(receipt, behind))
+        return replace(progress, seconds=time.monotonic() - begun)
+
+    def _batch(self, receipt: Receipt, behind: Frontier) -> Progress:
         kafka, known = self._unknown(self.read(receipt.spans), receipt.spans, behind)
         evolution = self.evolution
         if evolution.blank and (sample := receipt.spans.first(_SAMPLE)) != receipt.spans:
@@ -110,11 +116,10 @@ class Corridor:
         if looked:
             self.look(kafka, receipt.sequence)
         try:
-            progress = self._take(kafka, receipt, known, looked=looked)
+            return self._take(kafka, receipt, known, looked=looked)
         except Unplanned:
             self.look(kafka, receipt.sequence)
-            progress = self._take(kafka, receipt, known, looked=True)
-        return replace(progress, seconds=time.monotonic() - begun)
+            return self._take(kafka, receipt, known, looked=True)
 
     def _take(self, kafka: DataFrame, receipt: Receipt, known: int, *, looked: bool) -> Progress:
         """Steps 2 and 3 of `batch`, for records whose schemas are known, or were looked at.
@@ -129,7 +134,7 @@ class Corridor:
         verdict: Verdict | None = None
         try:
             if self.gate.decides:
-                with self._reading():
+                with self.reading():
                     verdict = self.gate.judge(batch, decided, accepted.persist(), seen, receipt)
                 receipt = replace(receipt, accepted=verdict.accepted)
                 if verdict.aside:
@@ -248,7 +253,7 @@ class Corridor:
                 return 0
             number = max(ledger.last_sequence, last) + 1
         with failures.told_of(self.config.quarantine.path):
-            self._settle(newest, number, first, accept_gap=accept_gap)
+            self.readable(lambda: self._settle(newest, number, first, accept_gap=accept_gap))
         return number
 
     def _accounted(self, batch: int) -> bool:
@@ -275,7 +280,8 @@ class Corridor:
         left = batch.decide(kafka).join(self._rows(spans), list(COORDINATES), "left_anti").persist()
         try:
             missing = left.where(f"NOT {DROPPED}")
-            dropped = left.where(DROPPED).count()
+            with self.reading():
+                dropped = left.where(DROPPED).count()
             # Those that were there before: its own rows, and what it was not to take again after a RESTORE.
             refused = missing.count() + self._rows(receipt.spans).count() - newest.rows
             counts = Counts(newest.rows + refused + dropped, newest.rows, refused, dropped)
@@ -292,7 +298,19 @@ class Corridor:
         return there.union(table.refused(self.spark, self.config, spans)).distinct()
 
     def read(self, spans: Spans) -> DataFrame:
-        return source.frame(self.spark, self.config.source, self.bootstrap_servers, self.config.name, spans)
+        where = self.config.source, self.bootstrap_servers, self.config.name
+        return source.frame(self.spark, *where, spans, slowly=self._slowly)
+
+    def readable(self, take: Callable[[], T]) -> T:
+        """What `take` gives, which reads spans; it is called again where Spark's reader cannot hold a record's time."""
+        try:
+            return take()
+        except Untimely:
+            self._slowly = True
+            try:
+                return take()
+            finally:
+                self._slowly = False
 
     def look(self, kafka: DataFrame, sequence: int) -> None:
         """Let the schemas of a batch be known before it is planned.
@@ -301,7 +319,7 @@ class Corridor:
             SourceUnreachable: the batch cannot be read.
             RegistryUnreachable: a schema is not known, and the registry does not answer.
         """
-        with self._reading():
+        with self.reading():
             self.evolution.look(kafka, sequence, self.there)
 
     def planned(self, *, looked: bool) -> Batch:
@@ -332,18 +350,19 @@ class Corridor:
             self._kept = kept.ledger(kept.read(self.spark, self.config.table.path), self.config.name)
 
     @contextmanager
-    def _reading(self) -> Iterator[None]:
+    def reading(self) -> Iterator[None]:
         """Say what a failure of Spark means where it reads a batch and writes nothing.
 
         Raises:
             SourceUnreachable: the batch cannot be read.
             Unplanned: a record's schema is not among those that the batch was planned for.
+            Untimely: Spark's reader cannot hold a record's time.
         """
         try:
             yield
         except failures.spark_failures() as failed:
-            if UNPLANNED in str(failed):
-                raise Unplanned from failed
+            if other := again(failed):
+                raise other from failed
             raise SourceUnreachable(
                 f"the batch cannot be read from Kafka at {self.bootstrap_servers}: {failures.in_a_line(failed)}",
                 cure="look at the broker and its log; nothing was consumed, run again",

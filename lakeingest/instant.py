@@ -56,14 +56,19 @@ def local(raw: Column, kind: T.DataType, zone: str) -> Column:
         there = raw.cast("timestamp")
     else:
         there = _shifted(raw, zone)
-    return _within(there, _FIRST, _LAST)
+    return within_years(there)
+
+
+def within_years(time: Column) -> Column:
+    """A TIMESTAMP; null outside of the years 0001 to 9999."""
+    return _within(time, _FIRST, _LAST)
 
 
 def from_text(raw: Column, zone: str) -> Column:
     """The instant that a string means, as TIMESTAMP: see `local` for what it may look like; null if it is none."""
     here = local_from_text(raw).cast("timestamp")
     instant = F.coalesce(_instant_of_text(raw), here if zone == "UTC" else F.to_utc_timestamp(here, zone))
-    return _within(instant, _FIRST, _LAST)
+    return within_years(instant)
 
 
 def local_from_text(raw: Column) -> Column:

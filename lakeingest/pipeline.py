@@ -40,7 +40,7 @@ from lakeingest.gatekeeper import Gatekeeper
 from lakeingest.identity import Consents
 from lakeingest.patience import Patience, Retry
 from lakeingest.plan import Plan
-from lakeingest.record import Frontier
+from lakeingest.record import Frontier, Spans
 from lakeingest.replay import Replayed
 from lakeingest.source import Topics
 from lakeingest.status import Status
@@ -228,8 +228,15 @@ class Ingestion:
                 cure="let some records come, and plan again",
             )
         corridor = self.open(there, ledger)
+        return corridor.readable(lambda: self._plan(corridor, spans, there, ledger, suggest=suggest))
+
+    def _plan(
+        self, corridor: Corridor, spans: Spans, there: StructType | None, ledger: Ledger, *, suggest: bool
+    ) -> Plan:
         kafka = corridor.read(spans).persist()
         try:
+            with corridor.reading():
+                kafka.count()
             corridor.look(kafka, ledger.last_sequence + 1)
             batch = corridor.planned(looked=True)
             entries = corridor.evolution.history.entries[len(ledger.schemas.entries) :]

@@ -45,6 +45,23 @@ class Unplanned(Exception):
     """A batch met `UNPLANNED`. No error: it never leaves `pipeline`."""
 
 
+class Untimely(Exception):
+    """A batch has a record whose time Spark's reader cannot hold; it is read by another. No error: it never leaves
+    `corridor`.
+    """
+
+
+_OVERFLOW = ("KafkaRecordToRowConverter", "long overflow")
+
+
+def again(failed: Exception) -> Unplanned | Untimely | None:
+    """Why the batch has to be taken in another way, if that is what a failure of Spark says."""
+    text = str(failed)
+    if UNPLANNED in text:
+        return Unplanned()
+    return Untimely() if all(words in text for words in _OVERFLOW) else None
+
+
 _WITHIN = ("_raw_", "_parsed_", "_key_", "_value_", "_refused", "_dropped", "_undecoded")
 
 

@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lakeingest import consumer, instant
 from lakeingest.config import Source
 from lakeingest.errors import OffsetsLost, SourceChanged, SourceRefused, SourceUnreachable, UsageError
 from lakeingest.record import HEADERS, OFFSET, PARTITION, RAW_KEY, RAW_VALUE, TIMESTAMP, TOPIC, Frontier, Span, Spans
@@ -288,11 +289,20 @@ def lag(frontier: Frontier, last: Frontier) -> int:
     return sum(end - frontier.get(tp, 0) for tp, end in last.items())
 
 
-def frame(spark: SparkSession, source: Source, bootstrap_servers: str, pipeline: str, spans: Spans) -> DataFrame:
+def frame(
+    spark: SparkSession, source: Source, bootstrap_servers: str, pipeline: str, spans: Spans, *, slowly: bool = False
+) -> DataFrame:
     """Exactly the records of `spans`, as bytes.
 
-    Columns: _topic STRING, _partition INT, _offset BIGINT, _timestamp TIMESTAMP, _raw_key BINARY, _raw_value BINARY,
-    _headers ARRAY<STRUCT<key: STRING, value: BINARY>>.
+    Columns: _topic STRING, _partition INT, _offset BIGINT, _timestamp TIMESTAMP (null outside of the years 0001 to
+    9999, which Python and other readers cannot hold), _raw_key BINARY, _raw_value BINARY, _headers ARRAY<STRUCT<key:
+    STRING, value: BINARY>>.
+
+    Args:
+        slowly: whether they are read without Spark's reader, which fails where it cannot hold a record's time.
+
+    Raises:
+        SetupError: see `consumer.frame`.
     """
     from pyspark.sql import functions as F
 
@@ -303,6 +313,10 @@ def frame(spark: SparkSession, source: Source, bootstrap_servers: str, pipeline:
     taken = {topic: partitions for topic, partitions in taken.items() if partitions}
     if not taken:
         return spark.createDataFrame([], _COLUMNS)
+    if slowly:
+        theirs = {"bootstrap.servers": bootstrap_servers, "isolation.level": READ_COMMITTED}
+        theirs["group.id"] = _group(pipeline, source)
+        return consumer.frame(spark, _plain(source) | theirs, spans, _COLUMNS)
     options = {
         "kafka.bootstrap.servers": bootstrap_servers,
         "kafka.group.id": _group(pipeline, source),
@@ -330,7 +344,8 @@ def frame(spark: SparkSession, source: Source, bootstrap_servers: str, pipeline:
         "value": RAW_VALUE,
         "headers": HEADERS,
     }
-    records = reader.load().select(*(F.col(theirs).alias(ours) for theirs, ours in names.items()))
+    read = reader.load().withColumn("timestamp", instant.within_years(F.col("timestamp")))
+    records = read.select(*(F.col(theirs).alias(ours) for theirs, ours in names.items()))
     fewer = -(-spans.offsets // _LEAST_IN_A_TASK)
     return records.coalesce(fewer) if fewer < sum(map(len, taken.values())) else records
 

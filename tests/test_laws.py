@@ -32,7 +32,7 @@ FLOORS = (
     {"source", "registry", "decode", "fit", "partition", "gate", "commit", "quarantine"},
     {"log"},
     {"failures", "session"},
-    {"instant", "local", "patience", "stores"},
+    {"consumer", "instant", "local", "patience", "stores"},
     {"config"},
     {"schema", "jvm", "record"},
     {"errors"},
@@ -87,7 +87,7 @@ def test_every_module_has_a_floor() -> None:
     ("package", "where"),
     [
         ("boto3", r"local/.*"),
-        ("confluent_kafka", r"(source|registry)\.py|local/(kafka|topic|weather)\.py|testing/kafka\.py"),
+        ("confluent_kafka", r"(source|registry|consumer)\.py|local/(kafka|topic|weather)\.py|testing/kafka\.py"),
         ("httpx2", r"registry\.py"),
         ("aiohttp", r"testing/.*"),
         ("trustme", r"testing/kafka\.py"),

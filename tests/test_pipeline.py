@@ -14,6 +14,8 @@ from typing import Any
 
 import kit
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import NewTopic
 from kit import DIRTY, Record, clean, config_of, mixed, produce, shape_of
 from pyarrow.parquet import ParquetFile
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -650,3 +652,59 @@ def test_a_writer_that_was_overtaken_is_fenced_in_its_run(world: World) -> None:
             until_caught_up=True, on_progress=lambda _: world.run() and None
         )
     world.checked()
+
+
+@pytest.fixture
+def odd_times(world: World) -> World:
+    """Records of producers that sent seconds, micro- and nanoseconds for milliseconds: brokers before 4.0 take them."""
+    lenient = {"message.timestamp.after.max.ms": str(2**63 - 1), "message.timestamp.before.max.ms": str(2**63 - 1)}
+    asked = NewTopic(world.name, 2, -1, config=lenient)
+    kit.admin(world.stack).create_topics([asked])[world.name].result()
+    kit.create(world.stack, world.name, 2)
+    producer = Producer({"bootstrap.servers": world.stack.kafka, "log_level": 0})
+    now = 1_700_000_000
+    for n, millis in enumerate((now * 1000, now, now * 10**6, now * 10**9, 2**63 - 1, 253_402_300_800_000)):
+        headers = [("h", b"\xff")] if n % 2 else []
+        producer.produce(world.name, clean(1, n)[0], str(n), n % 2, timestamp=millis, headers=headers)
+    producer.produce(world.name, DIRTY, None, 0, timestamp=now * 10**9)
+    producer.produce(world.name, None, b"k", 1, timestamp=now * 1000)
+    assert producer.flush(60) == 0
+    return world
+
+
+TIMES = [1_700_000_000, 1_700_000, None, None, None, None]
+"""In seconds, what is told of these times: of those beyond the year 9999, nothing."""
+
+
+def test_a_record_time_that_spark_cannot_hold_stops_nothing(odd_times: World) -> None:
+    """Nanoseconds overflow in Spark's Kafka reader: one such record ended each run, which was told as the store's."""
+    found = odd_times.run()
+    assert (found.consumed, found.accepted, found.refused) == (8, 6, 2)
+    rows = sorted(odd_times.rows(), key=lambda row: row["n"])
+    assert [row["_timestamp"] and int(row["_timestamp"].timestamp()) for row in rows] == TIMES
+    assert [(row["_key"], row["_headers"]) for row in rows][:2] == [
+        (b"0", None),
+        (b"1", [{"key": "h", "value": b"\xff"}]),
+    ]
+    assert odd_times.refused[0]["_timestamp"] is None
+    odd_times.produce(*clean(4, 10), partitions=2)
+    assert odd_times.run().accepted == 4
+    odd_times.checked()
+
+
+def test_a_partition_by_the_records_time_refuses_those_without_one(odd_times: World) -> None:
+    """Only what needs the time asks for it; the record is in quarantine, and the others are in the table."""
+    odd_times.run(partition=[{"by": "time"}])
+    refused = [row["reason"] for row in odd_times.refused]
+    assert sorted(refused) == ["NO_PARTITION_TIME"] * 4 + ["NULL_VALUE", "WRONG_TYPE"]
+    odd_times.checked(partition=[{"by": "time"}])
+
+
+def test_a_batch_of_odd_times_is_settled_and_planned(odd_times: World) -> None:
+    """A crash between the two commits is made good, and a plan is told, by the other reader too."""
+    planned = odd_times.ingestion().plan()
+    assert planned.counts["accepted"] == 6
+    crash(odd_times)
+    odd_times.run()
+    assert len(odd_times.refused) == 2
+    odd_times.checked()
