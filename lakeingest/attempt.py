@@ -71,9 +71,8 @@ class Attempt:
         """What comes before the first batch.
 
         1. Read both frontiers, take back a commit that was made over a RESTORE, and check that the source is the one
-           that the tables were fed from. 2. Make or check the tables;
-           where only the records know the columns, the first batch does so. 3. Settle what a crash left open, and what
-           a RESTORE did to replays.
+           that the tables were fed from. 2. Make or check the tables; where only the records know the columns, the
+           first batch does so. 3. Settle what a crash left open, and what a RESTORE did to replays.
         """
         config, spark = context.config, context.spark
         # 1.
@@ -85,6 +84,7 @@ class Attempt:
             context.look_ahead(config.table.path)
         ledger, refused = table.ledgers(spark, config, new=new)
         if _made_over_a_restore(spark, config, ledger):
+            there = table.schema(spark, config.table.path)
             ledger, refused = table.ledgers(spark, config, new=new)
         identity.check(config, ledger, refused, topics, consents)
         identity.check_records(spark, config, context.bootstrap_servers, ledger, topics)

@@ -89,7 +89,7 @@ def to_quarantine(world: World) -> Callable[[Request], bool]:
 # RESTORE -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata"])
+@pytest.mark.parametrize("zone", ["America/New_York", pytest.param("Asia/Kolkata", marks=pytest.mark.faults)])
 def test_restored_to_a_time_of_another_zone(world: World, monkeypatch: pytest.MonkeyPatch, zone: str) -> None:
     """RESTORE names its time in the zone of its own session: the files tell which version that was, no clock does."""
     world.produce(*kit.mixed(10))
@@ -106,6 +106,7 @@ def test_restored_to_a_time_of_another_zone(world: World, monkeypatch: pytest.Mo
     world.checked()
 
 
+@pytest.mark.faults
 def test_restored_twice_by_time(world: World) -> None:
     """A RESTORE that takes another one back: what the first one took is there again, and is not read again."""
     times = []
@@ -141,7 +142,7 @@ def test_restored_while_it_runs(world: World) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", ["table", "quarantine"])
+@pytest.mark.parametrize("step", ["table", pytest.param("quarantine", marks=pytest.mark.faults)])
 def test_restored_while_a_commit_is_on_its_way(proxied: World, s3: S3Proxy, step: str) -> None:
     """The RESTORE is made when the store sees the commit: it fails, and is decided anew; or was before the RESTORE."""
     world, other = proxied, World(proxied.stack, proxied.spark, proxied.name)
@@ -176,7 +177,7 @@ def test_replayed_between_a_restore_and_a_run(world: World, tmp_path: Path) -> N
     world.checked()
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_restored_to_and_fro_over_a_crash(proxied: World, s3: S3Proxy) -> None:
     """A batch that was cut off is taken back, and after later batches it is there again: it is settled all the same."""
     world = proxied
@@ -278,7 +279,10 @@ def test_two_replays_at_once(proxied: World, s3: S3Proxy, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("then", ["replay", "run", "discard"])
+@pytest.mark.parametrize(
+    "then",
+    ["run", pytest.param("replay", marks=pytest.mark.faults), pytest.param("discard", marks=pytest.mark.faults)],
+)
 def test_a_restore_behind_a_replay(world: World, tmp_path: Path, then: str) -> None:
     """What the replay had moved is in quarantine again, and can be moved again, or discarded."""
     world.produce(*kit.clean(20))
@@ -325,7 +329,11 @@ def test_a_discard_behind_a_killed_replay(proxied: World, s3: S3Proxy, tmp_path:
 
 
 @pytest.mark.parametrize(
-    "how", ["CREATE TABLE {copy} USING delta AS SELECT * FROM {table}", "CREATE TABLE {copy} SHALLOW CLONE {table}"]
+    "how",
+    [
+        "CREATE TABLE {copy} USING delta AS SELECT * FROM {table}",
+        pytest.param("CREATE TABLE {copy} SHALLOW CLONE {table}", marks=pytest.mark.faults),
+    ],
 )
 def test_a_copy_of_a_table(world: World, how: str) -> None:
     """Its log has no receipt, or those of a past that is not its own: its rows say how far it has come."""
@@ -359,7 +367,7 @@ def test_two_pipelines_share_a_quarantine(world: World, tmp_path: Path) -> None:
     assert [(r.conserved, r.table, r.quarantine) for r in found] == [(True, 27, 3), (True, 18, 2)], found
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_a_shared_quarantine_and_two_crashes(proxied: World, s3: S3Proxy) -> None:
     """Both pipelines are cut off between their commits, at the same sequence number; each settles its own batch."""
     shared = {"quarantine": {"path": f"s3a://{BUCKET}/{proxied.name}_quarantine"}}
@@ -419,7 +427,7 @@ def test_without_a_receipt_nothing_is_proved(world: World) -> None:
     assert (report.conserved, report.commits, report.consumed, report.earlier) == (False, 0, 0, 10), report
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_quarantine_is_ahead_of_a_table_without_receipts(world: World) -> None:
     """A RESTORE took accepted rows back, and clean-up the receipts: what quarantine has not is read again."""
     world.produce(*kit.clean(5))
@@ -453,7 +461,7 @@ def test_topic_ids_that_come_and_go(known: str, now: str, changed: bool) -> None
         identity.check_topics(last, topics)
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_a_topic_made_again_without_ids(world: World) -> None:
     """Where no id tells it, the newest record's time does; the same topic goes on."""
     world.produce(*kit.clean(5))
@@ -473,7 +481,9 @@ def test_a_topic_made_again_without_ids(world: World) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("produced", [0, 5], ids=["all gone", "some left"])
+@pytest.mark.parametrize(
+    "produced", [pytest.param(0, id="all gone", marks=pytest.mark.faults), pytest.param(5, id="some left")]
+)
 def test_retention_passes_a_batch_that_was_cut_off(proxied: World, s3: S3Proxy, produced: int) -> None:
     """Killed between its two commits, and Kafka forgot the records: they are named, and --accept-gap goes on."""
     world = proxied
@@ -498,7 +508,7 @@ def test_retention_passes_a_batch_that_was_cut_off(proxied: World, s3: S3Proxy, 
     assert world.ingestion().audit().conserved
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_compaction_between_a_crash_and_its_settling(proxied: World, s3: S3Proxy) -> None:
     """Kafka no longer has accepted records of the batch that is settled: nothing becomes a negative count."""
     world = proxied
@@ -566,7 +576,7 @@ def test_a_table_with_constraints_of_its_own(world: World) -> None:
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_a_constraint_that_comes_while_it_runs(world: World) -> None:
     """The batch that breaks it is begun anew, and its record refused."""
     world.produce(*kit.clean(20))
