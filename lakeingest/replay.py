@@ -126,6 +126,8 @@ class Unsettled:
 
 def unsettled(spark: SparkSession, pipeline: Pipeline) -> Unsettled:
     """See `Unsettled`; nothing of it is there as a rule."""
+    if table.schema(spark, pipeline.table.path) is None:
+        return Unsettled()
     done = commit.read(spark, pipeline.table.path, name_of(pipeline))
     number = done.newest.receipt.sequence if done.newest else 0
     found = Unsettled(standing=number if done.taken_back else None)
