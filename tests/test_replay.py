@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 from rehearsal import BUCKET, Cell, records
 from typer.testing import CliRunner
 
-from lakeingest import commit, replay
+from lakeingest import commit
 from lakeingest.cli import app
-from lakeingest.errors import Fenced, StorageError, UsageError
+from lakeingest.errors import StorageError, UsageError
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Ingestion
 from lakeingest.testing.manifest import Manifest
@@ -163,25 +163,3 @@ def test_killed(cells: dict[str, Cell], s3: S3Proxy, tmp_path: Path, step: Step)
 def good(end: int) -> int:
     """How many of a dirty cell's first records can be decoded."""
     return sum(record.value not in (None, kit.DIRTY, b"\xff{") for record in records("dirty", end))
-
-
-@pytest.mark.slow
-def test_of_two_replays_one_loses(
-    stack: Addresses, spark: SparkSession, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Both looked at the same records; the one that commits second has written nothing."""
-    world = World(stack, spark, named, tmp_path)
-    world.with_most(5).run(until_caught_up=True)
-    first, second = world.with_most(14), world.with_most(14)
-    real = replay.receipt
-
-    def overtaken(*args: Any) -> Any:
-        made = real(*args)
-        monkeypatch.setattr(replay, "receipt", real)
-        assert first.replay("first").moved == 9
-        return made
-
-    monkeypatch.setattr(replay, "receipt", overtaken)
-    with pytest.raises(Fenced):
-        second.replay("second")
-    world.check(first, 15)
