@@ -124,6 +124,7 @@ def test_restored_twice_by_time(world: World) -> None:
     world.checked()
 
 
+@pytest.mark.faults
 def test_restored_while_it_runs(world: World) -> None:
     """A RESTORE between two batches of one run: the run begins anew, and reads again what was taken back."""
     world.produce(*kit.mixed(30))
@@ -165,7 +166,7 @@ def test_restored_while_a_commit_is_on_its_way(proxied: World, s3: S3Proxy, step
     world.checked()
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_replayed_between_a_restore_and_a_run(world: World, tmp_path: Path) -> None:
     """What a replay moved beyond the restored frontier is not read again: the table has it already."""
     world.produce(*kit.clean(20))
@@ -278,10 +279,10 @@ def test_two_replays_at_once(proxied: World, s3: S3Proxy, tmp_path: Path) -> Non
     world.checked()
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 @pytest.mark.parametrize(
     "then",
-    ["run", pytest.param("replay", marks=pytest.mark.faults), pytest.param("discard", marks=pytest.mark.faults)],
+    ["run", "replay", "discard"],
 )
 def test_a_restore_behind_a_replay(world: World, tmp_path: Path, then: str) -> None:
     """What the replay had moved is in quarantine again, and can be moved again, or discarded."""
