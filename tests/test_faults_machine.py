@@ -7,6 +7,7 @@ import re
 import shutil
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import kit
@@ -117,9 +118,11 @@ def test_an_executor_is_lost(cell: Cell, s3: S3Proxy, tmp_path: Path, *, gated: 
 
     def kill() -> None:
         for each in psutil.Process(process.pid).children(recursive=True):
-            if not killed and "CoarseGrainedExecutorBackend" in " ".join(each.cmdline()):
-                each.kill()
-                killed.append(each.pid)
+            # Some of them have ended already.
+            with suppress(psutil.Error):
+                if not killed and "CoarseGrainedExecutorBackend" in " ".join(each.cmdline()):
+                    each.kill()
+                    killed.append(each.pid)
 
     begun = time.monotonic()
     cluster = {"SPARK_MASTER": "local-cluster[2,1,1024]"}
