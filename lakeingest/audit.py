@@ -190,7 +190,7 @@ class _Rows:
     unsettled: replay.Unsettled
 
     def _parts(self) -> Iterator[DataFrame]:
-        """Coordinates with in_table and in_quarantine, 0 or 1, and moved: whether the row says that it was moved."""
+        """The coordinates of the table's rows, and of those in quarantine, with in_table and in_quarantine: 0 or 1."""
         from pyspark.sql import functions as F
 
         topics = sorted({s.topic for s in self.whole} or self.pipeline.source.topics)

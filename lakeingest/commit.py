@@ -254,8 +254,8 @@ def read(spark: SparkSession, path: str, pipeline: str, *, back: int | None = 1)
         StorageUnreachable: the table cannot be read.
         TableMismatch: a newer lakeingest has written to it.
     """
+    log = Log(spark, path)
     for limit in (back, RECENT, None):
-        log = Log(spark, path)
         history = log.history(limit)
         ledger = _ledger(pipeline, history, log)
         if limit is None or ledger.newest is not None or not history or history[-1]["version"] == 0:
