@@ -65,6 +65,7 @@ class Attempt:
     frontier: Frontier
     full: bool = False
     _behind: Frontier | None = None
+    _declares: bool = False
 
     @classmethod
     def begin(cls, context: Context, topics: Topics, consents: Consents) -> Attempt:
@@ -101,7 +102,10 @@ class Attempt:
             # The attempt before this one may have failed behind its commit.
             context.gate.committed(last)
         sequence = max(ledger.last_sequence, refused.last_sequence, settled)
-        return cls(context, consents, corridor, ledger, refused, sequence, last, ledger.frontier)
+        attempt = cls(context, consents, corridor, ledger, refused, sequence, last, ledger.frontier)
+        # Without a record to commit too: a replay waits for it.
+        attempt._declares = last is not None and corridor.evolution.declares
+        return attempt
 
     def next_batch(self, topics: Topics, goal: Frontier | None) -> Progress | None:
         """Commit the next batch; None if there is nothing to commit.
@@ -116,13 +120,14 @@ class Attempt:
         starts |= source.starts(config.source, topics, starts)
         spans = source.next_spans(starts, goal or topics.last, config.trigger.max_records)
         self.full = spans.offsets >= config.trigger.max_records
-        opens = not spans.offsets and self._opens(starts)
+        opens = not spans.offsets and (self._opens(starts) or self._declares)
         if opens and not self.corridor.evolution.foresees(self.sequence + 1):
             # No table can be made yet: "latest" is where it is now, as long as this run goes on.
             self.frontier, opens = starts, False
         if not (spans.offsets or opens or gaps.spans):
             return None
         self.sequence += 1
+        self._declares = False
         self.last = receipt = replace(self._receipt(topics, spans), gaps=gaps)
         progress = self.corridor.batch(receipt, self._beyond(starts))
         self.frontier = spans.frontier
@@ -147,7 +152,9 @@ class Attempt:
         config, last = self.context.config, self.last
         left = {n: i for n, i in {**last.left, **last.topics}.items() if n not in topics.ids} if last else {}
         where = config.quarantine.path
-        return Receipt(config.name, self.sequence, self.context.me, topics.cluster, topics.ids, spans, where, left=left)
+        return Receipt(
+            config.known_as, self.sequence, self.context.me, topics.cluster, topics.ids, spans, where, left=left
+        )
 
 
 def _made_over_a_restore(spark: SparkSession, config: Pipeline, ledger: Ledger) -> bool:

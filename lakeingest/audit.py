@@ -41,6 +41,8 @@ class Report:
         earlier: rows that were committed before the oldest receipt which the table's log still has: proved while they
             were younger (30 days by default), and not any more.
         commits: how many commits were audited.
+        others: other pipelines that have written records of these topics to the table: name → their newest batch. What
+            both have consumed is there twice.
         breaks: spans of offsets that the chain of commits jumps over or takes twice.
         named: coordinates of the first 20 of each kind that is not as it should be.
     """
@@ -58,6 +60,7 @@ class Report:
     unproved: int
     earlier: int
     commits: int
+    others: dict[str, int] = field(default_factory=dict)
     breaks: tuple[str, ...] = ()
     named: dict[str, list[str]] = field(default_factory=dict)
 
@@ -78,6 +81,7 @@ def audit(spark: SparkSession, pipeline: Pipeline) -> Report:
         StorageUnreachable: a table cannot be read.
     """
     ledger, refused = table.ledgers(spark, pipeline, back=None)
+    topics = {*pipeline.source.topics, *(s.topic for commit in ledger.commits for s in commit.receipt.spans)}
     whole, accounts = _whole(ledger), _Accounts.of(ledger, refused)
     rows = _Rows(spark, pipeline, whole, replay.unsettled(spark, pipeline))
     found = rows.counted(accounts.unknown, accounts.skipped)
@@ -105,6 +109,7 @@ def audit(spark: SparkSession, pipeline: Pipeline) -> Report:
         unproved=unproved,
         earlier=found["earlier"],
         commits=len(ledger.commits),
+        others={name: receipt.sequence for name, receipt in ledger.others_of(topics).items()},
         breaks=tuple(_breaks(ledger)),
         named=named,
     )
@@ -196,7 +201,7 @@ class _Rows:
         topics = sorted({s.topic for s in self.whole} or self.pipeline.source.topics)
         there = table.read(self.spark, self.pipeline.table.path)
         refused = quarantine.whole(table.read(self.spark, self.pipeline.quarantine.path))
-        refused = quarantine.of(refused, self.pipeline.name)
+        refused = quarantine.of(refused, self.pipeline.known_as)
         moved = F.col("moved.replay")
         standing = self.unsettled.standing
         # What a RESTORE took out of the table is in quarantine again, once the next run or replay has begun.

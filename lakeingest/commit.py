@@ -12,7 +12,7 @@ import json
 import os
 import socket
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -213,6 +213,7 @@ class Ledger:
         schemas: the ledger of schemas (see `table.ledgers`).
         kept: the one among the table's properties.
         properties: these.
+        others: what other pipelines committed to the table, as far as the log was read: name → newest receipt.
     """
 
     path: str
@@ -228,6 +229,11 @@ class Ledger:
     schemas: History = field(default_factory=History)
     kept: History = field(default_factory=History)
     properties: Mapping[str, str] = field(default_factory=dict)
+    others: Mapping[str, Receipt] = field(default_factory=dict)
+
+    def others_of(self, topics: Collection[str]) -> dict[str, Receipt]:
+        """Other pipelines that have taken records of these topics, and each one's newest receipt."""
+        return {n: r for n, r in self.others.items() if any(s.topic in topics for s in r.spans)}
 
     @property
     def newest(self) -> Commit | None:
@@ -266,6 +272,7 @@ def read(spark: SparkSession, path: str, pipeline: str, *, back: int | None = 1)
 def _ledger(pipeline: str, history: Sequence[Mapping[str, Any]], log: Log) -> Ledger:
     commits, last, taken_back, restored = list[Commit](), 0, False, False
     begun: dict[tuple[str, int], int] = {}
+    others: dict[str, Receipt] = {}
     restored_to: int | None = None
     for entry in history:
         if entry["operation"] == "RESTORE":
@@ -273,10 +280,13 @@ def _ledger(pipeline: str, history: Sequence[Mapping[str, Any]], log: Log) -> Le
             if restored_to is None or entry["version"] <= restored_to:
                 restored_to = log.restored_to(entry, history[-1]["version"])
         receipt = Receipt.from_json(entry["userMetadata"])
+        stands = restored_to is None or entry["version"] <= restored_to
         if receipt is None or receipt.pipeline != pipeline:
+            if receipt is not None and stands:
+                others.setdefault(receipt.pipeline, receipt)
             continue
         last = max(last, receipt.sequence)
-        if restored_to is None or entry["version"] <= restored_to:
+        if stands:
             rows = int((entry["operationMetrics"] or {}).get("numOutputRows", 0))
             commits.append(Commit(entry["version"], entry["timestamp"], rows, receipt))
         elif not commits:
@@ -292,6 +302,7 @@ def _ledger(pipeline: str, history: Sequence[Mapping[str, Any]], log: Log) -> Le
         version=history[0]["version"] if history else None,
         complete=not history or history[-1]["version"] == 0,
         begun={} if commits else begun,
+        others=others,
     )
 
 

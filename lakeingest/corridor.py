@@ -14,22 +14,25 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql import Observation
+from pyspark.sql.types import StructField, StructType
 
 from lakeingest import commit, failures, fit, kept, quarantine, source, table, whereabouts
 from lakeingest.batch import DROPPED, REFUSED, Batch, begin, layout, observed, set_aside, suspects
 from lakeingest.commit import Commit, Counts, Ledger, Receipt, Run
 from lakeingest.config import Pipeline
+from lakeingest.decode import Shape
 from lakeingest.errors import OffsetsLost, PipelineFileError, SourceUnreachable, TableChanged, UsageError
 from lakeingest.evolution import Evolution
 from lakeingest.gate.suite import Suite
 from lakeingest.gatekeeper import Gatekeeper, Verdict
 from lakeingest.log import Log
+from lakeingest.partition import Layout
 from lakeingest.record import COORDINATES, Frontier, Spans, Unplanned, Untimely, again
+from lakeingest.schema import ddl
 from lakeingest.schema.history import History
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 T = TypeVar("T")
 _SAMPLE = 1000
@@ -82,6 +85,7 @@ class Corridor:
         self.evolution = Evolution(self.config, ledger.schemas, partial(whereabouts.registry, self.config), self.there)
         self._kept, self._properties, self._version = ledger.kept, ledger.properties, ledger.version
         self._begun: Batch | None = None
+        self._held = False
         self._slowly = False
 
     def batch(self, receipt: Receipt, behind: Frontier) -> Progress:
@@ -143,7 +147,7 @@ class Corridor:
                     decided, accepted, seen = _decided(batch, kafka)
             # 2.
             self._check_restored()
-            done = self._append(accepted, replace(receipt, base=self._version))
+            done = self._append(batch, accepted, replace(receipt, base=self._version))
             if done.receipt.base is not None and self._log.restored(done.receipt.base, done.version):
                 raise self._restored
             self._version = done.version
@@ -185,24 +189,26 @@ class Corridor:
         if self._version is not None and self._log.restored(self._version):
             raise self._restored
 
-    def _append(self, accepted: DataFrame, receipt: Receipt) -> Commit:
+    def _append(self, batch: Batch, accepted: DataFrame, receipt: Receipt) -> Commit:
         """Commit the table's rows, its new columns and the ledger of schemas, all in one."""
         assert self.there is not None
         path, history = self.config.table.path, self.evolution.history
-        widened = table.widen(self.spark, path, self.there, accepted.schema)
+        altered = table.widen(self.spark, path, self.there, accepted.schema)
+        altered |= table.loosen(self.spark, path, self.evolution.loosened(self.there, batch.shape.value))
         evolves = fit.lacks(self.there, accepted.schema)
         receipt = replace(receipt, ledger=history.digest, schemas=History() if history == self._kept else history)
         done = commit.append(self.spark, path, accepted, receipt, self.config.table.compression, evolve=evolves)
-        if evolves or widened:
+        if evolves or altered:
             self.there = table.read(self.spark, path).schema
         return done
 
     def _keep(self) -> None:
-        """Keep the ledger of schemas beside the table, where the log's clean-up does not take it."""
+        """Keep the ledger of schemas, and the partitions, where the clean-up of the log does not take them."""
         history = self.evolution.history
-        if history != self._kept:
-            kept.write(self.spark, self.config.table.path, self.config.name, history)
-            self._kept = history
+        if history != self._kept or kept.partitions(self._properties, self.config.known_as) is None:
+            wanted = kept.properties(self.config, history)
+            kept.write(self.spark, self.config.table.path, wanted)
+            self._kept, self._properties = history, {**self._properties, **wanted}
 
     def _set_aside(self, refused: DataFrame, batch: Batch, receipt: Receipt) -> dict[str, int]:
         """Commit refused records to quarantine; how many break which expectation."""
@@ -258,7 +264,7 @@ class Corridor:
 
     def _accounted(self, batch: int) -> bool:
         """Whether quarantine's log has a batch's account, or no longer reaches back so far."""
-        ledger = commit.read(self.spark, self.config.quarantine.path, self.config.name, back=None)
+        ledger = commit.read(self.spark, self.config.quarantine.path, self.config.known_as, back=None)
         return not ledger.complete or any(c.receipt.batch == batch for c in ledger.commits)
 
     def _settle(self, newest: Commit, number: int, first: Frontier, *, accept_gap: bool) -> None:
@@ -330,24 +336,48 @@ class Corridor:
 
         Raises:
             PipelineFileError, UsageError: no table can be as the file says.
+            TableMismatch: the table is another than the file says.
         """
         with self._planning():
             shape = self.evolution.shape(self.there, looked=looked)
-            self._begun = begin(
-                self.config, shape, self.suite, self._begun, properties=self._properties, there=self.there
-            )
-        return self._begun
+            there = self._loosened(shape)
+            batch = begin(self.config, shape, self.suite, self._begun, properties=self._properties, there=there)
+        self._check(shape, batch.layout)
+        self._begun = batch
+        return batch
+
+    def _check(self, shape: Shape, layout: Layout) -> None:
+        """Hold the table to the file, once."""
+        if self.there is not None and not self._held:
+            partitions = layout.columns
+            table.check(self.spark, self.config, self.there, self._properties, shape=shape, partitions=partitions)
+            self._held = True
+
+    def _loosened(self, shape: Shape) -> StructType | None:
+        """The table's columns as they will be once the batch is committed; None while there is no table."""
+        if self.there is None:
+            return None
+        loose = {*self.evolution.loosened(self.there, shape.value)}
+        return StructType(
+            [StructField(f.name, f.dataType, f.nullable or ddl.quoted(f.name) in loose) for f in self.there]
+        )
 
     def ensure(self) -> None:
-        """Make or check the table, under the columns that are known by now."""
+        """Make the table if it is missing, under the columns that are known by now; else hold it to the file.
+
+        Raises:
+            TableMismatch: the table is another than the file says.
+        """
         shape, new = self.evolution.shape(None, looked=True), self.there is None
         with self._planning():
-            columns = layout(self.config, shape, self.suite, datetime.now(UTC)).columns
+            made = layout(self.config, shape, self.suite, datetime.now(UTC))
+        self._check(shape, made)
         there, history = self.there, self.evolution.history
-        self.there = table.ensure(self.spark, self.config, shape, columns, there=there, history=history)
+        self.there = table.ensure(self.spark, self.config, shape, made.columns, there=there, history=history)
         if new:
             self.look_ahead(self.config.table.path)
-            self._kept = kept.ledger(kept.read(self.spark, self.config.table.path), self.config.name)
+            self._properties = kept.read(self.spark, self.config.table.path)
+            self._kept = kept.ledger(self._properties, self.config.known_as)
 
     @contextmanager
     def reading(self) -> Iterator[None]:

@@ -23,15 +23,17 @@ from lakeingest.config import Pipeline, uses_registry
 from lakeingest.decode import Shape, observed, project, struct
 from lakeingest.decode.reading import read
 from lakeingest.decode.writers import Writer, Writers
+from lakeingest.errors import TableMismatch
 from lakeingest.known import SIDES, Known, foresee, meet, unpartitionable
 from lakeingest.record import KEY
 from lakeingest.registry import Registry
-from lakeingest.schema import ddl, model
+from lakeingest.schema import ddl, declared, model
 from lakeingest.schema.changes import changes
 from lakeingest.schema.decision import Decision, decide
 from lakeingest.schema.history import Entry, History, Side
 from lakeingest.schema.model import Schema, without_defaults
 from lakeingest.schema.verdict import Mode, Verdict, check
+from lakeingest.table import ANEW
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -47,6 +49,7 @@ class Evolution:
 
     Attributes:
         history: the ledger of schemas, as the next receipt bears it.
+        declares: whether the pipeline file says of schemas what the ledger does not know yet.
         blank: whether records bring their schemas, and none was looked at yet.
         watchful: whether the next batch is to be looked at first: the last one had headers that the registry did not
             know, and would only fail.
@@ -59,12 +62,17 @@ class Evolution:
         registry: Callable[[], Registry],
         there: StructType | None = None,
     ) -> None:
-        """`there`: the table's columns; None if there is no table yet."""
+        """`there`: the table's columns; None if there is no table yet.
+
+        Raises:
+            TableMismatch: the table cannot become what the file declares.
+        """
         self.history = history
         self._pipeline = pipeline
         self._open = registry
         self._known: dict[tuple[Side, bytes], Known] = {}
         self._declare(_held(there))
+        self.declares = self.history != history
         self.blank = bool(self._framed)
         self.watchful = False
 
@@ -270,19 +278,42 @@ class Evolution:
                 known = Known(side, b"", None, None, self._version(side, text), _sha(text), None, reading)
                 self._known[side, b""] = known
             elif side == "value" and isinstance(format_, config.JsonValue):
-                self._declare_columns(self._pipeline.schema_.columns or "")
+                self._declare_columns(self._pipeline.schema_.columns or "", held)
         self._decide(1, held)
 
-    def _declare_columns(self, text: str) -> None:
-        """Declared columns hold whatever the mode is: whoever edits the file says so."""
-        last = next((e for e in reversed(self.history.entries) if e.side == "value" and e.first is None), None)
-        if last is not None and last.fingerprint == _sha(text):
-            return
+    def _declare_columns(self, text: str, held: Held) -> None:
+        """Declared columns hold whatever the mode says of records, if the table can become them."""
         before, version = self.history.current.get("value"), self._version("value", text)
         schema = observed.declared(text, before, version)
-        verdict = check(schema, before, self._pipeline.compatibility) if before else Verdict.OK
-        known = Known("value", b"", None, None, version, _sha(text), None)
-        self._note(known, Decision(verdict, "evolve", changes(before, schema), schema), 1)
+        decision = Decision(
+            check(schema, before, self._pipeline.compatibility) if before else Verdict.OK,
+            "evolve",
+            changes(before, schema),
+            schema,
+        )
+        if held is not None:
+            self._fits(text, held, decision, before)
+        last = next((e for e in reversed(self.history.entries) if e.side == "value" and e.first is None), None)
+        if last is None or last.fingerprint != _sha(text):
+            self._note(Known("value", b"", None, None, version, _sha(text), None), decision, 1)
+
+    def _fits(self, text: str, held: tuple[ddl.Column, ...], decision: Decision, before: Schema | None) -> None:
+        assert decision.current is not None
+        wrong = declared.misfits(ddl.parse(text), held, decision.current, before, self._pipeline.compatibility)
+        if wrong is None and (moved := self._moved(decision, held)):
+            wrong = declared.Misfit(moved, "declare the column as it was")
+        if wrong is not None:
+            raise TableMismatch(
+                f"{self._pipeline.table.path} cannot become what schema.columns declares: {wrong.what}",
+                cure=f"{wrong.cure}; or {ANEW}",
+            )
+
+    def loosened(self, there: StructType, wanted: StructType) -> tuple[str, ...]:
+        """The table's fields, paths as SQL has them, that were declared NOT NULL and are so no more."""
+        still = {path for path, _ in fit.required(wanted)}
+        gone = [(path, name) for path, name in fit.required(there) if path not in still]
+        # A column that somebody else made NOT NULL is a constraint of the table's.
+        return tuple(path for path, name in gone if name is None or self.history.demanded(name))
 
     def _observe(self, kafka: DataFrame, sequence: int, held: Held) -> bool:
         """Let the table follow undeclared JSON fields, by a schema one version on. Whether some are left."""

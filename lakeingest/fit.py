@@ -61,6 +61,16 @@ def lacks(there: DataType, wanted: DataType) -> bool:
     return False
 
 
+def required(there: StructType, path: str = "") -> Iterator[tuple[str, str | None]]:
+    """The fields that are NOT NULL, through structs: a path as ALTER COLUMN takes it, and a column's name."""
+    for field in there:
+        name = f"{path}{ddl.quoted(field.name)}"
+        if not field.nullable:
+            yield name, None if path else field.name
+        if isinstance(field.dataType, T.StructType):
+            yield from required(field.dataType, f"{name}.")
+
+
 def sql(kind: DataType) -> str:
     """A type as SQL takes it, with any names within it."""
     if isinstance(kind, T.StructType):

@@ -139,7 +139,7 @@ class Gatekeeper:
         from pyspark.sql import functions as F
 
         refused = decided.where(REFUSED)
-        rows = quarantine.rows(refused, batch.refusals, self._config.name, 0, batch.now)
+        rows = quarantine.rows(refused, batch.refusals, self._config.known_as, 0, batch.now)
         most = rows.groupBy("stage", "reason").count().orderBy(F.desc("count"), "reason").take(3)
         return ", ".join(f"{row['count']:,} {row['reason']} ({row['stage']})" for row in most)
 

@@ -33,12 +33,32 @@ class Consents:
 
 
 def check(pipeline: Pipeline, ledger: Ledger, refused: Ledger, topics: Topics, consents: Consents) -> None:
-    """Notice that the pipeline file was changed to another table, quarantine, topic or cluster.
+    """Notice that the pipeline file was changed to another name, table, quarantine, topic or cluster.
 
     Raises:
         SourceChanged, TableMismatch: with what to do about it.
     """
+    check_tables(pipeline, ledger, refused)
     if ledger.newest is None:
+        return
+    last = ledger.newest.receipt
+    check_topics(last, topics)
+    dropped = sorted(set(last.topics) - set(topics.ids))
+    if dropped and not consents.dropped_topics:
+        raise SourceChanged(
+            f"the table was fed from {', '.join(dropped)} too, which source.topics no longer names",
+            cure="name it again, or run once with --accept-dropped-topics; its frontier stays remembered",
+        )
+
+
+def check_tables(pipeline: Pipeline, ledger: Ledger, refused: Ledger) -> None:
+    """The part of `check` that asks no broker.
+
+    Raises:
+        TableMismatch: with what to do about it.
+    """
+    if ledger.newest is None:
+        _check_name(pipeline, ledger)
         # A table that a RESTORE took back to its beginning still knows the sequence numbers.
         if refused.newest is not None and not ledger.recovered and not ledger.last_sequence:
             raise TableMismatch(
@@ -46,20 +66,27 @@ def check(pipeline: Pipeline, ledger: Ledger, refused: Ledger, topics: Topics, c
                 f"{pipeline.quarantine.path} does, up to sequence {refused.last_sequence}",
                 cure="put table.path back as it was, or give the pipeline a new name",
             )
-        return
-    last = ledger.newest.receipt
-    if last.quarantine != pipeline.quarantine.path:
+    elif (before := ledger.newest.receipt.quarantine) != pipeline.quarantine.path:
         raise TableMismatch(
-            f"pipeline {pipeline.name!r} kept its refused records in {last.quarantine}, "
+            f"pipeline {pipeline.name!r} kept its refused records in {before}, "
             f"the file now says {pipeline.quarantine.path}",
             cure="put quarantine.path (or table.path) back as it was, or give the pipeline a new name and table",
         )
-    check_topics(last, topics)
-    dropped = sorted(set(last.topics) - set(topics.ids))
-    if dropped and not consents.dropped_topics:
-        raise SourceChanged(
-            f"the table was fed from {', '.join(dropped)} too, which source.topics no longer names",
-            cure="name it again, or run once with --accept-dropped-topics; its frontier stays remembered",
+
+
+def _check_name(pipeline: Pipeline, ledger: Ledger) -> None:
+    """Notice that another pipeline has written these topics to the table: this one would write all of them again.
+
+    Raises:
+        TableMismatch: it names the other one.
+    """
+    for name, receipt in ledger.others_of(pipeline.source.topics).items():
+        topics = sorted({s.topic for s in receipt.spans}.intersection(pipeline.source.topics))
+        raise TableMismatch(
+            f"{pipeline.table.path} has records of {', '.join(topics)} by pipeline {name!r}, batch {receipt.sequence}, "
+            f"and none by {pipeline.known_as!r}, which would write them a second time",
+            cure=f"if {name!r} was this pipeline's name before, write renamed_from: {name} beneath name in its file; "
+            "else give this one a table of its own",
         )
 
 

@@ -1,7 +1,8 @@
-"""The ledger of schemas as a table property: it outlives the log's receipts, and spares them from repeating it.
+"""What a pipeline keeps among its table's properties: the ledger of schemas, and how the table is partitioned.
 
-The property is the pipeline's own, under a digest of its name, and its value is in hexadecimal digits: Spark shows no
-property with a word such as url, password or token in it, and puts settings and environment in the place of ${…}.
+Both outlive the log's receipts, and spare them from repeating the ledger. A property is the pipeline's own, under a
+digest of its name, and its value is in hexadecimal digits: Spark shows no property with a word such as url, password
+or token in it, and puts settings and environment in the place of ${…}.
 """
 
 from __future__ import annotations
@@ -10,32 +11,33 @@ import hashlib
 import json
 import zlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from lakeingest.config import Pipeline
 from lakeingest.failures import told_of
 from lakeingest.schema.history import History
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-
-def properties(pipeline: str, history: History) -> dict[str, str]:
-    """The table's properties that keep a ledger; none for an empty one."""
-    if not history.entries:
-        return {}
-    text = json.dumps(history.to_json(), separators=(",", ":"))
-    return {_name(pipeline): zlib.compress(text.encode()).hex()}
+_SCHEMAS, _PARTITIONS = "schemas", "partition"
 
 
-def write(spark: SparkSession, path: str, pipeline: str, history: History) -> None:
-    """Keep the ledger from now on; a commit of metadata alone.
+def properties(pipeline: Pipeline, history: History) -> dict[str, str]:
+    """The table's properties that keep a ledger, if it is not empty, and the file's partitions."""
+    kept = {_name(_PARTITIONS, pipeline.known_as): _packed(options(pipeline))}
+    return kept | ({_name(_SCHEMAS, pipeline.known_as): _packed(history.to_json())} if history.entries else {})
+
+
+def write(spark: SparkSession, path: str, properties: Mapping[str, str]) -> None:
+    """Keep these from now on; a commit of metadata alone.
 
     Raises:
         StorageUnreachable: the table cannot be reached.
     """
+    named = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
     with told_of(path):
-        for name, value in properties(pipeline, history).items():
-            spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('{name}' = '{value}')")
+        spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ({named})")
 
 
 def read(spark: SparkSession, path: str) -> dict[str, str]:
@@ -51,9 +53,33 @@ def read(spark: SparkSession, path: str) -> dict[str, str]:
 
 def ledger(properties: Mapping[str, str], pipeline: str) -> History:
     """The ledger of schemas among a table's properties; empty if none is kept."""
-    value = properties.get(_name(pipeline))
-    return History.from_json(json.loads(zlib.decompress(bytes.fromhex(value)))) if value else History()
+    value = properties.get(_name(_SCHEMAS, pipeline))
+    return History.from_json(_unpacked(value)) if value else History()
 
 
-def _name(pipeline: str) -> str:
-    return f"lakeingest.schemas.{hashlib.sha256(pipeline.encode()).hexdigest()[:16]}"
+def options(pipeline: Pipeline) -> list[dict[str, Any]]:
+    """The options of each partition in the file, as JSON has them."""
+    found = [part.model_dump(mode="json") for part in pipeline.partition]
+    return [{**part, "extract": _extract(part)} if "extract" in part else part for part in found]
+
+
+def _extract(part: Mapping[str, Any]) -> str:
+    return part["extract"] or ("field" if part["field"] else "record")
+
+
+def partitions(properties: Mapping[str, str], pipeline: str) -> tuple[Mapping[str, Any], ...] | None:
+    """The options of each partition that the table was made with; None where an older version made it."""
+    value = properties.get(_name(_PARTITIONS, pipeline))
+    return tuple(_unpacked(value)) if value else None
+
+
+def _packed(tree: Any) -> str:
+    return zlib.compress(json.dumps(tree, separators=(",", ":")).encode()).hex()
+
+
+def _unpacked(value: str) -> Any:
+    return json.loads(zlib.decompress(bytes.fromhex(value)))
+
+
+def _name(what: str, pipeline: str) -> str:
+    return f"lakeingest.{what}.{hashlib.sha256(pipeline.encode()).hexdigest()[:16]}"

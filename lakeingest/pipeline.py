@@ -212,7 +212,7 @@ class Ingestion:
             UsageError: there are no records, or none that a table's columns could be told from.
         """
         topics, path = self.broker.topics(), self.config.table.path
-        ledger = Ledger(path, self.config.name)
+        ledger = Ledger(path, self.config.known_as)
         there = table.schema(self.spark, path)
         if there is not None:
             ledger, refused = table.ledgers(self.spark, self.config)
@@ -256,7 +256,7 @@ class Ingestion:
             raise UsageError(
                 f"pipeline {self.config.name!r} has no gate", cure="name a suite as gate.suite in its file"
             )
-        return results.newest(table.existing(self.spark, self.config.results), self.config.name, batches)
+        return results.newest(table.existing(self.spark, self.config.results), self.config.known_as, batches)
 
     def schemas(self) -> Timeline:
         """How the table came to its columns; see `timeline.Timeline`."""
@@ -293,8 +293,15 @@ class Ingestion:
             replay.settle(self.spark, self.config)
         # The number comes before the candidates: whatever another replay commits from now on has it, and is noticed.
         receipt = replay.receipt(self.spark, self.config, self.me, why)
-        ledger, _ = table.ledgers(self.spark, self.config)
+        ledger, refused = table.ledgers(self.spark, self.config)
+        identity.check_tables(self.config, ledger, refused)
         corridor = self.open(there, ledger)
+        if corridor.evolution.declares and not dry_run:
+            raise UsageError(
+                "the pipeline file declares columns that the table does not have yet: "
+                + ", ".join(corridor.evolution.history.entries[-1].changes),
+                cure="run the pipeline first, which changes the table (`lakeingest run FILE --until-caught-up`)",
+            )
         before = corridor.evolution.history.current
         kafka = replay.candidates(self.spark, self.config, where, limit).persist()
         try:
@@ -307,12 +314,12 @@ class Ingestion:
             batch = corridor.planned(looked=True)
             decided = batch.decide(kafka)
             accepted, looked = batch.accepted(decided), kafka.count()
-            rows = quarantine.rows(decided.where(REFUSED), batch.refusals, self.config.name, 0, batch.now)
-            refused, moved = tuple(quarantine.reasons(rows, 1)), accepted.count()
+            rows = quarantine.rows(decided.where(REFUSED), batch.refusals, self.config.known_as, 0, batch.now)
+            still, moved = tuple(quarantine.reasons(rows, 1)), accepted.count()
             if moved and not dry_run:
                 commit.append(self.spark, self.config.table.path, accepted, receipt, self.config.table.compression)
                 replay.settle(self.spark, self.config)
-            return Replayed(looked, moved, refused)
+            return Replayed(looked, moved, still)
         finally:
             kafka.unpersist()
 
@@ -358,4 +365,4 @@ class Ingestion:
 
     def _refused(self) -> DataFrame:
         """The pipeline's own rows of quarantine."""
-        return quarantine.of(table.existing(self.spark, self.config.quarantine.path), self.config.name)
+        return quarantine.of(table.existing(self.spark, self.config.quarantine.path), self.config.known_as)

@@ -126,7 +126,7 @@ def plan(
     seen, decided = Observation(), batch.decide(kafka)
     rows = batch.accepted(observed(decided, seen, *batch.metrics)).persist()
     # Read once for each reason, and the diagnosis is dear.
-    refused = quarantine.rows(decided.where(REFUSED), batch.refusals, pipeline.name, 0, batch.now).persist()
+    refused = quarantine.rows(decided.where(REFUSED), batch.refusals, pipeline.known_as, 0, batch.now).persist()
     try:
         rows.count()
         counts = {name: seen.get[name] for name in ("consumed", "refused", "dropped")}

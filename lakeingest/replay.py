@@ -48,7 +48,7 @@ class Replayed:
 
 def name_of(pipeline: Pipeline) -> str:
     """What the receipts of replays are known by: a pipeline's own name has no colon."""
-    return f"{pipeline.name}:replay"
+    return f"{pipeline.known_as}:replay"
 
 
 def candidates(spark: SparkSession, pipeline: Pipeline, where: str | None, limit: int | None) -> DataFrame:
@@ -89,7 +89,7 @@ def _asked(spark: SparkSession, pipeline: Pipeline, where: str | None) -> DataFr
 
 
 def _mine(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
-    return quarantine.of(quarantine.whole(table.read(spark, pipeline.quarantine.path)), pipeline.name)
+    return quarantine.of(quarantine.whole(table.read(spark, pipeline.quarantine.path)), pipeline.known_as)
 
 
 def _around(rows: DataFrame) -> Spans:
@@ -208,7 +208,7 @@ def _update(
     from pyspark.sql import functions as F
 
     path = pipeline.quarantine.path
-    same = F.col("q.pipeline") == pipeline.name
+    same = F.col("q.pipeline") == pipeline.known_as
     for name in COORDINATES:
         same = same & (F.col(f"q.{name}") == F.col(f"r.{name}"))
     with told_of(path):

@@ -40,6 +40,12 @@ PROPERTIES = {
     "delta.checkpointInterval": "20",
 }
 
+ANEW = (
+    "make the table anew: with another name, table.path and quarantine.path the pipeline reads all that Kafka still has"
+)
+"""The cure that is always left."""
+_PLAIN = ("json", "string", "bytes")
+"""Formats of a key whose type the file alone says."""
 _RETENTION = "delta.setTransactionRetentionDuration"
 
 
@@ -91,7 +97,8 @@ def ensure_quarantine(spark: SparkSession, pipeline: Pipeline) -> bool:
             return True
         for column in wanted:
             if column.name not in there.names:
-                _add(spark, path, column)
+                named = f"{ddl.quoted(column.name)} {fit.sql(column.dataType)}"
+                spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMNS ({named})")
         return False
 
 
@@ -104,7 +111,7 @@ def ensure(
     there: StructType | None,
     history: History = History(),  # noqa: B008
 ) -> StructType:
-    """Make the table if it is missing, add columns that the file newly declares, register the name.
+    """Make the table if it is missing, and register its name.
 
     Args:
         there: the table's columns; None where it is missing.
@@ -114,15 +121,12 @@ def ensure(
         The table's columns now.
 
     Raises:
-        TableMismatch: the table has other types or partitions than the file says.
         StorageUnreachable, UnsafeStore: the object store.
     """
-    wanted = columns(pipeline, shape)
     with told_of(pipeline.table.path):
         if there is None:
-            there = _make(spark, pipeline.table.path, wanted, partitions, kept.properties(pipeline.name, history))
-        if _compare(spark, pipeline, there, wanted, partitions):
-            there = read(spark, pipeline.table.path).schema
+            wanted, properties = columns(pipeline, shape), kept.properties(pipeline, history)
+            there = _make(spark, pipeline.table.path, wanted, partitions, properties)
         if pipeline.table.name:
             _register(spark, pipeline.table.name, pipeline.table.path)
         return there
@@ -201,36 +205,47 @@ def schema(spark: SparkSession, path: str) -> StructType | None:
         raise meaning(path, failed) from failed
 
 
-def _compare(
+def check(
     spark: SparkSession,
     pipeline: Pipeline,
     there: StructType,
-    shape: StructType,
+    properties: Mapping[str, str],
+    *,
+    shape: Shape,
     partitions: Sequence[PartitionColumn],
-) -> bool:
-    """Hold a table to the file; whether columns were added to it."""
-    path, added = pipeline.table.path, False
-    # Columns that follow the records' own schemas are the batch's matter (`fitted`).
-    follows = pipeline.decode.value.format in ("avro", "protobuf", "json_schema")
-    fixed = [c for c in shape if c.name in RESERVED and c.name != KEY] if follows else shape
-    laid = _partition_columns(spark, path)
-    wanted = [partition.name for partition in partitions]
+) -> None:
+    """Hold a table to the file: its partitions, and the types of the columns that are not the value's.
+
+    What the value's columns may become is decided where schemas are (see `Evolution`).
+
+    Args:
+        there, properties: the table's columns, and its properties.
+        shape, partitions: the columns that a batch has, and those that it is partitioned by.
+
+    Raises:
+        TableMismatch: with what to do about it.
+    """
+    path = pipeline.table.path
+    with told_of(path):
+        laid, wanted = _partition_columns(spark, path), [partition.name for partition in partitions]
     if laid != wanted:
-        raise TableMismatch(
-            f"{path} is partitioned by {', '.join(laid) or 'nothing'}, "
-            f"the pipeline file says {', '.join(wanted) or 'nothing'}",
-            cure="put partition back as it was, or write to a new table under a new pipeline name",
-        )
-    for column in fixed:
-        if column.name not in there.fieldNames():
-            _add(spark, path, column)
-            added = True
-        elif (kind := there[column.name].dataType.simpleString()) != column.dataType.simpleString():
-            raise TableMismatch(
-                f"{path}: column {column.name} is {kind}, the pipeline file says {column.dataType.simpleString()}",
-                cure=f"declare {column.name} as {kind}, or write to a new table under a new pipeline name",
-            )
-    return added
+        raise _otherwise(path, f"partitioned by {', '.join(laid) or 'nothing'}", ", ".join(wanted) or "nothing")
+    was = kept.partitions(properties, pipeline.known_as) or ()
+    for before, now in zip(was, kept.options(pipeline), strict=False):
+        for name in (name for name in now if now[name] != before.get(name, now[name])):
+            had, has = (f"{name} {'left out' if value is None else value}" for value in (before[name], now[name]))
+            raise _otherwise(path, f"partitioned by {before['by']} with {had}", has)
+    # A key's column takes whatever its schemas say.
+    fixed = RESERVED if pipeline.decode.key.format in _PLAIN else RESERVED - {KEY}
+    for column in columns(pipeline, shape):
+        if column.name in fixed and column.name in there.names:
+            kind = there[column.name].dataType.simpleString()
+            if kind != column.dataType.simpleString():
+                raise _otherwise(path, f"made with {column.name} {kind}", column.dataType.simpleString())
+
+
+def _otherwise(path: str, held: str, wanted: str) -> TableMismatch:
+    return TableMismatch(f"{path} is {held}, the pipeline file says {wanted}", cure=f"put it back as it was, or {ANEW}")
 
 
 def _partition_columns(spark: SparkSession, path: str) -> list[str]:
@@ -238,18 +253,6 @@ def _partition_columns(spark: SparkSession, path: str) -> list[str]:
     names = [row["col_name"] for row in spark.sql(f"DESCRIBE TABLE delta.`{path}`").collect()]
     header = "# Partition Information"
     return names[names.index(header) + 2 :] if header in names else []
-
-
-def _add(spark: SparkSession, path: str, column: object) -> None:
-    from pyspark.sql.types import StructField
-
-    assert isinstance(column, StructField)
-    if not column.nullable:
-        raise TableMismatch(
-            f"{path} has no column {column.name}, and a new one cannot be NOT NULL: the rows that are there lack it",
-            cure=f"declare {column.name} without NOT NULL",
-        )
-    spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMNS ({ddl.quoted(column.name)} {fit.sql(column.dataType)})")
 
 
 def widen(spark: SparkSession, path: str, there: StructType, wanted: StructType) -> bool:
@@ -269,6 +272,18 @@ def widen(spark: SparkSession, path: str, there: StructType, wanted: StructType)
         for name, kind in wider:
             spark.sql(f"ALTER TABLE delta.`{path}` ALTER COLUMN {name} TYPE {kind}")
     return True
+
+
+def loosen(spark: SparkSession, path: str, columns: Sequence[str]) -> bool:
+    """Let these columns, paths as SQL has them, be null; whether there are any. Metadata alone.
+
+    Raises:
+        StorageUnreachable: Delta refused, or the store failed.
+    """
+    with told_of(path):
+        for name in columns:
+            spark.sql(f"ALTER TABLE delta.`{path}` ALTER COLUMN {name} DROP NOT NULL")
+    return bool(columns)
 
 
 def _register(spark: SparkSession, name: str, path: str) -> None:
@@ -312,9 +327,9 @@ def ledgers(
     """
     path = pipeline.table.path
     mine, refused = (
-        Ledger(at, pipeline.name)
+        Ledger(at, pipeline.known_as)
         if at in new
-        else commit.numbered(spark, commit.read(spark, at, pipeline.name, back=back))
+        else commit.numbered(spark, commit.read(spark, at, pipeline.known_as, back=back))
         for at in (path, pipeline.quarantine.path)
     )
     if pipeline.quarantine.path not in new:
@@ -322,7 +337,7 @@ def ledgers(
     if path not in new:
         properties = kept.read(spark, path)
         _check_retention(path, properties)
-        mine = replace(mine, kept=kept.ledger(properties, pipeline.name), properties=properties)
+        mine = replace(mine, kept=kept.ledger(properties, pipeline.known_as), properties=properties)
         if mine.newest is None and not (mine.begun and mine.complete):
             mine = replace(mine, recovered=_frontier_of_rows(spark, pipeline))
     known = mine.newest is not None or mine.recovered
@@ -399,7 +414,7 @@ def refused(spark: SparkSession, pipeline: Pipeline, spans: Spans) -> DataFrame:
 
 def _refused(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
     """The pipeline's own rows of quarantine: several pipelines may have one."""
-    return quarantine.of(read(spark, pipeline.quarantine.path), pipeline.name)
+    return quarantine.of(read(spark, pipeline.quarantine.path), pipeline.known_as)
 
 
 def coordinates(spark: SparkSession, path: str, spans: Spans) -> DataFrame:

@@ -154,7 +154,7 @@ def _brought(spark: SparkSession, pipeline: Pipeline) -> dict[tuple[str, int], d
     from pyspark.sql import functions as F
 
     sides = [side for side in ("key", "value") if uses_registry(getattr(pipeline.decode, side))]
-    refused = quarantine.of(table.read(spark, pipeline.quarantine.path), pipeline.name)
+    refused = quarantine.of(table.read(spark, pipeline.quarantine.path), pipeline.known_as)
     place = F.struct(TIMESTAMP, TOPIC, PARTITION, OFFSET).alias("place")
     parts: list[DataFrame] = []
     for side in sides:

@@ -171,7 +171,7 @@ def _send(producer: Producer, topic: str, records: Iterable[bytes | Record | Non
     return made
 
 
-def values_of(stack: Addresses, name: str, **changes: Any) -> dict[str, Any]:
+def values_of(stack: Addresses, name: str, /, **changes: Any) -> dict[str, Any]:
     """A pipeline file's values: topic, tables and pipeline all named `name`, the stack's addresses written out."""
     values: dict[str, Any] = {
         "name": name,
@@ -192,7 +192,7 @@ def values_of(stack: Addresses, name: str, **changes: Any) -> dict[str, Any]:
     return values
 
 
-def config_of(stack: Addresses, name: str, **changes: Any) -> Pipeline:
+def config_of(stack: Addresses, name: str, /, **changes: Any) -> Pipeline:
     """The checked pipeline file of `values_of`."""
     return file.from_mapping(values_of(stack, name, **changes))
 
@@ -217,7 +217,7 @@ def manifest(stack: Addresses, *topics: str) -> Manifest:
         deadline = time.monotonic() + 60
         while len(ended) < len(assigned):
             assert time.monotonic() < deadline, "the oracle could not read its topics to the end"
-            for message in consumer.consume(2000, timeout=1):
+            for message in consumer.consume(2000, timeout=0.1):
                 if message.error():
                     ended.add((message.topic(), message.partition()))
                 else:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 from chispa.schema_comparer import assert_schema_equality
-from kit import shape_of
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from lakeingest import table
+from lakeingest import kept, table
 from lakeingest.batch import begin
 from lakeingest.config import Pipeline
 from lakeingest.config.file import from_mapping
 from lakeingest.errors import TableMismatch
+from lakeingest.evolution import Evolution
 
 BY_N = [{"by": "field", "field": "n"}]
 
@@ -30,10 +31,16 @@ def made(spark: SparkSession, folder: Path, **parts: Any) -> Pipeline:
         "partition": BY_N,
     }
     config = from_mapping({**values, **parts})
-    shape = shape_of(config)
     table.ensure_quarantine(spark, config)
     there = table.schema(spark, config.table.path)
-    table.ensure(spark, config, shape, begin(config, shape, None).layout.columns, there=there)
+    properties = kept.read(spark, config.table.path) if there is not None else {}
+    ledger = kept.ledger(properties, config.known_as)
+    evolution = Evolution(config, ledger, lambda: pytest.fail("no registry is asked"), there)
+    shape = evolution.shape(there, looked=True)
+    columns = begin(config, shape, None).layout.columns
+    if there is not None:
+        table.check(spark, config, there, properties, shape=shape, partitions=columns)
+    table.ensure(spark, config, shape, columns, there=there)
     return config
 
 
@@ -73,23 +80,19 @@ def test_a_log_folder_alone_is_no_table(spark: SparkSession, tmp_path: Path) -> 
         assert details[0] == details[1]
 
 
-def test_a_newly_declared_column_is_added(spark: SparkSession, tmp_path: Path) -> None:
-    """A column that may be null is added to the table, nested types included."""
-    made(spark, tmp_path)
-    config = made(
-        spark,
-        tmp_path,
-        schema={"columns": "n INT NOT NULL, s STRUCT<a: DATE>, `more.of` MAP<STRING, STRUCT<`b.c``d`: INT>>"},
-    )
-    schema = spark.read.format("delta").load(config.table.path).schema
-    assert schema["more.of"].dataType.simpleString() == "map<string,struct<b.c`d:int>>"
-
-
 @pytest.mark.parametrize(
     ("parts", "said"),
     [
-        ({"schema": {"columns": "n BIGINT NOT NULL, s STRUCT<a: DATE>"}}, "column n is int"),
+        (
+            {"schema": {"columns": "n BIGINT NOT NULL, s STRUCT<a: DATE>"}},
+            "n: Delta cannot widen|n is int in the table, which is partitioned by it",
+        ),
         ({"schema": {"columns": "n INT NOT NULL, s STRUCT<a: DATE>, m INT NOT NULL"}}, "cannot be NOT NULL"),
+        (
+            {"schema": {"columns": "n INT NOT NULL, s STRUCT<a: TIMESTAMP>"}},
+            "s.a: Delta cannot widen DATE to TIMESTAMP",
+        ),
+        ({"schema": {"columns": "n INT NOT NULL, s STRUCT<a: DATE>"}, "decode": {"key": {"format": "string"}}}, "_key"),
         ({"partition": []}, "is partitioned by n, the pipeline file says nothing"),
     ],
 )
@@ -99,6 +102,25 @@ def test_what_a_table_cannot_become(spark: SparkSession, tmp_path: Path, parts: 
     with pytest.raises(TableMismatch, match=said) as refused:
         made(spark, tmp_path, **parts)
     assert refused.value.cure
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"timezone": "Asia/Tokyo"}, "by time with timezone UTC, the pipeline file says timezone Asia/Tokyo"),
+        ({"extract": "record", "field": None}, "field at, the pipeline file says field left out"),
+        ({"field": "other"}, "field at, the pipeline file says field other"),
+        ({"every": "month"}, "every day, the pipeline file says every month"),
+        ({"extract": "field"}, None),
+    ],
+)
+def test_a_changed_partition(spark: SparkSession, tmp_path: Path, change: dict[str, Any], said: str | None) -> None:
+    """A time partition is its zone, field, extractor and period: under another one, records of one time lie apart."""
+    part = {"by": "time", "field": "at", "format": "'day'=yyyy-MM-dd"}
+    schema = {"columns": "at TIMESTAMP, other TIMESTAMP"}
+    made(spark, tmp_path, schema=schema, partition=[part])
+    with pytest.raises(TableMismatch, match=said) if said else nullcontext():
+        made(spark, tmp_path, schema=schema, partition=[{**part, **change}])
 
 
 def test_a_name_in_the_catalog(spark: SparkSession, tmp_path: Path) -> None:

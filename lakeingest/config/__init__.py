@@ -98,6 +98,12 @@ class Pipeline(Part):
         description="The pipeline's name. It is what commits are known by: keep it for the life of the table.",
         examples=["flights"],
     )
+    renamed_from: Name | None = Field(
+        None,
+        description="The first name of a pipeline that was given another one: its commits, quarantine and results go "
+        "on being known by it. Keep it for the life of the table.",
+        examples=["flights_test"],
+    )
     source: Source = Field(description="Which Kafka topics are read, and from where.")
     table: Table = Field(description="The Delta table that accepted records are written to.")
     decode: Decode = Field(default_factory=Decode, description="How the bytes of a record become columns.")
@@ -117,6 +123,11 @@ class Pipeline(Part):
     trigger: Trigger = Field(default_factory=Trigger, description="When a micro-batch is cut.")
     storage: Storage = Field(default_factory=Storage, description="How S3 is reached.")
     retry: Retry = Field(default_factory=Retry, description="How long a run waits for servers that fail.")
+
+    @property
+    def known_as(self) -> str:
+        """The name that the tables know the pipeline by."""
+        return self.renamed_from or self.name
 
     @property
     def columns(self) -> tuple[ddl.Column, ...]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from lakeingest.schema.model import Schema
+from lakeingest.schema.model import Schema, step
 
 Side = Literal["key", "value"]
 
@@ -68,6 +68,11 @@ class History:
         """The first entry of a schema's text, and of the record or message of that name within it."""
         wanted = (side, fingerprint, name)
         return next((e for e in self.entries if (e.side, e.fingerprint, e.name) == wanted), None)
+
+    def demanded(self, name: str) -> bool:
+        """Whether a version of the value's schema made this column, and made it NOT NULL."""
+        added = (text for entry in self.entries if entry.side == "value" for text in entry.changes)
+        return any(text.startswith(f"+ {step('', name)} ") and text.endswith(" NOT NULL") for text in added)
 
     def after(self, entry: Entry, current: Schema | None) -> History:
         """With one more entry; `current` is the schema in force behind it, if there is one."""

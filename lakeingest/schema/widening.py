@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
+from functools import partial
 
 from lakeingest.schema import ddl
 from lakeingest.schema.model import (
@@ -52,36 +53,46 @@ def delta_widens(old: str, new: str) -> bool:
     return now[1] >= was[1] and now[0] - now[1] >= was[0] - was[1]
 
 
-def misfit(held: Sequence[ddl.Column], new: Sequence[ddl.Column], path: str = "") -> str | None:
+def misfit(
+    held: Sequence[ddl.Column], new: Sequence[ddl.Column], path: str = "", *, narrower: bool = True
+) -> str | None:
     """Why a table with the columns `held` cannot take rows of the columns `new`; None if it can.
 
     Columns that only one side has are no hindrance: Delta adds the one, and the other stays null. Names are compared
-    as Spark does, upper and lower case as one. A narrower type is only cast.
+    as Spark does, upper and lower case as one.
+
+    Args:
+        narrower: whether a type may be narrower than the table's, which is only cast.
     """
     if twice := _twice(new):
         return f"{step(path, twice)}: a table has one column for upper and lower case, this schema two"
     has = {column.name.lower(): column.type for column in held}
     for column in new:
         kind = has.get(column.name.lower())
-        if kind is not None and (why := _clash(kind, column.type, step(path, column.name))):
+        if kind is not None and (why := _clash(kind, column.type, step(path, column.name), narrower=narrower)):
             return why
     for column in new:
         # Against itself: what is new may still have two names that are one.
-        if column.name.lower() not in has and (why := _clash(column.type, column.type, step(path, column.name))):
+        if column.name.lower() not in has and (
+            why := _clash(column.type, column.type, step(path, column.name), narrower=narrower)
+        ):
             return why
     return None
 
 
-def _clash(held: ddl.Type, new: ddl.Type, path: str) -> str | None:
+def _clash(held: ddl.Type, new: ddl.Type, path: str, *, narrower: bool) -> str | None:
+    below = partial(_clash, narrower=narrower)
     match held, new:
         case ddl.Struct(old_fields), ddl.Struct(fields):
-            return misfit(old_fields, fields, path)
+            return misfit(old_fields, fields, path, narrower=narrower)
         case ddl.Array(old_element), ddl.Array(element):
-            return _clash(old_element, element, path + ELEMENT)
+            return below(old_element, element, path + ELEMENT)
         case ddl.Map(old_key, old_value), ddl.Map(key, value):
-            return _clash(old_key, key, path + KEY) or _clash(old_value, value, path + VALUE)
-        case ddl.Atomic(old), ddl.Atomic(name) if delta_widens(old, name) or _casts(name, old):
+            return below(old_key, key, path + KEY) or below(old_value, value, path + VALUE)
+        case ddl.Atomic(old), ddl.Atomic(name) if delta_widens(old, name) or (narrower and _casts(name, old)):
             return None
+        case ddl.Atomic(old), ddl.Atomic(name) if (both := least_decimal(old, name)) is not None:
+            return f"{path}: Delta cannot widen {old.upper()} to {name.upper()}, but to {both.upper()}"
         case _:
             return f"{path}: Delta cannot widen {str(held).upper()} to {str(new).upper()}"
 
@@ -189,6 +200,13 @@ def _decimal(name: str) -> tuple[int, int] | None:
     """(precision, scale) of `decimal(p,s)`."""
     found = re.fullmatch(r"decimal\((\d+),(\d+)\)", name)
     return (int(found[1]), int(found[2])) if found else None
+
+
+def least_decimal(one: str, two: str) -> str | None:
+    """The smallest decimal type that holds both; None where one of them is no decimal, or there is none."""
+    was, now = _decimal(one), _decimal(two)
+    both = _both(was, now) if was and now else None
+    return f"decimal({both[0]},{both[1]})" if both else None
 
 
 def _both(one: tuple[int, int], two: tuple[int, int]) -> tuple[int, int] | None:
