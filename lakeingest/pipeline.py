@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -218,7 +218,8 @@ class Ingestion:
             ledger, refused = table.ledgers(self.spark, self.config)
             identity.check(self.config, ledger, refused, topics, Consents())
         starts = source.starts(self.config.source, topics, ledger.frontier)
-        if starts == topics.last:
+        committed = starts == topics.last
+        if committed:
             share = max(1, sample // max(len(starts), 1))
             starts = {tp: max(topics.first[tp], end - share) for tp, end in topics.last.items()}
         spans = source.next_spans(starts, topics.last, sample)
@@ -228,10 +229,19 @@ class Ingestion:
                 cure="let some records come, and plan again",
             )
         corridor = self.open(there, ledger)
-        return corridor.readable(lambda: self._plan(corridor, spans, there, ledger, suggest=suggest))
+        return corridor.readable(
+            lambda: self._plan(corridor, spans, there, ledger, committed=committed, suggest=suggest)
+        )
 
     def _plan(
-        self, corridor: Corridor, spans: Spans, there: StructType | None, ledger: Ledger, *, suggest: bool
+        self,
+        corridor: Corridor,
+        spans: Spans,
+        there: StructType | None,
+        ledger: Ledger,
+        *,
+        committed: bool,
+        suggest: bool,
     ) -> Plan:
         kafka = corridor.read(spans).persist()
         try:
@@ -241,7 +251,15 @@ class Ingestion:
             batch = corridor.planned(looked=True)
             entries = corridor.evolution.history.entries[len(ledger.schemas.entries) :]
             return plan.plan(
-                self.config, self.suite, batch, kafka, spans=spans, there=there, schemas=entries, suggest=suggest
+                self.config,
+                self.suite,
+                batch,
+                kafka,
+                spans=spans,
+                there=there,
+                schemas=entries,
+                committed=committed,
+                suggest=suggest,
             )
         finally:
             kafka.unpersist()
@@ -303,8 +321,13 @@ class Ingestion:
                 cure="run the pipeline first, which changes the table (`lakeingest run FILE --until-caught-up`)",
             )
         before = corridor.evolution.history.current
-        kafka = replay.candidates(self.spark, self.config, where, limit).persist()
-        try:
+        with ExitStack() as kept:
+
+            def keep(frame: DataFrame) -> DataFrame:
+                kept.callback(frame.unpersist)
+                return frame.persist()
+
+            kafka = keep(replay.candidates(self.spark, self.config, where, limit))
             corridor.look(kafka, ledger.last_sequence)
             if corridor.evolution.history.current != before:
                 raise UsageError(
@@ -312,16 +335,16 @@ class Ingestion:
                     cure="run the pipeline first: its batches alone change a table's columns",
                 )
             batch = corridor.planned(looked=True)
-            decided = batch.decide(kafka)
-            accepted, looked = batch.accepted(decided), kafka.count()
+            # Kept, so that each record is decoded once; what is kept is a barrier too (see `batch.observed`).
+            decided = keep(batch.decide(kafka))
+            accepted, looked = batch.accepted(decided), decided.count()
             rows = quarantine.rows(decided.where(REFUSED), batch.refusals, self.config.known_as, 0, batch.now)
-            still, moved = tuple(quarantine.reasons(rows, 1)), accepted.count()
+            still = tuple(quarantine.reasons(keep(rows.drop("key", "value", "headers")), 1))
+            moved = accepted.count()
             if moved and not dry_run:
                 commit.append(self.spark, self.config.table.path, accepted, receipt, self.config.table.compression)
                 replay.settle(self.spark, self.config)
             return Replayed(looked, moved, still)
-        finally:
-            kafka.unpersist()
 
     def discard(self, why: str, *, where: str | None = None) -> int:
         """Give refused records up: they stay in quarantine, marked with who, when and why; how many they are.

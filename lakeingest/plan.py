@@ -63,12 +63,14 @@ class Plan:
     Attributes:
         spans: the offsets of the sample.
         counts: consumed, accepted, refused and dropped records.
-        columns: the columns that the table would have: name, type, and new (not in the table yet).
+        columns: the columns that the table would have: name, type, new (not in the table yet), and was (the type that
+            the table has now, if that is another one; else null).
         schemas: what the table would make of schemas that it has not seen yet.
         refusals: stage, reason, count and samples, as `quarantine list` has them.
         results: what each expectation would find.
         held: why the batch would be kept back.
         constraints: what the table itself demands of its rows: name → condition.
+        committed: whether the pipeline is caught up, so that the sample are its newest records, committed before.
         warnings: about files and partitions, with numbers.
     """
 
@@ -82,6 +84,7 @@ class Plan:
     held: tuple[str, ...]
     constraints: dict[str, str]
     forecast: Forecast
+    committed: bool = False
     warnings: tuple[str, ...] = ()
     suggested: dict[str, Any] | None = None
 
@@ -110,6 +113,7 @@ def plan(
     spans: Spans,
     there: StructType | None,
     schemas: Sequence[Entry],
+    committed: bool,
     suggest: bool,
 ) -> Plan:
     """Decide about a sample without writing it.
@@ -119,6 +123,7 @@ def plan(
         spans: its offsets.
         there: the table's columns; None if there is no table yet.
         schemas: the entries of the ledger that the sample would add.
+        committed: whether the sample was committed before.
         suggest: whether a suite is to be suggested that the accepted records meet.
     """
     from pyspark.sql import Observation
@@ -141,27 +146,31 @@ def plan(
         if many := gatekeeper.too_many(pipeline, counts):
             held.append(many)
         forecast = _forecast(pipeline, batch, kafka, rows)
-        known = {name.lower() for name in there.names} if there is not None else set()
-        columns = tuple(
-            {"name": f.name, "type": f.dataType.simpleString(), "new": f.name.lower() not in known} for f in rows.schema
-        )
         return Plan(
             pipeline.name,
             spans,
             counts,
-            columns,
+            tuple(_columns(rows.schema, there)),
             tuple(schemas),
             tuple(refusals),
             tuple(results),
             tuple(held),
             dict(batch.constraints.checks) if batch.constraints else {},
             forecast,
+            committed,
             tuple(_warnings(pipeline, forecast)),
             _suggested(pipeline, rows) if suggest else None,
         )
     finally:
         rows.unpersist()
         refused.unpersist()
+
+
+def _columns(wanted: StructType, there: StructType | None) -> Iterator[dict[str, Any]]:
+    held = {f.name.lower(): f.dataType.simpleString() for f in there} if there is not None else {}
+    for field in wanted:
+        was, now = held.get(field.name.lower()), field.dataType.simpleString()
+        yield {"name": field.name, "type": now, "new": was is None, "was": None if was in (None, now) else was}
 
 
 def _forecast(pipeline: Pipeline, batch: Batch, kafka: DataFrame, rows: DataFrame) -> Forecast:

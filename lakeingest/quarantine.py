@@ -20,7 +20,18 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from lakeingest.record import HEADERS, OFFSET, PARTITION, RAW_KEY, RAW_VALUE, TIMESTAMP, TOPIC, Refusal, tally
+from lakeingest.record import (
+    COORDINATES,
+    HEADERS,
+    OFFSET,
+    PARTITION,
+    RAW_KEY,
+    RAW_VALUE,
+    TIMESTAMP,
+    TOPIC,
+    Refusal,
+    tally,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -117,24 +128,28 @@ def open_rows(table: DataFrame) -> DataFrame:
 
 
 def reasons(table: DataFrame, samples: int) -> list[dict[str, Any]]:
-    """Counts of open rows by stage and reason, the most frequent first, with the first `samples` of their messages.
+    """Counts of open rows by stage and reason, the most frequent first, with the messages of the first
+    `samples` of them by coordinates.
 
     A record that a gate refused is counted for each expectation that it breaks: their names stand for the reason.
     """
+    from pyspark.sql import Window
     from pyspark.sql import functions as F
 
     named = F.coalesce("expectations", F.array("reason"))
-    table = open_rows(table).withColumn("reason", F.explode(named))
-    place = F.concat(F.col(TOPIC), F.lit("-"), F.col(PARTITION), F.lit(":"), F.col(OFFSET))
+    place = F.concat(F.col(TOPIC), F.lit("-"), F.col(PARTITION), F.lit(":"), F.col(OFFSET)).alias("coordinates")
+    table = open_rows(table).select("stage", F.explode(named).alias("reason"), *COORDINATES, place, "message")
     counted = table.groupBy("stage", "reason").count().orderBy(F.desc("count"), "stage", "reason").collect()
-    found = []
-    for row in counted:
-        some = table.where((F.col("stage") == row["stage"]) & (F.col("reason") == row["reason"])).select(
-            place.alias("coordinates"), "message"
-        )
-        shown = [sample.asDict() for sample in some.limit(samples).collect()]
-        found.append({"stage": row["stage"], "reason": row["reason"], "count": row["count"], "samples": shown})
-    return found
+    group = Window.partitionBy("stage", "reason").orderBy(*COORDINATES)
+    first = table.withColumn("at", F.row_number().over(group)).where(F.col("at") <= samples).orderBy(*COORDINATES)
+    shown: dict[tuple[str, str], list[dict[str, str]]] = {}
+    for row in first.collect() if samples and counted else ():
+        sample = {"coordinates": row["coordinates"], "message": row["message"]}
+        shown.setdefault((row["stage"], row["reason"]), []).append(sample)
+    return [
+        {"stage": stage, "reason": reason, "count": count, "samples": shown.get((stage, reason), [])}
+        for stage, reason, count in counted
+    ]
 
 
 def record(table: DataFrame, topic: str, partition: int, offset: int) -> dict[str, Any] | None:

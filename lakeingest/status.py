@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakeingest import compact, table
+from lakeingest import compact, quarantine, table
 from lakeingest.config import Pipeline
 from lakeingest.source import Topics
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 _COMMITS = 10
@@ -23,7 +23,8 @@ class Status:
     Attributes:
         partitions: one a topic-partition: topic, partition, frontier, end (offset), lag (offsets).
         commits: the newest ten: sequence, version, time, rows, offsets, refused, dropped, writer.
-        tables: table and quarantine: path, rows, files, bytes, average_file_bytes.
+        tables: table and quarantine: path, rows (of quarantine: the pipeline's own that no replay has moved), files,
+            bytes, average_file_bytes.
     """
 
     pipeline: str
@@ -73,17 +74,17 @@ def status(spark: SparkSession, pipeline: Pipeline, topics: Topics) -> Status:
             }
         )
     paths = {"table": pipeline.table.path, "quarantine": pipeline.quarantine.path}
-    return Status(
-        pipeline.name, tuple(partitions), tuple(commits), {name: _size(spark, path) for name, path in paths.items()}
-    )
+    rows = {name: table.read(spark, path) for name, path in paths.items()}
+    rows["quarantine"] = quarantine.here(quarantine.of(rows["quarantine"], pipeline.known_as))
+    sizes = {name: _size(spark, path, rows[name]) for name, path in paths.items()}
+    return Status(pipeline.name, tuple(partitions), tuple(commits), sizes)
 
 
-def _size(spark: SparkSession, path: str) -> dict[str, Any]:
+def _size(spark: SparkSession, path: str, rows: DataFrame) -> dict[str, Any]:
     files = compact.look(spark, path)
-    rows = table.read(spark, path).count()
     return {
         "path": path,
-        "rows": rows,
+        "rows": rows.count(),
         "files": files.count,
         "bytes": files.bytes,
         "average_file_bytes": files.bytes // files.count if files.count else 0,

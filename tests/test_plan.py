@@ -68,7 +68,7 @@ def test_a_plan_is_what_a_run_then_does(stack: Addresses, spark: SparkSession, n
         (False, None, "45.0"),
     ]
     assert told["held"][0].startswith("hold: expect_column_mean_to_be_between")
-    assert {"name": "n", "type": "int", "new": True} in told["columns"]
+    assert {"name": "n", "type": "int", "new": True, "was": None} in told["columns"]
     assert told["forecast"]["partitions"] == 91
     assert objects(stack, named) == []
 
@@ -87,12 +87,13 @@ def test_a_plan_is_what_a_run_then_does(stack: Addresses, spark: SparkSession, n
     assert vars(counts) == told["counts"]
     written = objects(stack, named)
     again = ingestion.plan()
-    assert (again.counts, again.schemas) == (told["counts"], ())
+    assert (again.counts, again.schemas, again.committed) == (told["counts"], (), True)
     assert not any(column["new"] for column in again.columns)
     assert objects(stack, named) == written
     kit.produce(stack, named, kit.clean(10))
     fine = CliRunner().invoke(app, ["plan", str(file)])
     assert fine.exit_code == 0, fine.output
+    assert "caught up" not in fine.output
     assert "of 10 records sampled, 10 to the table, 0 to quarantine, 0 dropped" in fine.output
     assert "a day: " in fine.output
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -45,12 +45,18 @@ def plan(
         raise typer.Exit(made.problems)
 
 
+def _change(column: dict[str, Any]) -> str:
+    return "new" if column["new"] else f"was {column['was']}" if column["was"] else ""
+
+
 def _show(out: Output, made: Plan) -> None:
     counts = made.counts
     out.line(
         f"{made.pipeline}: of {counts['consumed']:,} records sampled, {counts['accepted']:,} to the table, "
         f"{counts['refused']:,} to quarantine, {counts['dropped']:,} dropped"
     )
+    if made.committed:
+        out.line("  caught up: these are the newest records, and they were committed before")
     for span in made.spans:
         if span.end > span.start:
             out.line(f"  {span.topic}-{span.partition} offsets {span.start} to {span.end - 1}")
@@ -66,7 +72,7 @@ def _show(out: Output, made: Plan) -> None:
     out.table(
         "columns",
         ("name", "type", ""),
-        [[each["name"], each["type"], "new" if each["new"] else ""] for each in made.columns],
+        [[each["name"], each["type"], _change(each)] for each in made.columns],
     )
     for name, check in made.constraints.items():
         out.line(f"the table's own constraint {name}: {check}")
