@@ -107,6 +107,10 @@ PAIRS = "expect_column_pair_values_to_be_in_set"
         ),
         (failing("quarantine", REGEX, column="carrier", regex="N", mostly=0.9), "mostly 0.9 lets single rows fail"),
         (suite({"type": REGEX, "kwargs": {"column": "carrier", "regex": "N"}, "meta": 3}), ".meta: not a mapping"),
+        (
+            suite({"type": REGEX, "kwargs": {"column": "carrier", "regex": "N"}, "severity": "fatal"}),
+            '.severity: "fatal" is none; write one of critical, warning, info',
+        ),
     ],
 )
 def test_a_mistake_has_file_index_and_cure(tmp_path: Path, text: str, said: str) -> None:
@@ -169,6 +173,28 @@ def test_what_is_done_when_it_fails(tmp_path: Path) -> None:
     assert other.fingerprint != suite_of(path, COLUMNS).fingerprint
 
 
+@pytest.mark.parametrize(
+    ("severity", "own", "actions"),
+    [
+        (None, None, ["quarantine", "hold"]),
+        ("critical", None, ["quarantine", "hold"]),
+        ("warning", None, ["warn", "warn"]),
+        ("info", None, ["warn", "warn"]),
+        ("info", "fail", ["fail", "fail"]),
+        ("critical", "warn", ["warn", "warn"]),
+    ],
+)
+def test_the_severity_of_great_expectations_counts(
+    tmp_path: Path, severity: str | None, own: str | None, actions: list[str]
+) -> None:
+    """What its author calls a warning sets nothing aside; on_failure, which says what to do, goes before it."""
+    asked = (REGEX, {"column": "carrier", "regex": "^N"}), ("expect_table_row_count_to_be_between", {"min_value": 1})
+    meta = {"lakeingest": {"on_failure": own}} if own else {}
+    rules = [{"type": kind, "kwargs": kwargs, "severity": severity, "meta": meta} for kind, kwargs in asked]
+    (tmp_path / "s.json").write_text(suite(*rules), encoding="utf-8")
+    assert [rule.action for rule in suite_of(tmp_path / "s.json", COLUMNS).rules] == actions
+
+
 def test_the_compiled_ones_are_known() -> None:
     """`check` knows without Spark which expectations have a Column."""
     assert frozenset(rules.COMPILED) == ROWWISE <= set(KNOWN)
@@ -188,6 +214,26 @@ def test_the_suite_of_flights_is_good() -> None:
     assert loaded is not None
     assert loaded.name == "flights"
     assert all(rule.meta["notes"] for rule in loaded.rules)
+
+
+_SEVERITIES = """
+import json
+from great_expectations.core import ExpectationSuite
+from great_expectations.expectations.core import ExpectColumnToExist as Exists
+from great_expectations.expectations.metadata_types import FailureSeverity
+made = [Exists(column=each.value, severity=each) for each in FailureSeverity] + [Exists(column="plain")]
+suite = ExpectationSuite(name="s", expectations=made)
+print(json.dumps(suite.to_json_dict()["expectations"]))
+"""
+
+
+@pytest.mark.slow
+def test_the_severities_are_great_expectations_own() -> None:
+    """As it writes them into a suite: beside type and kwargs, critical where nothing was chosen."""
+    pytest.importorskip("great_expectations")
+    asked = subprocess.run([sys.executable, "-c", _SEVERITIES], capture_output=True, text=True, check=True, timeout=120)
+    written = [each["severity"] for each in json.loads(asked.stdout.splitlines()[-1])]
+    assert (set(written), written[-1]) == ({"critical", "warning", "info"}, "critical")
 
 
 _ASK = """

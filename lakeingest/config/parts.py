@@ -124,13 +124,13 @@ class Gate(Part):
         "quarantine",
         description="What becomes of a record that breaks an expectation of single rows: quarantine sets it aside, "
         "warn notes it, hold and fail keep back the whole batch. An expectation's meta.lakeingest.on_failure "
-        "goes before it.",
+        "goes before it, and else its severity: warning and info mean warn.",
     )
     on_batch_failure: OnFailure = Field(
         "hold",
         description="What becomes of a batch that breaks any other expectation, one with mostly too: hold stops before "
         "the commit until somebody accepts the batch, fail until the data or the suite has changed, quarantine sets "
-        "the whole batch aside, warn notes it.",
+        "the whole batch aside, warn notes it. meta.lakeingest.on_failure and severity go before it too.",
     )
     results: Location | None = Field(
         None,

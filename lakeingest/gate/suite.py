@@ -24,6 +24,9 @@ from lakeingest.schema import ddl
 Action = Literal["warn", "quarantine", "hold", "fail"]
 """What is done when an expectation fails: note it, set the record (or the batch) aside, keep the batch back until
 somebody accepts it, or end the run."""
+_MILD = ("warning", "info")
+_SEVERITIES = ("critical", *_MILD)
+"""Great Expectations writes one with each expectation since 1.5: critical, unless somebody has chosen another."""
 _SHAPE = 'write {"name": "…", "expectations": [{"type": "…", "kwargs": {…}}]}'
 
 
@@ -162,9 +165,11 @@ def _rule(expectation: Mapping[str, Any], gate: Gate, names: Set[str]) -> Rule:
 
 
 def _own_action(expectation: Mapping[str, Any]) -> Any:
+    """What the expectation itself says is to be done; None where that is the pipeline file's matter."""
     meta = expectation.get("meta")
     ours = meta.get("lakeingest") if isinstance(meta, dict) else None
-    return ours.get("on_failure") if isinstance(ours, dict) else None
+    own = ours.get("on_failure") if isinstance(ours, dict) else None
+    return "warn" if own is None and expectation.get("severity") in _MILD else own
 
 
 def _document(path: Path) -> Any:
@@ -223,9 +228,11 @@ def _expectation(expectation: Any, columns: Sequence[ddl.Column]) -> Iterator[st
 
 
 def _failure(expectation: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with an expectation's own on_failure."""
+    """What is wrong with an expectation's own severity or on_failure."""
     kind, kwargs, own = expectation["type"], expectation.get("kwargs", {}), _own_action(expectation)
-    meta = expectation.get("meta")
+    meta, severity = expectation.get("meta"), expectation.get("severity")
+    if severity is not None and severity not in _SEVERITIES:
+        yield f".severity: {json.dumps(severity)} is none; write one of {', '.join(_SEVERITIES)}"
     if meta is not None and not isinstance(meta, dict):
         yield ".meta: not a mapping; write notes by name"
         return
