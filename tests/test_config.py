@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from lakeingest.config import Pipeline, uses_registry
+from lakeingest.config.values import duration_text
 
 COLUMNS = "a INT, b BIGINT, t TIMESTAMP, d DATE, s STRING, f DOUBLE, x STRUCT<y: BOOLEAN>"
 
@@ -83,15 +84,43 @@ def test_a_registry_is_the_stacks_unless_named() -> None:
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("90 seconds", 90), ("1 second", 1), ("15 Minutes", 900), ("2hours", 7200), ("1 day", 86400), ("1 week", 604800)],
+    [
+        *(("90 seconds", 90), ("1 second", 1), ("15 Minutes", 900), ("2hours", 7200), ("1 day", 86400)),
+        *(("1 week", 604800), ("500ms", 0.5), ("500 msecs", 0.5), ("2s", 2), ("90 sec", 90), ("1m", 60)),
+        *(("1 min", 60), ("5 MINS", 300), ("2h", 7200), ("1 hr", 3600), ("1d", 86400), ("2w", 1209600)),
+    ],
 )
-def test_durations(text: str, seconds: int) -> None:
-    """A duration is a number and a unit."""
+def test_durations(text: str, seconds: float) -> None:
+    """A duration is a number and a unit, written out or short as everywhere else."""
     assert pipeline(trigger={"every": text}).trigger.every.total_seconds() == seconds
 
 
+@pytest.mark.parametrize(("text", "seconds"), [("0", 0), ("0s", 0), ("0 minutes", 0), ("2m", 120), ("500ms", 0.5)])
+def test_a_wait_may_be_none(text: str, seconds: float) -> None:
+    """Not to wait at all needs no unit."""
+    assert pipeline(retry={"wait": text}).retry.wait.total_seconds() == seconds
+
+
 @pytest.mark.parametrize(
-    "text", ["", "5", "0 days", "-1 day", "1.5 hours", "fortnight", "99999999999999 days", "5 years"]
+    ("value", "text"),
+    [
+        *((timedelta(milliseconds=500), "500 milliseconds"), (timedelta(seconds=90), "90 seconds")),
+        *((timedelta(hours=1), "1 hour"), (timedelta(weeks=1), "7 days"), (timedelta(), "0 days")),
+    ],
+)
+def test_a_duration_is_shown_as_it_is_written(value: timedelta, text: str) -> None:
+    """In its largest unit, so that no half a second becomes none."""
+    assert duration_text(value) == text
+
+
+def test_a_partition_is_no_part_of_a_second() -> None:
+    """Its name tells seconds, so that two periods of one second would be one partition."""
+    with pytest.raises(ValidationError, match="write one of whole seconds"):
+        pipeline(partition=[{"by": "time", "every": "500ms"}])
+
+
+@pytest.mark.parametrize(
+    "text", ["", "5", "0 days", "-1 day", "1.5 hours", "fortnight", "99999999999999 days", "5 years", "1M", "0s", "٣s"]
 )
 def test_what_is_no_duration(text: str) -> None:
     """Nothing is guessed: no unit, no duration."""

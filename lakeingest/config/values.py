@@ -55,8 +55,17 @@ class SchemaFile:
         return model.value_columns(avro.read(self.text))
 
 
-_UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800}
-_DURATION = re.compile(r"\s*(\d+)\s*(second|minute|hour|day|week)s?\s*", re.IGNORECASE)
+_MILLIS = {
+    **dict.fromkeys(("ms", "msec", "msecs", "millisecond", "milliseconds"), 1),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1_000),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60_000),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3_600_000),
+    **dict.fromkeys(("d", "day", "days"), 86_400_000),
+    **dict.fromkeys(("w", "week", "weeks"), 604_800_000),
+}
+"""How a unit may be written; the letters in lower case only, because M is a month for many."""
+_SHOWN = ("day", "hour", "minute", "second", "millisecond")
+_DURATION = re.compile(r"\s*(\d+)\s*([A-Za-z]+)\s*", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _TABLE_NAME = re.compile(r"(\w+\.){0,2}\w+", re.ASCII)
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -67,38 +76,52 @@ _LONGEST = timedelta(days=3650)
 
 def duration_text(value: timedelta) -> str:
     """A duration as one writes it in a file: 90 seconds, 15 minutes, 1 day."""
-    seconds = int(value.total_seconds())
-    unit = next(u for u in reversed(_UNITS) if seconds % _UNITS[u] == 0 and u != "week")
-    count = seconds // _UNITS[unit]
+    millis = value // timedelta(milliseconds=1)
+    unit = next(u for u in _SHOWN if millis % _MILLIS[u] == 0)
+    count = millis // _MILLIS[unit]
     return f"{count} {unit}{'' if count == 1 else 's'}"
 
 
 def _duration(value: Any) -> Any:
     if isinstance(value, timedelta):
         return value
-    match = _DURATION.fullmatch(str(value))
-    if not match or int(match[1]) == 0:
+    count, unit = _counted(str(value))
+    if not unit or not count.strip("0"):
         raise ValueError(
-            "not a duration; write a positive number and a unit, as in '90 seconds', '15 minutes', '1 day'"
+            "not a duration; write a positive whole number and a unit, as in '500 ms', '90 seconds' (sec, s), "
+            "'15 minutes' (min, m), '2 hours' (h), '1 day' (d), '1 week' (w)"
         )
-    if len(match[1]) > 12 or int(match[1]) * _UNITS[match[2].lower()] > _LONGEST.total_seconds():
+    if len(count) > 15 or int(count) * unit > _LONGEST // timedelta(milliseconds=1):
         raise ValueError("longer than 10 years; write a shorter duration, as in '1 day'")
-    return timedelta(seconds=int(match[1]) * _UNITS[match[2].lower()])
+    return timedelta(milliseconds=int(count) * unit)
+
+
+def _counted(text: str) -> tuple[str, int]:
+    """The digits of a duration, and its unit in milliseconds; 0 where it is none."""
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        return "", 0
+    return match[1], _MILLIS.get(match[2] if len(match[2]) == 1 else match[2].lower(), 0)
 
 
 def _wait(value: Any) -> Any:
-    return timedelta(0) if re.fullmatch(r"\s*0(\s+seconds?)?\s*", str(value), re.IGNORECASE) else _duration(value)
+    count, unit = _counted(str(value))
+    nothing = str(value).strip() == "0" or (unit and not count.strip("0"))
+    return timedelta(0) if nothing else _duration(value)
 
 
 def _period(value: Any) -> Any:
     if value in _PERIODS:
         return value
     try:
-        return _duration(value)
+        period = _duration(value)
     except ValueError:
         raise ValueError(
             f"not a period; write one of {', '.join(_PERIODS)}, or a duration such as '15 minutes'"
         ) from None
+    if period % timedelta(seconds=1):
+        raise ValueError("no period that a partition can be named after; write one of whole seconds, as in '1 second'")
+    return period
 
 
 def _timezone(value: str) -> str:
