@@ -119,6 +119,15 @@ def test_a_partition_is_no_part_of_a_second() -> None:
         pipeline(partition=[{"by": "time", "every": "500ms"}])
 
 
+@pytest.mark.parametrize("given", [{}, {"max_refused": "1%"}])
+def test_a_quarantine_without_a_path_is_beside_the_table(given: dict[str, Any]) -> None:
+    """A failure budget is no reason to say where the quarantine lies."""
+    made = pipeline(table={"path": "s3a://lake/flights/"}, quarantine=given)
+    assert made.quarantine.path == "s3a://lake/flights_quarantine"
+    assert made.paths == ("s3a://lake/flights/", "s3a://lake/flights_quarantine")
+    assert made.quarantine.max_refused == given.get("max_refused")
+
+
 @pytest.mark.parametrize(
     "text", ["", "5", "0 days", "-1 day", "1.5 hours", "fortnight", "99999999999999 days", "5 years", "1M", "0s", "٣s"]
 )

@@ -55,6 +55,18 @@ def test_quarantine_and_results_are_no_one_place(quarantine: str | None, results
     assert found.startswith(said)
 
 
+def test_a_default_place_is_compared_too() -> None:
+    """A quarantine that is not written down lies beside the table, where the results may have been put."""
+    values = {"name": "a", "source": {"topics": ["a"]}, "schema": {"columns": "c INT"}, "table": {"path": "s3a://b/t"}}
+    gate = {"suite": "s.json", "results": "s3a://b/t_quarantine", "on_row_failure": "sometimes"}
+    with pytest.raises(PipelineFileError) as caught:
+        file.from_mapping({**values, "quarantine": {"max_refused": "1%"}, "gate": gate})
+    assert [problem.partition(":")[0] for problem in caught.value.problems] == ["gate.on_row_failure"]
+    with pytest.raises(PipelineFileError, match="1 mistake") as caught:
+        file.from_mapping({**values, "quarantine": {"max_refused": "1%"}, "gate": {**gate, "on_row_failure": "warn"}})
+    assert caught.value.problems[0].startswith('gate.results: "s3a://b/t_quarantine" and quarantine.path')
+
+
 def test_three_tables_in_one_place_are_all_told() -> None:
     """Each pair is a mistake of its own."""
     assert [found.partition(":")[0] for found in problems("/d/t", "file:/d/t/q", "file:///d/t")] == [

@@ -6,9 +6,7 @@ values.py holds the kinds of values, parts.py and formats.py the parts, rules.py
 
 from __future__ import annotations
 
-from typing import Any
-
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from lakeingest.config import rules
@@ -87,10 +85,6 @@ __all__ = [
 _COMPATIBILITY: dict[str, Compatibility] = {"json": "FORWARD", "string": "NONE", "bytes": "NONE"}
 
 
-def _beside(data: dict[str, Any]) -> Quarantine:
-    return Quarantine(path=data["table"].path.rstrip("/") + "_quarantine")
-
-
 class Pipeline(Part):
     """A pipeline file: Kafka topics into one Delta table, refused records into quarantine."""
 
@@ -116,7 +110,8 @@ class Pipeline(Part):
         (), description="How the table is cut into partitions, the outermost first. Default: not at all."
     )
     quarantine: Quarantine = Field(
-        default_factory=_beside,
+        default_factory=Quarantine,
+        validate_default=True,
         description="The Delta table for refused records. Default: beside the table, at table.path with _quarantine.",
     )
     gate: Gate | None = Field(None, description="The Great Expectations suite that records must meet. Default: none.")
@@ -152,6 +147,14 @@ class Pipeline(Part):
         """
         given = self.schema_.compatibility
         return given or _COMPATIBILITY.get(self.decode.value.format, "BACKWARD")
+
+    @field_validator("quarantine")
+    @classmethod
+    def _beside(cls, given: Quarantine, others: ValidationInfo) -> Quarantine:
+        # A table that is wrong in itself is not among the others.
+        if given.path or "table" not in others.data:
+            return given
+        return given.model_copy(update={"path": rules.aside(others.data["table"], given)})
 
     @model_validator(mode="after")
     def _agree(self) -> Pipeline:

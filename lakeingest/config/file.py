@@ -189,7 +189,7 @@ def _disagreements(values: dict[str, Any]) -> Iterator[Mistake]:
         _valid(parts.Schema, values.get("schema", {})),
         {i: part for i, part in enumerate(listed) if part is not None},
         table=_valid(parts.Table, values.get("table")),
-        quarantine=_valid(parts.Quarantine, values.get("quarantine")),
+        quarantine=_valid(parts.Quarantine, values.get("quarantine", {})),
         gate=_valid(parts.Gate, values.get("gate")),
     )
 

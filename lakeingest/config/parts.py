@@ -203,7 +203,10 @@ class Quarantine(Part):
     """The Delta table for refused records: the dead-letter queue."""
 
     path: Location = Field(
-        description="Where the quarantine lies: outside the table's own path.",
+        # Filled in by the pipeline, which knows the table.
+        default_factory=str,
+        description="Where the quarantine lies: outside the table's own path. Default: beside the table, at "
+        "table.path with _quarantine.",
         examples=["s3a://lake/flights_quarantine"],
     )
     max_refused: Annotated[int, Field(ge=0)] | Annotated[str, Field(pattern=r"^\d{1,3}(\.\d+)?%$")] | None = Field(

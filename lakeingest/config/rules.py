@@ -44,6 +44,11 @@ def columns(decode: parts.Decode, schema: parts.Schema) -> tuple[ddl.Column, ...
             return (ddl.Column("value", ddl.Atomic("string" if value.format == "string" else "binary")),)
 
 
+def aside(table: parts.Table, quarantine: parts.Quarantine) -> str:
+    """Where refused records lie."""
+    return quarantine.path or table.path.rstrip("/") + "_quarantine"
+
+
 def results(table: parts.Table, gate: parts.Gate | None) -> str:
     """Where the results of a gate lie."""
     return (gate.results if gate else None) or table.path.rstrip("/") + "_expectations"
@@ -139,8 +144,8 @@ def _paths(
     tables = {("table", "path"): table.path} if table else {}
     if gate and table and gate.results is None:
         tables["gate", "results"] = results(table, gate)
-    if quarantine:
-        tables["quarantine", "path"] = quarantine.path
+    if quarantine and (table or quarantine.path):
+        tables["quarantine", "path"] = aside(table, quarantine) if table else quarantine.path
     if gate and gate.results is not None:
         tables["gate", "results"] = gate.results
     for (one, there), (other, here) in combinations(tables.items(), 2):
