@@ -161,11 +161,12 @@ def test_secrets_are_for_the_owner_alone(stack: Addresses, stack_state: Path) ->
 
 
 def test_env_names_what_other_tools_read() -> None:
-    """The variables are those of the AWS SDKs, of Kafka tools and of registry clients."""
+    """The variables are those of the AWS SDKs, of delta-rs, of Kafka tools and of registry clients."""
     assert ADDRESSES.env() == {
         "KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1",
         "AWS_ENDPOINT_URL": "http://127.0.0.1:2",
         "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:2",
+        "AWS_ALLOW_HTTP": "true",
         "AWS_ACCESS_KEY_ID": "key",
         "AWS_SECRET_ACCESS_KEY": "hush",
         "AWS_REGION": "us-east-1",

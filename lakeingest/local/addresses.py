@@ -31,6 +31,8 @@ class Addresses:
             "KAFKA_BOOTSTRAP_SERVERS": self.kafka,
             "AWS_ENDPOINT_URL": self.s3,
             "AWS_ENDPOINT_URL_S3": self.s3,
+            # delta-rs, and whatever else is made of Rust's object_store, takes https alone by itself.
+            "AWS_ALLOW_HTTP": "true",
             "AWS_ACCESS_KEY_ID": self.s3_access_key,
             "AWS_SECRET_ACCESS_KEY": self.s3_secret_key,
             "AWS_REGION": "us-east-1",
