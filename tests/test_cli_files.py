@@ -134,7 +134,7 @@ def test_the_starter_passes_check(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 def test_every_option_of_the_starter_can_be_set(tmp_path: Path) -> None:
     """With every mark removed the file is still good, and names every option of the default kinds."""
-    text = re.sub(r"^( *)#(?! \S|$)", r"\1", starter.text("x.json"), flags=re.MULTILINE)
+    text = re.sub(r"^( *)#(?! \S|$)", r"\1", starter.text(), flags=re.MULTILINE)
     (tmp_path / "a.yaml").write_text(text, encoding="utf-8")
     keys = dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"), "x")
     pipeline = pipeline_file.read(tmp_path / "a.yaml", keys)
@@ -151,6 +151,14 @@ def test_init_overwrites_only_by_force(tmp_path: Path) -> None:
     assert file.read_text(encoding="utf-8") == "mine"
     files.init(file, force=True)
     assert file.read_text(encoding="utf-8") != "mine"
+
+
+def test_init_writes_no_path_of_this_machine(tmp_path: Path) -> None:
+    """The file goes into a repository, wherever lakeingest is installed: editors look for the schema beside it."""
+    files.init(tmp_path / "a.yaml")
+    text = (tmp_path / "a.yaml").read_text(encoding="utf-8")
+    assert text.splitlines()[0] == "# yaml-language-server: $schema=pipeline.schema.json"
+    assert not [part for part in files.SCHEMA.parts[1:-2] if f"{part}/" in text]
 
 
 def test_init_prints(capsys: pytest.CaptureFixture[str]) -> None:

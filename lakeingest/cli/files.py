@@ -111,8 +111,7 @@ def init(
     from lakeingest.cli import starter
 
     out = Output()
-    folder = Path() if str(file) == "-" else file.parent
-    text = starter.text(Path(os.path.relpath(SCHEMA, folder)).as_posix())
+    text = starter.text()
     if str(file) == "-":
         out.lines(text.rstrip("\n"))
         return

@@ -12,21 +12,21 @@ _FILLED = ("schema.columns",)
 """Not required by their part, but by the defaults of others."""
 
 _HEAD = """\
+# yaml-language-server: $schema=pipeline.schema.json
+# For editors that complete and check: `lakeingest describe --json-schema > pipeline.schema.json` beside this file.
+#
+"""
+_MARKS = """\
 # Text stands behind "# "; an option that is left at its default stands behind "#" alone: remove that to set it.
 # `lakeingest check` finds every mistake in this file; `lakeingest describe` says more of each option.
 # ${NAME} and ${NAME:-default} are filled in from the environment.
 """
 
 
-def text(schema: str) -> str:
-    """The starter file.
-
-    Args:
-        schema: path of the JSON schema from the file's folder, for editors.
-    """
+def text() -> str:
+    """The starter file, the same on every machine: it goes into a repository."""
     root = options.tree()
-    lines = [f"# yaml-language-server: $schema={schema}", "#", *(f"# {line}" for line in textwrap.wrap(root.meaning))]
-    lines += _HEAD.splitlines()
+    lines = [*_HEAD.splitlines(), *(f"# {line}" for line in textwrap.wrap(root.meaning)), *_MARKS.splitlines()]
     for option in root.options:
         lines += ["", *_block(option)]
     return "\n".join(lines) + "\n"
