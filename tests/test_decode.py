@@ -120,6 +120,13 @@ ACCEPTED = [
     ('{"dbl":1e308,"fl":1e-40}', '{"dbl":1.0E308,"fl":1.0E-40}'),
     ('{"dec":1e0000002}', '{"dec":100.00}'),
     ('{"dec":"1E+0000002"}', '{"dec":100.00}'),
+    # Zeros at the end are no places.
+    ('{"dec":1.5' + "0" * 60 + "}", '{"dec":1.50}'),
+    ('{"dec":12' + "0" * 50 + 'e-50,"big_dec":"0e-99"}', '{"dec":12.00,"big_dec":0E-19}'),
+    (
+        '{"dec":"-0.' + "0" * 60 + '","dbl":1e-50,"carrier":"a, 1e-50"}',
+        '{"carrier":"a, 1e-50","dec":0.00,"dbl":1.0E-50}',
+    ),
     ('{"dec":"12","arr":[1,2],"carrier":"1,2"}', '{"carrier":"1,2","dec":12.00,"arr":[1,2]}'),
     (r'{"dec":"1\u0032"}', '{"dec":12.00}'),
     # What is not declared is kept as JSON, beside what is.
@@ -236,6 +243,16 @@ REFUSED = [
     ('{"dec":" 1.5\\t"}', "WRONG_TYPE", "is no DECIMAL(10,2)"),
     ('{"dec":"x"}', "WRONG_TYPE", 'dec = "x" is no DECIMAL(10,2)'),
     ('{"dec":true}', "WRONG_TYPE", "dec = true is no DECIMAL(10,2)"),
+    # Of more places than 38 digits leave room for, which Spark's parser rounds.
+    ('{"dec":1e-50}', "WRONG_TYPE", "dec = 1E-50 is no DECIMAL(10,2)"),
+    ('{"dec":-15e-0000040}', "WRONG_TYPE", "is no DECIMAL(10,2)"),
+    ('{"dec":"1e-50"}', "WRONG_TYPE", 'dec = "1e-50" is no DECIMAL(10,2)'),
+    (r'{"dec":"1\u0065-50"}', "WRONG_TYPE", 'dec = "1e-50" is no DECIMAL(10,2)'),
+    ('{"dec":0.' + "0" * 40 + "1}", "WRONG_TYPE", "is no DECIMAL(10,2)"),
+    ('{"dec":0.1' + "0" * 40 + '1,"carrier":"' + '\\\\1.5\\",' * 100_000 + '"}', "WRONG_TYPE", "is no DECIMAL(10,2)"),
+    ('{"big_dec":0.12345678901234567891}', "WRONG_TYPE", "is no DECIMAL(38,19)"),
+    ('{"big_dec":"1.00000000000000000001"}', "WRONG_TYPE", "is no DECIMAL(38,19)"),
+    ('{"ms":{"k":{"y":1.0e-40}}}', "WRONG_TYPE", "ms.k.y = 1.0E-40 is no DECIMAL(4,1)"),
     ('{"dec":1e30000000}', "BROKEN_JSON", "a number with an exponent that nothing holds: 1e30000000"),
     ('{"dec":-1.5E-600000000}', "BROKEN_JSON", "an exponent that nothing holds: -1.5E-600000000"),
     ('{"dec":1e99999999999999999999}', "BROKEN_JSON", "an exponent that nothing holds"),

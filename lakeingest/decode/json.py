@@ -10,8 +10,7 @@ fields need.
 
 On both ways times are parsed as text and decimals with as many places as 38 digits allow, and then converted under
 rules of our own, since the parser reads "2026" as a date, epoch milliseconds as seconds, and rounds 12.345; and
-infinity is no number. A number with an exponent of more than four digits is none either: as a decimal, Spark would
-write out 1e30000000 digit by digit, which takes hours.
+infinity is no number. Nor is what the parser would take too long for, or round to these places (see `numbers`).
 """
 
 from __future__ import annotations
@@ -20,14 +19,13 @@ import json
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest import instant, jvm
-from lakeingest.decode import diagnose, size
+from lakeingest.decode import diagnose, numbers, size
 from lakeingest.record import Refusal, says
 
 _CORRUPT = " corrupt"
@@ -46,11 +44,6 @@ _OPTIONS = {
     "allowNonNumericNumbers": "false",
     "allowSingleQuotes": "false",
 }
-_EXPONENT = r"\d\.?[eE][+-]?0*[1-9]\d{4}"
-"""Of a number that no column holds, as `diagnose` has it."""
-_ODD = r'\\u|"[+-]?[\d.]+,|",[\d.]|(?<![\d.])[\d.]{1000}'
-"""In the text of a string that may be a decimal which Spark takes too long for, or takes for another number."""
-_DECIMAL = r"\A(?=.{1,1000}\z)[^,eE]*+(?:[eE][+-]?0*\d{0,4})?\z"
 _AS_TEXT = (T.DateType, T.TimestampType, T.TimestampNTZType)
 _DATE = r"\A(?!0000)\d{4}-\d{2}-\d{2}\z"
 
@@ -106,19 +99,7 @@ def parse(raw: Column, schema: T.StructType) -> Column:
     empty = ~F.startswith(raw, F.lit(b'{"')) & F.rlike(raw.cast("string"), F.lit(_EMPTY))
     last = F.when(empty, F.lit(member.encode())).otherwise(F.lit(f",{member}".encode()))
     read = F.from_json(F.concat(opened, last).cast("string"), T.StructType([*fields, *sealed]), _OPTIONS)
-    return F.when(~_endless(raw.cast("string"), schema), read)
-
-
-def _endless(text: Column, schema: T.StructType) -> Column:
-    """BOOLEAN: whether a number is within that no column holds; only what looks like one is looked at twice."""
-    bare = F.regexp_replace(F.regexp_replace(text, r"(?s)\\.", ""), '"[^"]*"', "")
-    numbers = F.when(text.rlike(_EXPONENT), bare.rlike(_EXPONENT)).otherwise(F.lit(False))
-    decimals = _decimals_as_text(schema)
-    if decimals is None:
-        return numbers
-    read = F.from_json(text, decimals, _OPTIONS)
-    strings = F.when(text.rlike(f"{_EXPONENT}|{_ODD}"), _no_decimal(read, decimals)).otherwise(F.lit(False))
-    return numbers | F.coalesce(strings, F.lit(False))
+    return F.when(~numbers.unreadable(raw.cast("string"), T.StructType(fields), _OPTIONS), read)
 
 
 def columns(parsed: Column, schema: T.StructType, zone: str) -> dict[str, Column]:
@@ -281,32 +262,6 @@ def _parsed_type(kind: T.DataType) -> T.DataType:
         # Not as text: a number with a fraction would pass through a double on its way there.
         return T.DecimalType(38, 38 - (kind.precision - kind.scale))
     return T.StringType() if isinstance(kind, _AS_TEXT) else kind
-
-
-def _decimals_as_text(kind: T.DataType) -> Any:
-    """The type that has nothing but the decimals of another one, as STRING; None where there are none."""
-    match kind:
-        case T.StructType():
-            inner = {f.name: _decimals_as_text(f.dataType) for f in kind}
-            fields = [T.StructField(name, found) for name, found in inner.items() if found]
-            return T.StructType(fields) if fields else None
-        case T.ArrayType():
-            return T.ArrayType(found) if (found := _decimals_as_text(kind.elementType)) else None
-        case T.MapType():
-            return T.MapType(T.StringType(), found) if (found := _decimals_as_text(kind.valueType)) else None
-    return T.StringType() if isinstance(kind, T.DecimalType) else None
-
-
-def _no_decimal(value: Column, kind: T.DataType) -> Column:
-    """BOOLEAN: whether a text is within that must not become a decimal; null may mean that there is none."""
-    match kind:
-        case T.StructType():
-            return _any([_no_decimal(value[f.name], f.dataType) for f in kind])
-        case T.ArrayType():
-            return F.exists(value, lambda each: _no_decimal(each, kind.elementType))
-        case T.MapType():
-            return F.exists(F.map_values(value), lambda each: _no_decimal(each, kind.valueType))
-    return ~value.rlike(_DECIMAL)
 
 
 def _fit(value: Column, kind: T.DataType, zone: str) -> _Fitted:

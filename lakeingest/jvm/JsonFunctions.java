@@ -151,16 +151,18 @@ public class JsonFunctions extends Functions {
 
     /** What names a value may have in it: an object's own (null: any), and what those of each element are. */
     private static final class Names {
+        private static final int NO_DECIMAL = -1;
         /** Of a value that has none that are declared. */
-        private static final Names NONE = new Names(null, null);
-        /** Of a decimal. */
-        private static final Names DECIMAL = new Names(null, null);
+        private static final Names NONE = new Names(null, null, NO_DECIMAL);
         private final Map<String, Names> fields;
         private final Names each;
+        /** The most places of a decimal. */
+        private final int places;
 
-        private Names(Map<String, Names> fields, Names each) {
+        private Names(Map<String, Names> fields, Names each, int places) {
             this.fields = fields;
             this.each = each == null ? this : each;
+            this.places = places;
         }
 
         static Names of(DataType type) {
@@ -169,11 +171,14 @@ public class JsonFunctions extends Functions {
                 for (StructField field : struct.fields()) {
                     found.put(field.name(), of(field.dataType()));
                 }
-                return new Names(found, NONE);
+                return new Names(found, NONE, NO_DECIMAL);
+            }
+            if (type instanceof DecimalType decimal) {
+                return new Names(null, null, decimal.scale());
             }
             DataType inner = type instanceof ArrayType array ? array.elementType()
                 : type instanceof MapType map ? map.valueType() : null;
-            return inner != null ? new Names(null, of(inner)) : type instanceof DecimalType ? DECIMAL : NONE;
+            return inner == null ? NONE : new Names(null, of(inner), NO_DECIMAL);
         }
     }
 
@@ -212,28 +217,51 @@ public class JsonFunctions extends Functions {
                 next = within.each;
             } else if (token != null && token.isStructEnd()) {
                 leave();
-            } else if (token == JsonToken.VALUE_NUMBER_FLOAT || token == JsonToken.VALUE_STRING && next == Names.DECIMAL) {
+            } else if (token == JsonToken.VALUE_NUMBER_FLOAT || token == JsonToken.VALUE_STRING && next.places >= 0) {
                 bound(token);
             }
             return token;
         }
 
-        /** Refuses what Spark would write out digit by digit, or takes for another number. */
+        /** Refuses what Spark would write out digit by digit, takes for another number, or rounds. */
         private void bound(JsonToken token) throws IOException {
             char[] text = delegate.getTextCharacters();
-            int at = delegate.getTextOffset();
-            int end = at + delegate.getTextLength();
+            int begin = delegate.getTextOffset();
+            int end = begin + delegate.getTextLength();
+            int at = begin;
+            int behind = end;
             boolean odd = end - at > LONGEST;
             while (!odd && at < end && text[at] != 'e' && text[at] != 'E') {
-                odd = text[at++] == ',';
+                odd = text[at] == ',';
+                behind = text[at++] == '.' ? at : behind;
             }
+            int digits = at;
             at += at + 1 < end && (text[at + 1] == '-' || text[at + 1] == '+') ? 2 : 1;
+            boolean small = digits < end && text[at - 1] == '-';
             while (at < end && text[at] == '0') {
                 at++;
             }
             if (odd || end - at > EXPONENT) {
                 throw new JsonParseException(delegate, "a number that no column holds: " + token);
             }
+            int power = 0;
+            while (at < end) {
+                power = 10 * power + text[at++] - '0';
+            }
+            int places = Math.max(0, digits - behind) + (small ? power : -power);
+            if (next.places >= 0 && places > next.places && places - zeros(text, begin, digits) > next.places) {
+                throw new JsonParseException(delegate, "a decimal of too many places: " + token);
+            }
+        }
+
+        /** How many zeros are at the end of a number's digits; more than anything has, if there are no others. */
+        private static int zeros(char[] text, int begin, int end) {
+            int zeros = 0;
+            int at = end - 1;
+            for (; at >= begin && (text[at] == '0' || text[at] == '.'); at--) {
+                zeros += text[at] == '0' ? 1 : 0;
+            }
+            return at < begin || text[at] == '-' || text[at] == '+' ? Integer.MAX_VALUE : zeros;
         }
 
         private void leave() {
