@@ -77,6 +77,9 @@ class PipelineFileError(UsageError):
         super().__init__(what, cure=cure)
         self.problems = problems
 
+    def __str__(self) -> str:
+        return "\n".join([self.what, *(f"  {problem}" for problem in self.problems), f"  cure: {self.cure}"])
+
 
 class SetupError(LakeingestError):
     """This machine lacks something: Java, a port, disk, a running stack."""

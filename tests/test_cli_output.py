@@ -96,3 +96,9 @@ def test_progress_shows_what_is_printable(capsys: pytest.CaptureFixture[str], mo
     monkeypatch.setattr(live._status, "update", said.append)
     live.says(f"[red]{CLIPBOARD}")
     assert re.fullmatch(r"flights: \[red\]\\x1b\]52;c;aGk=\\x07", said[0].plain)
+
+
+def test_an_error_of_the_pipeline_file_tells_its_mistakes() -> None:
+    """Also where it is logged or raised from Python, and not told by the command line."""
+    error = PipelineFileError("f.yaml: 2 mistakes", cure="correct them", problems=("name: missing", "table: missing"))
+    assert str(error) == "f.yaml: 2 mistakes\n  name: missing\n  table: missing\n  cure: correct them"

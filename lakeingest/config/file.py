@@ -93,13 +93,10 @@ def text(path: Path) -> str:
 
 
 def failure(name: str, problems: list[str]) -> PipelineFileError:
-    """The one error that tells every mistake of a file, or of several; a traceback shows them too."""
+    """The one error that tells every mistake of a file, or of several."""
     count = "1 mistake" if len(problems) == 1 else f"{len(problems)} mistakes"
     cure = "change what is named above; `lakeingest describe` explains every option"
-    error = PipelineFileError(f"{name}: {count}", cure=cure, problems=tuple(problems))
-    for problem in problems:
-        error.add_note(problem)
-    return error
+    return PipelineFileError(f"{name}: {count}", cure=cure, problems=tuple(problems))
 
 
 class _Mistaken(Exception):
