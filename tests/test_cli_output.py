@@ -98,6 +98,16 @@ def test_progress_shows_what_is_printable(capsys: pytest.CaptureFixture[str], mo
     assert re.fullmatch(r"flights: \[red\]\\x1b\]52;c;aGk=\\x07", said[0].plain)
 
 
+@pytest.mark.parametrize(("columns", "width"), [("200", 200), ("60", 60), ("", 140)])
+def test_a_table_in_a_pipe_is_as_wide_as_columns_says(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: str, width: int
+) -> None:
+    """It was 140 characters, whatever the environment said."""
+    monkeypatch.setenv("COLUMNS", columns)
+    Output().table("a", ("b", "c"), [["x" * 500, "y"]])
+    assert max(map(len, capsys.readouterr().out.splitlines())) == width
+
+
 def test_an_error_of_the_pipeline_file_tells_its_mistakes() -> None:
     """Also where it is logged or raised from Python, and not told by the command line."""
     error = PipelineFileError("f.yaml: 2 mistakes", cure="correct them", problems=("name: missing", "table: missing"))

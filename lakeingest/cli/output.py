@@ -6,6 +6,7 @@ What is said may come from records: only printable characters are shown, see `er
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -74,8 +75,9 @@ class Output:
             table.add_column(column, overflow="fold")
         for row in rows:
             table.add_row(*map(_cell, row))
-        # Without a terminal rich assumes 80 characters, which is too few for whoever reads a log.
-        Console(width=None if sys.stdout.isatty() else 140).print(table)
+        # Without a terminal, and without COLUMNS, rich assumes 80 characters: too few for whoever reads a log.
+        asked = sys.stdout.isatty() or os.environ.get("COLUMNS")
+        Console(width=None if asked else 140).print(table)
 
     @contextmanager
     def progress(self, text: str) -> Iterator[None]:
