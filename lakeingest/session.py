@@ -24,11 +24,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakeingest import jvm, stores
+from lakeingest import jvm, launch, stores
 from lakeingest.config import Storage, location
 from lakeingest.errors import SetupError
 from lakeingest.local import artifacts
-from lakeingest.local.addresses import state_dir
 from lakeingest.record import OFFSET, TOPIC
 
 if TYPE_CHECKING:
@@ -82,15 +81,10 @@ def attach(storage: Storage, name: str, paths: Sequence[str] = ()) -> SparkSessi
         paths: where the tables lie that it is for.
 
     Raises:
-        SetupError: pyspark is not installed, Java is missing, or the jars cannot be had.
+        SetupError: Java is missing, or the jars cannot be had.
         UsageError: this process has opened a bucket of these paths in another store.
     """
-    try:
-        active = _running()
-    except ImportError as missing:
-        raise SetupError(
-            "pyspark is not installed", cure="pip install 'lakeingest[spark]', or run on Databricks or EMR"
-        ) from missing
+    active = _running()
     if active is None:
         session = _start(name)
     else:
@@ -192,16 +186,17 @@ def warn_of_avro(session: SparkSession) -> None:
 
 
 def _start(name: str) -> SparkSession:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkConf
 
     java = artifacts.java()
     os.environ.setdefault("JAVA_HOME", str(java.parent.parent))
     jars = [str(jar) for jar in (*artifacts.fetch("spark"), jvm.JAR)]
     archive, recording = _class_archive(java, jars)
     master = os.environ.get("SPARK_MASTER", "local[*]")
+    logs = f"-Dlog4j2.configurationFile={jvm.LOGGING.as_uri()}"
     settings = {
         # A batch's garbage is short-lived: the parallel collector costs 5 to 8 % less than the default one.
-        "spark.driver.extraJavaOptions": f"-XX:+UseParallelGC {_COMPILED} {archive} {_QUIET} {_AVRO_LIMITS}",
+        "spark.driver.extraJavaOptions": f"-XX:+UseParallelGC {_COMPILED} {archive} {_QUIET} {logs} {_AVRO_LIMITS}",
         "spark.executor.extraJavaOptions": f"{_COMPILED} {_AVRO_LIMITS}",
         "spark.driver.extraClassPath": os.pathsep.join(jars),
         # The driver has them on its class path; executors on other machines get them sent.
@@ -233,15 +228,12 @@ def _start(name: str) -> SparkSession:
         "spark.redaction.regex": _HIDDEN,
         UTC: "UTC",
     }
-    builder = SparkSession.builder.master(master).appName(f"lakeingest {name}")
-    for setting, value in settings.items():
-        builder = builder.config(setting, value)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    log = state_dir() / "logs" / f"spark-{name}.log"
+    conf = SparkConf().setMaster(master).setAppName(f"lakeingest {name}").setAll([*settings.items()])
+    log = launch.log_for(name)
     try:
-        with _stderr_to(log):
-            spark = builder.getOrCreate()
+        spark = launch.launch(conf, log)
     except Exception as failed:
         raise SetupError(
             f"Spark did not start: {failed}", cure=f"look at the end of {log}; LAKEINGEST_DRIVER_MEMORY sets its memory"
@@ -263,12 +255,12 @@ def _class_archive(java: Path, jars: list[str]) -> tuple[str, Path | None]:
     parts = (pyspark.__version__, *(f"{path} {found.st_size} {found.st_mtime_ns}" for path, found in files))
     name = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
     archive = artifacts.cache_dir() / "spark" / f"classes-{name}.jsa"
-    if archive.exists():
-        return f"-XX:SharedArchiveFile={archive}", None
-    for left in archive.parent.glob(f"{archive.stem}.*"):
-        # A process that was killed while its JVM wrote.
+    for left in archive.parent.glob(f"{archive.stem}.[0-9]*"):
+        # Of a process that was killed or interrupted.
         if time.time() - left.stat().st_mtime > _DAY_S:
             left.unlink(missing_ok=True)
+    if archive.exists():
+        return f"-XX:SharedArchiveFile={archive}", None
     recording = archive.with_suffix(f".{os.getpid()}")
     return f"-XX:ArchiveClassesAtExit={recording}", recording
 
@@ -295,19 +287,3 @@ def _keep_class_archive(recording: Path) -> None:
         if _EXERCISED.is_set() and recording.exists():
             recording.replace(recording.with_suffix(".jsa"))
     recording.unlink(missing_ok=True)
-
-
-@contextmanager
-def _stderr_to(log: Path) -> Iterator[None]:
-    """What is started within writes its stderr to a file, for good: Spark's log does not belong on a terminal."""
-    log.parent.mkdir(parents=True, exist_ok=True)
-    sys.stderr.flush()
-    before = os.dup(2)
-    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    try:
-        os.dup2(file, 2)
-        yield
-    finally:
-        os.dup2(before, 2)
-        os.close(before)
-        os.close(file)

@@ -32,6 +32,7 @@ FLOORS = (
     {"source", "registry", "decode", "fit", "partition", "gate", "commit", "quarantine"},
     {"log"},
     {"failures", "session"},
+    {"launch"},
     {"consumer", "instant", "local", "patience", "stores"},
     {"config"},
     {"schema", "jvm", "record"},

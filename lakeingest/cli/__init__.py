@@ -1,15 +1,18 @@
 """The command line. Commands speak to an `Output`, never print; errors become one message and an exit code.
 
-Exit codes: 0 done, 1 a promise of the data is broken, 2 usage, 3 lost fence, 4 an outside service or this machine.
+Exit codes: 0 done, 1 a promise of the data is broken, 2 usage, 3 lost fence, 4 an outside service or this machine,
+130 interrupted.
 """
 
 from __future__ import annotations
 
 import sys
+from itertools import takewhile
 
 import typer
 
-from lakeingest.cli import compact, explain, files, gate, ingest, plan, refused, schema, stack
+from lakeingest import launch
+from lakeingest.cli import compact, explain, files, gate, ingest, interrupt, plan, refused, schema, stack
 from lakeingest.cli.demo import demo
 from lakeingest.errors import LakeingestError, PipelineFileError, printable
 
@@ -42,6 +45,8 @@ app.command()(demo)
 
 def main() -> None:
     """Run the command line; an error of lakeingest's own is told without a traceback."""
+    interrupt.heed()
+    launch.COMMAND.set("-".join(takewhile(str.isalpha, sys.argv[1:3])) or "help")
     try:
         app()
     except LakeingestError as error:

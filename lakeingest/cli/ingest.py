@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakeingest.cli import interrupt
 from lakeingest.cli.output import Output
 from lakeingest.errors import NotConserved, printable
 
@@ -76,7 +77,6 @@ def run(
     ingestion = lakeingest.load(file)
     stop = threading.Event()
     with _live(out, ingestion.config.name) as shown:
-        # Spark takes Ctrl-C for itself when its session starts; ours is set behind that.
         shown.says("starting Spark …")
         _ = ingestion.spark
         with _finishing(stop, shown):
@@ -177,7 +177,7 @@ def _finishing(stop: threading.Event, shown: Live) -> Iterator[None]:
 
     def ask(number: int, frame: FrameType | None) -> None:
         if stop.is_set() and number == signal.SIGINT:
-            raise KeyboardInterrupt
+            interrupt.end(number, frame)
         if not stop.is_set():
             giving_up.start()
         stop.set()

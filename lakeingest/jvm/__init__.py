@@ -8,6 +8,7 @@ own (`FUNCTIONS`), each kind in a catalog (`catalog`).
 from pathlib import Path
 
 JAR: Path = Path(__file__).with_name("lakeingest.jar")
+LOGGING: Path = Path(__file__).with_name("log4j2.properties")
 LOG_STORE = "io.lakeingest.ConditionalS3LogStore"
 # What every refusal of the log store begins with: Spark hands its text on, through Py4J and Connect alike.
 REFUSAL = "Unsafe store: "

@@ -1,0 +1,86 @@
+"""Starts Spark's JVM, which logs to a file of its own, of which the newest are kept, and ends with this process."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lakeingest.local.addresses import state_dir
+
+if TYPE_CHECKING:
+    from pyspark import SparkConf
+    from pyspark.sql import SparkSession
+
+COMMAND: ContextVar[str] = ContextVar("COMMAND", default="python")
+"""What this process was started for, as in quarantine-list; its log is named by it."""
+_KEPT = 10
+
+
+def log_for(pipeline: str) -> Path:
+    """Where a session for this pipeline shall log; the oldest logs of the same command go."""
+    folder, command = state_dir() / "logs" / pipeline, COMMAND.get()
+    folder.mkdir(parents=True, exist_ok=True)
+    # Those of other commands stay: who asks for the status each minute keeps the log of the run that failed.
+    for old in sorted(folder.glob(f"{command}-[0-9]*.log"))[: 1 - _KEPT]:
+        old.unlink(missing_ok=True)
+    return folder / f"{command}-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}.log"
+
+
+def launch(conf: SparkConf, log: Path) -> SparkSession:
+    """A session in a JVM that is started for it, if this process has none yet."""
+    from pyspark import SparkContext
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    if SparkContext._gateway is None:
+        with log.open("ab") as file, _unbroken():
+            SparkContext._ensure_initialized(gateway=launch_gateway(conf, {"stdout": file, "stderr": file}))
+    before = signal.getsignal(signal.SIGINT)
+    SparkContext.getOrCreate(conf)
+    if before not in (None, signal.default_int_handler) and _interruptible():
+        # Spark takes Ctrl-C for itself, also from whoever has taken it already.
+        signal.signal(signal.SIGINT, before)
+    _take_over(log)
+    return SparkSession.builder.config(conf=conf).getOrCreate()
+
+
+@contextmanager
+def _unbroken() -> Iterator[None]:
+    """Let Ctrl-C wait until the JVM is connected: pyspark would leave it behind for good.
+
+    The JVM ends with our end of a pipe, but only if it could write where it listens; and pyspark, when it is
+    interrupted, deletes the folder for that.
+    """
+    if not _interruptible():
+        yield
+        return
+    caught: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: caught.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if caught:
+            signal.raise_signal(signal.SIGINT)
+
+
+def _interruptible() -> bool:
+    """Whether this thread is the one that Python interrupts."""
+    return threading.current_thread() is threading.main_thread()
+
+
+def _take_over(log: Path) -> None:
+    """Let pyspark write to the log what it tells of a failed query: kilobytes of JSON, on the terminal by itself."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        logger = PySparkLogger.getLogger(name)
+        logger.handlers.clear()
+        logger.addHandler(logging.FileHandler(log, delay=True))

@@ -1,0 +1,125 @@
+"""Spark's JVM: that it ends with the process which started it, and where it and pyspark say what they have to say."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import time
+from pathlib import Path
+
+import kit
+import psutil
+import pytest
+from pyspark.sql import SparkSession
+
+from lakeingest import launch
+from lakeingest.local import Addresses
+from lakeingest.pipeline import Ingestion
+from lakeingest.testing.process import Process
+
+
+def jvms(name: str) -> list[psutil.Process]:
+    """The processes that have the pipeline's name as their application's: Spark's launcher, and its JVM."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        if f"spark.app.name=lakeingest {name}" in (process.info["cmdline"] or ()):
+            found.append(process)
+    return found
+
+
+def until(name: str, *, there: bool, timeout_s: float) -> list[psutil.Process]:
+    """Wait until the pipeline has a JVM, or none any more; which it has then."""
+    deadline = time.monotonic() + timeout_s
+    while bool(found := jvms(name)) is not there and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return found
+
+
+@pytest.fixture
+def file(stack: Addresses, named: str, tmp_path: Path) -> Path:
+    """The file of a pipeline that has not run."""
+    kit.produce(stack, named, kit.clean(1))
+    (tmp_path / "p.yaml").write_text(json.dumps(kit.values_of(stack, named)))
+    return tmp_path / "p.yaml"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda n: n.name)
+@pytest.mark.parametrize("after_s", [0.0, 0.4, 1.0])
+def test_the_jvm_ends_with_its_process(file: Path, named: str, number: signal.Signals, after_s: float) -> None:
+    """Also where that is ended before the JVM said where it listens: then it ran on for good."""
+    with Process(file, command=("status",)) as process:
+        assert until(named, there=True, timeout_s=30)
+        time.sleep(after_s)
+        os.kill(process.pid, number)
+        assert process.wait(30) == (130 if number == signal.SIGINT else -number)
+        assert until(named, there=False, timeout_s=30) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "after_s"),
+    [
+        (("status",), 2.0),
+        (("audit",), 2.5),
+        (("plan",), 3.5),
+        (("quarantine", "list"), 1.5),
+        (("schema", "history"), 2.5),
+        (("run",), 2.0),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, tuple) else "",
+)
+def test_an_interrupted_command_says_one_line(file: Path, named: str, command: tuple[str, ...], after_s: float) -> None:
+    """Ctrl-C while Spark starts, and while it works: exit code 130, without a traceback."""
+    with Process(file, command=command) as process:
+        assert until(named, there=True, timeout_s=30)
+        time.sleep(after_s)
+        process.signal(signal.SIGINT)
+        assert (process.wait(30), process.err, process.out) == (130, "interrupted\n", "")
+
+
+@pytest.mark.slow
+def test_spark_says_nothing_on_the_terminal(
+    stack: Addresses, stack_state: Path, spark: SparkSession, named: str, tmp_path: Path
+) -> None:
+    """Where a query fails pyspark wrote 12 KB of JSON before the error; it is in the log, which nobody can run."""
+    kit.produce(stack, named, [*kit.clean(2), kit.DIRTY])
+    Ingestion(kit.config_of(stack, named)).run(until_caught_up=True)
+    (tmp_path / "p.yaml").write_text(json.dumps(kit.values_of(stack, named)))
+    wrong = ("--where", "nope = 1", "--reason", "x")
+    with Process(tmp_path / "p.yaml", *wrong, command=("quarantine", "discard")) as process:
+        assert process.wait(120) == 2
+        assert process.err.startswith("error (usage): --where 'nope = 1' is no condition")
+        assert "SQLQueryContextLogger" not in process.err
+    (log,) = (stack_state / "logs" / named).glob("quarantine-discard-*.log")
+    assert "SQLQueryContextLogger" in log.read_text()
+    assert stat.S_IMODE(log.stat().st_mode) & 0o111 == 0
+
+
+@pytest.mark.slow
+def test_a_run_as_it_should_be_is_silent_in_the_log(stack: Addresses, stack_state: Path, named: str, file: Path) -> None:
+    """Else each batch had its warnings, and whoever looks for the reason of a failure had to know that they are none."""
+    kit.produce(stack, named, [*kit.clean(20), kit.DIRTY])
+    values = json.loads(file.read_text()) | {"trigger": {"max_records": 5}}
+    file.write_text(json.dumps(values))
+    with Process(file, "--until-caught-up") as process:
+        assert process.wait(120) == 0, process.err
+        assert process.out.count(" · commit ") > 3
+        assert process.err == ""
+    (log,) = (stack_state / "logs" / named).glob("run-*.log")
+    assert [line for line in log.read_text().splitlines() if " WARN " in line or " ERROR " in line] == []
+
+
+def test_the_newest_logs_of_each_command_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log of a run that failed was overwritten by the status that somebody asked for next."""
+    monkeypatch.setenv("LAKEINGEST_STATE", str(tmp_path))
+    made = []
+    for command in ["run"] * 2 + ["status"] * 12:
+        token = launch.COMMAND.set(command)
+        made.append(launch.log_for("flights"))
+        made[-1].touch()
+        launch.COMMAND.reset(token)
+    kept = sorted((tmp_path / "logs" / "flights").iterdir())
+    assert kept == sorted(made[:2] + made[-10:])
