@@ -32,9 +32,16 @@ def load(file: str | Path) -> Ingestion:
 
     Raises:
         PipelineFileError: the file is wrong; `problems` holds every mistake.
-        SetupError: the file names no brokers, and no embedded stack is running.
+        SetupError: pyspark is not installed; or the file names no brokers, and no embedded stack is running.
     """
     from lakeingest.config import file as pipeline_file
-    from lakeingest.pipeline import Ingestion
+    from lakeingest.errors import SetupError
 
-    return Ingestion(pipeline_file.read(Path(file), os.environ))
+    config = pipeline_file.read(Path(file), os.environ)
+    try:
+        from lakeingest.pipeline import Ingestion
+    except ModuleNotFoundError as missing:
+        raise SetupError(
+            f"{missing.name} is not installed", cure="pip install 'lakeingest[spark]', or run on Databricks or EMR"
+        ) from missing
+    return Ingestion(config)

@@ -59,7 +59,6 @@ def docs(
         lakeingest gate docs pipelines/flights.yaml --to data-docs
     """
     import lakeingest
-    from lakeingest.gate import docs
 
     out = Output.of(output)
     ingestion = lakeingest.load(file)
@@ -68,6 +67,8 @@ def docs(
         raise UsageError(
             f"{ingestion.config.results} holds no results of {ingestion.config.name} yet", cure="run the pipeline first"
         )
+    from lakeingest.gate import docs
+
     with out.progress("Great Expectations writes the pages"):
         index = docs.build(found, to)
     made = len({row["time"] for row in found})
