@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -112,3 +114,32 @@ def test_an_error_of_the_pipeline_file_tells_its_mistakes() -> None:
     """Also where it is logged or raised from Python, and not told by the command line."""
     error = PipelineFileError("f.yaml: 2 mistakes", cure="correct them", problems=("name: missing", "table: missing"))
     assert str(error) == "f.yaml: 2 mistakes\n  name: missing\n  table: missing\n  cure: correct them"
+
+
+@pytest.mark.parametrize("command", ["run", "status", "audit", "plan", "gate docs", "quarantine list"])
+def test_a_program_that_wants_json_gets_the_error_as_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """Stdout was empty; the text for people stays on stderr."""
+    (tmp_path / "p.yaml").write_text("name: p\nfoo: 1\n")
+    words = ["lakeingest", *command.split(), str(tmp_path / "p.yaml"), "--output", "json"]
+    monkeypatch.setattr(sys, "argv", words)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    said = capsys.readouterr()
+    told = json.loads(said.out)
+    assert (told["error"], told["stage"], told["exit_code"]) == ("PipelineFileError", "pipeline file", ended.value.code)
+    assert any("foo" in problem for problem in told["problems"])
+    assert said.err.startswith("error (pipeline file): ")
+    assert told["cure"] in said.err
+
+
+def test_a_result_is_the_one_document(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a command tells its result and fails, as check does, a program reads that, and the exit code."""
+    (tmp_path / "p.yaml").write_text("name: p\n")
+    monkeypatch.setattr(sys, "argv", ["lakeingest", "check", str(tmp_path / "p.yaml"), "--output", "json"])
+    with pytest.raises(SystemExit, match="2"):
+        cli.main()
+    assert json.loads(capsys.readouterr().out)["ok"] is False

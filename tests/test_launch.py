@@ -99,7 +99,9 @@ def test_spark_says_nothing_on_the_terminal(
 
 
 @pytest.mark.slow
-def test_a_run_as_it_should_be_is_silent_in_the_log(stack: Addresses, stack_state: Path, named: str, file: Path) -> None:
+def test_a_run_as_it_should_be_is_silent_in_the_log(
+    stack: Addresses, stack_state: Path, named: str, file: Path
+) -> None:
     """Else each batch had its warnings, and whoever looks for the reason of a failure had to know that they are none."""
     kit.produce(stack, named, [*kit.clean(20), kit.DIRTY])
     values = json.loads(file.read_text()) | {"trigger": {"max_records": 5}}

@@ -14,6 +14,7 @@ import typer
 from lakeingest import launch
 from lakeingest.cli import compact, explain, files, gate, ingest, interrupt, plan, refused, schema, stack
 from lakeingest.cli.demo import demo
+from lakeingest.cli.output import failed
 from lakeingest.errors import LakeingestError, PipelineFileError, printable
 
 app = typer.Typer(
@@ -50,6 +51,7 @@ def main() -> None:
     try:
         app()
     except LakeingestError as error:
+        failed(error)
         sys.stderr.write(message(error))
         sys.exit(error.exit_code)
 

@@ -10,15 +10,18 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakeingest.errors import UsageError, printable
+from lakeingest.errors import LakeingestError, PipelineFileError, UsageError, printable
 
 if TYPE_CHECKING:
     from rich.text import Text
 
 FORMATS = ("text", "json")
+_OWED: ContextVar[bool] = ContextVar("_OWED", default=False)
+"""Whether a program still waits for the JSON document of the command."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,7 @@ class Output:
         """
         if format not in FORMATS:
             raise UsageError(f'--output "{format}" is not a format', cure=f"write one of {', '.join(FORMATS)}")
+        _OWED.set(format == "json")
         return cls(is_json=format == "json")
 
     def line(self, text: str = "") -> None:
@@ -92,7 +96,23 @@ class Output:
 
     def result(self, data: Mapping[str, Any]) -> None:
         if self.is_json:
+            _OWED.set(False)
             sys.stdout.write(as_json(data) + "\n")
+
+
+def failed(error: LakeingestError) -> None:
+    """Tell a program that waits for JSON why there is no result; a command that has one gives it all the same."""
+    if _OWED.get():
+        Output(is_json=True).result(
+            {
+                "error": type(error).__name__,
+                "stage": error.stage,
+                "what": error.what,
+                "cure": error.cure,
+                "problems": error.problems if isinstance(error, PipelineFileError) else (),
+                "exit_code": error.exit_code,
+            }
+        )
 
 
 def as_json(data: Mapping[str, Any]) -> str:
