@@ -66,7 +66,8 @@ def compact(spark: SparkSession, path: str, target_bytes: int, where: str | None
 
     Raises:
         UsageError: there is no such table, or the condition is none over its partition columns.
-        StorageUnreachable: the object store, or another commit deleted or rewrote the same files meanwhile.
+        StorageUnreachable: the object store.
+        TableChanged: another commit deleted or rewrote the same files meanwhile.
     """
     from pyspark.errors import AnalysisException, ParseException
 

@@ -6,8 +6,10 @@ first opened. So options are set for the buckets that a pipeline's paths name, a
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlparse
 
@@ -16,6 +18,7 @@ from lakeingest.config import Storage, location
 from lakeingest.errors import UsageError
 
 if TYPE_CHECKING:
+    from pydantic import SecretStr
     from pyspark.sql import SparkSession
 
 S3A = "org.apache.hadoop.fs.s3a.S3AFileSystem"
@@ -27,6 +30,21 @@ _SET: dict[str, str] = {}
 """What was set here, in whatever session: anything else that a session has is its owner's."""
 _OPENED: dict[str, tuple[str, ...]] = {}
 """Bucket → where it is, as far as this process knows."""
+_KEYS: dict[str, Keys] = {}
+"""Bucket → what it was opened with."""
+
+
+@dataclass(frozen=True)
+class Keys:
+    """What a bucket is opened with.
+
+    Attributes:
+        source: where the keys come from, as the end of a sentence.
+        access_key: the pipeline's, if it has one.
+    """
+
+    source: str
+    access_key: SecretStr | None = None
 
 
 def s3a_options(storage: Storage) -> dict[str, str]:
@@ -82,6 +100,7 @@ def let_in(session: SparkSession, storage: Storage, paths: Iterable[str]) -> Non
                 cure="run this pipeline in a process of its own",
             )
     _OPENED.update(places)
+    _KEYS.update({bucket: _keys(session, storage, bucket) for bucket in places})
     for name, value in ours.items():
         session.conf.set(name, value)
     _SET.update(ours)
@@ -101,6 +120,27 @@ def _where(session: SparkSession, ours: Mapping[str, str], bucket: str) -> tuple
         values = (ours.get(own), *(session.conf.get(name, None) for name in names))
         found.append(next((value for value in values if value), "").rstrip("/"))
     return tuple(found)
+
+
+def _keys(session: SparkSession, storage: Storage, bucket: str) -> Keys:
+    """Where s3a finds its keys, in the order in which it looks."""
+    if storage.access_key is not None:
+        return Keys("storage.access_key and storage.secret_key", storage.access_key)
+    if any(name.endswith((".credentials.provider", ".access.key")) for name in storage.options):
+        return Keys("storage.options")
+    names = (f"{start}.access.key" for start in (f"fs.s3a.bucket.{bucket}", "fs.s3a"))
+    if any(session.conf.get(start + name, None) for name in names for start in ("", "spark.hadoop.")):
+        return Keys("fs.s3a.access.key of the Spark session")
+    if os.environ.get("AWS_ACCESS_KEY_ID"):
+        return Keys("AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY of the environment")
+    return Keys("the platform (no storage.access_key, no AWS_ACCESS_KEY_ID)")
+
+
+def opened(path: str) -> tuple[str, str, Keys]:
+    """The bucket of a path, the endpoint where this process looks for it, and with which keys."""
+    bucket = location.place(path).bucket
+    endpoint = _OPENED[bucket][0] or "AWS" if bucket in _OPENED else "its endpoint"
+    return bucket, endpoint, _KEYS.get(bucket, Keys("the Spark session, or the platform"))
 
 
 def _told(place: tuple[str, ...]) -> str:

@@ -13,7 +13,7 @@ import kit
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeingest import jvm, session, stores
+from lakeingest import failures, jvm, session, stores
 from lakeingest.config import Storage
 from lakeingest.errors import UsageError
 from lakeingest.local import Addresses
@@ -170,3 +170,33 @@ def test_a_session_is_found_from_any_thread(spark: SparkSession) -> None:
     worker.join(60)
     assert found == [spark]
     assert spark.conf.get("spark.app.name") == before
+
+
+@pytest.mark.parametrize(
+    ("storage", "environment", "source"),
+    [
+        ({"access_key": "k", "secret_key": "s"}, {}, "storage.access_key and storage.secret_key"),
+        ({"options": {"fs.s3a.aws.credentials.provider": "x"}}, {}, "storage.options"),
+        ({}, {"AWS_ACCESS_KEY_ID": "k"}, "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY of the environment"),
+        ({}, {}, "the platform (no storage.access_key, no AWS_ACCESS_KEY_ID)"),
+    ],
+)
+def test_it_is_told_where_the_keys_came_from(
+    monkeypatch: pytest.MonkeyPatch, named: str, storage: dict[str, Any], environment: dict[str, str], source: str
+) -> None:
+    """Whoever reads of a wrong key need not look for it in four places."""
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    bucket = named.replace("_", "-")
+    stores.let_in(somebodys(), Storage.model_validate(storage), [f"s3a://{bucket}/t"])
+    meant = failures.meaning(f"s3a://{bucket}/t", RuntimeError("InvalidAccessKeyId"))
+    assert f"which comes from {source}; then run again" in meant.cure
+
+
+def test_it_is_told_that_the_session_brought_the_keys(named: str) -> None:
+    """Databricks and EMR have them set for the whole cluster."""
+    for option in ("fs.s3a.access.key", f"spark.hadoop.fs.s3a.bucket.{named}.access.key"):
+        stores.let_in(somebodys(**{option: "k"}), Storage(), [f"s3a://{named}/t"])
+        meant = failures.meaning(f"s3a://{named}/t", RuntimeError("Status Code: 403"))
+        assert "which come from fs.s3a.access.key of the Spark session, and their" in meant.cure
