@@ -29,7 +29,7 @@ test: venv ## Format, lint, types and tests; stops at the first that fails
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses 2 --dist loadfile
 
 test-faults: venv ## The whole matrix of faults, printed as a table (an hour and more)
 	$(BIN)/pytest -m "faults"

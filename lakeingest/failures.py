@@ -270,8 +270,8 @@ def meaning(path: str, failed: Exception) -> LakeingestError:
             return case.kind(case.what.format_map(facts), cure=case.cure.format_map(facts))
     return StorageUnreachable(
         f"{path}: {line}",
-        cure="look at the end of Spark's log (logs/NAME/COMMAND-TIME.log in the state folder, or the platform's), then run "
-        "again",
+        cure="look at the end of Spark's log (logs/NAME/COMMAND-TIME.log in the state folder, or the platform's), then "
+        "run again",
     )
 
 
