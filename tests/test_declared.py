@@ -129,9 +129,10 @@ def test_a_corrected_schema_and_a_replay(stack: Addresses, spark: SparkSession) 
 
 
 def test_not_null_is_dropped(stack: Addresses, spark: SparkSession) -> None:
-    """A column that was declared NOT NULL, a nested one too, takes nulls when the file says so; one more run too."""
+    """A column that was declared NOT NULL, a nested one or a partition's too, takes nulls when the file says so."""
     was = "n INT NOT NULL, amount INT, s STRUCT<a: INT NOT NULL>"
-    world = World(stack, spark, "loosened", schema=columns(was))
+    by_n = [{"by": "field", "field": "n"}]
+    world = World(stack, spark, "loosened", schema=columns(was), partition=by_n)
     world.produce(order(1, 1, s={"a": 1}))
     world.run()
     world.changes["schema"] = columns(was.replace(" NOT NULL", ""))
