@@ -102,7 +102,7 @@ def test_spark_says_nothing_on_the_terminal(
 def test_a_run_as_it_should_be_is_silent_in_the_log(
     stack: Addresses, stack_state: Path, named: str, file: Path
 ) -> None:
-    """Else whoever looks for the reason of a failure had to know which warnings are none."""
+    """Else each batch had its warnings, and whoever looks for the reason of a failure had to know them."""
     kit.produce(stack, named, [*kit.clean(20), kit.DIRTY])
     values = json.loads(file.read_text()) | {"trigger": {"max_records": 5}}
     file.write_text(json.dumps(values))

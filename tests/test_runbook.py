@@ -13,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from lakeingest import cli, errors
+from lakeingest import cli, errors, evolution, quarantine
 from lakeingest.cli import explain
 from lakeingest.errors import Fenced, LakeingestError, PipelineFileError, UsageError
+from lakeingest.gate import rules
+from lakeingest.schema.verdict import Verdict
 
 ROOT = Path(errors.__file__).parent
 TOPICS = {"slow", "quarantine", "gap", "retries", "SIGTERM"}
@@ -51,6 +53,50 @@ def test_an_entry_has_three_parts(entry: explain.Entry) -> None:
     else:
         assert entry.exit_code == getattr(errors, entry.name).exit_code
         assert re.search(r"\b(Nothing|nothing|Everything|the audit is conserved)\b", entry.do)
+
+
+def refusing() -> set[str]:
+    """The reasons in the package: the first word of each diagnosis, those of broken JSON, and the verdicts."""
+    found = set()
+    for file in ROOT.rglob("*.py"):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        constants = {
+            target.id: node.value.value
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "says":
+                first = node.args[0]
+                said = first.value if isinstance(first, ast.Constant) else constants.get(getattr(first, "id", ""))
+                found |= {str(said)} if said else set()
+    found |= set(re.findall(r'"([A-Z]+(?:_[A-Z0-9]+)+)"', (ROOT / "decode" / "diagnose.py").read_text()))
+    return found | {*Verdict} - {Verdict.OK} | {rules.BATCH, evolution.UNUSABLE, quarantine.SETTLED}
+
+
+def test_every_reason_is_explained() -> None:
+    """What quarantine has in its column reason, by that name; and none that is there no more."""
+    assert {"WRONG_TYPE", "UNREADABLE", "TOO_LARGE", "CONSTRAINT", "EXPECTATION"} < refusing()
+    assert set(explain.reasons()) == refusing()
+
+
+@pytest.mark.parametrize("entry", explain.reasons().values(), ids=lambda entry: entry.name)
+def test_a_reason_says_what_it_means_and_what_to_do(entry: explain.Entry, capsys: pytest.CaptureFixture[str]) -> None:
+    """In full sentences, as `lakeingest explain` shows them."""
+    assert entry.means.endswith(".")
+    assert entry.do.endswith(".")
+    explain.explain(entry.name.lower())
+    said = capsys.readouterr().out
+    assert said.startswith(f"{entry.name}\n\nWhat it means. {entry.means[:20]}")
+
+
+@pytest.mark.parametrize("error", classes(), ids=lambda error: error.__name__)
+def test_every_class_of_error_is_explained(error: type[LakeingestError], capsys: pytest.CaptureFixture[str]) -> None:
+    """Also those that only group others: code that catches one names it."""
+    explain.explain(error.__name__)
+    assert capsys.readouterr().out.startswith(f"{error.__name__}\n\nWhat it means. ")
 
 
 def test_every_command_and_option_in_the_runbook_exists() -> None:

@@ -182,6 +182,7 @@ def test_env_names_what_other_tools_read() -> None:
         (None, None, False),
         (2**22 + 1, None, False),
     ],
+    ids=["ours", "another's", "none", "gone"],
 )
 def test_a_process_is_known_by_pid_and_start(pid: int | None, started: str | None, alive: bool) -> None:
     """A pid that was given to another process is not ours, so it is never signalled."""

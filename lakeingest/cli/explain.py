@@ -1,4 +1,4 @@
-"""`lakeingest explain`: the runbook's entry of an error, or of what looks like one. Starts nothing, asks nobody."""
+"""`lakeingest explain`: the runbook on an error, on what looks like one, and on a reason in quarantine. Asks nobody."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ import typer
 
 from lakeingest import errors
 from lakeingest.cli.output import Output
-from lakeingest.errors import UsageError
+from lakeingest.errors import LakeingestError, UsageError
 
 RUNBOOK = Path(errors.__file__).with_name("runbook.md")
+_LOOK = (
+    "`lakeingest quarantine list FILE` for how many, `lakeingest quarantine show FILE topic-partition:offset` for one."
+)
 PARTS = ("What it means", "What to look at", "What to do")
 
 
@@ -44,6 +47,26 @@ def entries() -> dict[str, Entry]:
     return {entry.name: entry for entry in map(_entry, sections)}
 
 
+def reasons() -> dict[str, Entry]:
+    """The reasons for which a record may be refused, in the order of the page's table."""
+    rows = re.findall(
+        r"^\| ([A-Z][A-Z_0-9]+) \| (.*) \| (.*) \|$", RUNBOOK.read_text(encoding="utf-8"), flags=re.MULTILINE
+    )
+    return {name: Entry(name, None, means, _LOOK, do) for name, means, do in rows}
+
+
+def groups() -> dict[str, Entry]:
+    """The classes of errors that only group others, and so are in no message."""
+    known, found = entries(), {}
+    for name, error in vars(errors).items():
+        if isinstance(error, type) and issubclass(error, LakeingestError) and name not in known:
+            below = ", ".join(sorted(each for each in known if issubclass(getattr(errors, each, object), error)))
+            means = (error.__doc__ or "").partition("\n")[0]
+            do = "Follow the cure in the message, and read the entry of the class that it names."
+            found[name] = Entry(name, error.exit_code, means, f"It stands for {below}.", do)
+    return found
+
+
 def _entry(section: str) -> Entry:
     name, _, text = section.partition("\n")
     code = getattr(getattr(errors, name, None), "exit_code", None)
@@ -55,25 +78,31 @@ def _entry(section: str) -> Entry:
 
 def explain(
     name: Annotated[
-        str | None, typer.Argument(help="An error, as its message names it, or a topic.", show_default=False)
+        str | None, typer.Argument(help="An error, a reason in quarantine, or a topic.", show_default=False)
     ] = None,
     output: Annotated[str, typer.Option("--output", help="text, or json for programs.")] = "text",
 ) -> None:
-    """Say what an error means, what to look at, and what to do; without a name, list what can be explained.
+    """Say what an error, or a reason in quarantine, means, and what to do; without a name, list what can be explained.
 
     Examples:
 
         lakeingest explain
 
         lakeingest explain Fenced
+
+        lakeingest explain WRONG_TYPE
     """
-    out, known = Output.of(output), entries()
+    out, known, why = Output.of(output), entries(), reasons()
     if name is None:
         rows = [[e.name, "" if e.exit_code is None else e.exit_code, e.first] for e in known.values()]
         out.table("lakeingest explain NAME", ("name", "exit code", "what it means"), rows)
-        out.result({"entries": [{"name": e.name, "exit_code": e.exit_code, "means": e.first} for e in known.values()]})
+        out.table(
+            "why a record is in quarantine", ("reason", "what it means"), [[e.name, e.first] for e in why.values()]
+        )
+        listed = [{"name": e.name, "exit_code": e.exit_code, "means": e.first} for e in known.values()]
+        out.result({"entries": listed, "reasons": [{"name": e.name, "means": e.first} for e in why.values()]})
         return
-    entry = _called(name, known)
+    entry = _called(name, known | why | groups())
     out.markdown(entry.markdown())
     out.result(asdict(entry))
 

@@ -40,6 +40,8 @@ def list_(
         ("stage", "reason", "records", "for example"),
         [[g["stage"], g["reason"], f"{g['count']:,}", [*map(_sample, g["samples"])]] for g in groups],
     )
+    if groups:
+        out.line("what a reason means: lakeingest explain REASON (EXPECTATION for the stage gate)")
     out.result({"pipeline": ingestion.config.name, "reasons": groups})
 
 
