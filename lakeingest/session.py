@@ -211,6 +211,7 @@ def _start(name: str) -> SparkSession:
         # What it would say is in the log too, and without a rename one costs s3a two dozen requests.
         "spark.databricks.delta.writeChecksumFile.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(state_dir() / "warehouse"),
         # Spark keeps 100 generated classes by default. A run needs about 70, so that where two tables take turns each
         # would compile its own again and again.
         "spark.sql.codegen.cache.maxEntries": "1000",

@@ -49,6 +49,35 @@ def test_own_sessions_compile_methods_of_any_length(spark: SparkSession) -> None
     assert re.search(r"DontCompileHugeMethods\s+= false", flags)
 
 
+_NAMED = """
+from pathlib import Path
+from lakeingest import session, table
+from lakeingest.config import Storage
+spark = session.attach(Storage(), "named", [])
+spark.range(3).write.format("delta").save(str(Path("there/t").absolute()))
+table._register(spark, "lake.flights", str(Path("there/t").absolute()))
+print(spark.table("lake.flights").count())
+"""
+
+
+@pytest.mark.slow
+def test_nothing_is_left_in_the_folder_of_a_command(tmp_path: Path) -> None:
+    """Spark's warehouse is made in the state folder, not wherever a command is called; a table's name is known."""
+    (tmp_path / "here").mkdir()
+    environment = {**os.environ, "LAKEINGEST_STATE": str(tmp_path / "state"), "PYTHONPATH": os.pathsep.join(sys.path)}
+    ran = subprocess.run(
+        [sys.executable, "-c", _NAMED],
+        cwd=tmp_path / "here",
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout.strip()) == (0, "3"), ran.stderr
+    assert [path.name for path in (tmp_path / "here").iterdir()] == ["there"]
+
+
 @pytest.mark.parametrize(
     ("setting", "hidden"),
     [
