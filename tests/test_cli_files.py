@@ -40,6 +40,29 @@ def test_check_tells_the_mistakes_of_every_file(tmp_path: Path, capsys: pytest.C
     assert "good" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("columns", "field", "noticed"),
+    [
+        ("time_hour STRING", "time_hour", True),
+        ("x STRUCT<at: STRING>", "x.at", True),
+        ("time_hour TIMESTAMP", "time_hour", False),
+        ("time_hour BIGINT", "time_hour", False),
+    ],
+)
+def test_check_says_which_texts_are_times(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], columns: str, field: str, noticed: bool
+) -> None:
+    """A text that is no time would put each record into quarantine, and only the records can tell."""
+    (tmp_path / "a.yaml").write_text(
+        f"name: a\nsource: {{topics: [a]}}\ntable: {{path: s3a://b/t}}\nschema: {{columns: '{columns}'}}\n"
+        f"partition: [{{by: time, field: {field}}}]\n",
+        encoding="utf-8",
+    )
+    files.check([tmp_path / "a.yaml"])
+    said = capsys.readouterr().out
+    assert (f"partition[0]: {field} is a text: where it is an ISO-8601 date" in said) is noticed
+
+
 def test_check_reads_the_suite(tmp_path: Path) -> None:
     """A column that the suite misspells is a mistake of the pipeline."""
     rule = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "fligt"}}

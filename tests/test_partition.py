@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
+from lakeingest.config import parts, rules
 from lakeingest.config.partition_format import FormatError, Segment, mistakes, parse_format
 from lakeingest.config.parts import Partition
 from lakeingest.errors import PipelineFileError
@@ -38,6 +39,29 @@ ZONES = ("UTC", LA, "America/Sao_Paulo", "Europe/Berlin", "Asia/Kolkata", "Asia/
 
 def part(**options: Any) -> Partition:
     return TypeAdapter(Partition).validate_python({"by": "time", **options})
+
+
+TYPES = (
+    *("STRING", "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(10,2)", "BINARY"),
+    *("DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "ARRAY<STRING>", "MAP<STRING, STRING>", "STRUCT<a: INT>"),
+)
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("by", ["time", "field"])
+def test_check_and_run_agree_on_types(spark: SparkSession, by: str, kind: str) -> None:
+    """A file that passes `check` is not refused when the table is to be made, and the other way round."""
+    made = part(by=by, field="c")
+    told = rules.mistakes(
+        parts.Decode(), parts.Schema(columns=f"c {kind}"), {0: made}, table=None, quarantine=None, gate=None
+    )
+    checked = not list(told)
+    try:
+        laid_out(spark, f"c {kind}", made)
+    except PipelineFileError:
+        assert not checked
+    else:
+        assert checked
 
 
 def laid_out(spark: SparkSession, schema: str, *parts: Partition) -> Layout:

@@ -5,7 +5,7 @@ Pure: parts in, mistakes out. A part that is wrong in itself comes as None, so t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import combinations
@@ -15,7 +15,7 @@ from lakeingest.config.formats import AvroFormat, JsonValue, uses_registry
 from lakeingest.config.values import SchemaFile
 from lakeingest.schema import ddl
 
-_TIME_TYPES = ("timestamp", "date", "int", "bigint", "string")
+_TIME_TYPES = ("timestamp", "timestamp_ntz", "date", "int", "bigint", "string")
 _FIELD_TYPES = ("tinyint", "smallint", "int", "bigint", "string", "boolean")
 
 
@@ -81,6 +81,20 @@ def mistakes(
     for where, text in partition_format.mistakes(partition, [column.name for column in declared]):
         yield Mistake(where, text)
     yield from _paths(table, quarantine, gate)
+
+
+def notices(declared: Sequence[ddl.Column], partition: Sequence[parts.Partition]) -> Iterator[str]:
+    """What is no mistake, but depends on what the records bring: a text may be a time, or none."""
+    for position, part in enumerate(partition):
+        if not isinstance(part, parts.TimePartition) or not part.field:
+            continue
+        column = ddl.find(declared, part.field)
+        if column is not None and str(column.type) == "string":
+            yield (
+                f"partition[{position}]: {part.field} is a text: where it is an ISO-8601 date or time "
+                "(2024-02-29T23:30:00Z), or milliseconds since 1970, the record has a partition; any other goes to "
+                "quarantine (NO_PARTITION_TIME)"
+            )
 
 
 def _subjects(decode: parts.Decode) -> Iterator[Mistake]:
