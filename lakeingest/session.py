@@ -28,6 +28,7 @@ from lakeingest import jvm, launch, stores
 from lakeingest.config import Storage, location
 from lakeingest.errors import SetupError
 from lakeingest.local import artifacts
+from lakeingest.local.addresses import state_dir
 from lakeingest.record import OFFSET, TOPIC
 
 if TYPE_CHECKING:
