@@ -18,6 +18,8 @@ from lakeingest.local import Addresses
 from lakeingest.local.stack import down, up
 from lakeingest.testing.s3 import S3Proxy
 
+# What a table's width is tested by: processes that share a run get it from their terminal.
+os.environ.pop("COLUMNS", None)
 ROWS = pytest.StashKey[list[rehearsal.Row]]()
 
 
