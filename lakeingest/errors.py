@@ -14,6 +14,7 @@
     ├── StorageError              the table side
     │   ├── StorageUnreachable    the object store does not answer, or denies access    (a retry helps)
     │   ├── UnsafeStore           the object store cannot commit safely
+    │   ├── FilesLost             a data file is gone that the table's log names
     │   ├── TableChanged          the table was changed while a batch was on its way        (a retry helps)
     │   └── TableMismatch         the table is not the one that the pipeline file describes
     ├── BatchHeld                 a batch breaks an expectation, and is kept back
@@ -143,6 +144,10 @@ class StorageUnreachable(StorageError):
 
 class UnsafeStore(StorageError):
     """The object store cannot commit safely."""
+
+
+class FilesLost(StorageError):
+    """A data file is gone that the table's log names."""
 
 
 class TableChanged(StorageError):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from lakeingest import stores
 from lakeingest.errors import (
+    FilesLost,
     LakeingestError,
     SetupError,
     SourceUnreachable,
@@ -73,12 +74,11 @@ _TABLE = (
         "delete or change one; without it the table cannot be read",
     ),
     _Case(
-        TableChanged,
+        FilesLost,
         r"(FILE_NOT_EXIST[^\n]* file |FileNotFoundException: [^\n]*?)(?P<file>\S+\.(parquet|bin))\b",
-        "a data file of {path} is gone, which its log still names: {file}; somebody deleted it, or vacuumed with too "
-        "short a retention",
-        "bring the file back, from the bucket's versions or a backup; else its records can only be read again from "
-        "Kafka, into a new table under a new pipeline name. `lakeingest audit` counts what is left",
+        "{file} is gone, and the log of {path} names it: its records are missing",
+        "bring that very file back, from the bucket's older versions or a backup; or RESTORE the table to a version "
+        "before it (DESCRIBE HISTORY), and run: what Kafka still has is read again",
     ),
 )
 _MACHINE = (
@@ -255,8 +255,8 @@ def meaning(path: str, failed: Exception) -> LakeingestError:
     """What a failure of Spark means where a table is read or written, perhaps with records of Kafka's.
 
     Returns:
-        UnsafeStore, UsageError (there is no such table), TableChanged, SourceUnreachable, SetupError (the session has
-        no such file system) or StorageUnreachable.
+        UnsafeStore, UsageError (there is no such table), FilesLost, TableChanged, SourceUnreachable, SetupError (the
+        session has no such file system) or StorageUnreachable.
     """
     text = str(failed)
     if REFUSAL in text:

@@ -35,6 +35,7 @@ from lakeingest.compact import Compacted
 from lakeingest.config import Pipeline
 from lakeingest.corridor import Corridor, Progress
 from lakeingest.errors import LakeingestError, StorageError, UsageError
+from lakeingest.failures import told_of
 from lakeingest.gate import results
 from lakeingest.gatekeeper import Gatekeeper
 from lakeingest.identity import Consents
@@ -274,7 +275,9 @@ class Ingestion:
             raise UsageError(
                 f"pipeline {self.config.name!r} has no gate", cure="name a suite as gate.suite in its file"
             )
-        return results.newest(table.existing(self.spark, self.config.results), self.config.known_as, batches)
+        found = table.existing(self.spark, self.config.results)
+        with told_of(self.config.results):
+            return results.newest(found, self.config.known_as, batches)
 
     def schemas(self) -> Timeline:
         """How the table came to its columns; see `timeline.Timeline`."""
@@ -286,7 +289,8 @@ class Ingestion:
         Raises:
             UsageError: there is no quarantine yet.
         """
-        return quarantine.reasons(self._refused(), samples)
+        with told_of(self.config.quarantine.path):
+            return quarantine.reasons(self._refused(), samples)
 
     def replay(
         self, why: str, *, where: str | None = None, limit: int | None = None, dry_run: bool = False
@@ -307,6 +311,10 @@ class Ingestion:
         there = table.existing(self.spark, self.config.table.path).schema
         table.existing(self.spark, self.config.quarantine.path)
         table.ensure_quarantine(self.spark, self.config)
+        with told_of(self.config.quarantine.path):
+            return self._replay(there, why, where, limit, dry_run=dry_run)
+
+    def _replay(self, there: StructType, why: str, where: str | None, limit: int | None, *, dry_run: bool) -> Replayed:
         if not dry_run:
             replay.settle(self.spark, self.config)
         # The number comes before the candidates: whatever another replay commits from now on has it, and is noticed.
@@ -384,7 +392,8 @@ class Ingestion:
         Raises:
             UsageError: there is no quarantine yet.
         """
-        return quarantine.record(self._refused(), topic, partition, offset)
+        with told_of(self.config.quarantine.path):
+            return quarantine.record(self._refused(), topic, partition, offset)
 
     def _refused(self) -> DataFrame:
         """The pipeline's own rows of quarantine."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeingest import compact, quarantine, table
 from lakeingest.config import Pipeline
+from lakeingest.failures import told_of
 from lakeingest.source import Topics
 
 if TYPE_CHECKING:
@@ -82,9 +83,11 @@ def status(spark: SparkSession, pipeline: Pipeline, topics: Topics) -> Status:
 
 def _size(spark: SparkSession, path: str, rows: DataFrame) -> dict[str, Any]:
     files = compact.look(spark, path)
+    with told_of(path):
+        count = rows.count()
     return {
         "path": path,
-        "rows": rows.count(),
+        "rows": count,
         "files": files.count,
         "bytes": files.bytes,
         "average_file_bytes": files.bytes // files.count if files.count else 0,

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakeingest import failures
-from lakeingest.errors import LakeingestError, SetupError, StorageUnreachable, TableChanged
+from lakeingest.errors import FilesLost, LakeingestError, SetupError, StorageUnreachable, TableChanged
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Ingestion
 
@@ -60,7 +60,7 @@ STORE = StorageUnreachable
         ("[DELTA_METADATA_MISMATCH] A metadata mismatch was", CHANGED, "has other columns", "DESCRIBE HISTORY"),
         ("[DELTA_FAILED_TO_MERGE_FIELDS] Failed to merge fields", CHANGED, "has other columns", "put them back"),
         ("[DELTA_CONCURRENT_DELETE_READ] This transaction", CHANGED, "another commit changed", "run again"),
-        (GONE, CHANGED, "gone, which its log still names: s3a://b/t/part-0-c0.snappy.parquet; somebody", "backup"),
+        (GONE, FilesLost, "s3a://b/t/part-0-c0.snappy.parquet is gone", "backup"),
         ("[DELTA_TRUNCATED_TRANSACTION_LOG] file:/t/_delta_log", CHANGED, "has a gap", "bring the object"),
         ("[FAILED_READ_FILE.NO_HINT] reading file s3a://b/t/_delta_log/0.json.", CHANGED, "is damaged", "backup"),
         (': UnsupportedFileSystemException: No FileSystem for scheme "s3"', SetupError, "cannot open", "fs.s3.impl="),
@@ -152,6 +152,6 @@ def test_a_data_file_that_somebody_deleted(spark: SparkSession, tmp_path: Path) 
     spark.range(3).write.format("delta").save(str(path))
     for file in path.glob("*.parquet"):
         file.unlink()
-    named = pytest.raises(TableChanged, match=r"is gone, which its log still names: \S+\.parquet; somebody deleted")
+    named = pytest.raises(FilesLost, match=r"\S+\.parquet is gone, and the log of \S+ names it")
     with named, failures.told_of(str(path)):
         spark.read.format("delta").load(str(path)).agg({"id": "sum"}).collect()
