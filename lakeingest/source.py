@@ -68,7 +68,7 @@ class Broker:
     Raises:
         UsageError: from the constructor, when source.options make no sense.
         SourceUnreachable: from every method, when the broker does not answer within `timeout_s` seconds, or for five
-            after a password or a certificate was refused.
+            after a password or a certificate was refused, or no broker let itself be connected.
         SourceRefused: from every method, when the broker lets us in, and not to what we ask for.
     """
 
@@ -97,6 +97,8 @@ class Broker:
         """
         from confluent_kafka import KafkaException
 
+        # What was told since the last question is of brokers that may be back.
+        self._admin.poll(0)
         for pause_s in (*_PAUSES_S, None):
             self._heard.clear()
             try:
@@ -130,15 +132,19 @@ class Broker:
     def _refusal(self) -> Any:
         return next((error for error in self._heard if error.name() in _CURES), None)
 
+    def _hopeless(self) -> bool:
+        """Whether we are refused, or each broker that is known: a port is closed, or a name unknown."""
+        return self._refusal() is not None or any(error.name() == "_ALL_BROKERS_DOWN" for error in self._heard)
+
     def _answer(self, future: Any) -> Any:
-        """The result of a request. Where the broker refuses us, or we do not trust it, a few seconds are enough."""
+        """The result of a request. Where there is little hope of one, a few seconds are enough."""
         until = time.monotonic() + self._timeout_s
         while True:
             try:
                 return future.result(_LISTEN_S)
             except TimeoutError:
                 self._admin.poll(0)
-                if self._refusal():
+                if self._hopeless():
                     until = min(until, time.monotonic() + _GRACE_S)
                 if time.monotonic() > until:
                     raise

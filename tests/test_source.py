@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from types import SimpleNamespace
 from typing import Any
 
+import kit
 import pytest
 from confluent_kafka import OFFSET_INVALID
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -17,6 +19,7 @@ from lakeingest.local import Addresses
 from lakeingest.local.server import free_ports
 from lakeingest.record import Span, Spans
 from lakeingest.source import Broker, Topics, _for_java, lag, next_spans, starts
+from lakeingest.testing.wire import Wire
 
 
 def source(**options: Any) -> Source:
@@ -189,6 +192,27 @@ def test_a_broker_that_does_not_answer() -> None:
         Broker(source(), address, timeout_s=1.0).topics()
     assert caught.value.retry_helps
     assert time.monotonic() - begun < 10
+
+
+def test_a_closed_port_is_told_soon() -> None:
+    """The port that a broker had, or one that is misspelt: it took 31 s until a run said so."""
+    address = f"127.0.0.1:{free_ports(['closed'], {}, set())['closed']}"
+    begun = time.monotonic()
+    with pytest.raises(SourceUnreachable, match="Connection refused"):
+        Broker(source(), address).topics()
+    assert time.monotonic() - begun < 10
+
+
+def test_a_broker_that_comes_soon_is_waited_for(stack: Addresses) -> None:
+    """One that restarts is back within a moment, so a closed port is asked again for some seconds."""
+    kit.create(stack, "source.later")
+    host, _, port = stack.kafka.rpartition(":")
+    with Wire(host, int(port)) as wire:
+        wire.cut()
+        opening = threading.Timer(2, wire.mend)
+        opening.start()
+        assert Broker(source(topics=["source.later"]), wire.address).topics().cluster
+        opening.join()
 
 
 @pytest.mark.parametrize("name", ["enable.auto.commit", "auto.offset.reset", "key.deserializer"])
