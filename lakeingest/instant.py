@@ -66,9 +66,23 @@ def within_years(time: Column) -> Column:
 
 def from_text(raw: Column, zone: str) -> Column:
     """The instant that a string means, as TIMESTAMP: see `local` for what it may look like; null if it is none."""
-    here = local_from_text(raw).cast("timestamp")
-    instant = F.coalesce(_instant_of_text(raw), here if zone == "UTC" else F.to_utc_timestamp(here, zone))
-    return within_years(instant)
+    return within_years(F.coalesce(_instant_of_text(raw), _there(local_from_text(raw), zone)))
+
+
+def from_iso(raw: Column, zone: str, *, zoned: bool) -> Column:
+    """The instant of an ISO-8601 string that is known to have an offset, or none, as TIMESTAMP; null if it is none.
+
+    A number may have one digit, and an offset no colon.
+    """
+    if zoned:
+        return within_years(F.regexp_replace(raw, r"([+-]\d{2})(\d{2})\z", "$1:$2").try_cast("timestamp"))
+    return within_years(_there(raw.try_cast("timestamp_ntz"), zone))
+
+
+def _there(clock: Column, zone: str) -> Column:
+    """The instant at which it is that time in a zone."""
+    here = clock.cast("timestamp")
+    return here if zone == "UTC" else F.to_utc_timestamp(here, zone)
 
 
 def local_from_text(raw: Column) -> Column:

@@ -7,12 +7,16 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from lakeingest.config.part import Part
-from lakeingest.config.values import Columns, SchemaPath, Timezone
+from lakeingest.config.values import Columns, DateFormat, SchemaPath, TimestampFormat, Timezone
 
 Strategy: TypeAlias = Literal["topic", "record", "topic_record"]
 _SUBJECT = (
     "How the registry's subject is named: topic → <topic>-value (or -key), record → the record's full name, "
     "topic_record → <topic>-<full name>."
+)
+_PATTERNS = (
+    "in Spark's datetime patterns: one, or a list that is tried in order. Nothing else is taken then; the word iso in "
+    "the list stands for what is taken where the option is left out."
 )
 _ZONE = "The zone of timestamps that are written without one."
 
@@ -22,6 +26,27 @@ class JsonValue(Part):
 
     format: Literal["json"] = Field(description="Read as a JSON object.")
     timezone: Timezone = Field("UTC", description=_ZONE)
+    decimals: Literal["exact", "round"] = Field(
+        "exact",
+        description="What becomes of a number with more places than its DECIMAL has: exact refuses the record, round "
+        "rounds it half up (away from zero). Too many digits before the point are refused under both.",
+    )
+    numbers_in_quotes: bool = Field(
+        False,
+        description='Whether a number may stand in quotes where the column is an integer, FLOAT or DOUBLE, as in "42". '
+        "A DECIMAL may come in quotes in any case.",
+    )
+    date_format: DateFormat | None = Field(
+        None,
+        description=f"How a DATE is written, {_PATTERNS} Left out: ISO 8601, as in 2013-01-31.",
+        examples=["dd.MM.yyyy"],
+    )
+    timestamp_format: TimestampFormat | None = Field(
+        None,
+        description=f"How a TIMESTAMP or TIMESTAMP_NTZ is written, {_PATTERNS} Left out: ISO 8601, as in "
+        "2013-01-31T10:00:00Z, or milliseconds since 1970.",
+        examples=["yyyy-MM-dd HH:mm:ss"],
+    )
 
 
 class JsonKey(JsonValue):

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from pydantic_core import PydanticKnownError
 
-from lakeingest.config import location
+from lakeingest.config import location, time_format
 from lakeingest.record import RESERVED
 from lakeingest.schema import ddl
 
@@ -137,6 +137,24 @@ def _timezone(value: str) -> str:
             "not an IANA time zone; "
             + (f"did you mean {close[0]}?" if close else "write one such as 'UTC' or 'America/New_York'")
         ) from None
+    return value
+
+
+def _listed(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
+def _date_format(value: tuple[str, ...]) -> tuple[str, ...]:
+    return _formats(value, "date")
+
+
+def _timestamp_format(value: tuple[str, ...]) -> tuple[str, ...]:
+    return _formats(value, "timestamp")
+
+
+def _formats(value: tuple[str, ...], kind: time_format.Kind) -> tuple[str, ...]:
+    for pattern in value:
+        time_format.compiled(pattern, kind)
     return value
 
 
@@ -295,6 +313,10 @@ Period = Annotated[
     Kind(f"one of {', '.join(_PERIODS)}, or a duration"),
 ]
 Timezone = Annotated[str, AfterValidator(_timezone), Kind("time zone")]
+_Listed = BeforeValidator(_listed, json_schema_input_type=str | list[str])
+_Patterns = Annotated[tuple[str, ...], Field(min_length=1)]
+DateFormat = Annotated[_Patterns, AfterValidator(_date_format), _Listed, Kind("pattern, or list of patterns")]
+TimestampFormat = Annotated[_Patterns, AfterValidator(_timestamp_format), _Listed, Kind("pattern, or list of patterns")]
 FieldPath = Annotated[str, AfterValidator(_field_path), Kind("field")]
 Location = Annotated[str, AfterValidator(location.checked), Kind("path")]
 Columns = Annotated[str, AfterValidator(_columns), Kind("columns as DDL")]

@@ -89,18 +89,18 @@ def _key(decode: config.Decode, shape: Shape) -> Decoded:
         )
     if not isinstance(key, config.JsonKey):
         return _scalar("key", KEY, raw, key.format)
-    schema, parsed = struct(key.columns), F.col(PARSED_KEY)
+    schema, parsed, texts = struct(key.columns), F.col(PARSED_KEY), json.texts_of(key)
     undeclared = json.rescued(raw, parsed, schema)
     extra = Refusal(
         "key",
         undeclared.isNotNull(),
         lambda: says("UNDECLARED_FIELD", F.concat(F.lit("decode.key.columns does not declare "), undeclared)),
     )
-    fields = F.struct(*(c.alias(name) for name, c in json.columns(parsed, schema, key.timezone).items()))
+    fields = F.struct(*(c.alias(name) for name, c in json.columns(parsed, schema, texts).items()))
     return Decoded(
-        parsed=({PARSED_KEY: json.parse(raw, schema)},),
+        parsed=({PARSED_KEY: json.parse(raw, schema, texts)},),
         columns={KEY: F.when(raw.isNotNull(), fields)},
-        refusals=(json.refusal("key", raw, parsed, schema, key.timezone), extra),
+        refusals=(json.refusal("key", raw, parsed, schema, texts), extra),
         dropped=F.lit(False),
     )
 
@@ -111,13 +111,13 @@ def _value(pipeline: config.Pipeline, shape: Shape) -> Decoded:
         return _written("value", raw, shape.writers["value"], shape.value)
     if not isinstance(value, config.JsonValue):
         return _scalar("value", "value", raw, value.format)
-    schema, parsed = shape.value, F.col(PARSED_VALUE)
-    rescued, refusal = json.rescued(raw, parsed, schema), json.refusal("value", raw, parsed, schema, value.timezone)
+    schema, parsed, texts = shape.value, F.col(PARSED_VALUE), json.texts_of(value)
+    rescued, refusal = json.rescued(raw, parsed, schema), json.refusal("value", raw, parsed, schema, texts)
     if shape.strict:
         rescued = F.when(rescued.isNotNull() & ~refusal.when, F.raise_error(F.lit(UNPLANNED)).cast("string"))
     return Decoded(
-        parsed=({PARSED_VALUE: json.parse(raw, schema)},),
-        columns=json.columns(parsed, schema, value.timezone) | {RESCUED: rescued},
+        parsed=({PARSED_VALUE: json.parse(raw, schema, texts)},),
+        columns=json.columns(parsed, schema, texts) | {RESCUED: rescued},
         refusals=(refusal,),
         dropped=F.lit(False),
     )

@@ -10,6 +10,7 @@ import math
 import re
 import struct
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -20,13 +21,54 @@ _LONGEST = 80
 _LONGEST_NUMBER = 1000
 """Characters; Spark's parser reads no longer one."""
 _EXPONENT = re.compile(r"[eE][+-]?0*[1-9]\d{4}")
+_NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
 _LONGEST_MESSAGE = 500
 _MILLIS = (-62_135_596_800_000, 253_402_300_799_999)
 """The years 0001 to 9999."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class _Object(dict[str, Any]):
+@dataclass(frozen=True)
+class Pattern:
+    """What a date or time may look like, as the file says it, and as `time_format` compiled it: nothing for "iso"."""
+
+    written: str
+    sought: str = ""
+    instead: str = ""
+    table: str = ""
+    zoned: bool = False
+
+
+ISO = (Pattern("iso"),)
+
+
+@dataclass(frozen=True)
+class Texts:
+    """How what is written becomes a value: the options of format json.
+
+    Attributes:
+        zone: of timestamps that name none.
+        rounds: whether a decimal of too many places is rounded.
+        quotes: whether an integer, FLOAT or DOUBLE may stand in quotes.
+        dates: the patterns that a DATE is tried with.
+        times: those of a TIMESTAMP or TIMESTAMP_NTZ.
+    """
+
+    zone: str = "UTC"
+    rounds: bool = False
+    quotes: bool = False
+    dates: tuple[Pattern, ...] = ISO
+    times: tuple[Pattern, ...] = ISO
+
+    def patterns(self, kind: str) -> tuple[Pattern, ...]:
+        """Of a type of Spark's that is a date or time."""
+        return self.dates if kind == "date" else self.times
+
+
+AS_IT_IS = Texts()
+
+
+class Object(dict[str, Any]):
     """A JSON object with every one of its fields: the last of a name holds, but Spark looks at all of them."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
@@ -34,12 +76,13 @@ class _Object(dict[str, Any]):
         self.pairs = pairs
 
 
-def diagnose(value: bytes | None, schema: dict[str, Any]) -> tuple[str, str]:
+def diagnose(value: bytes | None, schema: dict[str, Any], texts: Texts = AS_IT_IS) -> tuple[str, str]:
     """Reason code and message for a refused record.
 
     Args:
         value: the record's bytes.
         schema: the declared columns, as Spark's schema JSON read into a dict.
+        texts: how what is written becomes a value.
 
     Returns:
         INVALID_UTF8, BROKEN_JSON, NOT_AN_OBJECT, WRONG_TYPE, REQUIRED_MISSING or REQUIRED_NULL with the place and the
@@ -47,30 +90,43 @@ def diagnose(value: bytes | None, schema: dict[str, Any]) -> tuple[str, str]:
         message has at most 500 characters, all of which UTF-8 can write.
     """
     try:
-        reason, message = _diagnose(value, schema)
+        reason, message = _diagnose(value, schema, texts)
     except RecursionError:
         reason, message = "BROKEN_JSON", "nested too deep"
     message = message.encode("utf-8", "replace").decode()
     return reason, message if len(message) <= _LONGEST_MESSAGE else message[:_LONGEST_MESSAGE] + "…"
 
 
-def _diagnose(value: bytes | None, schema: dict[str, Any]) -> tuple[str, str]:
+def _diagnose(value: bytes | None, schema: dict[str, Any], texts: Texts) -> tuple[str, str]:
     if value is None:
         return "NULL_VALUE", "the record has no value"
     try:
-        text = bytes(value).decode("utf-8")
-        record = json.loads(
-            text, parse_int=_whole, parse_float=_real, parse_constant=_no_constant, object_pairs_hook=_Object
-        )
+        record = read(value)
     except UnicodeDecodeError as error:
         return "INVALID_UTF8", f"byte 0x{error.object[error.start]:02x} at position {error.start} is not UTF-8"
     except json.JSONDecodeError as error:
         return "BROKEN_JSON", f"{error.msg.removesuffix(' at')} at character {error.pos} of {len(error.doc)}"
     except ValueError as error:
         return "BROKEN_JSON", str(error)
-    if not isinstance(record, _Object):
+    if not isinstance(record, Object):
         return "NOT_AN_OBJECT", f"a JSON object is needed, this is {_kind(record)}: {_short(record)}"
-    return next(_faults(record, schema, ""), ("UNREADABLE", "Spark's JSON parser refuses this record"))
+    faults = (fault.said for fault in faults_of(record, schema, texts))
+    return next(faults, ("UNREADABLE", "Spark's JSON parser refuses this record"))
+
+
+def read(value: bytes) -> Any:
+    """A record's JSON, its numbers as int and Decimal.
+
+    Raises:
+        ValueError: it is no JSON, or has a number that nothing holds.
+    """
+    return json.loads(
+        bytes(value).decode("utf-8"),
+        parse_int=_whole,
+        parse_float=_real,
+        parse_constant=_no_constant,
+        object_pairs_hook=Object,
+    )
 
 
 def _whole(text: str) -> int:
@@ -90,59 +146,104 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON value")
 
 
-def _faults(record: _Object, struct: dict[str, Any], path: str) -> Iterator[tuple[str, str]]:
-    for field in struct["fields"]:
-        place = f"{path}{field['name']}"
-        for name, value in record.pairs:
-            if name == field["name"]:
-                yield from _misfits(value, field["type"], place)
-        if not field["nullable"] and record.get(field["name"]) is None:
-            null = field["name"] in record
-            yield (
-                "REQUIRED_NULL" if null else "REQUIRED_MISSING",
-                f"{place} is required, and {'null' if null else 'missing'}",
-            )
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong in one place.
+
+    Attributes:
+        path: the place, with * for any element of an array or map.
+        kind: the type of Spark's that the value does not have; None where a required one is not there.
+        value: the value.
+        said: reason code and message.
+    """
+
+    path: str
+    kind: Any
+    value: Any
+    said: tuple[str, str]
 
 
-def _misfits(value: Any, kind: Any, place: str) -> Iterator[tuple[str, str]]:
+def faults_of(record: Object, struct: dict[str, Any], texts: Texts, place: str = "", path: str = "") -> Iterator[Fault]:
+    """All that is wrong with an object that was read, in the order of the columns."""
+    for column in struct["fields"]:
+        name = column["name"]
+        for own, value in record.pairs:
+            if own == name:
+                yield from _misfits(value, column["type"], texts, place + name, path + name)
+        if not column["nullable"] and record.get(name) is None:
+            null = name in record
+            said = f"{place}{name} is required, and {'null' if null else 'missing'}"
+            yield Fault(path + name, None, None, ("REQUIRED_NULL" if null else "REQUIRED_MISSING", said))
+
+
+def _misfits(value: Any, kind: Any, texts: Texts, place: str, path: str) -> Iterator[Fault]:
     if value is None or kind == "string":
         return
     if isinstance(kind, str):
-        if not _fits(value, kind):
-            yield "WRONG_TYPE", f"{place} = {_short(value)} is no {_spelled(kind)}"
-    elif kind["type"] == "struct" and isinstance(value, _Object):
-        yield from _faults(value, kind, place + ".")
+        if not fits(value, kind, texts):
+            said = f"{place} = {_short(value)} is no {_spelled(kind)}{_written(kind, texts)}"
+            yield Fault(path, kind, value, ("WRONG_TYPE", said))
+    elif kind["type"] == "struct" and isinstance(value, Object):
+        yield from faults_of(value, kind, texts, place + ".", path + ".")
     elif kind["type"] == "array" and isinstance(value, list):
         for i, element in enumerate(value):
-            yield from _misfits(element, kind["elementType"], f"{place}[{i}]")
-    elif kind["type"] == "map" and isinstance(value, _Object):
+            yield from _misfits(element, kind["elementType"], texts, f"{place}[{i}]", f"{path}[*]")
+    elif kind["type"] == "map" and isinstance(value, Object):
         for key, element in value.pairs:
-            yield from _misfits(element, kind["valueType"], f"{place}.{key}")
+            yield from _misfits(element, kind["valueType"], texts, f"{place}.{key}", f"{path}.*")
     else:
-        yield "WRONG_TYPE", f"{place} = {_short(value)} is no {kind['type'].upper()}"
+        yield Fault(path, kind, value, ("WRONG_TYPE", f"{place} = {_short(value)} is no {kind['type'].upper()}"))
 
 
-def _fits(value: Any, kind: str) -> bool:
+def fits(value: Any, kind: str, texts: Texts = AS_IT_IS) -> bool:
+    """Whether a value that was read has a type of Spark's that has no parts."""
+    if kind in _RANGES or kind in ("float", "double"):
+        value = _out_of_quotes(value, kind) if texts.quotes else value
     if kind in _RANGES:
         return type(value) is int and -_RANGES[kind] <= value < _RANGES[kind]
     if kind.startswith("decimal"):
-        return _fits_decimal(value, kind)
+        return _fits_decimal(value, kind, texts.rounds)
+    if kind in _SHAPES:
+        return _fits_time(value, kind, texts)
     return _FITS[kind](value)
 
 
-def _fits_decimal(value: Any, kind: str) -> bool:
+def _out_of_quotes(value: Any, kind: str) -> Any:
+    """The number that a text is; any other text as it is."""
+    if not isinstance(value, str) or len(value) > _LONGEST_NUMBER:
+        return value
+    if kind in _RANGES:
+        return int(value) if re.fullmatch(r"[+-]?\d+", value, re.ASCII) else value
+    number = re.fullmatch(_NUMBER, value, re.ASCII) and not _EXPONENT.search(value)
+    return Decimal(value) if number else value
+
+
+def _fits_decimal(value: Any, kind: str, rounds: bool) -> bool:
     precision, scale = map(int, kind[len("decimal(") : -1].split(","))
     text = str(value)
     if isinstance(value, bool) or len(text) > _LONGEST_NUMBER or _EXPONENT.search(text):
         return False
-    if not re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text):
+    if not re.fullmatch(_NUMBER, text):
         return False
-    # By digits and exponent: Decimal's own arithmetic raises where a number has more digits than its context.
-    digits, exponent = Decimal(text).as_tuple()[1:]
-    written = "".join(map(str, digits)).lstrip("0")
-    significant = written.rstrip("0")
-    lowest = int(exponent) + len(written) - len(significant)
-    return not significant or (lowest >= -scale and lowest + len(significant) <= precision - scale)
+    whole, places = extent(Decimal(text), scale if rounds else None)
+    return places <= scale and whole <= precision - scale
+
+
+def extent(number: Decimal, places: int | None = None) -> tuple[int, int]:
+    """How many digits a number has before the point and behind it; rounded to so many places first, if they are given.
+
+    By digits and exponent: Decimal's own arithmetic raises where a number has more digits than its context.
+    """
+    digits, exponent = number.as_tuple()[1:]
+    value, power = int("".join(map(str, digits))), int(exponent)
+    if places is not None and -power > places:
+        cut = 10 ** (-power - places)
+        value, power = (value + cut // 2) // cut, -places
+    written = str(value).rstrip("0")
+    if not written:
+        return 0, 0
+    power += len(str(value)) - len(written)
+    return max(0, len(written) + power), max(0, -power)
 
 
 def _number(pack: str) -> Callable[[Any], bool]:
@@ -167,9 +268,6 @@ _FITS: dict[str, Callable[[Any], bool]] = {
     "double": _number("<d"),
     "float": _number("<f"),
     "binary": lambda v: isinstance(v, str) and re.fullmatch(_BASE64, v) is not None,
-    "date": lambda v: isinstance(v, str) and _parses(v, "date"),
-    "timestamp": lambda v: isinstance(v, int | str) and not isinstance(v, bool) and _parses(v, "timestamp"),
-    "timestamp_ntz": lambda v: isinstance(v, str) and _parses(v, "timestamp_ntz"),
 }
 _SHAPES = {
     "date": r"\d{4}-\d{2}-\d{2}",
@@ -178,8 +276,22 @@ _SHAPES = {
 }
 
 
-def _parses(value: int | str, kind: str) -> bool:
-    text = str(value)
+def _fits_time(value: Any, kind: str, texts: Texts) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        return False
+    return any(_parses(_rewritten(str(value), pattern), kind) for pattern in texts.patterns(kind))
+
+
+def _rewritten(text: str, pattern: Pattern) -> str:
+    """A text in a pattern as ISO 8601; empty where it is not in it."""
+    if not pattern.sought:
+        return text
+    found = re.search(pattern.sought, text + pattern.table, re.ASCII)
+    written = found.expand(pattern.instead.replace("$", "\\")) if found else ""
+    return re.sub(r"(?<![\d.])(\d)(?!\d)", r"0\1", written)
+
+
+def _parses(text: str, kind: str) -> bool:
     if not re.fullmatch(_SHAPES[kind], text, re.ASCII):
         return False
     if kind == "timestamp" and re.fullmatch(r"-?\d{1,19}", text, re.ASCII):
@@ -195,6 +307,12 @@ def _parses(value: int | str, kind: str) -> bool:
 
 def _spelled(kind: str) -> str:
     return _NAMES.get(kind, kind.upper())
+
+
+def _written(kind: str, texts: Texts) -> str:
+    """The patterns, where there are others than ISO 8601."""
+    patterns = texts.patterns(kind) if kind in _SHAPES else ISO
+    return "" if patterns == ISO else f" as {' or '.join(pattern.written for pattern in patterns)}"
 
 
 def _kind(value: Any) -> str:

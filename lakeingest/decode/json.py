@@ -17,15 +17,17 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakeingest import instant, jvm
+from lakeingest import jvm
+from lakeingest.config import JsonValue, KeyFormat, ValueFormat, time_format
 from lakeingest.decode import diagnose, numbers, size
+from lakeingest.decode.diagnose import AS_IT_IS, Pattern, Texts
+from lakeingest.decode.fitted import any_of, fit, parsed_type
 from lakeingest.record import Refusal, says
 
 _CORRUPT = " corrupt"
@@ -44,16 +46,6 @@ _OPTIONS = {
     "allowNonNumericNumbers": "false",
     "allowSingleQuotes": "false",
 }
-_AS_TEXT = (T.DateType, T.TimestampType, T.TimestampNTZType)
-_DATE = r"\A(?!0000)\d{4}-\d{2}-\d{2}\z"
-
-
-@dataclass(frozen=True)
-class _Fitted:
-    """A value under its declared type, and the tests that are true where the original does not fit it."""
-
-    value: Column
-    misfits: tuple[Column, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -61,35 +53,54 @@ class Reader:
     """Reads JSON whose columns a JSON Schema says (see `writers.Reader`)."""
 
     schema: T.StructType
-    zone: str
+    texts: Texts
 
     def parse(self, payload: Column) -> Column:
-        return F.when(payload.isNotNull(), F.struct(parse(payload, self.schema).alias("json"), payload.alias("text")))
+        parsed = parse(payload, self.schema, self.texts)
+        return F.when(payload.isNotNull(), F.struct(parsed.alias("json"), payload.alias("text")))
 
     def broken(self, parsed: Column) -> Column:
-        return parsed.isNotNull() & refused(parsed["text"], parsed["json"], self.schema, self.zone)
+        return parsed.isNotNull() & refused(parsed["text"], parsed["json"], self.schema, self.texts)
 
     def value(self, parsed: Column) -> Column:
-        return F.struct(*(c.alias(n) for n, c in columns(parsed["json"], self.schema, self.zone).items()))
+        return F.struct(*(c.alias(n) for n, c in columns(parsed["json"], self.schema, self.texts).items()))
 
     def why(self, payload: Column) -> Column | None:
-        return diagnosis(payload, self.schema)["message"]
+        return diagnosis(payload, self.schema, self.texts)["message"]
 
     def rescued(self, parsed: Column, dropped: tuple[str, ...]) -> Column | None:
         kept = T.StructType([f for f in self.schema if f.name not in dropped])
         return rescued(parsed["text"], parsed["json"], kept)
 
 
-def parse(raw: Column, schema: T.StructType) -> Column:
+def texts_of(format: ValueFormat | KeyFormat) -> Texts:
+    """How a pipeline file wants what is written to become values."""
+    if not isinstance(format, JsonValue):
+        return Texts(getattr(format, "timezone", "UTC"))
+    return Texts(
+        zone=format.timezone,
+        rounds=format.decimals == "round",
+        quotes=format.numbers_in_quotes,
+        dates=tuple(_pattern(text, "date") for text in format.date_format or (time_format.ISO,)),
+        times=tuple(_pattern(text, "timestamp") for text in format.timestamp_format or (time_format.ISO,)),
+    )
+
+
+def _pattern(text: str, kind: time_format.Kind) -> Pattern:
+    return Pattern(text, *(time_format.compiled(text, kind) or ()))
+
+
+def parse(raw: Column, schema: T.StructType, texts: Texts) -> Column:
     """The one parse of a record: BINARY → STRUCT<the declared columns, SEAL: BOOLEAN, …>.
 
     The seal is true where the value is one whole object. In one step there is also UNDECLARED: BOOLEAN, whether it
     has a field that no column takes; else " corrupt": STRING, not null where a field does not fit its column.
     """
-    fields = [T.StructField(f.name, _parsed_type(f.dataType)) for f in schema]
+    fields = [T.StructField(f.name, parsed_type(f.dataType, texts)) for f in schema]
     if jvm.offered("json"):
         own = [T.StructField(_SEAL, T.BooleanType()), T.StructField(_UNDECLARED, T.BooleanType())]
-        return F.call_function(jvm.function("json", T.StructType([*fields, *own]).json()), raw)
+        asked = T.StructType([*fields, *own]).json()
+        return F.call_function(jvm.function("json", f"round {asked}" if texts.rounds else asked), raw)
     sealed = [T.StructField(_SEAL, T.BooleanType()), T.StructField(_CORRUPT, T.StringType())]
     # As bytes: a text is cut by counting its characters.
     brace, member = F.lit(b"}"), f'"{_SEAL}":true}}'
@@ -99,23 +110,23 @@ def parse(raw: Column, schema: T.StructType) -> Column:
     empty = ~F.startswith(raw, F.lit(b'{"')) & F.rlike(raw.cast("string"), F.lit(_EMPTY))
     last = F.when(empty, F.lit(member.encode())).otherwise(F.lit(f",{member}".encode()))
     read = F.from_json(F.concat(opened, last).cast("string"), T.StructType([*fields, *sealed]), _OPTIONS)
-    return F.when(~numbers.unreadable(raw.cast("string"), T.StructType(fields), _OPTIONS), read)
+    return F.when(~numbers.unreadable(raw.cast("string"), T.StructType(fields), _OPTIONS, rounds=texts.rounds), read)
 
 
-def columns(parsed: Column, schema: T.StructType, zone: str) -> dict[str, Column]:
+def columns(parsed: Column, schema: T.StructType, texts: Texts) -> dict[str, Column]:
     """Each declared column, by name, out of what `parse` gave."""
-    return {field.name: _fit(parsed[field.name], field.dataType, zone).value for field in schema}
+    return {field.name: fit(parsed[field.name], field.dataType, texts).value for field in schema}
 
 
-def refused(raw: Column, parsed: Column, schema: T.StructType, zone: str) -> Column:
+def refused(raw: Column, parsed: Column, schema: T.StructType, texts: Texts) -> Column:
     """BOOLEAN, never null: whether the record is no JSON object, or does not fit the declared columns."""
     whole = parsed[_SEAL]
     if not jvm.offered("json"):
         whole = F.is_valid_utf8(raw.cast("string")) & whole & parsed[_CORRUPT].isNull()
-    return F.coalesce(~whole, F.lit(True)) | _any(_fit(parsed, schema, zone).misfits)
+    return F.coalesce(~whole, F.lit(True)) | any_of(fit(parsed, schema, texts).misfits)
 
 
-def diagnosis(raw: Column, schema: T.StructType) -> Column:
+def diagnosis(raw: Column, schema: T.StructType, texts: Texts) -> Column:
     """STRUCT<reason: STRING, message: STRING>: what exactly is wrong, by reading the bytes again in Python."""
     from pyspark.cloudpickle import register_pickle_by_value
 
@@ -124,7 +135,7 @@ def diagnosis(raw: Column, schema: T.StructType) -> Column:
     tree = json.loads(schema.json())
     explain = diagnose.diagnose
     length = F.octet_length(raw)
-    explained = F.udf(lambda value: explain(value, tree), "reason STRING, message STRING")
+    explained = F.udf(lambda value: explain(value, tree, texts), "reason STRING, message STRING")
     unread = F.concat(
         length.cast("string"),
         F.lit(f" bytes that do not fit the columns; of more than {_LOOKED_AT} it is not said why"),
@@ -133,11 +144,11 @@ def diagnosis(raw: Column, schema: T.StructType) -> Column:
     return F.when(length > _LOOKED_AT, says("UNREADABLE", unread)).otherwise(explained(size.within(raw, _LOOKED_AT)))
 
 
-def refusal(stage: str, raw: Column, parsed: Column, schema: T.StructType, zone: str) -> Refusal:
+def refusal(stage: str, raw: Column, parsed: Column, schema: T.StructType, texts: Texts) -> Refusal:
     """The test and its diagnosis, for a record whose `raw` is not null."""
-    broken = raw.isNotNull() & refused(raw, parsed, schema, zone)
+    broken = raw.isNotNull() & refused(raw, parsed, schema, texts)
     # Python is asked about every record that is refused, also where it is for something else: null costs it nothing.
-    return Refusal(stage, broken, lambda: diagnosis(F.when(broken, raw), schema))
+    return Refusal(stage, broken, lambda: diagnosis(F.when(broken, raw), schema, texts))
 
 
 def rescued(raw: Column, parsed: Column, schema: T.StructType) -> Column:
@@ -197,11 +208,11 @@ def _expected(value: Column, kind: T.DataType) -> Column:
             + _expected_of_all(F.map_values(value), kind.valueType)
             + F.coalesce(F.size(keys), F.lit(0))
         )
-    return F.coalesce(_colons(value), F.lit(0)) if isinstance(_parsed_type(kind), T.StringType) else F.lit(0)
+    return F.coalesce(_colons(value), F.lit(0)) if isinstance(parsed_type(kind, AS_IT_IS), T.StringType) else F.lit(0)
 
 
 def _expected_of_all(values: Column, kind: T.DataType) -> Column:
-    if isinstance(_parsed_type(kind), T.StringType):
+    if isinstance(parsed_type(kind, AS_IT_IS), T.StringType):
         return F.coalesce(_colons(F.array_join(values, "")), F.lit(0))
     if isinstance(kind, T.StructType | T.ArrayType | T.MapType):
         return F.coalesce(F.aggregate(values, F.lit(0), lambda sum, each: sum + _expected(each, kind)), F.lit(0))
@@ -216,7 +227,7 @@ def _undeclared(text: Column, struct: T.StructType) -> Column:
 def _undeclared_within(text: Column, kind: T.DataType) -> Column:
     if isinstance(kind, T.StructType):
         inner = [_undeclared_within(_member(text, f.name), f.dataType) for f in kind if _has_struct(f.dataType)]
-        return _any([_undeclared(text, kind), *inner])
+        return any_of([_undeclared(text, kind), *inner])
     assert isinstance(kind, T.ArrayType | T.MapType)
     element = kind.elementType if isinstance(kind, T.ArrayType) else kind.valueType
     parts = (
@@ -240,92 +251,3 @@ def _has_struct(kind: T.DataType) -> bool:
     if isinstance(kind, T.MapType):
         return _has_struct(kind.valueType)
     return isinstance(kind, T.StructType)
-
-
-def _any(tests: Sequence[Column]) -> Column:
-    """True where any test is; a test that is null counts as false."""
-    answer = F.lit(False)
-    for test in tests:
-        answer = answer | F.coalesce(test, F.lit(False))
-    return answer
-
-
-def _parsed_type(kind: T.DataType) -> T.DataType:
-    """The type to ask `from_json` for: the declared one, with times and decimals as text."""
-    if isinstance(kind, T.StructType):
-        return T.StructType([T.StructField(f.name, _parsed_type(f.dataType)) for f in kind])
-    if isinstance(kind, T.ArrayType):
-        return T.ArrayType(_parsed_type(kind.elementType))
-    if isinstance(kind, T.MapType):
-        return T.MapType(kind.keyType, _parsed_type(kind.valueType))
-    if isinstance(kind, T.DecimalType):
-        # Not as text: a number with a fraction would pass through a double on its way there.
-        return T.DecimalType(38, 38 - (kind.precision - kind.scale))
-    return T.StringType() if isinstance(kind, _AS_TEXT) else kind
-
-
-def _fit(value: Column, kind: T.DataType, zone: str) -> _Fitted:
-    if isinstance(kind, T.StructType):
-        return _fit_struct(value, kind, zone)
-    if isinstance(kind, T.ArrayType):
-        element = kind.elementType
-        fitted = F.transform(value, lambda e: _fit(e, element, zone).value) if _converts(element) else value
-        misfit = F.exists(value, lambda e: _any(_fit(e, element, zone).misfits))
-        return _Fitted(fitted, (misfit,) if _checked(element) else ())
-    if isinstance(kind, T.MapType):
-        inner = kind.valueType
-        fitted = F.transform_values(value, lambda _, v: _fit(v, inner, zone).value) if _converts(inner) else value
-        misfit = F.exists(F.map_values(value), lambda v: _any(_fit(v, inner, zone).misfits))
-        return _Fitted(fitted, (misfit,) if _checked(inner) else ())
-    return _fit_scalar(value, kind, zone)
-
-
-def _fit_scalar(value: Column, kind: T.DataType, zone: str) -> _Fitted:
-    if isinstance(kind, (T.FloatType, T.DoubleType)):
-        return _Fitted(value, (F.abs(value) == float("inf"),))
-    if isinstance(kind, T.DecimalType):
-        # Rounding may carry into a digit too many: null then, which is another value too.
-        fitted = value.try_cast(kind)
-        return _Fitted(fitted, (~value.eqNullSafe(fitted),))
-    if isinstance(kind, _AS_TEXT):
-        fitted = _from_text(value, kind, zone)
-        return _Fitted(fitted, (value.isNotNull() & fitted.isNull(),))
-    return _Fitted(value)
-
-
-def _fit_struct(value: Column, kind: T.StructType, zone: str) -> _Fitted:
-    misfits: list[Column] = []
-    fields = []
-    for field in kind:
-        fitted = _fit(value[field.name], field.dataType, zone)
-        fields.append(fitted.value.alias(field.name))
-        misfits += fitted.misfits
-        if not field.nullable:
-            misfits.append(value.isNotNull() & value[field.name].isNull())
-    whole = F.when(value.isNotNull(), F.struct(*fields)) if _converts(kind) else value
-    return _Fitted(whole, tuple(misfits))
-
-
-def _from_text(text: Column, kind: T.DataType, zone: str) -> Column:
-    """Null where the text is no such value. Dates and times are ISO-8601."""
-    if isinstance(kind, T.DateType):
-        return F.when(text.rlike(_DATE), text.try_cast("date"))
-    if isinstance(kind, T.TimestampType):
-        return instant.from_text(text, zone)
-    return instant.local_from_text(text)
-
-
-def _converts(kind: T.DataType) -> bool:
-    return _parsed_type(kind) != _nullable(kind)
-
-
-def _nullable(kind: T.DataType) -> T.DataType:
-    if isinstance(kind, T.StructType):
-        return T.StructType([T.StructField(f.name, _nullable(f.dataType)) for f in kind])
-    if isinstance(kind, T.ArrayType):
-        return T.ArrayType(_nullable(kind.elementType))
-    return T.MapType(kind.keyType, _nullable(kind.valueType)) if isinstance(kind, T.MapType) else kind
-
-
-def _checked(kind: T.DataType) -> bool:
-    return bool(_fit(F.lit(None), kind, "UTC").misfits) if not isinstance(kind, T.StructType) else True

@@ -26,8 +26,10 @@ _NUMBERS = r'\G((?:[^"\d-]|"(?:[^"\\]++|\\.)*+")*+)(-?\d[\d.eE+-]*+)'
 """All before a number that is in no quotes, and the number. The signs behind each + keep it off Java's stack."""
 
 
-def unreadable(text: Column, schema: T.StructType, options: dict[str, str]) -> Column:
-    """BOOLEAN: whether a number is within that no column holds, or a decimal of more places than `schema` has."""
+def unreadable(text: Column, schema: T.StructType, options: dict[str, str], *, rounds: bool) -> Column:
+    """BOOLEAN: whether a number is within that no column holds, or a decimal of more places than `schema` has, unless
+    it `rounds` them.
+    """
     bare = F.regexp_replace(F.regexp_replace(text, r"(?s)\\.", ""), '"[^"]*"', "")
     numbers = F.when(text.rlike(_EXPONENT), bare.rlike(_EXPONENT)).otherwise(F.lit(False))
     asked = _as_text(schema)
@@ -36,8 +38,8 @@ def unreadable(text: Column, schema: T.StructType, options: dict[str, str]) -> C
     fewest = min(kind.scale for kind in _decimals(schema))
     # Without quotes a number with a fraction would pass through a double on its way to a text.
     read = F.from_json(F.regexp_replace(text, f"(?s){_NUMBERS}", '$1"$2"'), asked, options)
-    suspect = text.rlike(rf"{_EXPONENT}|{_ODD}|{_SMALL}|\.\d{{{fewest + 1}}}")
-    return numbers | F.coalesce(F.when(suspect, _within(read, schema)), F.lit(False))
+    suspect = f"{_EXPONENT}|{_ODD}" if rounds else rf"{_EXPONENT}|{_ODD}|{_SMALL}|\.\d{{{fewest + 1}}}"
+    return numbers | F.coalesce(F.when(text.rlike(suspect), _within(read, schema, rounds)), F.lit(False))
 
 
 def _decimals(kind: T.DataType) -> Iterator[T.DecimalType]:
@@ -67,19 +69,20 @@ def _as_text(kind: T.DataType) -> Any:
     return T.StringType() if isinstance(kind, T.DecimalType) else None
 
 
-def _within(value: Column, kind: T.DataType) -> Column:
+def _within(value: Column, kind: T.DataType, rounds: bool) -> Column:
     """BOOLEAN, never null: whether a text is within that must not become a decimal."""
     match kind:
         case T.StructType():
-            found = [_within(value[f.name], f.dataType) for f in kind if _as_text(f.dataType)]
+            found = [_within(value[f.name], f.dataType, rounds) for f in kind if _as_text(f.dataType)]
             return F.coalesce(F.greatest(F.lit(False), *found), F.lit(False))
         case T.ArrayType():
-            return F.coalesce(F.exists(value, lambda each: _within(each, kind.elementType)), F.lit(False))
+            return F.coalesce(F.exists(value, lambda each: _within(each, kind.elementType, rounds)), F.lit(False))
         case T.MapType():
             values = F.map_values(value)
-            return F.coalesce(F.exists(values, lambda each: _within(each, kind.valueType)), F.lit(False))
+            return F.coalesce(F.exists(values, lambda each: _within(each, kind.valueType, rounds)), F.lit(False))
     assert isinstance(kind, T.DecimalType)
-    return F.coalesce(~value.rlike(_DECIMAL) | (_places(value) > kind.scale), F.lit(False))
+    odd = ~value.rlike(_DECIMAL)
+    return F.coalesce(odd if rounds else odd | (_places(value) > kind.scale), F.lit(False))
 
 
 def _places(text: Column) -> Column:

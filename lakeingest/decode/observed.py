@@ -87,8 +87,8 @@ def fields(
     The schema is None where the field has a name or a type that no column can have: it stays in _rescued.
     """
     parsed, raw = F.col("_parsed"), size.within(F.col(RAW_VALUE), pipeline.decode.max_bytes)
-    zone = getattr(pipeline.decode.value, "timezone", "UTC")
-    whole = kafka.withColumn("_parsed", json.parse(raw, shape)).where(~json.refused(raw, parsed, shape, zone))
+    texts = json.texts_of(pipeline.decode.value)
+    whole = kafka.withColumn("_parsed", json.parse(raw, shape, texts)).where(~json.refused(raw, parsed, shape, texts))
     rescued = F.from_json(json.rescued(raw, parsed, shape), "MAP<STRING, VARIANT>")
     place = F.struct(TIMESTAMP, TOPIC, PARTITION, OFFSET)
     found = (

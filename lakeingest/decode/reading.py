@@ -63,7 +63,7 @@ def read(
             if schema.type != "struct":
                 raise SchemaError(f"its root is no object, but {schema.type}; a record's fields become columns")
             required = _required(schema, project.struct_type(schema))
-            reading = Reading(schema, json.Reader(required, format.timezone), schema.name)
+            reading = Reading(schema, json.Reader(required, json.texts_of(format)), schema.name)
         case _:
             found = _message(text, references, indexes)
             if found is None:

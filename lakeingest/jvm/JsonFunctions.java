@@ -39,12 +39,16 @@ import scala.jdk.javaapi.CollectionConverters;
  *
  * <p>A function's name is the schema of its result, as Spark's JSON: the declared columns, and then two of type BOOLEAN
  * that it sets itself: whether the value is one whole object, and whether it has a field, anywhere, that is not
- * declared. No record may have fields of these two names, so they are secret.
+ * declared. No record may have fields of these two names, so they are secret. With "round " before the schema, a number
+ * of more places than its decimal has is rounded half up, and not refused.
  */
 public class JsonFunctions extends Functions {
+    private static final String ROUND = "round ";
+
     @Override
     BoundFunction named(String name) {
-        return new Parse((StructType) DataType.fromJson(name));
+        boolean rounds = name.startsWith(ROUND);
+        return new Parse((StructType) DataType.fromJson(rounds ? name.substring(ROUND.length()) : name), rounds);
     }
 
     /** The function itself; each task has one of its own. */
@@ -52,11 +56,13 @@ public class JsonFunctions extends Functions {
         private static final long serialVersionUID = 1L;
         private static final int OWN = 2;
         private final StructType schema;
+        private final boolean rounds;
         private transient JacksonParser parser;
         private transient Names names;
 
-        Parse(StructType schema) {
+        Parse(StructType schema, boolean rounds) {
             this.schema = schema;
+            this.rounds = rounds;
         }
 
         @Override
@@ -80,7 +86,7 @@ public class JsonFunctions extends Functions {
                 return null;
             }
             if (parser == null) {
-                names = Names.of(schema);
+                names = Names.of(schema, rounds);
                 parser = new JacksonParser(schema, options(), false, noFilters());
             }
             Watched[] watched = new Watched[1];
@@ -165,20 +171,20 @@ public class JsonFunctions extends Functions {
             this.places = places;
         }
 
-        static Names of(DataType type) {
+        static Names of(DataType type, boolean rounds) {
             if (type instanceof StructType struct) {
                 Map<String, Names> found = new HashMap<>();
                 for (StructField field : struct.fields()) {
-                    found.put(field.name(), of(field.dataType()));
+                    found.put(field.name(), of(field.dataType(), rounds));
                 }
                 return new Names(found, NONE, NO_DECIMAL);
             }
             if (type instanceof DecimalType decimal) {
-                return new Names(null, null, decimal.scale());
+                return new Names(null, null, rounds ? Integer.MAX_VALUE : decimal.scale());
             }
             DataType inner = type instanceof ArrayType array ? array.elementType()
                 : type instanceof MapType map ? map.valueType() : null;
-            return inner == null ? NONE : new Names(null, of(inner), NO_DECIMAL);
+            return inner == null ? NONE : new Names(null, of(inner, rounds), NO_DECIMAL);
         }
     }
 
