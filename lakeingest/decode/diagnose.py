@@ -220,13 +220,19 @@ def _out_of_quotes(value: Any, kind: str) -> Any:
 
 def _fits_decimal(value: Any, kind: str, rounds: bool) -> bool:
     precision, scale = map(int, kind[len("decimal(") : -1].split(","))
+    number = exact(value)
+    if number is None:
+        return False
+    whole, places = extent(number, scale if rounds else None)
+    return places <= scale and whole <= precision - scale
+
+
+def exact(value: Any) -> Decimal | None:
+    """The number that a value is, in quotes or without; None where it is none that a DECIMAL could hold."""
     text = str(value)
     if isinstance(value, bool) or len(text) > _LONGEST_NUMBER or _EXPONENT.search(text):
-        return False
-    if not re.fullmatch(_NUMBER, text):
-        return False
-    whole, places = extent(Decimal(text), scale if rounds else None)
-    return places <= scale and whole <= precision - scale
+        return None
+    return Decimal(text) if re.fullmatch(_NUMBER, text) else None
 
 
 def extent(number: Decimal, places: int | None = None) -> tuple[int, int]:
