@@ -12,7 +12,7 @@ from pyspark import cloudpickle
 from pyspark.cloudpickle import register_pickle_by_value
 
 from lakeingest.config import JsonValue
-from lakeingest.decode import diagnose, fitting, struct
+from lakeingest.decode import diagnose, fitting, struct, values
 from lakeingest.decode.json import texts_of
 from lakeingest.schema import ddl
 
@@ -100,13 +100,14 @@ def test_types_join_in_any_order() -> None:
 
 def test_executors_need_not_have_lakeingest() -> None:
     """The functions go to them by value, with all that they need."""
-    for module in (diagnose, fitting):
+    for module in (values, diagnose, fitting):
         register_pickle_by_value(module)
     schema = struct("amount DECIMAL(10,2), d DATE").jsonValue()
     texts = texts_of(JsonValue(format="json", date_format=("d MMM yyyy",)))
     sent = cloudpickle.dumps((diagnose.diagnose, fitting.fitting, schema, texts))
     code = (
-        "import pickle, sys; sys.modules['lakeingest'] = None; diagnose, fitting, *rest = pickle.load(sys.stdin.buffer);"
+        "import pickle, sys; sys.modules['lakeingest'] = None\n"
+        "diagnose, fitting, *rest = pickle.load(sys.stdin.buffer)\n"
         """print(diagnose(b'{"d":"1.1.2024"}', *rest)[0], fitting(b'{"amount":1.125,"d":"1 Jan 2024"}', *rest))"""
     )
     ran = subprocess.run([sys.executable, "-c", code], input=sent, capture_output=True, check=True)

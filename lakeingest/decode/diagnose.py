@@ -7,73 +7,15 @@ from __future__ import annotations
 
 import json
 import math
-import re
-import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-_RANGES = {"byte": 2**7, "short": 2**15, "integer": 2**31, "long": 2**63}
+from lakeingest.decode.values import AS_IT_IS, ISO, SHOWN, Object, Texts, fits, read
+
 _NAMES = {"byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT"}
-_LONGEST = 80
-_LONGEST_NUMBER = 1000
-"""Characters; Spark's parser reads no longer one."""
-_EXPONENT = re.compile(r"[eE][+-]?0*[1-9]\d{4}")
-_NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
 _LONGEST_MESSAGE = 500
-_MILLIS = (-62_135_596_800_000, 253_402_300_799_999)
-"""The years 0001 to 9999."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-@dataclass(frozen=True)
-class Pattern:
-    """What a date or time may look like, as the file says it, and as `time_format` compiled it: nothing for "iso"."""
-
-    written: str
-    sought: str = ""
-    instead: str = ""
-    table: str = ""
-    zoned: bool = False
-
-
-ISO = (Pattern("iso"),)
-
-
-@dataclass(frozen=True)
-class Texts:
-    """How what is written becomes a value: the options of format json.
-
-    Attributes:
-        zone: of timestamps that name none.
-        rounds: whether a decimal of too many places is rounded.
-        quotes: whether an integer, FLOAT or DOUBLE may stand in quotes.
-        dates: the patterns that a DATE is tried with.
-        times: those of a TIMESTAMP or TIMESTAMP_NTZ.
-    """
-
-    zone: str = "UTC"
-    rounds: bool = False
-    quotes: bool = False
-    dates: tuple[Pattern, ...] = ISO
-    times: tuple[Pattern, ...] = ISO
-
-    def patterns(self, kind: str) -> tuple[Pattern, ...]:
-        """Of a type of Spark's that is a date or time."""
-        return self.dates if kind == "date" else self.times
-
-
-AS_IT_IS = Texts()
-
-
-class Object(dict[str, Any]):
-    """A JSON object with every one of its fields: the last of a name holds, but Spark looks at all of them."""
-
-    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
-        super().__init__(pairs)
-        self.pairs = pairs
 
 
 def diagnose(value: bytes | None, schema: dict[str, Any], texts: Texts = AS_IT_IS) -> tuple[str, str]:
@@ -112,38 +54,6 @@ def _diagnose(value: bytes | None, schema: dict[str, Any], texts: Texts) -> tupl
         return "NOT_AN_OBJECT", f"a JSON object is needed, this is {_kind(record)}: {_short(record)}"
     faults = (fault.said for fault in faults_of(record, schema, texts))
     return next(faults, ("UNREADABLE", "Spark's JSON parser refuses this record"))
-
-
-def read(value: bytes) -> Any:
-    """A record's JSON, its numbers as int and Decimal.
-
-    Raises:
-        ValueError: it is no JSON, or has a number that nothing holds.
-    """
-    return json.loads(
-        bytes(value).decode("utf-8"),
-        parse_int=_whole,
-        parse_float=_real,
-        parse_constant=_no_constant,
-        object_pairs_hook=Object,
-    )
-
-
-def _whole(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(f"a number of {len(text)} digits") from None
-
-
-def _real(text: str) -> Decimal:
-    if _EXPONENT.search(text):
-        raise ValueError(f"a number with an exponent that nothing holds: {text[:_LONGEST]}")
-    return Decimal(text)
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON value")
 
 
 @dataclass(frozen=True)
@@ -195,129 +105,13 @@ def _misfits(value: Any, kind: Any, texts: Texts, place: str, path: str) -> Iter
         yield Fault(path, kind, value, ("WRONG_TYPE", f"{place} = {_short(value)} is no {kind['type'].upper()}"))
 
 
-def fits(value: Any, kind: str, texts: Texts = AS_IT_IS) -> bool:
-    """Whether a value that was read has a type of Spark's that has no parts."""
-    if kind in _RANGES or kind in ("float", "double"):
-        value = _out_of_quotes(value, kind) if texts.quotes else value
-    if kind in _RANGES:
-        return type(value) is int and -_RANGES[kind] <= value < _RANGES[kind]
-    if kind.startswith("decimal"):
-        return _fits_decimal(value, kind, texts.rounds)
-    if kind in _SHAPES:
-        return _fits_time(value, kind, texts)
-    return _FITS[kind](value)
-
-
-def _out_of_quotes(value: Any, kind: str) -> Any:
-    """The number that a text is; any other text as it is."""
-    if not isinstance(value, str) or len(value) > _LONGEST_NUMBER:
-        return value
-    if kind in _RANGES:
-        return int(value) if re.fullmatch(r"[+-]?\d+", value, re.ASCII) else value
-    number = re.fullmatch(_NUMBER, value, re.ASCII) and not _EXPONENT.search(value)
-    return Decimal(value) if number else value
-
-
-def _fits_decimal(value: Any, kind: str, rounds: bool) -> bool:
-    precision, scale = map(int, kind[len("decimal(") : -1].split(","))
-    number = exact(value)
-    if number is None:
-        return False
-    whole, places = extent(number, scale if rounds else None)
-    return places <= scale and whole <= precision - scale
-
-
-def exact(value: Any) -> Decimal | None:
-    """The number that a value is, in quotes or without; None where it is none that a DECIMAL could hold."""
-    text = str(value)
-    if isinstance(value, bool) or len(text) > _LONGEST_NUMBER or _EXPONENT.search(text):
-        return None
-    return Decimal(text) if re.fullmatch(_NUMBER, text) else None
-
-
-def extent(number: Decimal, places: int | None = None) -> tuple[int, int]:
-    """How many digits a number has before the point and behind it; rounded to so many places first, if they are given.
-
-    By digits and exponent: Decimal's own arithmetic raises where a number has more digits than its context.
-    """
-    digits, exponent = number.as_tuple()[1:]
-    value, power = int("".join(map(str, digits))), int(exponent)
-    if places is not None and -power > places:
-        cut = 10 ** (-power - places)
-        value, power = (value + cut // 2) // cut, -places
-    written = str(value).rstrip("0")
-    if not written:
-        return 0, 0
-    power += len(str(value)) - len(written)
-    return max(0, len(written) + power), max(0, -power)
-
-
-def _number(pack: str) -> Callable[[Any], bool]:
-    def fits(value: Any) -> bool:
-        if not isinstance(value, int | Decimal) or isinstance(value, bool):
-            return False
-        try:
-            number = float(value)
-            struct.pack(pack, number)
-        except OverflowError:
-            return False
-        return math.isfinite(number)
-
-    return fits
-
-
-_BASE64 = r"(?:[\x00-\x20]*(?:[A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==))*[\x00-\x20]*"
-
-
-_FITS: dict[str, Callable[[Any], bool]] = {
-    "boolean": lambda v: isinstance(v, bool),
-    "double": _number("<d"),
-    "float": _number("<f"),
-    "binary": lambda v: isinstance(v, str) and re.fullmatch(_BASE64, v) is not None,
-}
-_SHAPES = {
-    "date": r"\d{4}-\d{2}-\d{2}",
-    "timestamp": r"-?\d{1,19}|\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?)?(Z|[+-]\d{2}:?\d{2})?",
-    "timestamp_ntz": r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?)?",
-}
-
-
-def _fits_time(value: Any, kind: str, texts: Texts) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        return False
-    return any(_parses(_rewritten(str(value), pattern), kind) for pattern in texts.patterns(kind))
-
-
-def _rewritten(text: str, pattern: Pattern) -> str:
-    """A text in a pattern as ISO 8601; empty where it is not in it."""
-    if not pattern.sought:
-        return text
-    found = re.search(pattern.sought, text + pattern.table, re.ASCII)
-    written = found.expand(pattern.instead.replace("$", "\\")) if found else ""
-    return re.sub(r"(?<![\d.])(\d)(?!\d)", r"0\1", written)
-
-
-def _parses(text: str, kind: str) -> bool:
-    if not re.fullmatch(_SHAPES[kind], text, re.ASCII):
-        return False
-    if kind == "timestamp" and re.fullmatch(r"-?\d{1,19}", text, re.ASCII):
-        return _MILLIS[0] <= int(text) <= _MILLIS[1]
-    try:
-        moment = datetime.fromisoformat(re.sub(r"(\.\d{1,6})\d*", r"\1", text))
-    except ValueError:
-        return False
-    offset = moment.utcoffset() or timedelta()
-    millis = (moment.replace(tzinfo=UTC) - _EPOCH - offset) // timedelta(milliseconds=1)
-    return abs(offset) <= timedelta(hours=18) and _MILLIS[0] <= millis <= _MILLIS[1]
-
-
 def _spelled(kind: str) -> str:
     return _NAMES.get(kind, kind.upper())
 
 
 def _written(kind: str, texts: Texts) -> str:
     """The patterns, where there are others than ISO 8601."""
-    patterns = texts.patterns(kind) if kind in _SHAPES else ISO
+    patterns = texts.patterns(kind)
     return "" if patterns == ISO else f" as {' or '.join(pattern.written for pattern in patterns)}"
 
 
@@ -332,4 +126,4 @@ def _short(value: Any) -> str:
         if isinstance(value, Decimal)
         else json.dumps(value, ensure_ascii=False, default=lambda d: float(d) if math.isfinite(d) else str(d))
     )
-    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
+    return text if len(text) <= SHOWN else text[:SHOWN] + "…"

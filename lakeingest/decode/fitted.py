@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest import instant
-from lakeingest.decode.diagnose import Pattern, Texts
+from lakeingest.decode.values import Pattern, Texts
 
 _TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)
 _INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
@@ -18,7 +18,7 @@ _REALS = (T.FloatType, T.DoubleType)
 _DATE = r"\A(?!0000)\d{4}-\d{2}-\d{2}\z"
 _INTEGER = r"\A(?=.{1,1000}\z)[+-]?\d+\z"
 _REAL = r"\A(?=.{1,1000}\z)[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?0*\d{1,4})?\z"
-"""As `diagnose` has them: a number of a column that may be in quotes comes as text."""
+"""As `values` has them: a number of a column that may be in quotes comes as text."""
 
 
 @dataclass(frozen=True)

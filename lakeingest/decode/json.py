@@ -25,9 +25,9 @@ from pyspark.sql import types as T
 
 from lakeingest import jvm
 from lakeingest.config import JsonValue, KeyFormat, ValueFormat, time_format
-from lakeingest.decode import diagnose, numbers, size
-from lakeingest.decode.diagnose import AS_IT_IS, Pattern, Texts
+from lakeingest.decode import diagnose, numbers, size, values
 from lakeingest.decode.fitted import any_of, fit, parsed_type
+from lakeingest.decode.values import AS_IT_IS, Pattern, Texts
 from lakeingest.record import Refusal, says
 
 _CORRUPT = " corrupt"
@@ -131,6 +131,7 @@ def diagnosis(raw: Column, schema: T.StructType, texts: Texts) -> Column:
     from pyspark.cloudpickle import register_pickle_by_value
 
     # Executors of a cluster need not have lakeingest installed.
+    register_pickle_by_value(values)
     register_pickle_by_value(diagnose)
     tree = json.loads(schema.json())
     explain = diagnose.diagnose

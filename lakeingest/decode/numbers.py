@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 _EXPONENT = r"\d\.?[eE][+-]?0*[1-9]\d{4}"
-"""Of a number that no column holds, as `diagnose` has it."""
+"""Of a number that no column holds, as `values` has it."""
 _ODD = r'\\u|"[+-]?[\d.]+,|",[\d.]|(?<![\d.])[\d.]{1000}'
 """In the text of a string that may be a decimal which Spark takes too long for, or takes for another number."""
 _SMALL = r"(?<![\w.-])[+-]?[\d.]+[eE]-\d"
