@@ -412,7 +412,8 @@ class Corridor:
             if self.evolution.settled:
                 raise
             raise UsageError(
-                f"no record has brought a schema yet that a table could be made for: {mistake.what}",
+                "no record has brought a schema yet that a table could be made for: "
+                f"{self.evolution.looks or mistake.what}",
                 cure="register the schema, or let a record of it come, and run again; nothing was consumed",
             ) from mistake
 

@@ -24,7 +24,7 @@ from lakeingest.decode import Shape, observed, project, struct
 from lakeingest.decode.reading import read
 from lakeingest.decode.writers import Writer, Writers
 from lakeingest.errors import TableMismatch
-from lakeingest.known import SIDES, Known, foresee, meet, unpartitionable
+from lakeingest.known import SIDES, Known, foresee, look_of, meet, unpartitionable
 from lakeingest.record import KEY
 from lakeingest.registry import Registry
 from lakeingest.schema import ddl, declared, model
@@ -53,6 +53,7 @@ class Evolution:
         blank: whether records bring their schemas, and none was looked at yet.
         watchful: whether the next batch is to be looked at first: the last one had headers that the registry did not
             know, and would only fail.
+        looks: what the records look like that were looked at, if none of them brought a schema.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Evolution:
         self.declares = self.history != history
         self.blank = bool(self._framed)
         self.watchful = False
+        self.looks = ""
 
     @cached_property
     def _registry(self) -> Registry:
@@ -184,6 +186,7 @@ class Evolution:
             strangers = self._observe(kafka, sequence, held)
         self._decide(sequence, held)
         self.watchful, self.blank = strangers, False
+        self.looks = "" if self.settled else look_of(kafka)
 
     def foresees(self, sequence: int) -> bool:
         """Whether the value's columns are known before a record came: from the registry, if need be."""

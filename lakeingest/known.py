@@ -6,11 +6,13 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F
+
 from lakeingest import registry
 from lakeingest.config import AvroFormat, JsonSchemaFormat, Pipeline, ProtobufFormat, partition_format, uses_registry
-from lakeingest.decode import project, writers
+from lakeingest.decode import looks, project, writers
 from lakeingest.decode.reading import Reading, read
-from lakeingest.record import RAW_KEY, RAW_VALUE
+from lakeingest.record import COORDINATES, OFFSET, PARTITION, RAW_KEY, RAW_VALUE, TOPIC
 from lakeingest.registry import Registry
 from lakeingest.schema import wire
 from lakeingest.schema.history import History, Side
@@ -23,6 +25,8 @@ Place = tuple[str, int, int]
 """Coordinates: topic, partition, offset."""
 SIDES: dict[Side, str] = {"key": RAW_KEY, "value": RAW_VALUE}
 """A side of a record → the column of its bytes."""
+_LOOKED_AT = 20
+"""Records whose first bytes are looked at, where none brings a schema."""
 MOST_IDS = 1000
 """Ids that the registry is asked for in one batch, the frequent ones first: bytes that are no schema's id have any."""
 
@@ -106,6 +110,15 @@ def foresee(pipeline: Pipeline, ask: Registry, history: History) -> Known | None
             if known is not None and known.reading:
                 return replace(known, first=None)
     return None
+
+
+def look_of(kafka: DataFrame) -> str:
+    """What the first value looks like of a batch that brought no schema; empty where that is not sure."""
+    start = F.substring(RAW_VALUE, 1, looks.LENGTH).alias("start")
+    for row in kafka.where(F.col(RAW_VALUE).isNotNull()).select(*COORDINATES, start).limit(_LOOKED_AT).collect():
+        if found := looks.of(bytes(row["start"]), "registry"):
+            return f"the value at {row[TOPIC]}-{row[PARTITION]} offset {row[OFFSET]} {found}"
+    return ""
 
 
 def unpartitionable(pipeline: Pipeline, schema: Schema) -> str | None:

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest import config
-from lakeingest.decode import json, size, writers
+from lakeingest.decode import json, looks, size, writers
 from lakeingest.decode.writers import Writers
 from lakeingest.record import HEADERS, KEY, RAW_KEY, RAW_VALUE, RESCUED, UNPLANNED, Refusal, says
 from lakeingest.schema import ddl
@@ -100,7 +100,7 @@ def _key(decode: config.Decode, shape: Shape) -> Decoded:
     return Decoded(
         parsed=({PARSED_KEY: json.parse(raw, schema, texts)},),
         columns={KEY: F.when(raw.isNotNull(), fields)},
-        refusals=(json.refusal("key", raw, parsed, schema, texts), extra),
+        refusals=(looks.told(json.refusal("key", raw, parsed, schema, texts), raw, "json"), extra),
         dropped=F.lit(False),
     )
 
@@ -112,7 +112,8 @@ def _value(pipeline: config.Pipeline, shape: Shape) -> Decoded:
     if not isinstance(value, config.JsonValue):
         return _scalar("value", "value", raw, value.format)
     schema, parsed, texts = shape.value, F.col(PARSED_VALUE), json.texts_of(value)
-    rescued, refusal = json.rescued(raw, parsed, schema), json.refusal("value", raw, parsed, schema, texts)
+    rescued = json.rescued(raw, parsed, schema)
+    refusal = looks.told(json.refusal("value", raw, parsed, schema, texts), raw, "json")
     if shape.strict:
         rescued = F.when(rescued.isNotNull() & ~refusal.when, F.raise_error(F.lit(UNPLANNED)).cast("string"))
     return Decoded(
@@ -137,4 +138,4 @@ def _scalar(stage: str, name: str, raw: Column, format: str) -> Decoded:
     def why() -> Column:
         return says("INVALID_UTF8", F.concat(F.lit("not UTF-8; begins with bytes 0x"), F.hex(F.substring(raw, 1, 32))))
 
-    return Decoded((), {name: text}, (Refusal(stage, broken, why),), F.lit(False))
+    return Decoded((), {name: text}, (looks.told(Refusal(stage, broken, why), raw, "string"),), F.lit(False))

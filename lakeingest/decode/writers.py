@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakeingest.decode import project
+from lakeingest.decode import looks, project
 from lakeingest.record import OFFSET, PARTITION, RESCUED, SCHEMA_ID, TIMESTAMP, TOPIC, UNPLANNED, Refusal, says
 from lakeingest.schema import wire
 from lakeingest.schema.history import Side
@@ -124,12 +124,14 @@ def read(side: Side, raw: Column, writers: Writers, target: T.StructType) -> Rea
         columns = {SCHEMA_ID: _case(which, ids, T.IntegerType()), **columns} if writers.framed else columns
         columns[RESCUED] = _case(which, _rescued(parsed, usable, writers.current), T.StringType())
     broken = F.lit(False)
+    format = "registry" if writers.framed else "avro"
     for i, name in parsed.items():
         broken = broken | ((which == i) & _reader(usable[i]).broken(F.col(name)))
+    misfit = Refusal(side, _true(broken), lambda: _misfit(raw, which, usable))
     refusals = (
-        *(_headers(raw, which, side) if writers.framed else ()),
+        *((looks.told(each, raw, format) for each in _headers(raw, which, side)) if writers.framed else ()),
         *_verdicts(which, writers),
-        Refusal(side, _true(broken), lambda: _misfit(raw, which, usable)),
+        looks.told(misfit, raw, format),
     )
     return Read(tuple(stage for stage in stages if stage), columns, refusals)
 

@@ -1,0 +1,104 @@
+"""What bytes look like that could not be read: of another format than the pipeline file says, or compressed.
+
+One table serves both ways: `of` says it of bytes, `hint` of a column, for the refusals of records. A pattern is one of
+hexadecimal digits, two for a byte, from the first byte on; what is not sure is not told.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from lakeingest.record import Refusal
+
+LENGTH = 32
+"""Bytes that are looked at."""
+_BLANKS = "(?:20|09|0A|0D)*"
+_ID = "{id}"
+
+
+@dataclass(frozen=True)
+class _Look:
+    """Bytes of one kind.
+
+    Attributes:
+        pattern: what they begin with, in hexadecimal digits.
+        said: what they look like, and the cure; with {id} where they bear one.
+        id_at: the byte at which the four of a schema's id begin, counted from 1.
+        formats: those that have such bytes themselves, and are told nothing.
+    """
+
+    pattern: str
+    said: str
+    id_at: int = 0
+    formats: tuple[str, ...] = ()
+
+
+_REGISTRY = "write decode.{side}.format: avro, protobuf or json_schema, without schema_file"
+_UNPACK = "let the producer send it uncompressed (Kafka's own compression.type is no matter)"
+_LOOKS = (
+    _Look("(?:FFFE|FEFF|7B00|007B|5B00|005B)", "text in UTF-16; let the producer write UTF-8"),
+    _Look(
+        f"(?:EFBBBF)?{_BLANKS}(?:7B{_BLANKS}(?:22|7D)|5B{_BLANKS}(?:22|2D|3[0-9]|5B|5D|7B))",
+        "JSON; write decode.{side}.format: json",
+        formats=("json",),
+    ),
+    _Look("1F8B08", f"data compressed with gzip; {_UNPACK}"),
+    _Look("28B52FFD", f"data compressed with zstd; {_UNPACK}"),
+    _Look("(?:FF060000734E61507059|82534E4150505900)", f"data compressed with snappy; {_UNPACK}"),
+    _Look("04224D18", f"data compressed with lz4; {_UNPACK}"),
+    _Look("4F626A01", "an Avro object container file; let the producer send each record by itself"),
+    _Look("C301", "Avro in its single-object encoding; let the producer use a schema registry's serializer"),
+    _Look(
+        "0000000000(?!00000000)[0-9A-F]{8}",
+        f"Apicurio's framing of 8 bytes (byte 0, id {_ID}); let the producer's id handler write 4 bytes",
+        id_at=6,
+    ),
+    _Look(
+        "00(?!00000000)00[0-9A-F]{6}",
+        f"a schema registry's framing (byte 0, schema id {_ID}); {_REGISTRY}",
+        id_at=2,
+        formats=("registry",),
+    ),
+)
+
+
+def of(value: bytes, format: str, side: str = "value") -> str | None:
+    """What bytes look like, with the cure, if it is sure and no matter of their own format; else None.
+
+    Args:
+        format: json, string, bytes or avro; `registry` for whatever a registry's header stands before.
+        side: key or value.
+    """
+    digits = value[:LENGTH].hex().upper()
+    for look in _LOOKS:
+        if format not in look.formats and re.match(look.pattern, digits):
+            number = int.from_bytes(value[look.id_at - 1 :][:4], "big") if look.id_at else 0
+            return f"looks like {look.said.format(id=number, side=side)}"
+    return None
+
+
+def hint(raw: Column, format: str, side: str) -> Column:
+    """STRING: the same of a column of bytes; null where there is nothing to say."""
+    digits = F.hex(F.substring(raw, 1, LENGTH))
+    found = F.lit(None).cast("string")
+    for look in reversed([look for look in _LOOKS if format not in look.formats]):
+        before, _, after = look.said.format(id=_ID, side=side).partition(_ID)
+        number = F.conv(F.hex(F.substring(raw, look.id_at, 4)), 16, 10) if look.id_at else F.lit("")
+        said = F.concat(F.lit(f"looks like {before}"), number, F.lit(after))
+        found = F.when(digits.rlike(f"^{look.pattern}"), said).otherwise(found)
+    return found
+
+
+def told(refusal: Refusal, raw: Column, format: str) -> Refusal:
+    """The refusal, which says besides what the bytes look like: of a refused record alone, a clean one pays nothing."""
+
+    def diagnosis() -> Column:
+        why = refusal.diagnosis()
+        looks = F.coalesce(F.concat(F.lit("; "), hint(raw, format, refusal.stage)), F.lit(""))
+        return F.struct(why["reason"].alias("reason"), F.concat(why["message"], looks).alias("message"))
+
+    return Refusal(refusal.stage, refusal.when, diagnosis, refusal.rules)
