@@ -192,9 +192,13 @@ def _start(name: str) -> SparkSession:
     java = artifacts.java()
     os.environ.setdefault("JAVA_HOME", str(java.parent.parent))
     jars = [str(jar) for jar in (*artifacts.fetch("spark"), jvm.JAR)]
-    archive, recording = _class_archive(java, jars)
+    folder = os.environ.get("SPARK_CONF_DIR")
+    # Java keeps no archive of classes where a folder with files is on its class path, and warns in each log.
+    archive, recording = ("", None) if folder else _class_archive(java, jars)
     master = os.environ.get("SPARK_MASTER", "local[*]")
-    logs = f"-Dlog4j2.configurationFile={jvm.LOGGING.as_uri()}"
+    # One of the user's own says how Spark logs.
+    own = folder is not None and Path(folder, "log4j2.properties").exists()
+    logs = "" if own else f"-Dlog4j2.configurationFile={jvm.LOGGING.as_uri()}"
     settings = {
         # A batch's garbage is short-lived: the parallel collector costs 5 to 8 % less than the default one.
         "spark.driver.extraJavaOptions": f"-XX:+UseParallelGC {_COMPILED} {archive} {_QUIET} {logs} {_AVRO_LIMITS}",
