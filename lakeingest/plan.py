@@ -6,6 +6,7 @@ timestamps, sizes from the bytes of the sample's values; a forecast is as good a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from lakeingest import gatekeeper, quarantine
 from lakeingest.batch import REFUSED, Batch, observed
-from lakeingest.config import Pipeline
+from lakeingest.config import JsonValue, Pipeline
+from lakeingest.decode.fitting import fitting, join
+from lakeingest.decode.json import texts_of
 from lakeingest.gate import judge, rules
 from lakeingest.gate.judge import Result
 from lakeingest.gate.suite import Suite
@@ -67,6 +70,8 @@ class Plan:
             the table has now, if that is another one; else null).
         schemas: what the table would make of schemas that it has not seen yet.
         refusals: stage, reason, count and samples, as `quarantine list` has them.
+        corrections: the columns that records were refused for, each with the least type that would have taken all of
+            their values: column, type (DDL), records. Of JSON's values only.
         results: what each expectation would find.
         held: why the batch would be kept back.
         constraints: what the table itself demands of its rows: name → condition.
@@ -80,6 +85,7 @@ class Plan:
     columns: tuple[dict[str, Any], ...]
     schemas: tuple[Entry, ...]
     refusals: tuple[dict[str, Any], ...]
+    corrections: tuple[dict[str, Any], ...]
     results: tuple[Result, ...]
     held: tuple[str, ...]
     constraints: dict[str, str]
@@ -153,6 +159,7 @@ def plan(
             tuple(_columns(rows.schema, there)),
             tuple(schemas),
             tuple(refusals),
+            tuple(_corrections(pipeline, batch, refused)) if counts["refused"] else (),
             tuple(results),
             tuple(held),
             dict(batch.constraints.checks) if batch.constraints else {},
@@ -171,6 +178,22 @@ def _columns(wanted: StructType, there: StructType | None) -> Iterator[dict[str,
     for field in wanted:
         was, now = held.get(field.name.lower()), field.dataType.simpleString()
         yield {"name": field.name, "type": now, "new": was is None, "was": None if was in (None, now) else was}
+
+
+def _corrections(pipeline: Pipeline, batch: Batch, refused: DataFrame) -> Iterator[dict[str, Any]]:
+    """The other types for columns with which records of the sample would have passed."""
+    value = pipeline.decode.value
+    if not isinstance(value, JsonValue):
+        return
+    types: dict[str, str] = {}
+    records: Counter[str] = Counter()
+    schema, texts = batch.shape.value.jsonValue(), texts_of(value)
+    for (raw,) in refused.where("stage = 'value' and reason = 'WRONG_TYPE'").select("value").toLocalIterator():
+        for column, least in (fitting(bytes(raw), schema, texts) or {}).items():
+            types[column] = join(types.get(column, least), least)
+            records[column] += 1
+    for column, count in records.most_common():
+        yield {"column": column, "type": types[column], "records": count}
 
 
 def _forecast(pipeline: Pipeline, batch: Batch, kafka: DataFrame, rows: DataFrame) -> Forecast:

@@ -42,6 +42,15 @@ def objects(stack: Addresses, prefix: str) -> list[str]:
         client.close()
 
 
+def test_a_plan_names_the_type_that_would_do(stack: Addresses, spark: SparkSession, named: str) -> None:
+    """One type for all values that a column refused, and how many records it would let pass."""
+    kit.produce(stack, named, [b'{"n": 1}', b'{"n": 3000000000}', b'{"n": 4000000000}', b'{"n": 907.152}', b"{"])
+    made = Ingestion(kit.config_of(stack, named)).plan()
+    assert made.corrections == ({"column": "n", "type": "DOUBLE", "records": 3},)
+    made = Ingestion(kit.config_of(stack, named, schema={"columns": "n DOUBLE, text STRING"})).plan()
+    assert (made.counts["refused"], made.corrections) == (1, ())
+
+
 @pytest.mark.slow
 def test_a_plan_is_what_a_run_then_does(stack: Addresses, spark: SparkSession, named: str, tmp_path: Path) -> None:
     """Counts, reasons, columns, expectations and partitions, before there is a table and after; nothing is written."""
