@@ -26,13 +26,14 @@ TOPICS = {"slow", "quarantine", "gap", "retries", "SIGTERM"}
 
 def raised() -> set[str]:
     """The classes of errors.py that the package makes somewhere; the others only group them."""
-    calls = {
-        node.func.id
+    calls = [
+        node
         for file in ROOT.rglob("*.py")
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-    }
-    return {c.__name__ for c in classes()} & calls
+    ]
+    made = [call.func for call in calls] + [call.args[0] for call in calls if ast.unparse(call.func) == "_Case"]
+    return {c.__name__ for c in classes()} & {ast.unparse(each) for each in made}
 
 
 def classes() -> list[type[LakeingestError]]:

@@ -7,6 +7,7 @@ One run goes well; in another Spark's Kafka client refuses the broker's certific
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import secrets
@@ -247,9 +248,13 @@ def others(environments: set[bytes]) -> bytes:
 
 
 def files(folder: Path) -> bytes:
-    """Names and contents of all files."""
-    found = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return b"\n".join(str(path).encode() + b"\n" + path.read_bytes() for path in found)
+    """Names and contents of all files. Spark deletes its own while we look."""
+    found = []
+    for parent, _, names in os.walk(folder):
+        for path in (Path(parent, name) for name in names):
+            with contextlib.suppress(FileNotFoundError):
+                found.append(str(path).encode() + b"\n" + path.read_bytes())
+    return b"\n".join(found)
 
 
 def objects(stack: Addresses) -> bytes:

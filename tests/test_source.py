@@ -195,12 +195,12 @@ def test_a_broker_that_does_not_answer() -> None:
 
 
 def test_a_closed_port_is_told_soon() -> None:
-    """The port that a broker had, or one that is misspelt: it took 31 s until a run said so."""
+    """The port that a broker had, or one that is misspelt: the time for a slow answer is not waited for."""
     address = f"127.0.0.1:{free_ports(['closed'], {}, set())['closed']}"
     begun = time.monotonic()
     with pytest.raises(SourceUnreachable, match="Connection refused"):
-        Broker(source(), address).topics()
-    assert time.monotonic() - begun < 10
+        Broker(source(), address, timeout_s=300).topics()
+    assert time.monotonic() - begun < 150
 
 
 def test_a_broker_that_comes_soon_is_waited_for(stack: Addresses) -> None:
