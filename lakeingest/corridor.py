@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pyspark.sql import Observation
 from pyspark.sql.types import StructField, StructType
 
-from lakeingest import commit, failures, fit, kept, quarantine, source, table, whereabouts
+from lakeingest import commit, failures, fit, identity, kept, quarantine, source, table, whereabouts
 from lakeingest.batch import DROPPED, REFUSED, Batch, begin, layout, observed, set_aside, suspects
 from lakeingest.commit import Commit, Counts, Ledger, Receipt, Run
 from lakeingest.config import Pipeline
@@ -378,6 +378,7 @@ class Corridor:
             self.look_ahead(self.config.table.path)
             self._properties = kept.read(self.spark, self.config.table.path)
             self._kept = kept.ledger(self._properties, self.config.known_as)
+            identity.check_maker(self.config, self._properties)
 
     @contextmanager
     def reading(self) -> Iterator[None]:

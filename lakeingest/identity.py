@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakeingest import source, table
+from lakeingest import kept, source, table
 from lakeingest.commit import Ledger, Receipt
 from lakeingest.config import Pipeline
 from lakeingest.errors import SourceChanged, TableMismatch
@@ -59,6 +60,7 @@ def check_tables(pipeline: Pipeline, ledger: Ledger, refused: Ledger) -> None:
     """
     if ledger.newest is None:
         _check_name(pipeline, ledger)
+        check_maker(pipeline, ledger.properties)
         # A table that a RESTORE took back to its beginning still knows the sequence numbers.
         if refused.newest is not None and not ledger.recovered and not ledger.last_sequence:
             raise TableMismatch(
@@ -88,6 +90,39 @@ def _check_name(pipeline: Pipeline, ledger: Ledger) -> None:
             cure=f"if {name!r} was this pipeline's name before, write renamed_from: {name} beneath name in its file; "
             "else give this one a table of its own",
         )
+
+
+def check_maker(pipeline: Pipeline, properties: Mapping[str, str]) -> None:
+    """Notice that the table was made for another pipeline of these topics, which may be at its first batch now.
+
+    Args:
+        properties: the table's, read after it was made: of two pipelines that start at once, one has made it.
+
+    Raises:
+        TableMismatch: it names the other one.
+    """
+    for name, fed in kept.makers(properties).items():
+        topics = sorted(set(fed).intersection(pipeline.source.topics))
+        if topics and name != pipeline.known_as:
+            raise TableMismatch(
+                f"{pipeline.table.path} was made for {', '.join(topics)} of pipeline {name!r}, whose first batch may "
+                f"be under way; {pipeline.known_as!r} would write the same records a second time",
+                cure=f"if {name!r} was this pipeline's name before, write renamed_from: {name} beneath name in its "
+                "file; else give this one a table of its own",
+            )
+
+
+def check_there(spark: SparkSession, pipeline: Pipeline) -> None:
+    """Notice that the table is gone, while its quarantine still has the pipeline's commits. A run says the same.
+
+    Raises:
+        TableMismatch: with what to do about it.
+        StorageUnreachable: a table cannot be read.
+    """
+    paths = pipeline.table.path, pipeline.quarantine.path
+    missing = {path for path in paths if table.schema(spark, path) is None}
+    if pipeline.table.path in missing:
+        check_tables(pipeline, *table.ledgers(spark, pipeline, new=missing))
 
 
 def check_topics(last: Receipt | None, topics: Topics) -> None:

@@ -1,6 +1,6 @@
-"""What a pipeline keeps among its table's properties: the ledger of schemas, and how the table is partitioned.
+"""What a pipeline keeps among its table's properties: the ledger of schemas, the partitions, for whom it was made.
 
-Both outlive the log's receipts, and spare them from repeating the ledger. A property is the pipeline's own, under a
+They outlive the log's receipts, and spare them from repeating the ledger. A property is the pipeline's own, under a
 digest of its name, and its value is in hexadecimal digits: Spark shows no property with a word such as url, password
 or token in it, and puts settings and environment in the place of ${…}.
 """
@@ -20,12 +20,15 @@ from lakeingest.schema.history import History
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_SCHEMAS, _PARTITIONS = "schemas", "partition"
+_SCHEMAS, _PARTITIONS, _MAKER = "schemas", "partition", "maker"
 
 
 def properties(pipeline: Pipeline, history: History) -> dict[str, str]:
-    """The table's properties that keep a ledger, if it is not empty, and the file's partitions."""
-    kept = {_name(_PARTITIONS, pipeline.known_as): _packed(options(pipeline))}
+    """What a new table keeps: the file's partitions, for whom it is made, and the ledger if it is not empty."""
+    kept = {
+        _name(_PARTITIONS, pipeline.known_as): _packed(options(pipeline)),
+        _name(_MAKER, pipeline.known_as): _packed({"name": pipeline.known_as, "topics": [*pipeline.source.topics]}),
+    }
     return kept | ({_name(_SCHEMAS, pipeline.known_as): _packed(history.to_json())} if history.entries else {})
 
 
@@ -71,6 +74,13 @@ def partitions(properties: Mapping[str, str], pipeline: str) -> tuple[Mapping[st
     """The options of each partition that the table was made with; None where an older version made it."""
     value = properties.get(_name(_PARTITIONS, pipeline))
     return tuple(_unpacked(value)) if value else None
+
+
+def makers(properties: Mapping[str, str]) -> dict[str, list[str]]:
+    """The pipeline that the table was made for, and its topics then; empty where an older version or a user made it."""
+    prefix = f"lakeingest.{_MAKER}."
+    found = [_unpacked(value) for name, value in properties.items() if name.startswith(prefix)]
+    return {maker["name"]: maker["topics"] for maker in found}
 
 
 def _packed(tree: Any) -> str:

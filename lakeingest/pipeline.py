@@ -196,10 +196,12 @@ class Ingestion:
 
     def status(self) -> Status:
         """Where the pipeline stands; see `status.Status`."""
+        identity.check_there(self.spark, self.config)
         return status.status(self.spark, self.config, self.broker.topics())
 
     def audit(self) -> Report:
         """The conservation proof; see `audit.Report`."""
+        identity.check_there(self.spark, self.config)
         return audit.audit(self.spark, self.config)
 
     def plan(self, sample: int = 10_000, *, suggest: bool = False) -> Plan:
@@ -215,7 +217,9 @@ class Ingestion:
         topics, path = self.broker.topics(), self.config.table.path
         ledger = Ledger(path, self.config.known_as)
         there = table.schema(self.spark, path)
-        if there is not None:
+        if there is None:
+            identity.check_there(self.spark, self.config)
+        else:
             ledger, refused = table.ledgers(self.spark, self.config)
             identity.check(self.config, ledger, refused, topics, Consents())
         starts = source.starts(self.config.source, topics, ledger.frontier)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -101,6 +102,11 @@ def cell(
     """A cell of each kind in turn."""
     rows = request.config.stash.setdefault(ROWS, [])
     return rehearsal.Cell(stack, spark, named, request.param, tmp_path, rows)
+
+
+def pytest_configure() -> None:
+    """Processes that the tests start take Ctrl-C, also where the suite itself runs in the background of a script."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
+import boto3
 import kit
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 from test_attacks import World
 
+from lakeingest import table
 from lakeingest.errors import TableMismatch, UsageError
 from lakeingest.local import Addresses
+from lakeingest.local.s3 import BUCKET
 from lakeingest.pipeline import Ingestion
 
 Ask = Callable[[Ingestion], object]
@@ -64,6 +69,55 @@ def test_a_renamed_pipeline(stack: Addresses, spark: SparkSession) -> None:
     world.checked(name="renamed_b", renamed_from="renamed_a")
     moved = world.ingestion(name="renamed_b", renamed_from="renamed_a", schema=columns("n STRING, text STRING"))
     assert sum(each["count"] for each in moved.quarantined()) == 8
+
+
+def test_a_table_whose_maker_has_not_committed(
+    stack: Addresses, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second pipeline of the topic neither starts beside the first batch, nor where both meant to make the table."""
+    world = World(stack, spark, "maker_a", quarantine={"path": "s3a://lake/maker_a_quarantine"})
+    world.produce(*kit.clean(10))
+    with monkeypatch.context() as cut:
+        cut.setattr("lakeingest.attempt.Attempt.next_batch", _fail)
+        with pytest.raises(RuntimeError, match="killed"):
+            world.run(schema=columns("n INT, text STRING"))
+    shared = {"name": "maker_b", "schema": columns("n INT, text STRING")}
+    refused_by_all(world, "was made for maker_a of pipeline 'maker_a', whose first batch may be under way", **shared)
+    asked, real = list[str](), table.schema
+
+    def missing_at_first(spark: SparkSession, path: str) -> StructType | None:
+        asked.append(path)
+        return None if asked.count(world.ingestion().config.table.path) == 1 else real(spark, path)
+
+    with monkeypatch.context() as both:
+        both.setattr("lakeingest.table.schema", missing_at_first)
+        with pytest.raises(TableMismatch, match="was made for maker_a of pipeline 'maker_a'"):
+            world.run(**shared)
+    world.run(schema=columns("n INT, text STRING"))
+    world.checked()
+
+
+def _fail(*_: object) -> None:
+    raise RuntimeError("killed")
+
+
+def test_a_deleted_table(stack: Addresses, spark: SparkSession) -> None:
+    """Run, plan, status and audit say the same of a table that is gone while its quarantine is there."""
+    world = World(stack, spark, "deleted_table")
+    world.produce(*kit.mixed(20))
+    world.run()
+    keys = {"aws_access_key_id": stack.s3_access_key, "aws_secret_access_key": stack.s3_secret_key}
+    with closing(boto3.client("s3", endpoint_url=stack.s3, region_name="us-east-1", **keys)) as client:
+        for each in client.list_objects_v2(Bucket=BUCKET, Prefix="deleted_table/")["Contents"]:
+            client.delete_object(Bucket=BUCKET, Key=each["Key"])
+    said = set()
+    for ask in (ALL["run"], ALL["plan"], Ingestion.status, Ingestion.audit):
+        with pytest.raises(
+            TableMismatch, match="holds nothing of pipeline 'deleted_table', but its quarantine"
+        ) as told:
+            ask(world.ingestion())
+        said.add(str(told.value))
+    assert len(said) == 1
 
 
 def test_another_topic_into_the_same_table(stack: Addresses, spark: SparkSession) -> None:
