@@ -21,7 +21,7 @@ from lakeingest.errors import Fenced, StorageError, TableMismatch
 from lakeingest.failures import meaning, spark_failures, told_of
 from lakeingest.log import RECENT, Log
 from lakeingest.record import Spans, again
-from lakeingest.schema.history import History
+from lakeingest.schema.ledger import History
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

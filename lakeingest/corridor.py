@@ -29,7 +29,7 @@ from lakeingest.log import Log
 from lakeingest.partition import Layout
 from lakeingest.record import COORDINATES, Frontier, Spans, Unplanned, Untimely, again
 from lakeingest.schema import ddl
-from lakeingest.schema.history import History
+from lakeingest.schema.ledger import History
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

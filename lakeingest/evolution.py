@@ -27,12 +27,13 @@ from lakeingest.errors import TableMismatch
 from lakeingest.known import SIDES, Known, foresee, look_of, meet, unpartitionable
 from lakeingest.record import KEY
 from lakeingest.registry import Registry
-from lakeingest.schema import ddl, declared, model
-from lakeingest.schema.changes import changes
-from lakeingest.schema.decision import Decision, decide
-from lakeingest.schema.history import Entry, History, Side
+from lakeingest.schema import ddl, model
+from lakeingest.schema.compatibility import declared
+from lakeingest.schema.compatibility.changes import changes
+from lakeingest.schema.compatibility.decision import Decision, decide
+from lakeingest.schema.compatibility.verdict import Mode, Verdict, check
+from lakeingest.schema.ledger import Entry, History, Side
 from lakeingest.schema.model import Schema, without_defaults
-from lakeingest.schema.verdict import Mode, Verdict, check
 from lakeingest.table import ANEW
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from pyspark.sql import types as T
 from pyspark.sql.types import DataType, StructType
 
 from lakeingest.schema import ddl
-from lakeingest.schema.widening import delta_widens
+from lakeingest.schema.compatibility.widening import delta_widens
 
 
 def declared(there: StructType) -> tuple[ddl.Column, ...]:

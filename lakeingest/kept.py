@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeingest.config import Pipeline
 from lakeingest.failures import told_of
-from lakeingest.schema.history import History
+from lakeingest.schema.ledger import History
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

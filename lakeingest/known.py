@@ -14,8 +14,8 @@ from lakeingest.decode import looks, project, writers
 from lakeingest.decode.reading import Reading, read
 from lakeingest.record import COORDINATES, OFFSET, PARTITION, RAW_KEY, RAW_VALUE, TOPIC
 from lakeingest.registry import Registry
-from lakeingest.schema import wire
-from lakeingest.schema.history import History, Side
+from lakeingest.schema.formats import wire
+from lakeingest.schema.ledger import History, Side
 from lakeingest.schema.model import Schema, SchemaError
 
 if TYPE_CHECKING:

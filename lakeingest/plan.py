@@ -22,7 +22,7 @@ from lakeingest.gate.judge import Result
 from lakeingest.gate.suite import Suite
 from lakeingest.record import RAW_VALUE, TIMESTAMP, Spans
 from lakeingest.schema import ddl
-from lakeingest.schema.history import Entry
+from lakeingest.schema.ledger import Entry
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -27,7 +27,7 @@ from lakeingest.record import (
     Spans,
 )
 from lakeingest.schema import ddl
-from lakeingest.schema.history import History
+from lakeingest.schema.ledger import History
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -17,7 +17,7 @@ from lakeingest.config import Compatibility, Pipeline, uses_registry
 from lakeingest.decode import writers
 from lakeingest.known import Place
 from lakeingest.record import OFFSET, PARTITION, SCHEMA_ID, TIMESTAMP, TOPIC
-from lakeingest.schema.history import Entry, History, Side
+from lakeingest.schema.ledger import Entry, History, Side
 from lakeingest.schema.model import type_text
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from lakeingest.decode import Shape
 from lakeingest.evolution import Evolution
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Ingestion
-from lakeingest.schema.history import History
+from lakeingest.schema.ledger import History
 from lakeingest.testing.manifest import Manifest, balance, sha256
 
 DIRTY = b'{"n": "not a number"}'

@@ -19,7 +19,7 @@ from lakeingest.config.file import from_mapping
 from lakeingest.errors import UsageError
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Ingestion
-from lakeingest.schema.history import Entry, History, Side
+from lakeingest.schema.ledger import Entry, History, Side
 from lakeingest.timeline import steps
 
 NAME = "history"

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from lakeingest.decode import project
 from lakeingest.decode.protobuf import Reader, record
-from lakeingest.schema import protobuf, protobuf_values
+from lakeingest.schema.formats import protobuf, protobuf_values
 from lakeingest.schema.model import SchemaError
 
 TEXT = """

@@ -17,7 +17,7 @@ from lakeingest import cli, errors, evolution, quarantine
 from lakeingest.cli import explain
 from lakeingest.errors import Fenced, LakeingestError, PipelineFileError, UsageError
 from lakeingest.gate import rules
-from lakeingest.schema.verdict import Verdict
+from lakeingest.schema.compatibility.verdict import Verdict
 
 ROOT = Path(errors.__file__).parent
 TOPICS = {"slow", "quarantine", "gap", "retries", "SIGTERM"}

@@ -26,7 +26,8 @@ from lakeingest.errors import PipelineFileError
 from lakeingest.gate import suite as gate_suite
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Ingestion
-from lakeingest.schema import ddl, defaults, model
+from lakeingest.schema import ddl, model
+from lakeingest.schema.formats import defaults
 from lakeingest.schema.model import Schema, SchemaError
 from lakeingest.testing.process import Process
 

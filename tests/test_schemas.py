@@ -36,7 +36,7 @@ from lakeingest.corridor import Progress
 from lakeingest.errors import RegistryUnreachable
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Ingestion
-from lakeingest.schema.history import History
+from lakeingest.schema.ledger import History
 
 pytestmark = pytest.mark.slow
 

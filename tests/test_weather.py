@@ -15,7 +15,8 @@ from fastavro import parse_schema, schemaless_reader
 from lakeingest.config import Pipeline, file
 from lakeingest.local import weather
 from lakeingest.local.weather import UNKNOWN, Observation
-from lakeingest.schema import avro, compatibility
+from lakeingest.schema import compatibility
+from lakeingest.schema.formats import avro
 
 FILE = Path(__file__).parent.parent / "pipelines" / "weather.yaml"
 

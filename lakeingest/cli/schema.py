@@ -220,13 +220,13 @@ def _text(file: Path) -> str:
 
 def _parse(suffix: str, text: str, references: Sequence[tuple[str, str]]) -> Schema:
     if suffix == ".avsc":
-        from lakeingest.schema import avro
+        from lakeingest.schema.formats import avro
 
         return avro.read(text, [reference for _, reference in references])
     if suffix == ".proto":
-        from lakeingest.schema import protobuf
+        from lakeingest.schema.formats import protobuf
 
         return protobuf.read(text, references)
-    from lakeingest.schema import json_schema
+    from lakeingest.schema.formats import json_schema
 
     return json_schema.read(text, references)

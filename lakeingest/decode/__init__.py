@@ -19,7 +19,7 @@ from lakeingest.decode import json, looks, size, writers
 from lakeingest.decode.writers import Writers
 from lakeingest.record import HEADERS, KEY, RAW_KEY, RAW_VALUE, RESCUED, UNPLANNED, Refusal, says
 from lakeingest.schema import ddl
-from lakeingest.schema.history import Side
+from lakeingest.schema.ledger import Side
 
 PARSED_KEY = "_parsed_key"
 PARSED_VALUE = "_parsed_value"

@@ -26,7 +26,7 @@ from pyspark.sql import types as T
 
 from lakeingest import jvm
 from lakeingest.decode import project
-from lakeingest.schema import avro as avro_schema
+from lakeingest.schema.formats import avro as avro_schema
 
 _SEAL = os.urandom(16)
 _LONG_DIGITS, _LONG_BYTES, _MOST_DIGITS = 18, 8, 38

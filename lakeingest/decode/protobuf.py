@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from lakeingest.decode import project
 from lakeingest.errors import SetupError
-from lakeingest.schema import protobuf, protobuf_values
+from lakeingest.schema.formats import protobuf, protobuf_values
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from lakeingest import config
 from lakeingest.decode import avro, json, project
 from lakeingest.decode.writers import Reader
 from lakeingest.record import is_reserved
-from lakeingest.schema import avro as avro_schema
-from lakeingest.schema import defaults, json_schema, wire
+from lakeingest.schema.formats import avro as avro_schema
+from lakeingest.schema.formats import defaults, json_schema, wire
 from lakeingest.schema.model import Schema, SchemaError
 
 _TYPES = {"avro": "AVRO", "protobuf": "PROTOBUF", "json_schema": "JSON"}
@@ -101,7 +101,7 @@ def _demanded(schema: Schema, kind: T.DataType) -> T.DataType:
 @lru_cache(maxsize=256)
 def _compiled(text: str, references: tuple[tuple[str, str], ...]) -> bytes:
     """A file has many messages, and protoc is a process of its own."""
-    from lakeingest.schema import protobuf as protobuf_schema
+    from lakeingest.schema.formats import protobuf as protobuf_schema
 
     return protobuf_schema.compile(text, references)
 
@@ -109,7 +109,7 @@ def _compiled(text: str, references: tuple[tuple[str, str], ...]) -> bytes:
 def _message(text: str, references: Sequence[tuple[str, str]], indexes: bytes) -> Reading | None:
     # What it needs is an extra: lakeingest[protobuf].
     from lakeingest.decode import protobuf
-    from lakeingest.schema import protobuf as protobuf_schema
+    from lakeingest.schema.formats import protobuf as protobuf_schema
 
     descriptors = _compiled(text, tuple(references))
     path = wire.index(indexes)

@@ -6,7 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from lakeingest.record import Refusal, says
-from lakeingest.schema.history import Side
+from lakeingest.schema.ledger import Side
 
 
 def within(raw: Column, most: int) -> Column:

@@ -20,8 +20,8 @@ from pyspark.sql import types as T
 
 from lakeingest.decode import looks, project
 from lakeingest.record import OFFSET, PARTITION, RESCUED, SCHEMA_ID, TIMESTAMP, TOPIC, UNPLANNED, Refusal, says
-from lakeingest.schema import wire
-from lakeingest.schema.history import Side
+from lakeingest.schema.formats import wire
+from lakeingest.schema.ledger import Side
 from lakeingest.schema.model import Schema
 
 HEADER = 5

@@ -1,6 +1,6 @@
 """Avro schemas, as Connect sees them and in the shape in which Spark's from_avro returns their records. Pure.
 
-fastavro resolves names, namespaces and references, and validates; `lakeingest.schema.avro_text` smooths its way.
+fastavro resolves names, namespaces and references, and validates; `avro_text` prepares the text for it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from fastavro.schema import SchemaParseException, UnknownType, fullname, parse_schema
 
 from lakeingest.schema import model
-from lakeingest.schema.avro_text import MAX_DEPTH, normalise
+from lakeingest.schema.formats.avro_text import MAX_DEPTH, normalise
 from lakeingest.schema.model import ELEMENT, VALUE, Field, Kind, Schema, SchemaError, step
 
 UNION = "io.confluent.connect.avro.Union"

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakeingest.schema import ddl
-from lakeingest.schema.changes import changes
+from lakeingest.schema.compatibility.changes import changes
+from lakeingest.schema.compatibility.verdict import Mode
+from lakeingest.schema.compatibility.widening import misfit
 from lakeingest.schema.model import Schema
-from lakeingest.schema.verdict import Mode
-from lakeingest.schema.widening import misfit
 
 
 @dataclass(frozen=True)

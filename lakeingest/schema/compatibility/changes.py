@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Literal, TypeAlias
 
+from lakeingest.schema.compatibility.verdict import promotes
+from lakeingest.schema.compatibility.widening import delta_widens
 from lakeingest.schema.model import ELEMENT, KEY, SYMBOLS, VALUE, Schema, column_type, step, type_text
-from lakeingest.schema.verdict import promotes
-from lakeingest.schema.widening import delta_widens
 
 ChangeKind: TypeAlias = Literal[
     "added", "removed", "widened", "changed", "loosened", "tightened", "renamed", "default", "symbols", "doc"

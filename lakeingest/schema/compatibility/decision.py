@@ -1,4 +1,4 @@
-"""What becomes of a record on a Delta table, given what `lakeingest.schema.verdict` says of its schema. Pure.
+"""What becomes of a record on a Delta table, given what `verdict` says of its schema. Pure.
 
 The verdicts are Confluent's. The actions are lakeingest's: Confluent's sink forgets the current schema at every commit,
 a Delta table has one for ever. So a verdict that makes the sink begin a new file makes the table evolve, if the rows
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from lakeingest.schema import ddl
-from lakeingest.schema.changes import Change, changes
+from lakeingest.schema.compatibility.changes import Change, changes
+from lakeingest.schema.compatibility.verdict import Finding, Mode, Verdict, explain, structural
+from lakeingest.schema.compatibility.widening import NotAdditive, merge, misfit
 from lakeingest.schema.model import Schema, SchemaError, value_columns
-from lakeingest.schema.verdict import Finding, Mode, Verdict, explain, structural
-from lakeingest.schema.widening import NotAdditive, merge, misfit
 
 Action: TypeAlias = Literal["write", "project", "evolve", "quarantine"]
 

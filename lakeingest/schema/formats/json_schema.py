@@ -26,7 +26,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from lakeingest.schema import model
-from lakeingest.schema.json_documents import Documents
+from lakeingest.schema.formats.json_documents import Documents
 from lakeingest.schema.model import Field, Kind, Schema, SchemaError
 
 _Node: TypeAlias = dict[str, Any]

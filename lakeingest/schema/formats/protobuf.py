@@ -31,10 +31,11 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from lakeingest.errors import SetupError
-from lakeingest.schema import model, protobuf_values
+from lakeingest.schema import model
+from lakeingest.schema.formats import protobuf_values
+from lakeingest.schema.formats.protobuf_known import KNOWN
+from lakeingest.schema.formats.protobuf_values import TIMESTAMP, WRAPPERS
 from lakeingest.schema.model import Field, Schema, SchemaError
-from lakeingest.schema.protobuf_known import KNOWN
-from lakeingest.schema.protobuf_values import TIMESTAMP, WRAPPERS
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FieldDescriptor

@@ -1,7 +1,7 @@
 """May a record be written under the table's schema? The rules of Confluent's Kafka Connect S3 sink. Pure.
 
 `check` and `explain` are its rules to the letter: what a record is told here, the sink tells it too. What becomes of
-the record on a Delta table, where the current schema outlives files and restarts, is in `lakeingest.schema.decision`.
+the record on a Delta table, where the current schema outlives files and restarts, is in `decision`.
 """
 
 from __future__ import annotations

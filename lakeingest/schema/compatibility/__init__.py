@@ -6,10 +6,10 @@ changes          the difference of two schemas, field by field                  
 merge            the union of two schemas, and what Delta can widen                          widening.py
 """
 
-from lakeingest.schema.changes import Change, changes
-from lakeingest.schema.decision import Action, Decision, decide
-from lakeingest.schema.verdict import Finding, Mode, Verdict, check, explain, structural
-from lakeingest.schema.widening import NotAdditive, merge
+from lakeingest.schema.compatibility.changes import Change, changes
+from lakeingest.schema.compatibility.decision import Action, Decision, decide
+from lakeingest.schema.compatibility.verdict import Finding, Mode, Verdict, check, explain, structural
+from lakeingest.schema.compatibility.widening import NotAdditive, merge
 
 __all__ = [
     "Action",
