@@ -13,7 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakeingest.config import file as pipeline_file
-from lakeingest.local import Addresses, flights
+from lakeingest.local import Addresses
+from lakeingest.local.demo import flights
 from lakeingest.pipeline import Ingestion
 
 FILE = Path(__file__).parent.parent / "pipelines" / "flights.yaml"

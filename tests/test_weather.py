@@ -13,8 +13,8 @@ import pytest
 from fastavro import parse_schema, schemaless_reader
 
 from lakeingest.config import Pipeline, file
-from lakeingest.local import weather
-from lakeingest.local.weather import UNKNOWN, Observation
+from lakeingest.local.demo import weather
+from lakeingest.local.demo.weather import UNKNOWN, Observation
 from lakeingest.schema import compatibility
 from lakeingest.schema.formats import avro
 

@@ -81,7 +81,7 @@ def _stack(out: Output) -> Addresses:
 
 
 def _send_flights(out: Output, addresses: Addresses) -> None:
-    from lakeingest.local import flights
+    from lakeingest.local.demo import flights
 
     out.line(f"2. {flights.RECORDS:,} flights of 2013 into topic {flights.TOPIC!r}, {flights.DAMAGED} of them damaged")
     with out.progress("sending flights"):
@@ -90,7 +90,7 @@ def _send_flights(out: Output, addresses: Addresses) -> None:
 
 
 def _send_weather(out: Output, addresses: Addresses) -> None:
-    from lakeingest.local import weather
+    from lakeingest.local.demo import weather
 
     out.line(
         f"2. {weather.RECORDS:,} hours of weather of 2013 into topic {weather.TOPIC!r}, in three versions of "

@@ -50,13 +50,13 @@ def check(
 
 def _checked(file: Path) -> dict[str, Any]:
     from lakeingest import gate
+    from lakeingest.config import consistency
     from lakeingest.config import file as pipeline_file
-    from lakeingest.config import rules
 
     result: dict[str, Any] = {"file": str(file), "ok": True, "problems": [], "notices": []}
     try:
         pipeline = pipeline_file.read(file, os.environ)
-        result["notices"] += rules.notices(pipeline.columns, pipeline.partition)
+        result["notices"] += consistency.notices(pipeline.columns, pipeline.partition)
         if (suite := gate.load(pipeline)) is not None:
             result["notices"].append(_gate(suite))
     except PipelineFileError as error:

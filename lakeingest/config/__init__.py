@@ -9,7 +9,8 @@ from __future__ import annotations
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from lakeingest.config import rules
+from lakeingest.config import consistency
+from lakeingest.config.base import Part
 from lakeingest.config.formats import (
     AvroFormat,
     BytesFormat,
@@ -23,7 +24,6 @@ from lakeingest.config.formats import (
     ValueFormat,
     uses_registry,
 )
-from lakeingest.config.part import Part
 from lakeingest.config.parts import (
     Compatibility,
     Decode,
@@ -127,12 +127,12 @@ class Pipeline(Part):
     @property
     def columns(self) -> tuple[ddl.Column, ...]:
         """The columns that a record's value becomes, as far as the file tells; none where only the registry knows."""
-        return rules.columns(self.decode, self.schema_)
+        return consistency.columns(self.decode, self.schema_)
 
     @property
     def results(self) -> str:
         """Where the results of the gate lie."""
-        return rules.results(self.table, self.gate)
+        return consistency.results(self.table, self.gate)
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -154,13 +154,13 @@ class Pipeline(Part):
         # A table that is wrong in itself is not among the others.
         if given.path or "table" not in others.data:
             return given
-        return given.model_copy(update={"path": rules.aside(others.data["table"], given)})
+        return given.model_copy(update={"path": consistency.aside(others.data["table"], given)})
 
     @model_validator(mode="after")
     def _agree(self) -> Pipeline:
         partition = dict(enumerate(self.partition))
         found = tuple(
-            rules.mistakes(
+            consistency.mistakes(
                 self.decode,
                 self.schema_,
                 partition,

@@ -17,8 +17,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from lakeingest.config import Pipeline, mistakes, parts, rules, yaml_text
-from lakeingest.config.rules import Mistake
+from lakeingest.config import Pipeline, consistency, mistakes, parts, yaml_text
+from lakeingest.config.consistency import Mistake
 from lakeingest.config.values import SchemaFile
 from lakeingest.config.variables import Variables
 from lakeingest.errors import PipelineFileError
@@ -181,7 +181,7 @@ def _disagreements(values: dict[str, Any]) -> Iterator[Mistake]:
     """What the parts that are right in themselves do not agree on, although others are wrong."""
     partition = values.get("partition")
     listed = [_valid(parts.Partition, p) for p in partition] if isinstance(partition, list) else []
-    return rules.mistakes(
+    return consistency.mistakes(
         _valid(parts.Decode, values.get("decode", {})),
         _valid(parts.Schema, values.get("schema", {})),
         {i: part for i, part in enumerate(listed) if part is not None},

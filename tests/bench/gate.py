@@ -23,7 +23,8 @@ import kit  # noqa: E402
 from embedded import embedded  # noqa: E402
 
 from lakeingest.config import file as pipeline_file  # noqa: E402
-from lakeingest.local import Addresses, flights  # noqa: E402
+from lakeingest.local import Addresses  # noqa: E402
+from lakeingest.local.demo import flights  # noqa: E402
 from lakeingest.pipeline import Ingestion  # noqa: E402
 
 FILE = TESTS.parent / "pipelines" / "flights.yaml"

@@ -10,7 +10,7 @@ import json
 import zlib
 from collections.abc import Iterator
 
-from lakeingest.local import nycflights, topic
+from lakeingest.local.demo import nycflights, topic
 
 TOPIC = "flights"
 PARTITIONS = 4

@@ -18,7 +18,7 @@ from datetime import datetime
 from functools import cache, partial
 from typing import Any
 
-from lakeingest.local import nycflights, topic
+from lakeingest.local.demo import nycflights, topic
 from lakeingest.local.loopback import direct
 
 TOPIC = "weather"
