@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from lakeingest import quarantine, replay, table
 from lakeingest.commit import Commit, Counts, Ledger
 from lakeingest.config import Pipeline
-from lakeingest.failures import told_of
 from lakeingest.record import OFFSET, PARTITION, TOPIC, Span, Spans
+from lakeingest.spark.failures import told_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,7 +9,7 @@ from operator import or_
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from lakeingest import constraints, decode, fit, partition, table
+from lakeingest import constraints, decode, partition, table
 from lakeingest.config import Pipeline
 from lakeingest.constraints import Constraints
 from lakeingest.decode import Decoded, Shape
@@ -19,6 +19,7 @@ from lakeingest.gate.known import WINDOWED
 from lakeingest.gate.suite import Suite
 from lakeingest.record import COORDINATES, HEADERS, UNDECODED, Refusal, says, tally
 from lakeingest.schema import ddl
+from lakeingest.spark import types
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -123,7 +124,7 @@ def layout(pipeline: Pipeline, shape: Shape, suite: Suite | None, now: datetime)
     """
     made = partition.layout(pipeline.partition, shape.value, now)
     if suite is not None:
-        suite.check(fit.declared(shape.value))
+        suite.check(types.declared(shape.value))
     return made
 
 

@@ -18,10 +18,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from lakeingest.errors import Fenced, StorageError, TableMismatch
-from lakeingest.failures import meaning, spark_failures, told_of
 from lakeingest.log import RECENT, Log
 from lakeingest.record import Spans, again
 from lakeingest.schema.ledger import History
+from lakeingest.spark.failures import meaning, spark_failures, told_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

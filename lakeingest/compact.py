@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakeingest.errors import UsageError
-from lakeingest.failures import meaning, spark_failures, told_of
-from lakeingest.session import setting
+from lakeingest.spark.failures import meaning, spark_failures, told_of
+from lakeingest.spark.session import setting
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pyspark.sql import Observation
 from pyspark.sql.types import StructField, StructType
 
-from lakeingest import commit, failures, fit, identity, kept, quarantine, source, table, whereabouts
+from lakeingest import commit, identity, kept, quarantine, source, table, whereabouts
 from lakeingest.batch import DROPPED, REFUSED, Batch, begin, layout, observed, set_aside, suspects
 from lakeingest.commit import Commit, Counts, Ledger, Receipt, Run
 from lakeingest.config import Pipeline
@@ -30,6 +30,7 @@ from lakeingest.partition import Layout
 from lakeingest.record import COORDINATES, Frontier, Spans, Unplanned, Untimely, again
 from lakeingest.schema import ddl
 from lakeingest.schema.ledger import History
+from lakeingest.spark import failures, types
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -195,7 +196,7 @@ class Corridor:
         path, history = self.config.table.path, self.evolution.history
         altered = table.widen(self.spark, path, self.there, accepted.schema)
         altered |= table.loosen(self.spark, path, self.evolution.loosened(self.there, batch.shape.value))
-        evolves = fit.lacks(self.there, accepted.schema)
+        evolves = types.lacks(self.there, accepted.schema)
         receipt = replace(receipt, ledger=history.digest, schemas=History() if history == self._kept else history)
         done = commit.append(self.spark, path, accepted, receipt, self.config.table.compression, evolve=evolves)
         if evolves or altered:

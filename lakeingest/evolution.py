@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as T
 
-from lakeingest import config, fit
+from lakeingest import config
 from lakeingest.config import Pipeline, uses_registry
 from lakeingest.decode import Shape, observed, project, struct
 from lakeingest.decode.reading import read
@@ -34,6 +34,7 @@ from lakeingest.schema.compatibility.decision import Decision, decide
 from lakeingest.schema.compatibility.verdict import Mode, Verdict, check
 from lakeingest.schema.ledger import Entry, History, Side
 from lakeingest.schema.model import Schema, without_defaults
+from lakeingest.spark import types
 from lakeingest.table import ANEW
 
 if TYPE_CHECKING:
@@ -129,9 +130,9 @@ class Evolution:
                 sides[side] = Writers(branches, current, framed=framed, strict=framed and not looked)
         value, key = self._value(), self._key()
         if there is not None and "value" in self.history.current:
-            value = fit.fitted(there, self._with_partitions(value, there))
+            value = types.fitted(there, self._with_partitions(value, there))
         if there is not None and "key" in self.history.current and key is not None:
-            key = fit.fitted(there, T.StructType([T.StructField(KEY, key)]))[KEY].dataType
+            key = types.fitted(there, T.StructType([T.StructField(KEY, key)]))[KEY].dataType
         return Shape(value, key, sides, strict=self._observes and not looked)
 
     def _writer(self, known: Known, current: Schema | None, held: Held) -> Writer:
@@ -314,8 +315,8 @@ class Evolution:
 
     def loosened(self, there: StructType, wanted: StructType) -> tuple[str, ...]:
         """The table's fields, paths as SQL has them, that were declared NOT NULL and are so no more."""
-        still = {path for path, _ in fit.required(wanted)}
-        gone = [(path, name) for path, name in fit.required(there) if path not in still]
+        still = {path for path, _ in types.required(wanted)}
+        gone = [(path, name) for path, name in types.required(there) if path not in still]
         # A column that somebody else made NOT NULL is a constraint of the table's.
         return tuple(path for path, name in gone if name is None or self.history.demanded(name))
 
@@ -357,7 +358,7 @@ class Evolution:
 
 
 def _held(there: StructType | None) -> Held:
-    return fit.declared(there) if there is not None else None
+    return types.declared(there) if there is not None else None
 
 
 def _columns(schema: Schema | None) -> tuple[ddl.Column, ...]:

@@ -17,10 +17,10 @@ from lakeingest.batch import REFUSED, Batch
 from lakeingest.commit import Receipt, somebody
 from lakeingest.config import Pipeline
 from lakeingest.errors import BatchHeld
-from lakeingest.failures import told_of
 from lakeingest.gate import judge, results
 from lakeingest.gate.judge import Result
 from lakeingest.gate.suite import Suite
+from lakeingest.spark.failures import told_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation, SparkSession

@@ -10,9 +10,9 @@ from lakeingest import kept, source, table
 from lakeingest.commit import Ledger, Receipt
 from lakeingest.config import Pipeline
 from lakeingest.errors import SourceChanged, TableMismatch
-from lakeingest.failures import told_of
 from lakeingest.record import COORDINATES, OFFSET, PARTITION, TIMESTAMP, TOPIC, Span, Spans
 from lakeingest.source import Topics
+from lakeingest.spark.failures import told_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

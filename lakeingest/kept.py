@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from lakeingest.config import Pipeline
-from lakeingest.failures import told_of
 from lakeingest.schema.ledger import History
+from lakeingest.spark.failures import told_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -24,12 +24,12 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakeingest import instant
 from lakeingest.config import partition_format
 from lakeingest.config.parts import FieldPartition, KafkaPartition, Partition, TimePartition
 from lakeingest.errors import PipelineFileError
 from lakeingest.record import PARTITION, TIMESTAMP, Refusal, says
 from lakeingest.schema import ddl
+from lakeingest.spark import timestamps
 
 STAGE = "partition"
 NO_TIME = "NO_PARTITION_TIME"
@@ -136,13 +136,13 @@ def _by_field(part: FieldPartition, field: _Field) -> Layout:
 def _by_time(part: TimePartition, schema: T.StructType, now: datetime) -> Layout:
     segments = partition_format.segments(part)
     if part.extract == "wallclock":
-        there = instant.local(instant.literal(now), T.TimestampType(), part.timezone)
+        there = timestamps.local(timestamps.literal(now), T.TimestampType(), part.timezone)
         return Layout(_periods(part, segments, there))
     field = _find(schema, part.field) if part.field else _kafka_time()
-    if not isinstance(field.type, instant.TIMES):
+    if not isinstance(field.type, timestamps.TIMES):
         kind = field.type.simpleString()
         raise ValueError(f"{part.field!r} is {kind}; choose TIMESTAMP, TIMESTAMP_NTZ, DATE, INT, BIGINT or STRING")
-    there = instant.local(field.column, field.type, part.timezone)
+    there = timestamps.local(field.column, field.type, part.timezone)
     refusal = Refusal(STAGE, there.isNull(), lambda: _no_time(field))
     if isinstance(field.type, T.DateType) and field.sql and segments[0].pattern is None:
         return Layout((PartitionColumn(segments[0].name, T.DateType(), generated=field.sql),), (refusal,))
@@ -150,13 +150,13 @@ def _by_time(part: TimePartition, schema: T.StructType, now: datetime) -> Layout
 
 
 def _no_time(field: _Field) -> Column:
-    return says(NO_TIME, F.concat(F.lit(f"{field.path} "), instant.why_not(field.column, field.type)))
+    return says(NO_TIME, F.concat(F.lit(f"{field.path} "), timestamps.why_not(field.column, field.type)))
 
 
 def _periods(
     part: TimePartition, segments: tuple[partition_format.Segment, ...], there: Column
 ) -> tuple[PartitionColumn, ...]:
-    start = instant.start(there, part.every)
+    start = timestamps.start(there, part.every)
     date = (there if part.every == "day" else start).cast("date")
     return tuple(
         PartitionColumn(s.name, T.DateType(), value=date)

@@ -20,7 +20,6 @@ from lakeingest import (
     plan,
     quarantine,
     replay,
-    session,
     source,
     status,
     table,
@@ -35,7 +34,6 @@ from lakeingest.compact import Compacted
 from lakeingest.config import Pipeline
 from lakeingest.corridor import Corridor, Progress
 from lakeingest.errors import LakeingestError, StorageError, UsageError
-from lakeingest.failures import told_of
 from lakeingest.gate import results
 from lakeingest.gatekeeper import Gatekeeper
 from lakeingest.identity import Consents
@@ -44,6 +42,8 @@ from lakeingest.plan import Plan
 from lakeingest.record import Frontier, Spans
 from lakeingest.replay import Replayed
 from lakeingest.source import Topics
+from lakeingest.spark import session
+from lakeingest.spark.failures import told_of
 from lakeingest.status import Status
 from lakeingest.timeline import Timeline
 

@@ -16,12 +16,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from lakeingest import commit, quarantine, session, table
+from lakeingest import commit, quarantine, table
 from lakeingest.commit import Receipt, Run
 from lakeingest.config import Pipeline
 from lakeingest.errors import UsageError
-from lakeingest.failures import in_a_line, spark_failures, told_of
 from lakeingest.record import COORDINATES, HEADERS, OFFSET, PARTITION, RAW_KEY, RAW_VALUE, TIMESTAMP, TOPIC, Span, Spans
+from lakeingest.spark import session
+from lakeingest.spark.failures import in_a_line, spark_failures, told_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

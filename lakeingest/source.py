@@ -16,10 +16,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakeingest import consumer, instant
+from lakeingest import consumer
 from lakeingest.config import Source
 from lakeingest.errors import OffsetsLost, SourceChanged, SourceRefused, SourceUnreachable, UsageError
 from lakeingest.record import HEADERS, OFFSET, PARTITION, RAW_KEY, RAW_VALUE, TIMESTAMP, TOPIC, Frontier, Span, Spans
+from lakeingest.spark import timestamps
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -350,7 +351,7 @@ def frame(
         "value": RAW_VALUE,
         "headers": HEADERS,
     }
-    read = reader.load().withColumn("timestamp", instant.within_years(F.col("timestamp")))
+    read = reader.load().withColumn("timestamp", timestamps.within_years(F.col("timestamp")))
     records = read.select(*(F.col(theirs).alias(ours) for theirs, ours in names.items()))
     fewer = -(-spans.offsets // _LEAST_IN_A_TASK)
     return records.coalesce(fewer) if fewer < sum(map(len, taken.values())) else records

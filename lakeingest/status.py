@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from lakeingest import compact, quarantine, table
 from lakeingest.config import Pipeline
-from lakeingest.failures import told_of
 from lakeingest.source import Topics
+from lakeingest.spark.failures import told_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

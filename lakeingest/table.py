@@ -6,12 +6,11 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakeingest import commit, fit, kept, quarantine
+from lakeingest import commit, kept, quarantine
 from lakeingest.commit import Ledger
 from lakeingest.config import Pipeline, uses_registry
 from lakeingest.decode import Shape, struct
 from lakeingest.errors import TableMismatch, UsageError
-from lakeingest.failures import meaning, spark_failures, told_of
 from lakeingest.partition import PartitionColumn
 from lakeingest.record import (
     HEADERS,
@@ -28,6 +27,8 @@ from lakeingest.record import (
 )
 from lakeingest.schema import ddl
 from lakeingest.schema.ledger import History
+from lakeingest.spark import types
+from lakeingest.spark.failures import meaning, spark_failures, told_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -97,7 +98,7 @@ def ensure_quarantine(spark: SparkSession, pipeline: Pipeline) -> bool:
             return True
         for column in wanted:
             if column.name not in there.names:
-                named = f"{ddl.quoted(column.name)} {fit.sql(column.dataType)}"
+                named = f"{ddl.quoted(column.name)} {types.sql(column.dataType)}"
                 spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMNS ({named})")
         return False
 
@@ -264,7 +265,7 @@ def widen(spark: SparkSession, path: str, there: StructType, wanted: StructType)
     Raises:
         StorageUnreachable: Delta refused, or the store failed.
     """
-    wider = list(fit.widened(there, wanted))
+    wider = list(types.widened(there, wanted))
     if not wider:
         return False
     with told_of(path):

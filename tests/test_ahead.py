@@ -10,9 +10,10 @@ from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 from test_commit import receipt, write
 
-from lakeingest import ahead, session
+from lakeingest import ahead
 from lakeingest.config import Storage
 from lakeingest.errors import Fenced
+from lakeingest.spark import session
 
 
 def jobs(spark: SparkSession, group: str, work: Callable[[], object]) -> int:

@@ -12,9 +12,10 @@ from kit import shape_of
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from lakeingest import decode, jvm, partition, quarantine, session
+from lakeingest import decode, partition, quarantine
 from lakeingest.batch import Batch, observed
 from lakeingest.config import Pipeline
+from lakeingest.spark import jvm, session
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 COLUMNS = (

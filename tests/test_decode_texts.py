@@ -14,10 +14,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from test_decode import Verdict, judge, kafka, pipeline
 
-from lakeingest import decode, jvm, session
+from lakeingest import decode
 from lakeingest.config import JsonValue
 from lakeingest.decode import diagnose, fitted, observed
 from lakeingest.decode import json as json_decode
+from lakeingest.spark import jvm, session
 
 NUMBERS = "i INT, big BIGINT, sm SMALLINT, fl FLOAT, dbl DOUBLE, dec DECIMAL(10,2), arr ARRAY<BIGINT>"
 DECIMALS = "dec DECIMAL(10,2), whole DECIMAL(3,0), wide DECIMAL(38,2), m MAP<STRING,DECIMAL(4,1)>"

@@ -11,10 +11,10 @@ import kit
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeingest import failures
 from lakeingest.errors import FilesLost, LakeingestError, SetupError, StorageUnreachable, TableChanged
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Ingestion
+from lakeingest.spark import failures
 
 PATH = "s3a://b/t"
 SDK = "software.amazon.awssdk.services.s3.model.S3Exception"

@@ -19,12 +19,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakeingest import jvm, session
 from lakeingest.config import Gate
 from lakeingest.gate import arguments, rules, suite
 from lakeingest.gate.known import ROWWISE
 from lakeingest.record import UNDECODED
 from lakeingest.schema import ddl
+from lakeingest.spark import jvm, session
 
 COLUMNS = "i INT, j INT, l BIGINT, d DOUBLE, m DECIMAL(10,2), s STRING, u STRING, b BOOLEAN, t TIMESTAMP, y DATE"
 NOT_NULL = {"type": "nullity", "column": {"name": "i"}, "is_null": False}

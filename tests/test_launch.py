@@ -14,9 +14,9 @@ import psutil
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeingest import launch
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Ingestion
+from lakeingest.spark import launch
 from lakeingest.testing.process import Process
 
 

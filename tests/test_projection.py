@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakeingest import jvm, session
 from lakeingest.decode import avro, project, writers
 from lakeingest.decode.writers import Writer, Writers
 from lakeingest.schema.compatibility.verdict import structural
 from lakeingest.schema.formats import avro as avro_schema
 from lakeingest.schema.model import DATE, DECIMAL, Schema
+from lakeingest.spark import jvm, session
 
 NAMES = ("a", "b", "c", "d", "e")
 PLAIN = ("int", "long", "float", "double", "string", "bytes", "boolean")

@@ -11,11 +11,11 @@ from itertools import takewhile
 
 import typer
 
-from lakeingest import launch
 from lakeingest.cli import compact, explain, files, gate, ingest, interrupt, plan, refused, schema, stack
 from lakeingest.cli.demo import demo
 from lakeingest.cli.output import failed
 from lakeingest.errors import LakeingestError, PipelineFileError, printable
+from lakeingest.spark import launch
 
 app = typer.Typer(
     name="lakeingest",

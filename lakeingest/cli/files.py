@@ -16,7 +16,7 @@ from lakeingest.errors import PipelineFileError, UsageError
 if TYPE_CHECKING:
     from lakeingest.gate.suite import Suite
 
-SCHEMA = Path(__file__).parent.parent / "pipeline.schema.json"
+SCHEMA = Path(__file__).parent.parent / "config" / "pipeline.schema.json"
 """The JSON schema of a pipeline file, as it is shipped."""
 
 _Format = Annotated[str, typer.Option("--output", help="text, or json for programs.")]

@@ -24,9 +24,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakeingest import jvm
 from lakeingest.decode import project
 from lakeingest.schema.formats import avro as avro_schema
+from lakeingest.spark import jvm
 
 _SEAL = os.urandom(16)
 _LONG_DIGITS, _LONG_BYTES, _MOST_DIGITS = 18, 8, 38

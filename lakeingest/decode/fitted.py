@@ -9,8 +9,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakeingest import instant
 from lakeingest.decode.values import Pattern, Texts
+from lakeingest.spark import timestamps
 
 _TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)
 _INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
@@ -117,7 +117,7 @@ def _in_pattern(text: Column, pattern: Pattern, kind: T.DataType, zone: str) -> 
     text = F.concat(text, F.lit(pattern.table)) if pattern.table else text
     written = F.when(text.rlike(pattern.sought), F.regexp_replace(text, pattern.sought, pattern.instead))
     if isinstance(kind, T.TimestampType):
-        return instant.from_iso(written, zone, zoned=pattern.zoned)
+        return timestamps.from_iso(written, zone, zoned=pattern.zoned)
     return written.try_cast(kind)
 
 
@@ -125,8 +125,8 @@ def _in_iso(text: Column, kind: T.DataType, zone: str) -> Column:
     if isinstance(kind, T.DateType):
         return F.when(text.rlike(_DATE), text.try_cast("date"))
     if isinstance(kind, T.TimestampType):
-        return instant.from_text(text, zone)
-    return instant.local_from_text(text)
+        return timestamps.from_text(text, zone)
+    return timestamps.local_from_text(text)
 
 
 def _converts(kind: T.DataType, texts: Texts) -> bool:

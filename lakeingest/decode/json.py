@@ -23,12 +23,12 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakeingest import jvm
 from lakeingest.config import JsonValue, KeyFormat, ValueFormat, time_format
 from lakeingest.decode import diagnose, numbers, size, values
 from lakeingest.decode.fitted import any_of, fit, parsed_type
 from lakeingest.decode.values import AS_IT_IS, Pattern, Texts
 from lakeingest.record import Refusal, says
+from lakeingest.spark import jvm
 
 _CORRUPT = " corrupt"
 _LOOKED_AT = 2**20

@@ -21,12 +21,12 @@ from pyspark.sql import Column, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakeingest import instant
 from lakeingest.gate import arguments, patterns
 from lakeingest.gate.strftime import pattern
 from lakeingest.gate.suite import Rule
 from lakeingest.record import UNDECODED, Refusal, says
 from lakeingest.schema import ddl
+from lakeingest.spark import timestamps
 
 STAGE = "gate"
 EXPECTATION = "EXPECTATION"
@@ -235,7 +235,7 @@ def _alike(a: str, b: str, columns: T.StructType) -> tuple[Column, Column]:
 
 def _beside(value: Column, kind: T.DataType, other: T.DataType) -> Column:
     if isinstance(kind, T.DateType) and isinstance(other, T.TimestampType | T.TimestampNTZType):
-        return instant.local(value, kind, "UTC")
+        return timestamps.local(value, kind, "UTC")
     if not isinstance(kind, T.StringType) or isinstance(other, T.StringType | T.BinaryType | T.NullType):
         return value
     if isinstance(other, T.IntegralType):

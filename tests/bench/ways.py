@@ -24,7 +24,7 @@ from stock import Stock
 
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Ingestion
-from lakeingest.stores import s3a_options
+from lakeingest.spark.s3a import s3a_options
 
 PARTITIONS = 4
 """Of the topic."""

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlparse
 
-from lakeingest import jvm
 from lakeingest.config import Storage, location
 from lakeingest.errors import UsageError
+from lakeingest.spark import jvm
 
 if TYPE_CHECKING:
     from pydantic import SecretStr

@@ -24,12 +24,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakeingest import jvm, launch, stores
 from lakeingest.config import Storage, location
 from lakeingest.errors import SetupError
 from lakeingest.local import artifacts
 from lakeingest.local.addresses import state_dir
 from lakeingest.record import OFFSET, TOPIC
+from lakeingest.spark import jvm, launch, s3a
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -91,10 +91,10 @@ def attach(storage: Storage, name: str, paths: Sequence[str] = ()) -> SparkSessi
     else:
         session = active if active.conf.get(UTC) in {"UTC", "Etc/UTC"} else active.newSession()
         session.conf.set(UTC, "UTC")
-        stores.warn_of_log_store(session, paths, stacklevel=2)
+        s3a.warn_of_log_store(session, paths, stacklevel=2)
         _offer_functions(session)
     _hide(session)
-    stores.let_in(session, storage, paths)
+    s3a.let_in(session, storage, paths)
     for option, value in _CHEAPER.items():
         if session.conf.get(option, None) is None:
             session.conf.set(option, value)
@@ -116,12 +116,12 @@ def for_logs(session: SparkSession, storage: Storage, paths: Sequence[str] = ())
     """A sibling of a session that computes the states of tables' logs for it (see `ahead`); None on Databricks, whose
     Delta is another.
     """
-    if stores.on_databricks(session):
+    if s3a.on_databricks(session):
         return None
     sibling = session.newSession()
     _hide(sibling)
     # As the session has it, where its owner knows better.
-    for option in stores.options(storage, paths):
+    for option in s3a.options(storage, paths):
         if (value := session.conf.get(option, None)) is not None:
             sibling.conf.set(option, value)
     for option, value in _FOR_LOGS.items():
@@ -210,7 +210,7 @@ def _start(name: str) -> SparkSession:
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         **{f"spark.delta.logStore.{scheme}.impl": jvm.LOG_STORE for scheme in location.S3},
-        **{f"spark.hadoop.fs.{scheme}.impl": stores.S3A for scheme in location.S3},
+        **{f"spark.hadoop.fs.{scheme}.impl": s3a.S3A for scheme in location.S3},
         **{jvm.catalog(format): functions for format, functions in jvm.FUNCTIONS.items()},
         "spark.databricks.delta.snapshotPartitions": "2",
         # What it would say is in the log too, and without a rename one costs s3a two dozen requests.

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from lakeingest import stores
 from lakeingest.errors import (
     FilesLost,
     LakeingestError,
@@ -18,8 +17,9 @@ from lakeingest.errors import (
     UnsafeStore,
     UsageError,
 )
-from lakeingest.jvm import REFUSAL
 from lakeingest.local import running
+from lakeingest.spark import s3a
+from lakeingest.spark.jvm import REFUSAL
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ _MACHINE = (
         r"No FileSystem for scheme|ClassNotFoundException: Class org\.apache\.hadoop\.fs\.",
         "this Spark session cannot open {path}: {line}",
         "write s3a://bucket/path or a local path; for s3:// and s3n:// start the session with hadoop-aws and "
-        f"--conf spark.hadoop.fs.s3.impl={stores.S3A}",
+        f"--conf spark.hadoop.fs.s3.impl={s3a.S3A}",
     ),
     _Case(
         StorageUnreachable,
@@ -276,11 +276,11 @@ def meaning(path: str, failed: Exception) -> LakeingestError:
 
 
 def _facts(path: str) -> dict[str, str]:
-    bucket, endpoint, keys = stores.opened(path)
+    bucket, endpoint, keys = s3a.opened(path)
     return {"path": path, "bucket": bucket, "where": endpoint, "keys": _source(endpoint, keys)}
 
 
-def _source(endpoint: str, keys: stores.Keys) -> str:
+def _source(endpoint: str, keys: s3a.Keys) -> str:
     """Where keys come from, as the end of a sentence; the embedded stack's may stand in the file too."""
     try:
         stack = running()
