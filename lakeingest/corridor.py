@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pyspark.sql import Observation
 from pyspark.sql.types import StructField, StructType
 
-from lakeingest import commit, identity, kept, quarantine, source, table, whereabouts
+from lakeingest import commit, identity, kept, quarantine, table, whereabouts
 from lakeingest.batch import DROPPED, REFUSED, Batch, begin, layout, observed, set_aside, suspects
 from lakeingest.commit import Commit, Counts, Ledger, Receipt, Run
 from lakeingest.config import Pipeline
@@ -25,6 +25,7 @@ from lakeingest.errors import OffsetsLost, PipelineFileError, SourceUnreachable,
 from lakeingest.evolution import Evolution
 from lakeingest.gate.suite import Suite
 from lakeingest.gatekeeper import Gatekeeper, Verdict
+from lakeingest.kafka import source
 from lakeingest.log import Log
 from lakeingest.partition import Layout
 from lakeingest.record import COORDINATES, Frontier, Spans, Unplanned, Untimely, again

@@ -24,9 +24,9 @@ from lakeingest.decode import Shape, observed, project, struct
 from lakeingest.decode.reading import read
 from lakeingest.decode.writers import Writer, Writers
 from lakeingest.errors import TableMismatch
+from lakeingest.kafka.registry import Registry
 from lakeingest.known import SIDES, Known, foresee, look_of, meet, unpartitionable
 from lakeingest.record import KEY
-from lakeingest.registry import Registry
 from lakeingest.schema import ddl, model
 from lakeingest.schema.compatibility import declared
 from lakeingest.schema.compatibility.changes import changes

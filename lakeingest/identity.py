@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakeingest import kept, source, table
+from lakeingest import kept, table
 from lakeingest.commit import Ledger, Receipt
 from lakeingest.config import Pipeline
 from lakeingest.errors import SourceChanged, TableMismatch
+from lakeingest.kafka import source
+from lakeingest.kafka.source import Topics
 from lakeingest.record import COORDINATES, OFFSET, PARTITION, TIMESTAMP, TOPIC, Span, Spans
-from lakeingest.source import Topics
 from lakeingest.spark.failures import told_of
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from lakeingest import registry
 from lakeingest.config import AvroFormat, JsonSchemaFormat, Pipeline, ProtobufFormat, partition_format, uses_registry
 from lakeingest.decode import looks, project, writers
 from lakeingest.decode.reading import Reading, read
+from lakeingest.kafka import registry
+from lakeingest.kafka.registry import Registry
 from lakeingest.record import COORDINATES, OFFSET, PARTITION, RAW_KEY, RAW_VALUE, TOPIC
-from lakeingest.registry import Registry
 from lakeingest.schema.formats import wire
 from lakeingest.schema.ledger import History, Side
 from lakeingest.schema.model import Schema, SchemaError

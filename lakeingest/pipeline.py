@@ -20,7 +20,6 @@ from lakeingest import (
     plan,
     quarantine,
     replay,
-    source,
     status,
     table,
     timeline,
@@ -37,11 +36,12 @@ from lakeingest.errors import LakeingestError, StorageError, UsageError
 from lakeingest.gate import results
 from lakeingest.gatekeeper import Gatekeeper
 from lakeingest.identity import Consents
+from lakeingest.kafka import source
+from lakeingest.kafka.source import Topics
 from lakeingest.patience import Patience, Retry
 from lakeingest.plan import Plan
 from lakeingest.record import Frontier, Spans
 from lakeingest.replay import Replayed
-from lakeingest.source import Topics
 from lakeingest.spark import session
 from lakeingest.spark.failures import told_of
 from lakeingest.status import Status

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeingest import compact, quarantine, table
 from lakeingest.config import Pipeline
-from lakeingest.source import Topics
+from lakeingest.kafka.source import Topics
 from lakeingest.spark.failures import told_of
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from lakeingest.config import Pipeline, Storage
 from lakeingest.errors import SetupError
+from lakeingest.kafka.registry import Registry
 from lakeingest.local import running
-from lakeingest.registry import Registry
 
 
 def addresses(config: Pipeline) -> tuple[str, Storage]:

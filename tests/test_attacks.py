@@ -16,10 +16,11 @@ from pyspark.sql import SparkSession
 from rehearsal import BUCKET
 from test_recovery import forget_receipts
 
-from lakeingest import attempt, commit, identity, source
+from lakeingest import attempt, commit, identity
 from lakeingest.commit import Receipt
 from lakeingest.errors import BatchHeld, Fenced, OffsetsLost, SourceChanged, StorageError, TableMismatch
 from lakeingest.identity import Consents
+from lakeingest.kafka import source
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Ingestion
 from lakeingest.record import Span, Spans

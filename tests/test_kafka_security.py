@@ -22,9 +22,9 @@ from pyspark.sql import SparkSession
 
 from lakeingest.config import Source
 from lakeingest.errors import SourceRefused, SourceUnreachable, UsageError
+from lakeingest.kafka.source import Broker
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Ingestion
-from lakeingest.source import Broker
 from lakeingest.testing.kafka import Cluster, SaslSsl, issue
 
 pytestmark = pytest.mark.slow

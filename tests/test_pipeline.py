@@ -20,7 +20,7 @@ from kit import DIRTY, Record, clean, config_of, mixed, produce, shape_of
 from pyarrow.parquet import ParquetFile
 from pyspark.sql import DataFrame, Observation, SparkSession
 
-from lakeingest import ahead, commit, kept, pipeline, source
+from lakeingest import ahead, commit, kept, pipeline
 from lakeingest.batch import Batch, begin, observed, suspects
 from lakeingest.commit import Counts, Ledger, Receipt
 from lakeingest.corridor import Corridor, Progress
@@ -32,6 +32,7 @@ from lakeingest.errors import (
     StorageUnreachable,
     TableMismatch,
 )
+from lakeingest.kafka import source
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Ingestion
 from lakeingest.record import Frontier, Span, Spans

@@ -27,8 +27,9 @@ import registry_kit
 from pyspark.sql import SparkSession
 from registry_kit import record
 
-from lakeingest import cli, source
+from lakeingest import cli
 from lakeingest.config import file
+from lakeingest.kafka import source
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Ingestion
 from lakeingest.record import Span, Spans

@@ -15,10 +15,10 @@ from pydantic import ValidationError
 
 from lakeingest.config import Source
 from lakeingest.errors import OffsetsLost, SourceChanged, SourceUnreachable, UsageError
+from lakeingest.kafka.source import Broker, Topics, _for_java, lag, next_spans, starts
 from lakeingest.local import Addresses
 from lakeingest.local.server import free_ports
 from lakeingest.record import Span, Spans
-from lakeingest.source import Broker, Topics, _for_java, lag, next_spans, starts
 from lakeingest.testing.wire import Wire
 
 

@@ -16,9 +16,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakeingest import consumer
 from lakeingest.config import Source
 from lakeingest.errors import OffsetsLost, SourceChanged, SourceRefused, SourceUnreachable, UsageError
+from lakeingest.kafka import consumer
 from lakeingest.record import HEADERS, OFFSET, PARTITION, RAW_KEY, RAW_VALUE, TIMESTAMP, TOPIC, Frontier, Span, Spans
 from lakeingest.spark import timestamps
 
