@@ -13,9 +13,9 @@ from lakeingest import constraints, decode, partition, table
 from lakeingest.config import Pipeline
 from lakeingest.constraints import Constraints
 from lakeingest.decode import Decoded, Shape
-from lakeingest.gate import judge, rules
-from lakeingest.gate.judge import Result
-from lakeingest.gate.known import WINDOWED
+from lakeingest.gate import evaluate, predicates
+from lakeingest.gate.evaluate import Result
+from lakeingest.gate.expectations import WINDOWED
 from lakeingest.gate.suite import Suite
 from lakeingest.record import COORDINATES, HEADERS, UNDECODED, Refusal, says, tally
 from lakeingest.schema import ddl
@@ -156,9 +156,9 @@ def begin(
     if suite is None:
         return batch
     refusing = suite.refusing
-    gate = (rules.refusal(refusing, columns),) if refusing else ()
+    gate = (predicates.refusal(refusing, columns),) if refusing else ()
     alone = not any(rule.type in WINDOWED for rule in refusing)
-    return replace(batch, gate=gate, metrics=tuple(judge.metrics(suite.watched, columns)), alone=alone)
+    return replace(batch, gate=gate, metrics=tuple(evaluate.metrics(suite.watched, columns)), alone=alone)
 
 
 def set_aside(batch: Batch, why: Sequence[Result]) -> Batch:
@@ -167,9 +167,9 @@ def set_aside(batch: Batch, why: Sequence[Result]) -> Batch:
 
     names = [result.rule.name for result in why]
     refusal = Refusal(
-        rules.STAGE,
+        predicates.STAGE,
         F.lit(True),
-        lambda: says(rules.BATCH, F.lit("; ".join(map(str, why)))),
+        lambda: says(predicates.BATCH, F.lit("; ".join(map(str, why)))),
         lambda: F.array(*map(F.lit, names)),
     )
     return replace(batch, gate=(*batch.gate, refusal))

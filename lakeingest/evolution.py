@@ -20,8 +20,8 @@ from pyspark.sql import types as T
 
 from lakeingest import config
 from lakeingest.config import Pipeline, uses_registry
-from lakeingest.decode import Shape, observed, project, struct
-from lakeingest.decode.reading import read
+from lakeingest.decode import Shape, inferred, projection, struct
+from lakeingest.decode.readers import read
 from lakeingest.decode.writers import Writer, Writers
 from lakeingest.errors import TableMismatch
 from lakeingest.kafka.registry import Registry
@@ -147,10 +147,10 @@ class Evolution:
     def _value(self) -> StructType:
         value, current = self._pipeline.decode.value, self.history.current.get("value")
         if isinstance(value, config.JsonValue):
-            return observed.columns(struct(self._pipeline.schema_.columns or ""), current)
+            return inferred.columns(struct(self._pipeline.schema_.columns or ""), current)
         if isinstance(value, config.StringFormat | config.BytesFormat):
             return struct(f"value {'STRING' if value.format == 'string' else 'BINARY'}")
-        return project.struct_type(current) if current else T.StructType([])
+        return projection.struct_type(current) if current else T.StructType([])
 
     def _with_partitions(self, value: StructType, there: StructType) -> StructType:
         """With the fields that the table is partitioned by, though the current schema has them no more: null then."""
@@ -165,7 +165,7 @@ class Evolution:
             return struct(key.columns)
         if isinstance(key, config.StringFormat | config.BytesFormat):
             return struct(f"k {'STRING' if key.format == 'string' else 'BINARY'}")["k"].dataType
-        return project.data_type(current) if current else None
+        return projection.data_type(current) if current else None
 
     # What is met ---------------------------------------------------------------------------------------------------
 
@@ -289,7 +289,7 @@ class Evolution:
     def _declare_columns(self, text: str, held: Held) -> None:
         """Declared columns hold whatever the mode says of records, if the table can become them."""
         before, version = self.history.current.get("value"), self._version("value", text)
-        schema = observed.declared(text, before, version)
+        schema = inferred.declared(text, before, version)
         decision = Decision(
             check(schema, before, self._pipeline.compatibility) if before else Verdict.OK,
             "evolve",
@@ -322,20 +322,20 @@ class Evolution:
 
     def _observe(self, kafka: DataFrame, sequence: int, held: Held) -> bool:
         """Let the table follow undeclared JSON fields, by a schema one version on. Whether some are left."""
-        met = observed.fields(kafka, self._pipeline, self._value())
+        met = inferred.fields(kafka, self._pipeline, self._value())
         current, version = self.history.current["value"], self._next_version("value")
         # One by one, so that a field which the table cannot take keeps no other back.
         fields = {
             name: schema
             for name, (schema, _) in met.items()
-            if schema is not None and self._takes(observed.with_fields(current, {name: schema}, version), held)
+            if schema is not None and self._takes(inferred.with_fields(current, {name: schema}, version), held)
         }
         # Objects whose keys are data, as ids are, would make a column of each.
-        room = observed.MOST - sum(f.schema.doc == observed.OBSERVED for f in current.fields)
+        room = inferred.MOST - sum(f.schema.doc == inferred.OBSERVED for f in current.fields)
         fields = dict(islice(fields.items(), max(0, room)))
         if not fields:
             return bool(met)
-        seen = observed.with_fields(current, fields, version)
+        seen = inferred.with_fields(current, fields, version)
         decision = decide(seen, current, self._mode("value"), held)
         if decision.action != "evolve" or model.value_columns(seen) == model.value_columns(current):
             return True

@@ -17,8 +17,8 @@ from lakeingest.batch import REFUSED, Batch
 from lakeingest.commit import Receipt, somebody
 from lakeingest.config import Pipeline
 from lakeingest.errors import BatchHeld
-from lakeingest.gate import judge, results
-from lakeingest.gate.judge import Result
+from lakeingest.gate import evaluate, results
+from lakeingest.gate.evaluate import Result
 from lakeingest.gate.suite import Suite
 from lakeingest.spark.failures import told_of
 
@@ -85,7 +85,7 @@ class Gatekeeper:
         """
         # Not count(): its shuffle would have a task that is done again counted twice in what is observed.
         rows.write.format("noop").mode("overwrite").save()
-        found = judge.of_batch(self._suite, rows, seen.get) if self._suite else []
+        found = evaluate.of_batch(self._suite, rows, seen.get) if self._suite else []
         ends = any(each.holds and each.rule.action == "fail" for each in found)
         why = held(found)
         if many := too_many(self._config, seen.get):
@@ -128,8 +128,8 @@ class Gatekeeper:
         """
         if self._suite is None:
             return
-        found = verdict.found if verdict else judge.counted(self._suite, seen)
-        refused = judge.refused(self._suite, seen["decoded"], broken)
+        found = verdict.found if verdict else evaluate.counted(self._suite, seen)
+        refused = evaluate.refused(self._suite, seen["decoded"], broken)
         self._keep([*found, *refused], batch, receipt, verdict.outcome if verdict else "committed")
         if time.monotonic() - self._written >= _TOGETHER_S:
             self.flush(spark)
@@ -148,7 +148,7 @@ class Gatekeeper:
             return
         self._rows += results.rows(
             self._suite,
-            judge.in_order(self._suite, found),
+            evaluate.in_order(self._suite, found),
             pipeline=receipt.pipeline,
             sequence=receipt.sequence,
             spans=receipt.spans,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from lakeingest.config import AvroFormat, JsonSchemaFormat, Pipeline, ProtobufFormat, partition_format, uses_registry
-from lakeingest.decode import looks, project, writers
-from lakeingest.decode.reading import Reading, read
+from lakeingest.decode import projection, sniff, writers
+from lakeingest.decode.readers import Reading, read
 from lakeingest.kafka import registry
 from lakeingest.kafka.registry import Registry
 from lakeingest.record import COORDINATES, OFFSET, PARTITION, RAW_KEY, RAW_VALUE, TOPIC
@@ -114,16 +114,16 @@ def foresee(pipeline: Pipeline, ask: Registry, history: History) -> Known | None
 
 def look_of(kafka: DataFrame) -> str:
     """What the first value looks like of a batch that brought no schema; empty where that is not sure."""
-    start = F.substring(RAW_VALUE, 1, looks.LENGTH).alias("start")
+    start = F.substring(RAW_VALUE, 1, sniff.LENGTH).alias("start")
     for row in kafka.where(F.col(RAW_VALUE).isNotNull()).select(*COORDINATES, start).limit(_LOOKED_AT).collect():
-        if found := looks.of(bytes(row["start"]), "registry"):
+        if found := sniff.of(bytes(row["start"]), "registry"):
             return f"the value at {row[TOPIC]}-{row[PARTITION]} offset {row[OFFSET]} {found}"
     return ""
 
 
 def unpartitionable(pipeline: Pipeline, schema: Schema) -> str | None:
     """Why a table that is partitioned as the file says cannot have the schema's fields."""
-    names = project.struct_type(schema).fieldNames()
+    names = projection.struct_type(schema).fieldNames()
     found = partition_format.mistakes(dict(enumerate(pipeline.partition)), names)
     return next((text for _, text in found), None)
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from lakeingest import gatekeeper, quarantine
 from lakeingest.batch import REFUSED, Batch, observed
 from lakeingest.config import JsonValue, Pipeline
-from lakeingest.decode.fitting import fitting, join
 from lakeingest.decode.json import texts_of
-from lakeingest.gate import judge, rules
-from lakeingest.gate.judge import Result
+from lakeingest.decode.least_types import fitting, join
+from lakeingest.gate import evaluate, predicates
+from lakeingest.gate.evaluate import Result
 from lakeingest.gate.suite import Suite
 from lakeingest.record import RAW_VALUE, TIMESTAMP, Spans
 from lakeingest.schema import ddl
@@ -145,9 +145,9 @@ def plan(
         refusals = quarantine.reasons(refused, 2) if counts["refused"] else []
         results: list[Result] = []
         if suite is not None:
-            broken = {group["reason"]: group["count"] for group in refusals if group["stage"] == rules.STAGE}
-            found = judge.of_batch(suite, rows, seen.get) + judge.refused(suite, seen.get["decoded"], broken)
-            results = judge.in_order(suite, found)
+            broken = {group["reason"]: group["count"] for group in refusals if group["stage"] == predicates.STAGE}
+            found = evaluate.of_batch(suite, rows, seen.get) + evaluate.refused(suite, seen.get["decoded"], broken)
+            results = evaluate.in_order(suite, found)
         held = gatekeeper.held(results)
         if many := gatekeeper.too_many(pipeline, counts):
             held.append(many)

@@ -15,7 +15,7 @@ from lakeingest import cli
 from lakeingest.cli.ingest import Live
 from lakeingest.cli.output import Output
 from lakeingest.errors import BatchHeld, PipelineFileError
-from lakeingest.gate.judge import Result
+from lakeingest.gate.evaluate import Result
 from lakeingest.gate.suite import Rule
 from lakeingest.patience import Retry
 

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lakeingest.decode import looks
+from lakeingest.decode import sniff
 from lakeingest.errors import UsageError
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Ingestion
@@ -53,15 +53,15 @@ SNAPPY = bytes.fromhex("82534e415050590000000001")
 )
 def test_bytes_tell_their_format(spark: SparkSession, value: bytes, format: str, said: str | None) -> None:
     """A column says what a function of bytes does, and nothing is said that is not sure."""
-    found = looks.of(value, format)
-    column = spark.createDataFrame([(value,)], "raw BINARY").select(looks.hint(F.col("raw"), format, "value"))
+    found = sniff.of(value, format)
+    column = spark.createDataFrame([(value,)], "raw BINARY").select(sniff.hint(F.col("raw"), format, "value"))
     assert column.collect()[0][0] == found
     assert found is None if said is None else str(found).startswith(said)
 
 
 def test_the_key_is_told_of_by_its_own_name() -> None:
     """What is wrong with a key is no matter of decode.value."""
-    assert looks.of(JSON, "registry", "key") == "looks like JSON; write decode.key.format: json"
+    assert sniff.of(JSON, "registry", "key") == "looks like JSON; write decode.key.format: json"
 
 
 AVRO = json.dumps({"type": "record", "name": "R", "fields": [{"name": "at", "type": "string"}]})

@@ -19,9 +19,9 @@ from pyspark.sql import SparkSession
 from lakeingest import config
 from lakeingest.commit import Counts
 from lakeingest.config import file
-from lakeingest.decode import observed, struct
-from lakeingest.decode.diagnose import diagnose
-from lakeingest.decode.reading import read
+from lakeingest.decode import inferred, struct
+from lakeingest.decode.json_diagnosis import diagnose
+from lakeingest.decode.readers import read
 from lakeingest.errors import PipelineFileError
 from lakeingest.gate import suite as gate_suite
 from lakeingest.local import Addresses
@@ -425,7 +425,7 @@ def test_a_default_is_a_value_of_its_column(schema: Schema, fits: bool) -> None:
 )
 def test_an_observed_field_that_no_column_can_be(name: str, type: str) -> None:
     """Its name is whatever a record says; it stays in _rescued."""
-    assert observed._schema(name, type) is None
+    assert inferred._schema(name, type) is None
 
 
 # Records, in Python

@@ -9,7 +9,7 @@ from functools import lru_cache
 from pyspark.sql import types as T
 
 from lakeingest import config
-from lakeingest.decode import avro, json, project
+from lakeingest.decode import avro, json, projection
 from lakeingest.decode.writers import Reader
 from lakeingest.record import is_reserved
 from lakeingest.schema.formats import avro as avro_schema
@@ -62,7 +62,7 @@ def read(
             schema = json_schema.read(text, references)
             if schema.type != "struct":
                 raise SchemaError(f"its root is no object, but {schema.type}; a record's fields become columns")
-            required = _required(schema, project.struct_type(schema))
+            required = _required(schema, projection.struct_type(schema))
             reading = Reading(schema, json.Reader(required, json.texts_of(format)), schema.name)
         case _:
             found = _message(text, references, indexes)
@@ -70,7 +70,7 @@ def read(
                 return None
             reading = found
     defaults.check(reading.schema)
-    taken = [name for name in project.struct_type(reading.schema).fieldNames() if is_reserved(name)]
+    taken = [name for name in projection.struct_type(reading.schema).fieldNames() if is_reserved(name)]
     if taken:
         raise SchemaError(f"{', '.join(taken)}: a column of lakeingest's own has that name")
     return reading

@@ -9,7 +9,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakeingest.decode.values import Pattern, Texts
+from lakeingest.decode.json_values import Pattern, Texts
 from lakeingest.spark import timestamps
 
 _TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)

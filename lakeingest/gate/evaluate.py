@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from lakeingest.errors import SetupError, UsageError, printable
-from lakeingest.gate import rules
+from lakeingest.gate import predicates
 from lakeingest.gate.suite import Rule, Suite
 from lakeingest.record import UNDECODED, tally
 
@@ -75,10 +75,10 @@ def metrics(watched: Sequence[Rule], columns: StructType) -> list[Column]:
     decoded = ~F.col(UNDECODED)
     found = [tally(decoded).alias("decoded")]
     for i, rule in enumerate(watched):
-        bad = decoded & rules.unexpected(rule, columns)
-        text = F.concat_ws(", ", *(rules.shown(name, columns) for name in rule.columns))
+        bad = decoded & predicates.unexpected(rule, columns)
+        text = F.concat_ws(", ", *(predicates.shown(name, columns) for name in rule.columns))
         found += [
-            tally(decoded & rules.present(rule, columns)).alias(f"present_{i}"),
+            tally(decoded & predicates.present(rule, columns)).alias(f"present_{i}"),
             tally(bad).alias(f"unexpected_{i}"),
             F.min(F.when(bad, text)).alias(f"least_{i}"),
             F.max(F.when(bad, text)).alias(f"most_{i}"),
@@ -187,5 +187,5 @@ def _answer(rule: Rule, answer: Any) -> Result:
         found.get("element_count"),
         found.get("unexpected_count"),
         None if observed is None else json.dumps(observed, default=str),
-        tuple(str(value)[: rules.SHOWN] for value in (found.get("partial_unexpected_list") or ())[:3]),
+        tuple(str(value)[: predicates.SHOWN] for value in (found.get("partial_unexpected_list") or ())[:3]),
     )

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest import config
-from lakeingest.decode import json, project, size
+from lakeingest.decode import json, limits, projection
 from lakeingest.record import OFFSET, PARTITION, RAW_VALUE, TIMESTAMP, TOPIC
 from lakeingest.schema import ddl, model
 from lakeingest.schema.model import Schema, SchemaError
@@ -32,7 +32,7 @@ def columns(declared: T.StructType, current: Schema | None) -> T.StructType:
     """The declared columns, and what was observed beside and within them."""
     if current is None:
         return declared
-    grown = _columns(declared, project.struct_type(current))
+    grown = _columns(declared, projection.struct_type(current))
     assert isinstance(grown, T.StructType)
     return grown
 
@@ -86,7 +86,7 @@ def fields(
 
     The schema is None where the field has a name or a type that no column can have: it stays in _rescued.
     """
-    parsed, raw = F.col("_parsed"), size.within(F.col(RAW_VALUE), pipeline.decode.max_bytes)
+    parsed, raw = F.col("_parsed"), limits.within(F.col(RAW_VALUE), pipeline.decode.max_bytes)
     texts = json.texts_of(pipeline.decode.value)
     whole = kafka.withColumn("_parsed", json.parse(raw, shape, texts)).where(~json.refused(raw, parsed, shape, texts))
     rescued = F.from_json(json.rescued(raw, parsed, shape), "MAP<STRING, VARIANT>")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lakeingest.errors import UsageError
-from lakeingest.gate.judge import great_expectations
+from lakeingest.gate.evaluate import great_expectations
 
 _SITE = "lakeingest"
 

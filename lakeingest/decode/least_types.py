@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from lakeingest.decode.diagnose import faults_of
-from lakeingest.decode.values import AS_IT_IS, ISO, Object, Texts, exact, extent, fits, read
+from lakeingest.decode.json_diagnosis import faults_of
+from lakeingest.decode.json_values import AS_IT_IS, ISO, Object, Texts, exact, extent, fits, read
 
 _INTEGERS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
 """With the digits of the longest number, in the order in which one takes another."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from lakeingest.decode.values import AS_IT_IS, ISO, SHOWN, Object, Texts, fits, read
+from lakeingest.decode.json_values import AS_IT_IS, ISO, SHOWN, Object, Texts, fits, read
 
 _NAMES = {"byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT"}
 _LONGEST_MESSAGE = 500
