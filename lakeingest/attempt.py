@@ -9,16 +9,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lakeingest import identity, replay, table
-from lakeingest.commit import Ledger, Receipt, Run
+from lakeingest import identity, replay
 from lakeingest.config import Pipeline
 from lakeingest.corridor import Corridor, Progress
+from lakeingest.delta import table
+from lakeingest.delta.commit import Ledger, Receipt, Run
+from lakeingest.delta.history import Log
 from lakeingest.errors import TableMismatch
 from lakeingest.gatekeeper import Gatekeeper
 from lakeingest.identity import Consents
 from lakeingest.kafka import source
 from lakeingest.kafka.source import Topics
-from lakeingest.log import Log
 from lakeingest.record import Frontier, Spans
 
 if TYPE_CHECKING:

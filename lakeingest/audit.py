@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakeingest import quarantine, replay, table
-from lakeingest.commit import Commit, Counts, Ledger
+from lakeingest import replay
 from lakeingest.config import Pipeline
+from lakeingest.delta import quarantine, table
+from lakeingest.delta.commit import Commit, Counts, Ledger
 from lakeingest.record import OFFSET, PARTITION, TOPIC, Span, Spans
 from lakeingest.spark.failures import told_of
 

@@ -9,10 +9,11 @@ from operator import or_
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from lakeingest import constraints, decode, partition, table
+from lakeingest import decode
 from lakeingest.config import Pipeline
-from lakeingest.constraints import Constraints
 from lakeingest.decode import Decoded, Shape
+from lakeingest.delta import constraints, partitioning, table
+from lakeingest.delta.constraints import Constraints
 from lakeingest.gate import evaluate, predicates
 from lakeingest.gate.evaluate import Result
 from lakeingest.gate.expectations import WINDOWED
@@ -53,7 +54,7 @@ class Batch:
     now: datetime
     shape: Shape
     decoded: Decoded
-    layout: partition.Layout
+    layout: partitioning.Layout
     columns: tuple[str, ...]
     gate: tuple[Refusal, ...] = ()
     metrics: tuple[Column, ...] = ()
@@ -116,13 +117,13 @@ def _any(refusals: Sequence[Refusal]) -> Column:
     return reduce(or_, (refusal.when for refusal in refusals), F.lit(False))
 
 
-def layout(pipeline: Pipeline, shape: Shape, suite: Suite | None, now: datetime) -> partition.Layout:
+def layout(pipeline: Pipeline, shape: Shape, suite: Suite | None, now: datetime) -> partitioning.Layout:
     """Where records of this shape go at that moment, if they can be laid out, and asked what the suite asks.
 
     Raises:
         PipelineFileError: no table can be partitioned as the file says, or the suite asks what the columns cannot meet.
     """
-    made = partition.layout(pipeline.partition, shape.value, now)
+    made = partitioning.layout(pipeline.partition, shape.value, now)
     if suite is not None:
         suite.check(types.declared(shape.value))
     return made
@@ -149,7 +150,7 @@ def begin(
     """
     now = datetime.now(UTC)
     if last is not None and last.shape == shape:
-        return replace(last, now=now, layout=partition.layout(pipeline.partition, shape.value, now))
+        return replace(last, now=now, layout=partitioning.layout(pipeline.partition, shape.value, now))
     made, columns = layout(pipeline, shape, suite, now), table.columns(pipeline, shape)
     demands = constraints.of(properties, there, columns) if there is not None else None
     batch = Batch(now, shape, decode.decode(pipeline, shape), made, tuple(columns.fieldNames()), constraints=demands)

@@ -16,18 +16,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pyspark.sql import Observation
 from pyspark.sql.types import StructField, StructType
 
-from lakeingest import commit, identity, kept, quarantine, table, whereabouts
+from lakeingest import identity, whereabouts
 from lakeingest.batch import DROPPED, REFUSED, Batch, begin, layout, observed, set_aside, suspects
-from lakeingest.commit import Commit, Counts, Ledger, Receipt, Run
 from lakeingest.config import Pipeline
 from lakeingest.decode import Shape
+from lakeingest.delta import commit, quarantine, table, table_properties
+from lakeingest.delta.commit import Commit, Counts, Ledger, Receipt, Run
+from lakeingest.delta.history import Log
+from lakeingest.delta.partitioning import Layout
 from lakeingest.errors import OffsetsLost, PipelineFileError, SourceUnreachable, TableChanged, UsageError
 from lakeingest.evolution import Evolution
 from lakeingest.gate.suite import Suite
 from lakeingest.gatekeeper import Gatekeeper, Verdict
 from lakeingest.kafka import source
-from lakeingest.log import Log
-from lakeingest.partition import Layout
 from lakeingest.record import COORDINATES, Frontier, Spans, Unplanned, Untimely, again
 from lakeingest.schema import ddl
 from lakeingest.schema.ledger import History
@@ -207,9 +208,9 @@ class Corridor:
     def _keep(self) -> None:
         """Keep the ledger of schemas, and the partitions, where the clean-up of the log does not take them."""
         history = self.evolution.history
-        if history != self._kept or kept.partitions(self._properties, self.config.known_as) is None:
-            wanted = kept.properties(self.config, history)
-            kept.write(self.spark, self.config.table.path, wanted)
+        if history != self._kept or table_properties.partitions(self._properties, self.config.known_as) is None:
+            wanted = table_properties.properties(self.config, history)
+            table_properties.write(self.spark, self.config.table.path, wanted)
             self._kept, self._properties = history, {**self._properties, **wanted}
 
     def _set_aside(self, refused: DataFrame, batch: Batch, receipt: Receipt) -> dict[str, int]:
@@ -378,8 +379,8 @@ class Corridor:
         self.there = table.ensure(self.spark, self.config, shape, made.columns, there=there, history=history)
         if new:
             self.look_ahead(self.config.table.path)
-            self._properties = kept.read(self.spark, self.config.table.path)
-            self._kept = kept.ledger(self._properties, self.config.known_as)
+            self._properties = table_properties.read(self.spark, self.config.table.path)
+            self._kept = table_properties.ledger(self._properties, self.config.known_as)
             identity.check_maker(self.config, self._properties)
 
     @contextmanager

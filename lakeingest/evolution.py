@@ -23,6 +23,7 @@ from lakeingest.config import Pipeline, uses_registry
 from lakeingest.decode import Shape, inferred, projection, struct
 from lakeingest.decode.readers import read
 from lakeingest.decode.writers import Writer, Writers
+from lakeingest.delta.table import ANEW
 from lakeingest.errors import TableMismatch
 from lakeingest.kafka.registry import Registry
 from lakeingest.known import SIDES, Known, foresee, look_of, meet, unpartitionable
@@ -35,7 +36,6 @@ from lakeingest.schema.compatibility.verdict import Mode, Verdict, check
 from lakeingest.schema.ledger import Entry, History, Side
 from lakeingest.schema.model import Schema, without_defaults
 from lakeingest.spark import types
-from lakeingest.table import ANEW
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

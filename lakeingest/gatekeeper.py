@@ -12,10 +12,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakeingest import quarantine, table
 from lakeingest.batch import REFUSED, Batch
-from lakeingest.commit import Receipt, somebody
 from lakeingest.config import Pipeline
+from lakeingest.delta import quarantine, table
+from lakeingest.delta.commit import Receipt, somebody
 from lakeingest.errors import BatchHeld
 from lakeingest.gate import evaluate, results
 from lakeingest.gate.evaluate import Result

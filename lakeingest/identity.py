@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakeingest import kept, table
-from lakeingest.commit import Ledger, Receipt
 from lakeingest.config import Pipeline
+from lakeingest.delta import table, table_properties
+from lakeingest.delta.commit import Ledger, Receipt
 from lakeingest.errors import SourceChanged, TableMismatch
 from lakeingest.kafka import source
 from lakeingest.kafka.source import Topics
@@ -102,7 +102,7 @@ def check_maker(pipeline: Pipeline, properties: Mapping[str, str]) -> None:
     Raises:
         TableMismatch: it names the other one.
     """
-    for name, fed in kept.makers(properties).items():
+    for name, fed in table_properties.makers(properties).items():
         topics = sorted(set(fed).intersection(pipeline.source.topics))
         if topics and name != pipeline.known_as:
             raise TableMismatch(

@@ -10,28 +10,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lakeingest import (
-    ahead,
-    audit,
-    commit,
-    compact,
-    gate,
-    identity,
-    plan,
-    quarantine,
-    replay,
-    status,
-    table,
-    timeline,
-    whereabouts,
-)
+from lakeingest import audit, gate, identity, plan, replay, status, timeline, whereabouts
 from lakeingest.attempt import Attempt
 from lakeingest.audit import Report
 from lakeingest.batch import REFUSED
-from lakeingest.commit import Counts, Ledger, Run
-from lakeingest.compact import Compacted
 from lakeingest.config import Pipeline
 from lakeingest.corridor import Corridor, Progress
+from lakeingest.delta import commit, prefetch, quarantine, table
+from lakeingest.delta.commit import Counts, Ledger, Run
+from lakeingest.delta.maintenance import optimize
+from lakeingest.delta.maintenance.optimize import Compacted
 from lakeingest.errors import LakeingestError, StorageError, UsageError
 from lakeingest.gate import results
 from lakeingest.gatekeeper import Gatekeeper
@@ -86,7 +74,7 @@ class Ingestion:
     def look_ahead(self, *paths: str) -> None:
         """Prepare the next commits to these tables, while there is nothing else to do."""
         if self._logs is not None:
-            ahead.look(self._logs, *paths)
+            prefetch.look(self._logs, *paths)
 
     def open(self, there: StructType | None, ledger: Ledger) -> Corridor:
         """The corridor for the next batches, from the table's columns (None if there is no table), and its ledger."""
@@ -386,9 +374,9 @@ class Ingestion:
         if table.schema(self.spark, self.config.results) is not None:
             paths.append(self.config.results)
         if dry_run:
-            now = {path: compact.look(self.spark, path) for path in paths}
+            now = {path: optimize.look(self.spark, path) for path in paths}
             return [Compacted(path, files, files) for path, files in now.items()]
-        return [compact.compact(self.spark, p, target_bytes, where if p == paths[0] else None) for p in paths]
+        return [optimize.compact(self.spark, p, target_bytes, where if p == paths[0] else None) for p in paths]
 
     def quarantined_record(self, topic: str, partition: int, offset: int) -> dict[str, Any] | None:
         """One refused record as its row in quarantine, None if it is not there.

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from lakeingest import gatekeeper, quarantine
+from lakeingest import gatekeeper
 from lakeingest.batch import REFUSED, Batch, observed
 from lakeingest.config import JsonValue, Pipeline
 from lakeingest.decode.json import texts_of
 from lakeingest.decode.least_types import fitting, join
+from lakeingest.delta import quarantine
 from lakeingest.gate import evaluate, predicates
 from lakeingest.gate.evaluate import Result
 from lakeingest.gate.suite import Suite

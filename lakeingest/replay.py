@@ -16,9 +16,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from lakeingest import commit, quarantine, table
-from lakeingest.commit import Receipt, Run
 from lakeingest.config import Pipeline
+from lakeingest.delta import commit, quarantine, table
+from lakeingest.delta.commit import Receipt, Run
 from lakeingest.errors import UsageError
 from lakeingest.record import COORDINATES, HEADERS, OFFSET, PARTITION, RAW_KEY, RAW_VALUE, TIMESTAMP, TOPIC, Span, Spans
 from lakeingest.spark import session

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakeingest import compact, quarantine, table
 from lakeingest.config import Pipeline
+from lakeingest.delta import quarantine, table
+from lakeingest.delta.maintenance import optimize
 from lakeingest.kafka.source import Topics
 from lakeingest.spark.failures import told_of
 
@@ -82,7 +83,7 @@ def status(spark: SparkSession, pipeline: Pipeline, topics: Topics) -> Status:
 
 
 def _size(spark: SparkSession, path: str, rows: DataFrame) -> dict[str, Any]:
-    files = compact.look(spark, path)
+    files = optimize.look(spark, path)
     with told_of(path):
         count = rows.count()
     return {

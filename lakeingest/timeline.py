@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from lakeingest import quarantine, table
 from lakeingest.config import Compatibility, Pipeline, uses_registry
 from lakeingest.decode import writers
+from lakeingest.delta import quarantine, table
 from lakeingest.known import Place
 from lakeingest.record import OFFSET, PARTITION, SCHEMA_ID, TIMESTAMP, TOPIC
 from lakeingest.schema.ledger import Entry, History, Side

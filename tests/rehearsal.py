@@ -15,7 +15,7 @@ import kit
 from kit import DIRTY, Record
 from pyspark.sql import SparkSession
 
-from lakeingest.commit import Counts
+from lakeingest.delta.commit import Counts
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Ingestion
 from lakeingest.testing.manifest import Balance, Place, balance

@@ -16,8 +16,9 @@ from pyspark.sql import SparkSession
 from rehearsal import BUCKET
 from test_recovery import forget_receipts
 
-from lakeingest import attempt, commit, identity
-from lakeingest.commit import Receipt
+from lakeingest import attempt, identity
+from lakeingest.delta import commit
+from lakeingest.delta.commit import Receipt
 from lakeingest.errors import BatchHeld, Fenced, OffsetsLost, SourceChanged, StorageError, TableMismatch
 from lakeingest.identity import Consents
 from lakeingest.kafka import source

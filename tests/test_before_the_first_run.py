@@ -12,8 +12,9 @@ import kit
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeingest import cli, table
+from lakeingest import cli
 from lakeingest.config import file
+from lakeingest.delta import table
 from lakeingest.errors import UsageError
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Ingestion

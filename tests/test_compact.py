@@ -11,8 +11,8 @@ from chispa import assert_df_equality
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from lakeingest import table
 from lakeingest.cli import app
+from lakeingest.delta import table
 from lakeingest.errors import UsageError
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Ingestion

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 from test_attacks import World
 
-from lakeingest import table
+from lakeingest.delta import table
 from lakeingest.errors import TableMismatch, UsageError
 from lakeingest.local import Addresses
 from lakeingest.local.s3 import BUCKET
@@ -141,7 +141,7 @@ def test_the_audit_names_who_doubled(stack: Addresses, spark: SparkSession, monk
     with monkeypatch.context() as older:
         older.setattr("lakeingest.identity._check_name", lambda *_: None)
         older.setattr("lakeingest.identity.check_maker", lambda *_: None)
-        older.setattr("lakeingest.table._frontier_of_rows", lambda *_: {})
+        older.setattr("lakeingest.delta.table._frontier_of_rows", lambda *_: {})
         world.run(name="doubled_b", quarantine={"path": "s3a://lake/doubled_b_q"})
     report = world.ingestion().audit()
     assert (report.duplicated, report.others) == (10, {"doubled_b": 1})
@@ -157,7 +157,7 @@ def test_partitions_of_an_older_table(stack: Addresses, spark: SparkSession) -> 
     world.produce(order(1, 1, at=TWO))
     world.run()
     (name,) = [row["key"] for row in spark.sql("SHOW TBLPROPERTIES delta.`s3a://lake/partition_kept`").collect()
-               if row["key"].startswith("lakeingest.partition")]  # fmt: skip
+               if row["key"].startswith("lakeingest.delta.partitioning")]  # fmt: skip
     world.sql(f"ALTER TABLE {{table}} UNSET TBLPROPERTIES ('{name}')")
     world.produce(order(2, 1, at=TWO))
     world.run()
@@ -218,7 +218,7 @@ def test_a_loosening_that_was_cut_off(stack: Addresses, spark: SparkSession, mon
     world.changes["schema"] = columns("n INT, amount DECIMAL(6,2)")
     world.produce(b'{"amount": 2.25}')
     with monkeypatch.context() as killed:
-        killed.setattr("lakeingest.commit.append", interrupted)
+        killed.setattr("lakeingest.delta.commit.append", interrupted)
         with pytest.raises(KeyboardInterrupt):
             world.run()
     world.run()

@@ -12,9 +12,10 @@ from kit import shape_of
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from lakeingest import decode, partition, quarantine
+from lakeingest import decode
 from lakeingest.batch import Batch, observed
 from lakeingest.config import Pipeline
+from lakeingest.delta import partitioning, quarantine
 from lakeingest.spark import jvm, session
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -49,7 +50,7 @@ def batch_of(config: Pipeline) -> Batch:
     shape = shape_of(config)
     decoded = decode.decode(config, shape)
     names = tuple(name for name in decoded.columns if name != "_headers")
-    return Batch(NOW, shape, decoded, partition.Layout(), names)
+    return Batch(NOW, shape, decoded, partitioning.Layout(), names)
 
 
 def kafka(spark: SparkSession, records: Sequence[tuple[bytes | None, bytes | None]]) -> DataFrame:

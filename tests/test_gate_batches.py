@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 
 from lakeingest.cli import app
 from lakeingest.config import Quarantine
+from lakeingest.delta.table import PROPERTIES
 from lakeingest.errors import BatchHeld
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Ingestion
-from lakeingest.table import PROPERTIES
 
 MEAN = {"type": "expect_column_mean_to_be_between", "kwargs": {"column": "n", "max_value": 100}}
 ROWS = {"type": "expect_table_row_count_to_be_between", "kwargs": {"min_value": 10}}

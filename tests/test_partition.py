@@ -20,8 +20,8 @@ from pyspark.sql.types import StringType, StructType
 from lakeingest.config import consistency, parts
 from lakeingest.config.partition_format import FormatError, Segment, mistakes, parse_format
 from lakeingest.config.parts import Partition
+from lakeingest.delta.partitioning import NO_TIME, UNSTORABLE, Layout, layout
 from lakeingest.errors import PipelineFileError
-from lakeingest.partition import NO_TIME, UNSTORABLE, Layout, layout
 
 # A socket that pyspark's collect leaves to the garbage collector is no news of ours.
 pytestmark = [

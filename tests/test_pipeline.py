@@ -20,10 +20,11 @@ from kit import DIRTY, Record, clean, config_of, mixed, produce, shape_of
 from pyarrow.parquet import ParquetFile
 from pyspark.sql import DataFrame, Observation, SparkSession
 
-from lakeingest import ahead, commit, kept, pipeline
+from lakeingest import pipeline
 from lakeingest.batch import Batch, begin, observed, suspects
-from lakeingest.commit import Counts, Ledger, Receipt
 from lakeingest.corridor import Corridor, Progress
+from lakeingest.delta import commit, prefetch, table_properties
+from lakeingest.delta.commit import Counts, Ledger, Receipt
 from lakeingest.errors import (
     Fenced,
     LakeingestError,
@@ -144,7 +145,9 @@ def test_the_receipt_says_what_was_committed(world: World) -> None:
         "topics": topics.ids,
         "offsets": {world.name: {"0": [0, 2], "1": [0, 2]}},
         "quarantine": f"s3a://lake/{world.name}_quarantine",
-        "ledger": kept.ledger(kept.read(world.spark, f"s3a://lake/{world.name}"), world.name).digest,
+        "ledger": table_properties.ledger(
+            table_properties.read(world.spark, f"s3a://lake/{world.name}"), world.name
+        ).digest,
     }
 
 
@@ -271,7 +274,7 @@ def test_a_batch_finds_its_code_compiled(world: World) -> None:
 def test_each_commit_prepares_the_next(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The log is looked at when the table is made or found there, and after each commit but a run's last."""
     looked: list[str] = []
-    monkeypatch.setattr(ahead, "look", lambda _, *paths: looked.extend(paths))
+    monkeypatch.setattr(prefetch, "look", lambda _, *paths: looked.extend(paths))
     table, refused = (f"s3a://lake/{world.name}{where}" for where in ("", "_quarantine"))
     world.produce(DIRTY, *clean(3))
     world.ingestion(trigger={"max_records": 2}).run(until_caught_up=True)

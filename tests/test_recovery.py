@@ -6,7 +6,7 @@ import boto3
 import kit
 from pyspark.sql import SparkSession
 
-from lakeingest import table
+from lakeingest.delta import table
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Ingestion
 

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from rehearsal import BUCKET, Cell, records
 from typer.testing import CliRunner
 
-from lakeingest import commit
 from lakeingest.cli import app
+from lakeingest.delta import commit
 from lakeingest.errors import StorageError, UsageError
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Ingestion

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from lakeingest import cli, errors, evolution, quarantine
+from lakeingest import cli, errors, evolution
 from lakeingest.cli import explain
+from lakeingest.delta import quarantine
 from lakeingest.errors import Fenced, LakeingestError, PipelineFileError, UsageError
 from lakeingest.gate import predicates
 from lakeingest.schema.compatibility.verdict import Verdict

@@ -17,11 +17,11 @@ from confluent_kafka.admin import NewTopic
 from pyspark.sql import SparkSession
 
 from lakeingest import config
-from lakeingest.commit import Counts
 from lakeingest.config import file
 from lakeingest.decode import inferred, struct
 from lakeingest.decode.json_diagnosis import diagnose
 from lakeingest.decode.readers import read
+from lakeingest.delta.commit import Counts
 from lakeingest.errors import PipelineFileError
 from lakeingest.gate import suite as gate_suite
 from lakeingest.local import Addresses

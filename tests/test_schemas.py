@@ -29,10 +29,11 @@ from pyspark.sql import DataFrame, SparkSession
 from registry_kit import Avro, header, json_schema, maybe, record, zigzag
 from test_recovery import forget_receipts
 
-from lakeingest import corridor, table
-from lakeingest.commit import Counts, Ledger
+from lakeingest import corridor
 from lakeingest.config import file
 from lakeingest.corridor import Progress
+from lakeingest.delta import table
+from lakeingest.delta.commit import Counts, Ledger
 from lakeingest.errors import RegistryUnreachable
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Ingestion

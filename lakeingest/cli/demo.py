@@ -118,7 +118,7 @@ def _show(file: Path, out: Output, *, versions: bool) -> None:
 
 
 def _show_partitions(ingestion: Ingestion, out: Output) -> None:
-    from lakeingest import table
+    from lakeingest.delta import table
 
     rows = table.read(ingestion.spark, ingestion.config.table.path).groupBy("month").pivot("origin").count()
     airports = [name for name in rows.columns if name != "month"]
@@ -132,7 +132,7 @@ def _show_partitions(ingestion: Ingestion, out: Output) -> None:
 
 def _show_versions(ingestion: Ingestion, out: Output) -> None:
     """Month by month, by the schema that a row was written with: a rolling deploy, as the table remembers it."""
-    from lakeingest import table
+    from lakeingest.delta import table
 
     rows = table.read(ingestion.spark, ingestion.config.table.path)
     counted = rows.groupBy("observed").pivot("_schema_id").count()

@@ -21,8 +21,8 @@ from lakeingest.cli.output import Output
 from lakeingest.errors import NotConserved, printable
 
 if TYPE_CHECKING:
-    from lakeingest.commit import Counts
     from lakeingest.corridor import Progress
+    from lakeingest.delta.commit import Counts
     from lakeingest.patience import Retry
 
 GRACE_S = 25.0

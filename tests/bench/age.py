@@ -27,8 +27,8 @@ import kit  # noqa: E402
 import orders  # noqa: E402
 from embedded import embedded  # noqa: E402
 
-from lakeingest import commit  # noqa: E402
 from lakeingest.config import Pipeline  # noqa: E402
+from lakeingest.delta import commit  # noqa: E402
 from lakeingest.local import Addresses  # noqa: E402
 from lakeingest.pipeline import Ingestion  # noqa: E402
 

@@ -17,8 +17,8 @@ from dataclasses import astuple, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from lakeingest.delta.history import RECENT, Log
 from lakeingest.errors import Fenced, StorageError, TableMismatch
-from lakeingest.log import RECENT, Log
 from lakeingest.record import Spans, again
 from lakeingest.schema.ledger import History
 from lakeingest.spark.failures import meaning, spark_failures, told_of

@@ -6,12 +6,12 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakeingest import commit, kept, quarantine
-from lakeingest.commit import Ledger
 from lakeingest.config import Pipeline, uses_registry
 from lakeingest.decode import Shape, struct
+from lakeingest.delta import commit, quarantine, table_properties
+from lakeingest.delta.commit import Ledger
+from lakeingest.delta.partitioning import PartitionColumn
 from lakeingest.errors import TableMismatch, UsageError
-from lakeingest.partition import PartitionColumn
 from lakeingest.record import (
     HEADERS,
     KEY,
@@ -126,7 +126,7 @@ def ensure(
     """
     with told_of(pipeline.table.path):
         if there is None:
-            wanted, properties = columns(pipeline, shape), kept.properties(pipeline, history)
+            wanted, properties = columns(pipeline, shape), table_properties.properties(pipeline, history)
             there = _make(spark, pipeline.table.path, wanted, partitions, properties)
         if pipeline.table.name:
             _register(spark, pipeline.table.name, pipeline.table.path)
@@ -231,8 +231,8 @@ def check(
         laid, wanted = _partition_columns(spark, path), [partition.name for partition in partitions]
     if laid != wanted:
         raise _otherwise(path, f"partitioned by {', '.join(laid) or 'nothing'}", ", ".join(wanted) or "nothing")
-    was = kept.partitions(properties, pipeline.known_as) or ()
-    for before, now in zip(was, kept.options(pipeline), strict=False):
+    was = table_properties.partitions(properties, pipeline.known_as) or ()
+    for before, now in zip(was, table_properties.options(pipeline), strict=False):
         for name in (name for name in now if now[name] != before.get(name, now[name])):
             had, has = (f"{name} {'left out' if value is None else value}" for value in (before[name], now[name]))
             raise _otherwise(path, f"partitioned by {before['by']} with {had}", has)
@@ -334,11 +334,11 @@ def ledgers(
         for at in (path, pipeline.quarantine.path)
     )
     if pipeline.quarantine.path not in new:
-        _check_retention(pipeline.quarantine.path, kept.read(spark, pipeline.quarantine.path))
+        _check_retention(pipeline.quarantine.path, table_properties.read(spark, pipeline.quarantine.path))
     if path not in new:
-        properties = kept.read(spark, path)
+        properties = table_properties.read(spark, path)
         _check_retention(path, properties)
-        mine = replace(mine, kept=kept.ledger(properties, pipeline.known_as), properties=properties)
+        mine = replace(mine, kept=table_properties.ledger(properties, pipeline.known_as), properties=properties)
         if mine.newest is None and not (mine.begun and mine.complete):
             mine = replace(mine, recovered=_frontier_of_rows(spark, pipeline))
     known = mine.newest is not None or mine.recovered

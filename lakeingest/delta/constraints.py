@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakeingest.partition import Layout
+from lakeingest.delta.partitioning import Layout
 from lakeingest.record import UNDECODED, Refusal, says
 from lakeingest.schema import ddl
 
