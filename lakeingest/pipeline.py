@@ -10,23 +10,24 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lakeingest import audit, gate, identity, plan, replay, status, timeline, whereabouts
-from lakeingest.attempt import Attempt
+from lakeingest import audit, gate, plan, replay, status, timeline
 from lakeingest.audit import Report
-from lakeingest.batch import REFUSED
 from lakeingest.config import Pipeline
-from lakeingest.corridor import Corridor, Progress
 from lakeingest.delta import commit, prefetch, quarantine, table
 from lakeingest.delta.commit import Counts, Ledger, Run
 from lakeingest.delta.maintenance import optimize
 from lakeingest.delta.maintenance.optimize import Compacted
 from lakeingest.errors import LakeingestError, StorageError, UsageError
 from lakeingest.gate import results
-from lakeingest.gatekeeper import Gatekeeper
-from lakeingest.identity import Consents
+from lakeingest.ingest import endpoints, preflight
+from lakeingest.ingest.batch_gate import Gatekeeper
+from lakeingest.ingest.batch_plan import REFUSED
+from lakeingest.ingest.microbatch import Corridor, Progress
+from lakeingest.ingest.preflight import Consents
+from lakeingest.ingest.retry import Patience, Retry
+from lakeingest.ingest.run import Attempt
 from lakeingest.kafka import source
 from lakeingest.kafka.source import Topics
-from lakeingest.patience import Patience, Retry
 from lakeingest.plan import Plan
 from lakeingest.record import Frontier, Spans
 from lakeingest.replay import Replayed
@@ -56,7 +57,7 @@ class Ingestion:
     def __post_init__(self) -> None:
         self.suite = gate.load(self.config)
         self.gate = Gatekeeper(self.config, self.suite)
-        self.bootstrap_servers, self.storage = whereabouts.addresses(self.config)
+        self.bootstrap_servers, self.storage = endpoints.addresses(self.config)
         self.broker = source.Broker(self.config.source, self.bootstrap_servers)
 
     @cached_property
@@ -179,17 +180,17 @@ class Ingestion:
                 if not attempt.full:
                     stop.wait(max(0.0, self.config.trigger.every.total_seconds() - (time.monotonic() - begun)))
                 topics = self.broker.topics()
-                identity.check_topics(attempt.last, topics)
+                preflight.check_topics(attempt.last, topics)
         self.gate.wait(self.spark)
 
     def status(self) -> Status:
         """Where the pipeline stands; see `status.Status`."""
-        identity.check_there(self.spark, self.config)
+        preflight.check_there(self.spark, self.config)
         return status.status(self.spark, self.config, self.broker.topics())
 
     def audit(self) -> Report:
         """The conservation proof; see `audit.Report`."""
-        identity.check_there(self.spark, self.config)
+        preflight.check_there(self.spark, self.config)
         return audit.audit(self.spark, self.config)
 
     def plan(self, sample: int = 10_000, *, suggest: bool = False) -> Plan:
@@ -206,10 +207,10 @@ class Ingestion:
         ledger = Ledger(path, self.config.known_as)
         there = table.schema(self.spark, path)
         if there is None:
-            identity.check_there(self.spark, self.config)
+            preflight.check_there(self.spark, self.config)
         else:
             ledger, refused = table.ledgers(self.spark, self.config)
-            identity.check(self.config, ledger, refused, topics, Consents())
+            preflight.check(self.config, ledger, refused, topics, Consents())
         starts = source.starts(self.config.source, topics, ledger.frontier)
         committed = starts == topics.last
         if committed:
@@ -312,7 +313,7 @@ class Ingestion:
         # The number comes before the candidates: whatever another replay commits from now on has it, and is noticed.
         receipt = replay.receipt(self.spark, self.config, self.me, why)
         ledger, refused = table.ledgers(self.spark, self.config)
-        identity.check_tables(self.config, ledger, refused)
+        preflight.check_tables(self.config, ledger, refused)
         corridor = self.open(there, ledger)
         if corridor.evolution.declares and not dry_run:
             raise UsageError(

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from lakeingest import gatekeeper
-from lakeingest.batch import REFUSED, Batch, observed
 from lakeingest.config import JsonValue, Pipeline
 from lakeingest.decode.json import texts_of
 from lakeingest.decode.least_types import fitting, join
@@ -21,6 +19,8 @@ from lakeingest.delta import quarantine
 from lakeingest.gate import evaluate, predicates
 from lakeingest.gate.evaluate import Result
 from lakeingest.gate.suite import Suite
+from lakeingest.ingest import batch_gate
+from lakeingest.ingest.batch_plan import REFUSED, Batch, observed
 from lakeingest.record import RAW_VALUE, TIMESTAMP, Spans
 from lakeingest.schema import ddl
 from lakeingest.schema.ledger import Entry
@@ -149,8 +149,8 @@ def plan(
             broken = {group["reason"]: group["count"] for group in refusals if group["stage"] == predicates.STAGE}
             found = evaluate.of_batch(suite, rows, seen.get) + evaluate.refused(suite, seen.get["decoded"], broken)
             results = evaluate.in_order(suite, found)
-        held = gatekeeper.held(results)
-        if many := gatekeeper.too_many(pipeline, counts):
+        held = batch_gate.held(results)
+        if many := batch_gate.too_many(pipeline, counts):
             held.append(many)
         forecast = _forecast(pipeline, batch, kafka, rows)
         return Plan(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from lakeingest.config import Compatibility, Pipeline, uses_registry
 from lakeingest.decode import writers
 from lakeingest.delta import quarantine, table
-from lakeingest.known import Place
+from lakeingest.ingest.writer_schemas import Place
 from lakeingest.record import OFFSET, PARTITION, SCHEMA_ID, TIMESTAMP, TOPIC
 from lakeingest.schema.ledger import Entry, History, Side
 from lakeingest.schema.model import type_text

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from lakeingest.config import Pipeline, file
 from lakeingest.decode import Shape
-from lakeingest.evolution import Evolution
+from lakeingest.ingest.evolution import Evolution
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Ingestion
 from lakeingest.schema.ledger import History

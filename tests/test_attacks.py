@@ -16,11 +16,11 @@ from pyspark.sql import SparkSession
 from rehearsal import BUCKET
 from test_recovery import forget_receipts
 
-from lakeingest import attempt, identity
 from lakeingest.delta import commit
 from lakeingest.delta.commit import Receipt
 from lakeingest.errors import BatchHeld, Fenced, OffsetsLost, SourceChanged, StorageError, TableMismatch
-from lakeingest.identity import Consents
+from lakeingest.ingest import preflight, run
+from lakeingest.ingest.preflight import Consents
 from lakeingest.kafka import source
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Ingestion
@@ -210,7 +210,7 @@ def test_a_goal_that_another_run_has_passed(world: World) -> None:
     world.produce(*kit.clean(5))
     world.run()
     topics = late.broker.topics()
-    assert attempt.Attempt.begin(late, topics, Consents()).next_batch(topics, goal) is None
+    assert run.Attempt.begin(late, topics, Consents()).next_batch(topics, goal) is None
     world.produce(*kit.clean(5))
     world.run()
     world.checked()
@@ -458,10 +458,10 @@ def test_topic_ids_that_come_and_go(known: str, now: str, changed: bool) -> None
     last = Receipt("p", 1, commit.Run(), "c", {"t": known}, Spans(()), "q")
     topics = source.Topics("c", {"t": source.topic_id(now)}, {}, {})
     if not changed:
-        identity.check_topics(last, topics)
+        preflight.check_topics(last, topics)
         return
     with pytest.raises(SourceChanged):
-        identity.check_topics(last, topics)
+        preflight.check_topics(last, topics)
 
 
 @pytest.mark.faults
@@ -474,7 +474,7 @@ def test_a_topic_made_again_without_ids(world: World) -> None:
 
     def check() -> None:
         topics = replace(ingestion.broker.topics(), ids={world.name: ""})
-        identity.check_records(world.spark, ingestion.config, servers, ledger, topics)
+        preflight.check_records(world.spark, ingestion.config, servers, ledger, topics)
 
     check()
     kit.recreate(world.stack, world.name)

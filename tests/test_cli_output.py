@@ -17,7 +17,7 @@ from lakeingest.cli.output import Output
 from lakeingest.errors import BatchHeld, PipelineFileError
 from lakeingest.gate.evaluate import Result
 from lakeingest.gate.suite import Rule
-from lakeingest.patience import Retry
+from lakeingest.ingest.retry import Retry
 
 CLIPBOARD = "\x1b]52;c;aGk=\x07"
 BAD = {

@@ -78,7 +78,7 @@ def test_a_table_whose_maker_has_not_committed(
     world = World(stack, spark, "maker_a", quarantine={"path": "s3a://lake/maker_a_quarantine"})
     world.produce(*kit.clean(10))
     with monkeypatch.context() as cut:
-        cut.setattr("lakeingest.attempt.Attempt.next_batch", _fail)
+        cut.setattr("lakeingest.ingest.run.Attempt.next_batch", _fail)
         with pytest.raises(RuntimeError, match="killed"):
             world.run(schema=columns("n INT, text STRING"))
     shared = {"name": "maker_b", "schema": columns("n INT, text STRING")}
@@ -139,8 +139,8 @@ def test_the_audit_names_who_doubled(stack: Addresses, spark: SparkSession, monk
     world.produce(*kit.clean(10))
     world.run()
     with monkeypatch.context() as older:
-        older.setattr("lakeingest.identity._check_name", lambda *_: None)
-        older.setattr("lakeingest.identity.check_maker", lambda *_: None)
+        older.setattr("lakeingest.ingest.preflight._check_name", lambda *_: None)
+        older.setattr("lakeingest.ingest.preflight.check_maker", lambda *_: None)
         older.setattr("lakeingest.delta.table._frontier_of_rows", lambda *_: {})
         world.run(name="doubled_b", quarantine={"path": "s3a://lake/doubled_b_q"})
     report = world.ingestion().audit()

@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from lakeingest import decode
-from lakeingest.batch import Batch, observed
 from lakeingest.config import Pipeline
 from lakeingest.delta import partitioning, quarantine
+from lakeingest.ingest.batch_plan import Batch, observed
 from lakeingest.spark import jvm, session
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

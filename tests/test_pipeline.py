@@ -21,8 +21,6 @@ from pyarrow.parquet import ParquetFile
 from pyspark.sql import DataFrame, Observation, SparkSession
 
 from lakeingest import pipeline
-from lakeingest.batch import Batch, begin, observed, suspects
-from lakeingest.corridor import Corridor, Progress
 from lakeingest.delta import commit, prefetch, table_properties
 from lakeingest.delta.commit import Counts, Ledger, Receipt
 from lakeingest.errors import (
@@ -33,6 +31,8 @@ from lakeingest.errors import (
     StorageUnreachable,
     TableMismatch,
 )
+from lakeingest.ingest.batch_plan import Batch, begin, observed, suspects
+from lakeingest.ingest.microbatch import Corridor, Progress
 from lakeingest.kafka import source
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Ingestion
@@ -474,7 +474,7 @@ def failing(*failures: LakeingestError) -> type[Ingestion]:
 
 def test_a_server_that_fails_is_tried_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run says why it waits and how long, begins anew from the tables, and takes each record once."""
-    monkeypatch.setattr("lakeingest.patience.LONGEST_PAUSE_S", 0.01)
+    monkeypatch.setattr("lakeingest.ingest.retry.LONGEST_PAUSE_S", 0.01)
     world.produce(*mixed(10))
     away, said = StorageUnreachable("503 SlowDown", cure="wait"), []
     ingestion = world.ingestion(failing(away, away), retry={"wait": "10 seconds"}, trigger={"max_records": 5})

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from lakeingest import cli, errors, evolution
+from lakeingest import cli, errors
 from lakeingest.cli import explain
 from lakeingest.delta import quarantine
 from lakeingest.errors import Fenced, LakeingestError, PipelineFileError, UsageError
 from lakeingest.gate import predicates
+from lakeingest.ingest import evolution
 from lakeingest.schema.compatibility.verdict import Verdict
 
 ROOT = Path(errors.__file__).parent

@@ -29,12 +29,12 @@ from pyspark.sql import DataFrame, SparkSession
 from registry_kit import Avro, header, json_schema, maybe, record, zigzag
 from test_recovery import forget_receipts
 
-from lakeingest import corridor
 from lakeingest.config import file
-from lakeingest.corridor import Progress
 from lakeingest.delta import table
 from lakeingest.delta.commit import Counts, Ledger
 from lakeingest.errors import RegistryUnreachable
+from lakeingest.ingest import microbatch
+from lakeingest.ingest.microbatch import Progress
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Ingestion
 from lakeingest.schema.ledger import History
@@ -830,7 +830,7 @@ def test_a_batch_is_judged_by_its_first_records(
     world: World, begin: tuple[int | None, int | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A schema that comes behind them, or all of them, is met in the same batch, and it is one commit as ever."""
-    monkeypatch.setattr(corridor, "_SAMPLE", 2)
+    monkeypatch.setattr(microbatch, "_SAMPLE", 2)
     writers = {v: world.avro(VERSIONS[v - 1]) for v in (1, 2)}
     versions = (*begin, 1, 2, None, 2, 1)
     world.produce(*(b"nonsense" if v is None else writers[v](weather(v, n)) for n, v in enumerate(versions)))

@@ -11,12 +11,12 @@ from chispa.schema_comparer import assert_schema_equality
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from lakeingest.batch import begin
 from lakeingest.config import Pipeline
 from lakeingest.config.file import from_mapping
 from lakeingest.delta import table, table_properties
 from lakeingest.errors import TableMismatch
-from lakeingest.evolution import Evolution
+from lakeingest.ingest.batch_plan import begin
+from lakeingest.ingest.evolution import Evolution
 
 BY_N = [{"by": "field", "field": "n"}]
 

@@ -21,9 +21,9 @@ from lakeingest.cli.output import Output
 from lakeingest.errors import NotConserved, printable
 
 if TYPE_CHECKING:
-    from lakeingest.corridor import Progress
     from lakeingest.delta.commit import Counts
-    from lakeingest.patience import Retry
+    from lakeingest.ingest.microbatch import Progress
+    from lakeingest.ingest.retry import Retry
 
 GRACE_S = 25.0
 """How long SIGTERM lets the batch in hand go on: Kubernetes kills after 30 s."""

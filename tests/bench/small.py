@@ -26,8 +26,8 @@ import orders  # noqa: E402
 from confluent_kafka import Producer  # noqa: E402
 from embedded import embedded  # noqa: E402
 
-from lakeingest.corridor import Progress  # noqa: E402
 from lakeingest.delta import commit  # noqa: E402
+from lakeingest.ingest.microbatch import Progress  # noqa: E402
 from lakeingest.local import Addresses  # noqa: E402
 from lakeingest.pipeline import Ingestion  # noqa: E402
 

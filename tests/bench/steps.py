@@ -24,8 +24,8 @@ from pyspark.sql import DataFrame, Observation  # noqa: E402
 from pyspark.sql import functions as F  # noqa: E402
 from ways import Bench  # noqa: E402
 
-from lakeingest.batch import observed  # noqa: E402
 from lakeingest.delta.commit import Ledger  # noqa: E402
+from lakeingest.ingest.batch_plan import observed  # noqa: E402
 from lakeingest.kafka import source  # noqa: E402
 
 _WARM = 2

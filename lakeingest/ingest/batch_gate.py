@@ -12,7 +12,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakeingest.batch import REFUSED, Batch
 from lakeingest.config import Pipeline
 from lakeingest.delta import quarantine, table
 from lakeingest.delta.commit import Receipt, somebody
@@ -20,6 +19,7 @@ from lakeingest.errors import BatchHeld
 from lakeingest.gate import evaluate, results
 from lakeingest.gate.evaluate import Result
 from lakeingest.gate.suite import Suite
+from lakeingest.ingest.batch_plan import REFUSED, Batch
 from lakeingest.spark.failures import told_of
 
 if TYPE_CHECKING:

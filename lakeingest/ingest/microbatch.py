@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pyspark.sql import Observation
 from pyspark.sql.types import StructField, StructType
 
-from lakeingest import identity, whereabouts
-from lakeingest.batch import DROPPED, REFUSED, Batch, begin, layout, observed, set_aside, suspects
 from lakeingest.config import Pipeline
 from lakeingest.decode import Shape
 from lakeingest.delta import commit, quarantine, table, table_properties
@@ -25,9 +23,11 @@ from lakeingest.delta.commit import Commit, Counts, Ledger, Receipt, Run
 from lakeingest.delta.history import Log
 from lakeingest.delta.partitioning import Layout
 from lakeingest.errors import OffsetsLost, PipelineFileError, SourceUnreachable, TableChanged, UsageError
-from lakeingest.evolution import Evolution
 from lakeingest.gate.suite import Suite
-from lakeingest.gatekeeper import Gatekeeper, Verdict
+from lakeingest.ingest import endpoints, preflight
+from lakeingest.ingest.batch_gate import Gatekeeper, Verdict
+from lakeingest.ingest.batch_plan import DROPPED, REFUSED, Batch, begin, layout, observed, set_aside, suspects
+from lakeingest.ingest.evolution import Evolution
 from lakeingest.kafka import source
 from lakeingest.record import COORDINATES, Frontier, Spans, Unplanned, Untimely, again
 from lakeingest.schema import ddl
@@ -85,7 +85,7 @@ class Corridor:
     evolution: Evolution = field(init=False)
 
     def __post_init__(self, ledger: Ledger) -> None:
-        self.evolution = Evolution(self.config, ledger.schemas, partial(whereabouts.registry, self.config), self.there)
+        self.evolution = Evolution(self.config, ledger.schemas, partial(endpoints.registry, self.config), self.there)
         self._kept, self._properties, self._version = ledger.kept, ledger.properties, ledger.version
         self._begun: Batch | None = None
         self._held = False
@@ -381,7 +381,7 @@ class Corridor:
             self.look_ahead(self.config.table.path)
             self._properties = table_properties.read(self.spark, self.config.table.path)
             self._kept = table_properties.ledger(self._properties, self.config.known_as)
-            identity.check_maker(self.config, self._properties)
+            preflight.check_maker(self.config, self._properties)
 
     @contextmanager
     def reading(self) -> Iterator[None]:

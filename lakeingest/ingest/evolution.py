@@ -25,8 +25,8 @@ from lakeingest.decode.readers import read
 from lakeingest.decode.writers import Writer, Writers
 from lakeingest.delta.table import ANEW
 from lakeingest.errors import TableMismatch
+from lakeingest.ingest.writer_schemas import SIDES, Known, foresee, look_of, meet, unpartitionable
 from lakeingest.kafka.registry import Registry
-from lakeingest.known import SIDES, Known, foresee, look_of, meet, unpartitionable
 from lakeingest.record import KEY
 from lakeingest.schema import ddl, model
 from lakeingest.schema.compatibility import declared

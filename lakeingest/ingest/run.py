@@ -9,15 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lakeingest import identity, replay
+from lakeingest import replay
 from lakeingest.config import Pipeline
-from lakeingest.corridor import Corridor, Progress
 from lakeingest.delta import table
 from lakeingest.delta.commit import Ledger, Receipt, Run
 from lakeingest.delta.history import Log
 from lakeingest.errors import TableMismatch
-from lakeingest.gatekeeper import Gatekeeper
-from lakeingest.identity import Consents
+from lakeingest.ingest import preflight
+from lakeingest.ingest.batch_gate import Gatekeeper
+from lakeingest.ingest.microbatch import Corridor, Progress
+from lakeingest.ingest.preflight import Consents
 from lakeingest.kafka import source
 from lakeingest.kafka.source import Topics
 from lakeingest.record import Frontier, Spans
@@ -89,8 +90,8 @@ class Attempt:
         if _made_over_a_restore(spark, config, ledger):
             there = table.schema(spark, config.table.path)
             ledger, refused = table.ledgers(spark, config, new=new)
-        identity.check(config, ledger, refused, topics, consents)
-        identity.check_records(spark, config, context.bootstrap_servers, ledger, topics)
+        preflight.check(config, ledger, refused, topics, consents)
+        preflight.check_records(spark, config, context.bootstrap_servers, ledger, topics)
         # 2.
         corridor = context.open(there, ledger)
         if corridor.evolution.settled:
