@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lakeingest import audit, gate, plan, replay, status, timeline
-from lakeingest.audit import Report
+from lakeingest import gate
 from lakeingest.config import Pipeline
 from lakeingest.delta import commit, prefetch, quarantine, table
 from lakeingest.delta.commit import Counts, Ledger, Run
@@ -28,13 +27,15 @@ from lakeingest.ingest.retry import Patience, Retry
 from lakeingest.ingest.run import Attempt
 from lakeingest.kafka import source
 from lakeingest.kafka.source import Topics
-from lakeingest.plan import Plan
+from lakeingest.operations import audit, plan, replay, schema_history, status
+from lakeingest.operations.audit import Report
+from lakeingest.operations.plan import Plan
+from lakeingest.operations.replay import Replayed
+from lakeingest.operations.schema_history import Timeline
+from lakeingest.operations.status import Status
 from lakeingest.record import Frontier, Spans
-from lakeingest.replay import Replayed
 from lakeingest.spark import session
 from lakeingest.spark.failures import told_of
-from lakeingest.status import Status
-from lakeingest.timeline import Timeline
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -274,7 +275,7 @@ class Ingestion:
 
     def schemas(self) -> Timeline:
         """How the table came to its columns; see `timeline.Timeline`."""
-        return timeline.timeline(self.spark, self.config)
+        return schema_history.timeline(self.spark, self.config)
 
     def quarantined(self, samples: int = 3) -> list[dict[str, Any]]:
         """Refused records by stage and reason: stage, reason, count, samples (coordinates, message).

@@ -18,9 +18,9 @@ from lakeingest.cli import schema
 from lakeingest.config.file import from_mapping
 from lakeingest.errors import UsageError
 from lakeingest.local import Addresses
+from lakeingest.operations.schema_history import steps
 from lakeingest.pipeline import Ingestion
 from lakeingest.schema.ledger import Entry, History, Side
-from lakeingest.timeline import steps
 
 NAME = "history"
 SUBJECT = f"{NAME}-value"

@@ -11,7 +11,7 @@ from lakeingest.cli.ingest import File, Format
 from lakeingest.cli.output import Output, as_json
 
 if TYPE_CHECKING:
-    from lakeingest.plan import Plan
+    from lakeingest.operations.plan import Plan
 
 
 def plan(

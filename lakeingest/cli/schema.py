@@ -13,9 +13,9 @@ from lakeingest.cli.output import Output
 from lakeingest.errors import UsageError
 
 if TYPE_CHECKING:
+    from lakeingest.operations.schema_history import Step, Timeline, Written
     from lakeingest.schema.compatibility import Decision, Mode
     from lakeingest.schema.model import Schema
-    from lakeingest.timeline import Step, Timeline, Written
 
 app = typer.Typer(
     name="schema",

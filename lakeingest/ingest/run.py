@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lakeingest import replay
 from lakeingest.config import Pipeline
 from lakeingest.delta import table
 from lakeingest.delta.commit import Ledger, Receipt, Run
@@ -21,6 +20,7 @@ from lakeingest.ingest.microbatch import Corridor, Progress
 from lakeingest.ingest.preflight import Consents
 from lakeingest.kafka import source
 from lakeingest.kafka.source import Topics
+from lakeingest.operations import replay
 from lakeingest.record import Frontier, Spans
 
 if TYPE_CHECKING:

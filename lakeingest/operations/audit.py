@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakeingest import replay
 from lakeingest.config import Pipeline
 from lakeingest.delta import quarantine, table
 from lakeingest.delta.commit import Commit, Counts, Ledger
+from lakeingest.operations import replay
 from lakeingest.record import OFFSET, PARTITION, TOPIC, Span, Spans
 from lakeingest.spark.failures import told_of
 
