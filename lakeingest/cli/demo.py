@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakeingest.cli import ingest, schema
+from lakeingest.cli import audit, run, schema
 from lakeingest.cli.output import Output
 from lakeingest.errors import UsageError
 
@@ -55,7 +55,7 @@ def demo(
     _send_weather(out, addresses) if schemas else _send_flights(out, addresses)
     out.line(f"3. lakeingest run {file} --until-caught-up")
     sys.stdout.flush()
-    ingest.run(file, until_caught_up=True, accept_dropped_topics=False, output="text")
+    run.run(file, until_caught_up=True, accept_dropped_topics=False, output="text")
     out.line("4. What is where")
     _show(file, out, versions=schemas)
     if schemas:
@@ -63,7 +63,7 @@ def demo(
         schema.history(file, output="text")
         out.line(_WIDENED)
     out.line(f"{6 if schemas else 5}. lakeingest audit {file}")
-    ingest.audit(file, output="text")
+    audit.audit(file, output="text")
     out.line()
     out.line("Go on with:")
     for arguments, meaning in _NEXT:

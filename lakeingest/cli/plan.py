@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lakeingest.cli.arguments import File, Format
 from lakeingest.cli.gate import HEADINGS, cells
-from lakeingest.cli.ingest import File, Format
 from lakeingest.cli.output import Output, as_json
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from lakeingest.cli.ingest import File, Format
+from lakeingest.cli.arguments import File, Format
 from lakeingest.cli.output import Output
 from lakeingest.errors import UsageError
 

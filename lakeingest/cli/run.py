@@ -1,4 +1,4 @@
-"""Commands that run a pipeline and ask about it: run, status, audit."""
+"""The command that runs a pipeline, and what it shows meanwhile."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakeingest.cli import interrupt
+from lakeingest.cli.arguments import File, Format
 from lakeingest.cli.output import Output
-from lakeingest.errors import NotConserved, printable
+from lakeingest.errors import printable
 
 if TYPE_CHECKING:
     from lakeingest.delta.commit import Counts
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 
 GRACE_S = 25.0
 """How long SIGTERM lets the batch in hand go on: Kubernetes kills after 30 s."""
-
-File = Annotated[Path, typer.Argument(help="The pipeline file (YAML).", show_default=False)]
-Format = Annotated[str, typer.Option("--output", help="text, or json for programs.")]
 
 
 def run(
@@ -190,86 +187,3 @@ def _finishing(stop: threading.Event, shown: Live) -> Iterator[None]:
         giving_up.cancel()
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def status(file: File, output: Format = "text") -> None:
-    """Show where a pipeline stands: frontier and lag per partition, last commits, rows, files and their average size.
-
-    Example:
-
-        lakeingest status pipelines/flights.yaml --output json
-    """
-    import lakeingest
-
-    out = Output.of(output)
-    found = lakeingest.load(file).status()
-    out.table(
-        f"{found.pipeline}: lag {found.lag:,}",
-        ("topic", "partition", "frontier", "end", "lag"),
-        [[p["topic"], p["partition"], _or_dash(p["frontier"]), p["end"], p["lag"]] for p in found.partitions],
-    )
-    out.table(
-        "last commits",
-        ("sequence", "version", "time", "rows", "offsets", "refused", "dropped", "writer"),
-        [list(commit.values()) for commit in found.commits],
-    )
-    out.table(
-        "tables",
-        ("", "path", "rows", "files", "MB", "average MB"),
-        [
-            [name, t["path"], f"{t['rows']:,}", t["files"], _mb(t["bytes"]), _mb(t["average_file_bytes"])]
-            for name, t in found.tables.items()
-        ],
-    )
-    out.result(found.to_json())
-
-
-def _or_dash(value: object) -> object:
-    return "—" if value is None else value
-
-
-def _mb(size: int) -> str:
-    return f"{size / 1e6:.2f}"
-
-
-def audit(file: File, output: Format = "text") -> None:
-    """Prove that every consumed record is in the table, in quarantine, or a declared drop, exactly once.
-
-    Ends with exit code 1 if anything is missing or double, and names the coordinates.
-
-    Example:
-
-        lakeingest audit pipelines/flights.yaml --output json
-    """
-    import lakeingest
-
-    out = Output.of(output)
-    report = lakeingest.load(file).audit()
-    balance = f"{report.table:,} in the table + {report.quarantine:,} in quarantine + {report.dropped:,} dropped"
-    out.line(f"{report.pipeline}: {report.consumed:,} records consumed in {report.commits} commits")
-    out.line(f"  {balance}; {report.missing:,} missing, {report.duplicated:,} duplicated")
-    for place in report.named.get("lost", []):
-        out.line(f"  lost with consent, because Kafka had deleted them unread: {place}")
-    if report.gaps:
-        out.line(f"  {report.gaps:,} offsets hold no record (compaction, transaction markers)")
-    if report.unproved:
-        out.line(f"  {report.unproved:,} offsets, in neither table, cannot be proved: quarantine's log was cleaned up")
-    if report.earlier:
-        out.line(f"  {report.earlier:,} rows, older than the log's receipts, cannot be proved any more")
-    if report.conserved:
-        out.line("  conserved: every record is there, exactly once")
-    out.result(report.to_json())
-    if report.earlier and not report.commits:
-        raise NotConserved(
-            f"{report.pipeline}: the table's log has no receipt left, so that nothing is proved of its rows",
-            cure="let the pipeline run: what it commits from now on is proved; and let the log be kept for longer: "
-            "ALTER TABLE … SET TBLPROPERTIES ('delta.logRetentionDuration' = 'interval 365 days')",
-        )
-    if not report.conserved:
-        wrong = [*report.breaks, *(f"{kind}: {place}" for kind, places in report.named.items() for place in places)]
-        raise NotConserved(
-            f"{report.pipeline}: {report.missing} missing, {report.duplicated} duplicated, "
-            f"{report.unexpected} unexpected" + "".join(f"\n  {line}" for line in wrong),
-            cure="if a run is under way or was killed, let it finish (`lakeingest run FILE --until-caught-up`) and "
-            "audit again; else somebody changed the tables: see their history",
-        )
