@@ -1,4 +1,4 @@
-"""A pipeline that can be run, asked and audited. Start reading at `Ingestion.run`; a batch goes the `corridor`."""
+"""A pipeline that can be run, asked and audited: each method leads into `ingest` or `operations`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lakeingest import gate
-from lakeingest.config import Pipeline
+from lakeingest.config import PipelineConfig
 from lakeingest.delta import commit, prefetch, quarantine, table
 from lakeingest.delta.commit import Counts, Ledger, Run
 from lakeingest.delta.maintenance import optimize
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Ingestion:
+class Pipeline:
     """A pipeline that can be run, asked and audited; made by `lakeingest.load`.
 
     Raises:
@@ -52,7 +52,7 @@ class Ingestion:
     """
 
     _corridor: ClassVar[type[Corridor]] = Corridor
-    config: Pipeline
+    config: PipelineConfig
     me: Run = field(default_factory=Run)
 
     def __post_init__(self) -> None:

@@ -23,7 +23,7 @@ from lakeingest.ingest import preflight, run
 from lakeingest.ingest.preflight import Consents
 from lakeingest.kafka import source
 from lakeingest.local import Addresses
-from lakeingest.pipeline import Ingestion
+from lakeingest.pipeline import Pipeline
 from lakeingest.record import Span, Spans
 from lakeingest.testing.manifest import Manifest
 from lakeingest.testing.s3 import Request, S3Proxy, call_before, denied
@@ -41,10 +41,10 @@ class World:
         self.wanted.update(made)
         return made
 
-    def ingestion(self, **changes: Any) -> Ingestion:
-        return Ingestion(kit.config_of(self.stack, self.name, **{**self.changes, **changes}))
+    def ingestion(self, **changes: Any) -> Pipeline:
+        return Pipeline(kit.config_of(self.stack, self.name, **{**self.changes, **changes}))
 
-    def run(self, **changes: Any) -> Ingestion:
+    def run(self, **changes: Any) -> Pipeline:
         ingestion = self.ingestion(**changes)
         ingestion.run(until_caught_up=True)
         return ingestion

@@ -18,9 +18,9 @@ from lakeingest.delta import table
 from lakeingest.errors import TableMismatch, UsageError
 from lakeingest.local import Addresses
 from lakeingest.local.s3 import BUCKET
-from lakeingest.pipeline import Ingestion
+from lakeingest.pipeline import Pipeline
 
-Ask = Callable[[Ingestion], object]
+Ask = Callable[[Pipeline], object]
 ALL: dict[str, Ask] = {
     "run": lambda ingestion: ingestion.run(until_caught_up=True),
     "plan": lambda ingestion: ingestion.plan(),
@@ -111,7 +111,7 @@ def test_a_deleted_table(stack: Addresses, spark: SparkSession) -> None:
         for each in client.list_objects_v2(Bucket=BUCKET, Prefix="deleted_table/")["Contents"]:
             client.delete_object(Bucket=BUCKET, Key=each["Key"])
     said = set()
-    for ask in (ALL["run"], ALL["plan"], Ingestion.status, Ingestion.audit):
+    for ask in (ALL["run"], ALL["plan"], Pipeline.status, Pipeline.audit):
         with pytest.raises(
             TableMismatch, match="holds nothing of pipeline 'deleted_table', but its quarantine"
         ) as told:

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from lakeingest import decode
-from lakeingest.config import Pipeline
+from lakeingest.config import PipelineConfig
 from lakeingest.delta import partitioning, quarantine
 from lakeingest.ingest.batch_plan import Batch, observed
 from lakeingest.spark import jvm, session
@@ -41,12 +41,14 @@ class Verdict(NamedTuple):
     message: str = ""
 
 
-def pipeline(columns: str | None = COLUMNS, **decoding: Any) -> Pipeline:
+def pipeline(columns: str | None = COLUMNS, **decoding: Any) -> PipelineConfig:
     parts = {"source": {"topics": ["flights"]}, "table": {"path": "s3a://lake/flights"}, "decode": decoding}
-    return Pipeline.model_validate({"name": "flights", **parts, "schema": {"columns": columns} if columns else {}})
+    return PipelineConfig.model_validate(
+        {"name": "flights", **parts, "schema": {"columns": columns} if columns else {}}
+    )
 
 
-def batch_of(config: Pipeline) -> Batch:
+def batch_of(config: PipelineConfig) -> Batch:
     shape = shape_of(config)
     decoded = decode.decode(config, shape)
     names = tuple(name for name in decoded.columns if name != "_headers")
@@ -59,7 +61,7 @@ def kafka(spark: SparkSession, records: Sequence[tuple[bytes | None, bytes | Non
 
 
 def judge(
-    spark: SparkSession, config: Pipeline, records: Sequence[tuple[bytes | None, bytes | None]]
+    spark: SparkSession, config: PipelineConfig, records: Sequence[tuple[bytes | None, bytes | None]]
 ) -> list[Verdict | None]:
     """The way of pipeline.Batch, for many (key, value) at once; None for a record that is dropped."""
     batch = batch_of(config)

@@ -35,7 +35,7 @@ from lakeingest.ingest.batch_plan import Batch, begin, observed, suspects
 from lakeingest.ingest.microbatch import Corridor, Progress
 from lakeingest.kafka import source
 from lakeingest.local import Addresses
-from lakeingest.pipeline import Ingestion
+from lakeingest.pipeline import Pipeline
 from lakeingest.record import Frontier, Span, Spans
 
 
@@ -47,7 +47,7 @@ class World:
     spark: SparkSession
     name: str
 
-    def ingestion(self, kind: type[Ingestion] = Ingestion, **changes: Any) -> Ingestion:
+    def ingestion(self, kind: type[Pipeline] = Pipeline, **changes: Any) -> Pipeline:
         """A pipeline as on a machine that never ran it: nothing local is handed over."""
         return kind(config_of(self.stack, self.name, **changes))
 
@@ -70,7 +70,7 @@ class World:
     def restore(self, version: int) -> None:
         self.spark.sql(f"RESTORE TABLE delta.`s3a://lake/{self.name}` TO VERSION AS OF {version}")
 
-    def read(self, ingestion: Ingestion) -> DataFrame:
+    def read(self, ingestion: Pipeline) -> DataFrame:
         """What the newest batch read."""
         ledger = self.ledger()
         return ingestion.open(None, ledger).read(ledger.commits[0].receipt.spans)
@@ -105,7 +105,7 @@ class Dying(Corridor):
         raise Crash
 
 
-class Crashing(Ingestion):
+class Crashing(Pipeline):
     """A pipeline whose process ends between the table's commit and quarantine's."""
 
     _corridor = Dying
@@ -456,7 +456,7 @@ def test_a_topic_that_expired_whole_needs_consent_once(world: World) -> None:
 # Servers fail
 
 
-def failing(*failures: LakeingestError) -> type[Ingestion]:
+def failing(*failures: LakeingestError) -> type[Pipeline]:
     """A pipeline whose first batches fail, each with another failure."""
     left = list(failures)
 
@@ -466,7 +466,7 @@ def failing(*failures: LakeingestError) -> type[Ingestion]:
                 raise left.pop(0)
             return super().batch(receipt, behind)
 
-    class Pipeline(Ingestion):
+    class Pipeline(Pipeline):
         _corridor = Failing
 
     return Pipeline

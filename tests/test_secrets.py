@@ -31,7 +31,7 @@ from lakeingest import cli
 from lakeingest.config import file
 from lakeingest.kafka import source
 from lakeingest.local import Addresses
-from lakeingest.pipeline import Ingestion
+from lakeingest.pipeline import Pipeline
 from lakeingest.record import Span, Spans
 from lakeingest.testing.kafka import Cluster, issue
 
@@ -316,7 +316,7 @@ def test_no_command_tells_a_secret(
 
 def test_no_plan_tells_a_secret(inside: Scene, spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> None:
     """`explain` of what is read from Kafka names offsets and no options, and SET hides those of s3a."""
-    ingestion = Ingestion(file.read(inside.file(), os.environ))
+    ingestion = Pipeline(file.read(inside.file(), os.environ))
     _ = ingestion.spark
     spans = Spans((Span(TOPIC, 0, 0, 5),))
     records = source.frame(spark, ingestion.config.source, inside.cluster.bootstrap, TOPIC, spans)

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from lakeingest.config import Storage
 from lakeingest.errors import UsageError
 from lakeingest.local import Addresses
-from lakeingest.pipeline import Ingestion
+from lakeingest.pipeline import Pipeline
 from lakeingest.spark import failures, jvm, s3a, session
 from lakeingest.testing.s3 import S3Proxy
 
@@ -39,7 +39,7 @@ def settings(spark: SparkSession) -> dict[str, str]:
 def test_a_table_under_another_scheme_of_s3(stack: Addresses, spark: SparkSession, named: str, scheme: str) -> None:
     """It is written through S3A and lakeingest's own log store, so that commits of several drivers are safe."""
     table = {"path": f"{scheme}://lake/{named}"}
-    ingestion = Ingestion(kit.config_of(stack, named, table=table))
+    ingestion = Pipeline(kit.config_of(stack, named, table=table))
     wanted = kit.produce(stack, named, kit.mixed(20))
     assert ingestion.run(until_caught_up=True).consumed == 20
     kit.assert_exactly_once(spark, ingestion, wanted)
@@ -64,8 +64,8 @@ def test_two_pipelines_with_two_stores_in_one_process(
     client = boto3.client("s3", endpoint_url=stack.s3, region_name="us-east-1", **keys)
     client.create_bucket(Bucket="another")
     client.close()
-    first = Ingestion(kit.config_of(stack, named))
-    second = Ingestion(
+    first = Pipeline(kit.config_of(stack, named))
+    second = Pipeline(
         kit.config_of(
             stack, f"{named}_2", table={"path": f"s3a://another/{named}"}, storage={"endpoint": another.endpoint}
         )

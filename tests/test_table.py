@@ -11,7 +11,7 @@ from chispa.schema_comparer import assert_schema_equality
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from lakeingest.config import Pipeline
+from lakeingest.config import PipelineConfig
 from lakeingest.config.file import from_mapping
 from lakeingest.delta import table, table_properties
 from lakeingest.errors import TableMismatch
@@ -21,7 +21,7 @@ from lakeingest.ingest.evolution import Evolution
 BY_N = [{"by": "field", "field": "n"}]
 
 
-def made(spark: SparkSession, folder: Path, **parts: Any) -> Pipeline:
+def made(spark: SparkSession, folder: Path, **parts: Any) -> PipelineConfig:
     """The pipeline whose tables in the folder were made, or held to the file."""
     values = {
         "name": "p",

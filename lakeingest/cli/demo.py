@@ -16,7 +16,7 @@ from lakeingest.errors import UsageError
 
 if TYPE_CHECKING:
     from lakeingest.local import Addresses
-    from lakeingest.pipeline import Ingestion
+    from lakeingest.pipeline import Pipeline
 
 FILE = Path("pipelines/flights.yaml")
 SCHEMAS = Path("pipelines/weather.yaml")
@@ -117,7 +117,7 @@ def _show(file: Path, out: Output, *, versions: bool) -> None:
     )
 
 
-def _show_partitions(ingestion: Ingestion, out: Output) -> None:
+def _show_partitions(ingestion: Pipeline, out: Output) -> None:
     from lakeingest.delta import table
 
     rows = table.read(ingestion.spark, ingestion.config.table.path).groupBy("month").pivot("origin").count()
@@ -130,7 +130,7 @@ def _show_partitions(ingestion: Ingestion, out: Output) -> None:
     )
 
 
-def _show_versions(ingestion: Ingestion, out: Output) -> None:
+def _show_versions(ingestion: Pipeline, out: Output) -> None:
     """Month by month, by the schema that a row was written with: a rolling deploy, as the table remembers it."""
     from lakeingest.delta import table
 

@@ -129,9 +129,9 @@ def init(
 
 def schema() -> dict[str, Any]:
     """The JSON schema of a pipeline file, generated from the model."""
-    from lakeingest.config import Pipeline
+    from lakeingest.config import PipelineConfig
 
-    generated = Pipeline.model_json_schema(by_alias=True)
+    generated = PipelineConfig.model_json_schema(by_alias=True)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_untitled(generated)}
 
 

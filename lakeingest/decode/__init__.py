@@ -65,7 +65,7 @@ def struct(declared: str) -> T.StructType:
     return T.StructType.fromJson(_json.loads(ddl.to_json(ddl.parse(declared))))
 
 
-def decode(pipeline: config.Pipeline, shape: Shape) -> Decoded:
+def decode(pipeline: config.PipelineConfig, shape: Shape) -> Decoded:
     """The way of key, headers and value into columns, as the pipeline file and the writers' schemas say."""
     most = pipeline.decode.max_bytes
     key, value = _key(pipeline.decode, shape), _value(pipeline, shape)
@@ -105,7 +105,7 @@ def _key(decode: config.Decode, shape: Shape) -> Decoded:
     )
 
 
-def _value(pipeline: config.Pipeline, shape: Shape) -> Decoded:
+def _value(pipeline: config.PipelineConfig, shape: Shape) -> Decoded:
     raw, value = limits.within(F.col(RAW_VALUE), pipeline.decode.max_bytes), pipeline.decode.value
     if "value" in shape.writers:
         return _written("value", raw, shape.writers["value"], shape.value)

@@ -80,7 +80,7 @@ def _grown(ours: Schema, seen: Schema) -> Schema:
 
 
 def fields(
-    kafka: DataFrame, pipeline: config.Pipeline, shape: T.StructType
+    kafka: DataFrame, pipeline: config.PipelineConfig, shape: T.StructType
 ) -> dict[str, tuple[Schema | None, tuple[str, int, int]]]:
     """The fields of a batch that no column takes: name → schema, and the first record that has it.
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakeingest.config import Pipeline, uses_registry
+from lakeingest.config import PipelineConfig, uses_registry
 from lakeingest.decode import Shape, struct
 from lakeingest.delta import commit, quarantine, table_properties
 from lakeingest.delta.commit import Ledger
@@ -50,7 +50,7 @@ _PLAIN = ("json", "string", "bytes")
 _RETENTION = "delta.setTransactionRetentionDuration"
 
 
-def columns(pipeline: Pipeline, shape: Shape) -> StructType:
+def columns(pipeline: PipelineConfig, shape: Shape) -> StructType:
     """The table's columns but for partition columns: coordinates, timestamp, key, headers, value, rescued.
 
     _topic STRING, _partition INT, _offset BIGINT, _timestamp TIMESTAMP, _key (as decode.key says),
@@ -81,7 +81,7 @@ def columns(pipeline: Pipeline, shape: Shape) -> StructType:
     return found
 
 
-def ensure_quarantine(spark: SparkSession, pipeline: Pipeline) -> bool:
+def ensure_quarantine(spark: SparkSession, pipeline: PipelineConfig) -> bool:
     """Make the quarantine if it is missing, and add columns that it lacks since an older version made it.
 
     Returns:
@@ -105,7 +105,7 @@ def ensure_quarantine(spark: SparkSession, pipeline: Pipeline) -> bool:
 
 def ensure(
     spark: SparkSession,
-    pipeline: Pipeline,
+    pipeline: PipelineConfig,
     shape: Shape,
     partitions: Sequence[PartitionColumn],
     *,
@@ -208,7 +208,7 @@ def schema(spark: SparkSession, path: str) -> StructType | None:
 
 def check(
     spark: SparkSession,
-    pipeline: Pipeline,
+    pipeline: PipelineConfig,
     there: StructType,
     properties: Mapping[str, str],
     *,
@@ -311,7 +311,7 @@ def existing(spark: SparkSession, path: str) -> DataFrame:
 
 
 def ledgers(
-    spark: SparkSession, pipeline: Pipeline, *, back: int | None = 1, new: Collection[str] = ()
+    spark: SparkSession, pipeline: PipelineConfig, *, back: int | None = 1, new: Collection[str] = ()
 ) -> tuple[Ledger, Ledger]:
     """The ledgers of table and quarantine (see `commit.read`).
 
@@ -366,7 +366,7 @@ def _schemas(spark: SparkSession, mine: Ledger) -> History:
     return next((c.receipt.schemas for c in every if c.receipt.schemas.digest == newest.ledger), mine.kept)
 
 
-def _frontier_of_rows(spark: SparkSession, pipeline: Pipeline) -> dict[tuple[str, int], int]:
+def _frontier_of_rows(spark: SparkSession, pipeline: PipelineConfig) -> dict[tuple[str, int], int]:
     """The first offset behind the table's rows, and behind quarantine's that follow them without a gap.
 
     What lies further on in quarantine is left out by its coordinates when it is read again.
@@ -393,7 +393,7 @@ def _frontier_of_rows(spark: SparkSession, pipeline: Pipeline) -> dict[tuple[str
     return ends
 
 
-def beyond(spark: SparkSession, pipeline: Pipeline, frontier: Frontier) -> dict[tuple[str, int], int]:
+def beyond(spark: SparkSession, pipeline: PipelineConfig, frontier: Frontier) -> dict[tuple[str, int], int]:
     """How far quarantine's rows reach beyond the frontier, where they do: (topic, partition) → last offset + 1.
 
     Delta's statistics leave out the files that end before it: as a rule all of them.
@@ -408,12 +408,12 @@ def beyond(spark: SparkSession, pipeline: Pipeline, frontier: Frontier) -> dict[
         return {(topic, partition): end for topic, partition, end in ends.collect()}
 
 
-def refused(spark: SparkSession, pipeline: Pipeline, spans: Spans) -> DataFrame:
+def refused(spark: SparkSession, pipeline: PipelineConfig, spans: Spans) -> DataFrame:
     """The coordinates of records within `spans` that are in quarantine, and not moved into the table."""
     return within(quarantine.here(_refused(spark, pipeline)), spans).select(TOPIC, PARTITION, OFFSET)
 
 
-def _refused(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
+def _refused(spark: SparkSession, pipeline: PipelineConfig) -> DataFrame:
     """The pipeline's own rows of quarantine: several pipelines may have one."""
     return quarantine.of(read(spark, pipeline.quarantine.path), pipeline.known_as)
 

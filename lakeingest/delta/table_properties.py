@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from lakeingest.config import Pipeline
+from lakeingest.config import PipelineConfig
 from lakeingest.schema.ledger import History
 from lakeingest.spark.failures import told_of
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _SCHEMAS, _PARTITIONS, _MAKER = "schemas", "partition", "maker"
 
 
-def properties(pipeline: Pipeline, history: History) -> dict[str, str]:
+def properties(pipeline: PipelineConfig, history: History) -> dict[str, str]:
     """What a new table keeps: the file's partitions, for whom it is made, and the ledger if it is not empty."""
     kept = {
         _name(_PARTITIONS, pipeline.known_as): _packed(options(pipeline)),
@@ -60,7 +60,7 @@ def ledger(properties: Mapping[str, str], pipeline: str) -> History:
     return History.from_json(_unpacked(value)) if value else History()
 
 
-def options(pipeline: Pipeline) -> list[dict[str, Any]]:
+def options(pipeline: PipelineConfig) -> list[dict[str, Any]]:
     """The options of each partition in the file, as JSON has them."""
     found = [part.model_dump(mode="json") for part in pipeline.partition]
     return [{**part, "extract": _extract(part)} if "extract" in part else part for part in found]

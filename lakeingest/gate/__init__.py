@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from lakeingest.gate import suite
 
 if TYPE_CHECKING:
-    from lakeingest.config import Pipeline
+    from lakeingest.config import PipelineConfig
     from lakeingest.gate.suite import Suite
 
 
-def load(pipeline: Pipeline) -> Suite | None:
+def load(pipeline: PipelineConfig) -> Suite | None:
     """The suite of a pipeline, checked against the columns of its value; None without a gate.
 
     Raises:

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakeingest.config import Pipeline
+from lakeingest.config import PipelineConfig
 from lakeingest.delta import quarantine, table
 from lakeingest.delta.commit import Receipt, somebody
 from lakeingest.errors import BatchHeld
@@ -57,7 +57,7 @@ class Gatekeeper:
             uses it up, and not before: a commit may fail.
     """
 
-    def __init__(self, config: Pipeline, suite: Suite | None) -> None:
+    def __init__(self, config: PipelineConfig, suite: Suite | None) -> None:
         self.reason: str | None = None
         self._let: int | None = None
         self._config, self._suite = config, suite
@@ -194,7 +194,7 @@ def held(found: Sequence[Result]) -> list[str]:
     return [f"{each.rule.action}: {each}" for each in found if each.holds]
 
 
-def too_many(pipeline: Pipeline, seen: Mapping[str, Any]) -> str | None:
+def too_many(pipeline: PipelineConfig, seen: Mapping[str, Any]) -> str | None:
     """That a batch exceeds the failure budget; None if it does not."""
     refused, consumed, budget = seen["refused"], seen["consumed"], pipeline.quarantine
     if budget.allows(refused, consumed):

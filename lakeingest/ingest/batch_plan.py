@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from lakeingest import decode
-from lakeingest.config import Pipeline
+from lakeingest.config import PipelineConfig
 from lakeingest.decode import Decoded, Shape
 from lakeingest.delta import constraints, partitioning, table
 from lakeingest.delta.constraints import Constraints
@@ -117,7 +117,7 @@ def _any(refusals: Sequence[Refusal]) -> Column:
     return reduce(or_, (refusal.when for refusal in refusals), F.lit(False))
 
 
-def layout(pipeline: Pipeline, shape: Shape, suite: Suite | None, now: datetime) -> partitioning.Layout:
+def layout(pipeline: PipelineConfig, shape: Shape, suite: Suite | None, now: datetime) -> partitioning.Layout:
     """Where records of this shape go at that moment, if they can be laid out, and asked what the suite asks.
 
     Raises:
@@ -130,7 +130,7 @@ def layout(pipeline: Pipeline, shape: Shape, suite: Suite | None, now: datetime)
 
 
 def begin(
-    pipeline: Pipeline,
+    pipeline: PipelineConfig,
     shape: Shape,
     suite: Suite | None,
     last: Batch | None = None,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from lakeingest.config import Pipeline, Storage
+from lakeingest.config import PipelineConfig, Storage
 from lakeingest.errors import SetupError
 from lakeingest.kafka.registry import Registry
 from lakeingest.local import running
 
 
-def addresses(config: Pipeline) -> tuple[str, Storage]:
+def addresses(config: PipelineConfig) -> tuple[str, Storage]:
     """Brokers and storage: the file's own, or, where it names no brokers, the running embedded stack's.
 
     Raises:
@@ -28,7 +28,7 @@ def addresses(config: Pipeline) -> tuple[str, Storage]:
     return stack.kafka, Storage.model_validate({"endpoint": stack.s3, **keys, "path_style": True})
 
 
-def _registry_url(config: Pipeline) -> str:
+def _registry_url(config: PipelineConfig) -> str:
     """Where the schema registry is: the file's own URL, or the running embedded stack's.
 
     Raises:
@@ -45,7 +45,7 @@ def _registry_url(config: Pipeline) -> str:
     return stack.registry
 
 
-def registry(config: Pipeline) -> Registry:
+def registry(config: PipelineConfig) -> Registry:
     """The schema registry; asked nothing yet.
 
     Raises:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import types as T
 
 from lakeingest import config
-from lakeingest.config import Pipeline, uses_registry
+from lakeingest.config import PipelineConfig, uses_registry
 from lakeingest.decode import Shape, inferred, projection, struct
 from lakeingest.decode.readers import read
 from lakeingest.decode.writers import Writer, Writers
@@ -60,7 +60,7 @@ class Evolution:
 
     def __init__(
         self,
-        pipeline: Pipeline,
+        pipeline: PipelineConfig,
         history: History,
         registry: Callable[[], Registry],
         there: StructType | None = None,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pyspark.sql import Observation
 from pyspark.sql.types import StructField, StructType
 
-from lakeingest.config import Pipeline
+from lakeingest.config import PipelineConfig
 from lakeingest.decode import Shape
 from lakeingest.delta import commit, quarantine, table, table_properties
 from lakeingest.delta.commit import Commit, Counts, Ledger, Receipt, Run
@@ -73,7 +73,7 @@ class Corridor:
         evolution: the schemas that are known by now.
     """
 
-    config: Pipeline
+    config: PipelineConfig
     spark: SparkSession
     bootstrap_servers: str
     suite: Suite | None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakeingest.config import Pipeline
+from lakeingest.config import PipelineConfig
 from lakeingest.delta import table, table_properties
 from lakeingest.delta.commit import Ledger, Receipt
 from lakeingest.errors import SourceChanged, TableMismatch
@@ -34,7 +34,7 @@ class Consents:
     gaps: bool = False
 
 
-def check(pipeline: Pipeline, ledger: Ledger, refused: Ledger, topics: Topics, consents: Consents) -> None:
+def check(pipeline: PipelineConfig, ledger: Ledger, refused: Ledger, topics: Topics, consents: Consents) -> None:
     """Notice that the pipeline file was changed to another name, table, quarantine, topic or cluster.
 
     Raises:
@@ -53,7 +53,7 @@ def check(pipeline: Pipeline, ledger: Ledger, refused: Ledger, topics: Topics, c
         )
 
 
-def check_tables(pipeline: Pipeline, ledger: Ledger, refused: Ledger) -> None:
+def check_tables(pipeline: PipelineConfig, ledger: Ledger, refused: Ledger) -> None:
     """The part of `check` that asks no broker.
 
     Raises:
@@ -77,7 +77,7 @@ def check_tables(pipeline: Pipeline, ledger: Ledger, refused: Ledger) -> None:
         )
 
 
-def _check_name(pipeline: Pipeline, ledger: Ledger) -> None:
+def _check_name(pipeline: PipelineConfig, ledger: Ledger) -> None:
     """Notice that another pipeline has written these topics to the table: this one would write all of them again.
 
     Raises:
@@ -93,7 +93,7 @@ def _check_name(pipeline: Pipeline, ledger: Ledger) -> None:
         )
 
 
-def check_maker(pipeline: Pipeline, properties: Mapping[str, str]) -> None:
+def check_maker(pipeline: PipelineConfig, properties: Mapping[str, str]) -> None:
     """Notice that the table was made for another pipeline of these topics, which may be at its first batch now.
 
     Args:
@@ -113,7 +113,7 @@ def check_maker(pipeline: Pipeline, properties: Mapping[str, str]) -> None:
             )
 
 
-def check_there(spark: SparkSession, pipeline: Pipeline) -> None:
+def check_there(spark: SparkSession, pipeline: PipelineConfig) -> None:
     """Notice that the table is gone, while its quarantine still has the pipeline's commits. A run says the same.
 
     Raises:
@@ -152,7 +152,7 @@ def check_topics(last: Receipt | None, topics: Topics) -> None:
 
 
 def check_records(
-    spark: SparkSession, pipeline: Pipeline, bootstrap_servers: str, ledger: Ledger, topics: Topics
+    spark: SparkSession, pipeline: PipelineConfig, bootstrap_servers: str, ledger: Ledger, topics: Topics
 ) -> None:
     """Notice that a topic was made again where no topic id tells it: the cluster gives none, or has given none before.
 

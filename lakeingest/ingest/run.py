@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lakeingest.config import Pipeline
+from lakeingest.config import PipelineConfig
 from lakeingest.delta import table
 from lakeingest.delta.commit import Ledger, Receipt, Run
 from lakeingest.delta.history import Log
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 
 class Context(Protocol):
-    """What a run is made with; see `pipeline.Ingestion`."""
+    """What a run is made with; see `pipeline.Pipeline`."""
 
-    config: Pipeline
+    config: PipelineConfig
     me: Run
     gate: Gatekeeper
     bootstrap_servers: str
@@ -160,7 +160,7 @@ class Attempt:
         )
 
 
-def _made_over_a_restore(spark: SparkSession, config: Pipeline, ledger: Ledger) -> bool:
+def _made_over_a_restore(spark: SparkSession, config: PipelineConfig, ledger: Ledger) -> bool:
     """Take back the newest batch if somebody restored the table between its decision and its commit, which Delta lets
     happen: it jumps over what the RESTORE took back, or doubles what it brought back.
 

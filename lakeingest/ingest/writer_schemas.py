@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from lakeingest.config import AvroFormat, JsonSchemaFormat, Pipeline, ProtobufFormat, partition_format, uses_registry
+from lakeingest.config import (
+    AvroFormat,
+    JsonSchemaFormat,
+    PipelineConfig,
+    ProtobufFormat,
+    partition_format,
+    uses_registry,
+)
 from lakeingest.decode import projection, sniff, writers
 from lakeingest.decode.readers import Reading, read
 from lakeingest.kafka import registry
@@ -68,7 +75,7 @@ class Known:
 
 
 def meet(
-    pipeline: Pipeline,
+    pipeline: PipelineConfig,
     ask: Registry,
     history: History,
     kafka: DataFrame,
@@ -96,7 +103,7 @@ def meet(
     return found, strangers
 
 
-def foresee(pipeline: Pipeline, ask: Registry, history: History) -> Known | None:
+def foresee(pipeline: PipelineConfig, ask: Registry, history: History) -> Known | None:
     """The latest version of a topic's subject, before a record names it; None under other strategies."""
     format = pipeline.decode.value
     if not isinstance(format, AvroFormat | ProtobufFormat | JsonSchemaFormat) or format.subject != "topic":
@@ -121,7 +128,7 @@ def look_of(kafka: DataFrame) -> str:
     return ""
 
 
-def unpartitionable(pipeline: Pipeline, schema: Schema) -> str | None:
+def unpartitionable(pipeline: PipelineConfig, schema: Schema) -> str | None:
     """Why a table that is partitioned as the file says cannot have the schema's fields."""
     names = projection.struct_type(schema).fieldNames()
     found = partition_format.mistakes(dict(enumerate(pipeline.partition)), names)
@@ -129,7 +136,7 @@ def unpartitionable(pipeline: Pipeline, schema: Schema) -> str | None:
 
 
 def _known(
-    pipeline: Pipeline, ask: Registry, history: History, *, side: Side, header: bytes, place: Place
+    pipeline: PipelineConfig, ask: Registry, history: History, *, side: Side, header: bytes, place: Place
 ) -> Known | None:
     format = getattr(pipeline.decode, side)
     found = ask.writer(_id(header))

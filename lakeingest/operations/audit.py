@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakeingest.config import Pipeline
+from lakeingest.config import PipelineConfig
 from lakeingest.delta import quarantine, table
 from lakeingest.delta.commit import Commit, Counts, Ledger
 from lakeingest.operations import replay
@@ -75,7 +75,7 @@ class Report:
         return {"conserved": self.conserved, **vars(self)}
 
 
-def audit(spark: SparkSession, pipeline: Pipeline) -> Report:
+def audit(spark: SparkSession, pipeline: PipelineConfig) -> Report:
     """Prove the pipeline's conservation, or say what is missing or double. Reads the coordinates of every row once.
 
     Raises:
@@ -191,7 +191,7 @@ class _Rows:
     """
 
     spark: SparkSession
-    pipeline: Pipeline
+    pipeline: PipelineConfig
     whole: Spans
     unsettled: replay.Unsettled
 

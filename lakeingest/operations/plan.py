@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from lakeingest.config import JsonValue, Pipeline
+from lakeingest.config import JsonValue, PipelineConfig
 from lakeingest.decode.json import texts_of
 from lakeingest.decode.least_types import fitting, join
 from lakeingest.delta import quarantine
@@ -112,7 +112,7 @@ _OF_SCHEMAS = ("side", "id", "subject", "version", "verdict", "action", "changes
 
 
 def plan(
-    pipeline: Pipeline,
+    pipeline: PipelineConfig,
     suite: Suite | None,
     batch: Batch,
     kafka: DataFrame,
@@ -181,7 +181,7 @@ def _columns(wanted: StructType, there: StructType | None) -> Iterator[dict[str,
         yield {"name": field.name, "type": now, "new": was is None, "was": None if was in (None, now) else was}
 
 
-def _corrections(pipeline: Pipeline, batch: Batch, refused: DataFrame) -> Iterator[dict[str, Any]]:
+def _corrections(pipeline: PipelineConfig, batch: Batch, refused: DataFrame) -> Iterator[dict[str, Any]]:
     """The other types for columns with which records of the sample would have passed."""
     value = pipeline.decode.value
     if not isinstance(value, JsonValue):
@@ -197,7 +197,7 @@ def _corrections(pipeline: Pipeline, batch: Batch, refused: DataFrame) -> Iterat
         yield {"column": column, "type": types[column], "records": count}
 
 
-def _forecast(pipeline: Pipeline, batch: Batch, kafka: DataFrame, rows: DataFrame) -> Forecast:
+def _forecast(pipeline: PipelineConfig, batch: Batch, kafka: DataFrame, rows: DataFrame) -> Forecast:
     from pyspark.sql import functions as F
 
     stamp = F.col(TIMESTAMP).cast("double")
@@ -222,7 +222,7 @@ def _commits(per_day: int | None, every: timedelta, most: int) -> int:
     return max(by_trigger, -(-(per_day or 0) // most), 1)
 
 
-def _warnings(pipeline: Pipeline, forecast: Forecast) -> Iterator[str]:
+def _warnings(pipeline: PipelineConfig, forecast: Forecast) -> Iterator[str]:
     size = forecast.average_file_bytes
     if size is not None and size < _SMALL:
         yield (
@@ -241,7 +241,7 @@ def _warnings(pipeline: Pipeline, forecast: Forecast) -> Iterator[str]:
 _FEW = 20
 
 
-def _suggested(pipeline: Pipeline, rows: DataFrame) -> dict[str, Any]:
+def _suggested(pipeline: PipelineConfig, rows: DataFrame) -> dict[str, Any]:
     """Expectations that every accepted record of the sample meets: nulls, ranges of numbers, sets of few texts."""
     from pyspark.sql import functions as F
     from pyspark.sql import types as T

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from lakeingest.config import Pipeline
+from lakeingest.config import PipelineConfig
 from lakeingest.delta import commit, quarantine, table
 from lakeingest.delta.commit import Receipt, Run
 from lakeingest.errors import UsageError
@@ -47,12 +47,12 @@ class Replayed:
     refused: tuple[dict[str, Any], ...] = ()
 
 
-def name_of(pipeline: Pipeline) -> str:
+def name_of(pipeline: PipelineConfig) -> str:
     """What the receipts of replays are known by: a pipeline's own name has no colon."""
     return f"{pipeline.known_as}:replay"
 
 
-def candidates(spark: SparkSession, pipeline: Pipeline, where: str | None, limit: int | None) -> DataFrame:
+def candidates(spark: SparkSession, pipeline: PipelineConfig, where: str | None, limit: int | None) -> DataFrame:
     """Rows of quarantine that may be moved, as `source.frame` has records: not discarded, and not in the table.
 
     Raises:
@@ -74,7 +74,7 @@ def candidates(spark: SparkSession, pipeline: Pipeline, where: str | None, limit
     )
 
 
-def _asked(spark: SparkSession, pipeline: Pipeline, where: str | None) -> DataFrame:
+def _asked(spark: SparkSession, pipeline: PipelineConfig, where: str | None) -> DataFrame:
     mine = _mine(spark, pipeline)
     if where is None:
         return mine
@@ -89,7 +89,7 @@ def _asked(spark: SparkSession, pipeline: Pipeline, where: str | None) -> DataFr
     return chosen
 
 
-def _mine(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
+def _mine(spark: SparkSession, pipeline: PipelineConfig) -> DataFrame:
     return quarantine.of(quarantine.whole(table.read(spark, pipeline.quarantine.path)), pipeline.known_as)
 
 
@@ -101,7 +101,7 @@ def _around(rows: DataFrame) -> Spans:
     return Spans(tuple(Span(*row) for row in ends))
 
 
-def receipt(spark: SparkSession, pipeline: Pipeline, run: Run, why: str) -> Receipt:
+def receipt(spark: SparkSession, pipeline: PipelineConfig, run: Run, why: str) -> Receipt:
     """The receipt of the next replay."""
     number = commit.numbered(spark, commit.read(spark, pipeline.table.path, name_of(pipeline))).last_sequence + 1
     accepted = {"who": commit.somebody(), "why": why}
@@ -125,7 +125,7 @@ class Unsettled:
     standing: int | None = None
 
 
-def unsettled(spark: SparkSession, pipeline: Pipeline) -> Unsettled:
+def unsettled(spark: SparkSession, pipeline: PipelineConfig) -> Unsettled:
     """See `Unsettled`; nothing of it is there as a rule."""
     if table.schema(spark, pipeline.table.path) is None:
         return Unsettled()
@@ -140,7 +140,7 @@ def unsettled(spark: SparkSession, pipeline: Pipeline) -> Unsettled:
     return replace(found, moved=done.newest.receipt, rows=done.newest.rows)
 
 
-def settle(spark: SparkSession, pipeline: Pipeline) -> int:
+def settle(spark: SparkSession, pipeline: PipelineConfig) -> int:
     """Let quarantine's marks say what the tables' coordinates say; how many rows that changed.
 
     A record that is in the table is marked as moved, where a replay was killed before it did so, and whatever a
@@ -160,7 +160,7 @@ def settle(spark: SparkSession, pipeline: Pipeline) -> int:
     return count
 
 
-def _mark(spark: SparkSession, pipeline: Pipeline, moved: DataFrame, of: Receipt) -> int:
+def _mark(spark: SparkSession, pipeline: PipelineConfig, moved: DataFrame, of: Receipt) -> int:
     """Mark rows of quarantine as moved, in one commit that bears the replay's receipt."""
     from pyspark.sql import functions as F
 
@@ -174,7 +174,7 @@ def _mark(spark: SparkSession, pipeline: Pipeline, moved: DataFrame, of: Receipt
     return _update(spark, pipeline, moved, "q.moved IS NULL", {"moved": value}, of=of)
 
 
-def discard(spark: SparkSession, pipeline: Pipeline, where: str | None, why: str) -> int:
+def discard(spark: SparkSession, pipeline: PipelineConfig, where: str | None, why: str) -> int:
     """Mark rows of quarantine as discarded: they stay, and are not replayed or listed any more; how many they are.
 
     What a killed replay has moved is settled first: it is in the table, and cannot be discarded.
@@ -192,7 +192,7 @@ def discard(spark: SparkSession, pipeline: Pipeline, where: str | None, why: str
 
 def _update(
     spark: SparkSession,
-    pipeline: Pipeline,
+    pipeline: PipelineConfig,
     rows: DataFrame,
     still: str,
     values: dict[str, str | Column],

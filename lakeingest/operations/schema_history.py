@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from lakeingest.config import Compatibility, Pipeline, uses_registry
+from lakeingest.config import Compatibility, PipelineConfig, uses_registry
 from lakeingest.decode import writers
 from lakeingest.delta import quarantine, table
 from lakeingest.ingest.writer_schemas import Place
@@ -92,7 +92,7 @@ class Timeline:
         }
 
 
-def timeline(spark: SparkSession, pipeline: Pipeline) -> Timeline:
+def timeline(spark: SparkSession, pipeline: PipelineConfig) -> Timeline:
     """Ask both tables; reads two columns' worth of every row where the registry has the schemas.
 
     Raises:
@@ -149,7 +149,7 @@ def _writers(history: History, brought: dict[tuple[str, int], dict[str, Any]]) -
         )
 
 
-def _brought(spark: SparkSession, pipeline: Pipeline) -> dict[tuple[str, int], dict[str, Any]]:
+def _brought(spark: SparkSession, pipeline: PipelineConfig) -> dict[tuple[str, int], dict[str, Any]]:
     """(side, schema id) → rows, refused, last: one pass over the ids of both tables."""
     from pyspark.sql import functions as F
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakeingest.config import Pipeline
+from lakeingest.config import PipelineConfig
 from lakeingest.delta import quarantine, table
 from lakeingest.delta.maintenance import optimize
 from lakeingest.kafka.source import Topics
@@ -42,7 +42,7 @@ class Status:
         return {"pipeline": self.pipeline, "lag": self.lag, **{k: v for k, v in vars(self).items() if k != "pipeline"}}
 
 
-def status(spark: SparkSession, pipeline: Pipeline, topics: Topics) -> Status:
+def status(spark: SparkSession, pipeline: PipelineConfig, topics: Topics) -> Status:
     """Ask the tables and Kafka.
 
     Raises:

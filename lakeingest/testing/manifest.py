@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakeingest.config import Pipeline
+from lakeingest.config import PipelineConfig
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,7 +53,7 @@ class Balance:
         return not (self.missing or self.double or self.foreign or self.changed)
 
 
-def balance(spark: SparkSession, pipeline: Pipeline, manifest: Manifest, *quarantines: str) -> Balance:
+def balance(spark: SparkSession, pipeline: PipelineConfig, manifest: Manifest, *quarantines: str) -> Balance:
     """Hold both tables against a manifest. Reads with plain Spark, and brings every coordinate to the driver.
 
     Args:
