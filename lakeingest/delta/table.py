@@ -50,7 +50,7 @@ _PLAIN = ("json", "string", "bytes")
 _RETENTION = "delta.setTransactionRetentionDuration"
 
 
-def columns(pipeline: PipelineConfig, shape: Shape) -> StructType:
+def columns(config: PipelineConfig, shape: Shape) -> StructType:
     """The table's columns but for partition columns: coordinates, timestamp, key, headers, value, rescued.
 
     _topic STRING, _partition INT, _offset BIGINT, _timestamp TIMESTAMP, _key (as decode.key says),
@@ -70,18 +70,18 @@ def columns(pipeline: PipelineConfig, shape: Shape) -> StructType:
     )
     if shape.key is not None:
         found.add(KEY, shape.key)
-    if pipeline.decode.headers:
+    if config.decode.headers:
         found.add(HEADERS, struct("h ARRAY<STRUCT<key: STRING, value: BINARY>>")["h"].dataType)
-    if uses_registry(pipeline.decode.value):
+    if uses_registry(config.decode.value):
         found.add(SCHEMA_ID, T.IntegerType())
     for declared in shape.value:
         found.add(declared)
-    if pipeline.decode.value.format not in ("string", "bytes"):
+    if config.decode.value.format not in ("string", "bytes"):
         found.add(RESCUED, T.StringType())
     return found
 
 
-def ensure_quarantine(spark: SparkSession, pipeline: PipelineConfig) -> bool:
+def ensure_quarantine(spark: SparkSession, config: PipelineConfig) -> bool:
     """Make the quarantine if it is missing, and add columns that it lacks since an older version made it.
 
     Returns:
@@ -90,7 +90,7 @@ def ensure_quarantine(spark: SparkSession, pipeline: PipelineConfig) -> bool:
     Raises:
         StorageUnreachable, UnsafeStore: the object store.
     """
-    path, wanted = pipeline.quarantine.path, struct(quarantine.COLUMNS)
+    path, wanted = config.quarantine.path, struct(quarantine.COLUMNS)
     with told_of(path):
         there = schema(spark, path)
         if there is None:
@@ -105,7 +105,7 @@ def ensure_quarantine(spark: SparkSession, pipeline: PipelineConfig) -> bool:
 
 def ensure(
     spark: SparkSession,
-    pipeline: PipelineConfig,
+    config: PipelineConfig,
     shape: Shape,
     partitions: Sequence[PartitionColumn],
     *,
@@ -124,12 +124,12 @@ def ensure(
     Raises:
         StorageUnreachable, UnsafeStore: the object store.
     """
-    with told_of(pipeline.table.path):
+    with told_of(config.table.path):
         if there is None:
-            wanted, properties = columns(pipeline, shape), table_properties.properties(pipeline, history)
-            there = _make(spark, pipeline.table.path, wanted, partitions, properties)
-        if pipeline.table.name:
-            _register(spark, pipeline.table.name, pipeline.table.path)
+            wanted, properties = columns(config, shape), table_properties.properties(config, history)
+            there = _make(spark, config.table.path, wanted, partitions, properties)
+        if config.table.name:
+            _register(spark, config.table.name, config.table.path)
         return there
 
 
@@ -208,7 +208,7 @@ def schema(spark: SparkSession, path: str) -> StructType | None:
 
 def check(
     spark: SparkSession,
-    pipeline: PipelineConfig,
+    config: PipelineConfig,
     there: StructType,
     properties: Mapping[str, str],
     *,
@@ -226,19 +226,19 @@ def check(
     Raises:
         TableMismatch: with what to do about it.
     """
-    path = pipeline.table.path
+    path = config.table.path
     with told_of(path):
         laid, wanted = _partition_columns(spark, path), [partition.name for partition in partitions]
     if laid != wanted:
         raise _otherwise(path, f"partitioned by {', '.join(laid) or 'nothing'}", ", ".join(wanted) or "nothing")
-    was = table_properties.partitions(properties, pipeline.known_as) or ()
-    for before, now in zip(was, table_properties.options(pipeline), strict=False):
+    was = table_properties.partitions(properties, config.known_as) or ()
+    for before, now in zip(was, table_properties.options(config), strict=False):
         for name in (name for name in now if now[name] != before.get(name, now[name])):
             had, has = (f"{name} {'left out' if value is None else value}" for value in (before[name], now[name]))
             raise _otherwise(path, f"partitioned by {before['by']} with {had}", has)
     # A key's column takes whatever its schemas say.
-    fixed = RESERVED if pipeline.decode.key.format in _PLAIN else RESERVED - {KEY}
-    for column in columns(pipeline, shape):
+    fixed = RESERVED if config.decode.key.format in _PLAIN else RESERVED - {KEY}
+    for column in columns(config, shape):
         if column.name in fixed and column.name in there.names:
             kind = there[column.name].dataType.simpleString()
             if kind != column.dataType.simpleString():
@@ -311,7 +311,7 @@ def existing(spark: SparkSession, path: str) -> DataFrame:
 
 
 def ledgers(
-    spark: SparkSession, pipeline: PipelineConfig, *, back: int | None = 1, new: Collection[str] = ()
+    spark: SparkSession, config: PipelineConfig, *, back: int | None = 1, new: Collection[str] = ()
 ) -> tuple[Ledger, Ledger]:
     """The ledgers of table and quarantine (see `commit.read`).
 
@@ -326,21 +326,21 @@ def ledgers(
     Raises:
         TableMismatch: the table forgets which commits were made (see `_RETENTION`).
     """
-    path = pipeline.table.path
+    path = config.table.path
     mine, refused = (
-        Ledger(at, pipeline.known_as)
+        Ledger(at, config.known_as)
         if at in new
-        else commit.numbered(spark, commit.read(spark, at, pipeline.known_as, back=back))
-        for at in (path, pipeline.quarantine.path)
+        else commit.numbered(spark, commit.read(spark, at, config.known_as, back=back))
+        for at in (path, config.quarantine.path)
     )
-    if pipeline.quarantine.path not in new:
-        _check_retention(pipeline.quarantine.path, table_properties.read(spark, pipeline.quarantine.path))
+    if config.quarantine.path not in new:
+        _check_retention(config.quarantine.path, table_properties.read(spark, config.quarantine.path))
     if path not in new:
         properties = table_properties.read(spark, path)
         _check_retention(path, properties)
-        mine = replace(mine, kept=table_properties.ledger(properties, pipeline.known_as), properties=properties)
+        mine = replace(mine, kept=table_properties.ledger(properties, config.known_as), properties=properties)
         if mine.newest is None and not (mine.begun and mine.complete):
-            mine = replace(mine, recovered=_frontier_of_rows(spark, pipeline))
+            mine = replace(mine, recovered=_frontier_of_rows(spark, config))
     known = mine.newest is not None or mine.recovered
     return replace(mine, schemas=_schemas(spark, mine)) if known else mine, refused
 
@@ -366,25 +366,25 @@ def _schemas(spark: SparkSession, mine: Ledger) -> History:
     return next((c.receipt.schemas for c in every if c.receipt.schemas.digest == newest.ledger), mine.kept)
 
 
-def _frontier_of_rows(spark: SparkSession, pipeline: PipelineConfig) -> dict[tuple[str, int], int]:
+def _frontier_of_rows(spark: SparkSession, config: PipelineConfig) -> dict[tuple[str, int], int]:
     """The first offset behind the table's rows, and behind quarantine's that follow them without a gap.
 
     What lies further on in quarantine is left out by its coordinates when it is read again.
     """
     from pyspark.sql import functions as F
 
-    ours = F.col(TOPIC).isin(*pipeline.source.topics)
-    with told_of(pipeline.table.path):
-        rows = read(spark, pipeline.table.path).where(ours).groupBy(TOPIC, PARTITION).agg(F.max(OFFSET) + 1)
+    ours = F.col(TOPIC).isin(*config.source.topics)
+    with told_of(config.table.path):
+        rows = read(spark, config.table.path).where(ours).groupBy(TOPIC, PARTITION).agg(F.max(OFFSET) + 1)
         ends = {(topic, partition): end for topic, partition, end in rows.collect()}
-    if schema(spark, pipeline.quarantine.path) is None:
+    if schema(spark, config.quarantine.path) is None:
         return ends
     reached = F.coalesce(
         *(F.when((F.col(TOPIC) == topic) & (F.col(PARTITION) == p), F.lit(end)) for (topic, p), end in ends.items()),
         F.lit(0),
     )
-    with told_of(pipeline.quarantine.path):
-        behind = _refused(spark, pipeline).where(ours).where(F.col(OFFSET) >= reached)
+    with told_of(config.quarantine.path):
+        behind = _refused(spark, config).where(ours).where(F.col(OFFSET) >= reached)
         extents = behind.groupBy(TOPIC, PARTITION).agg(F.min(OFFSET), F.max(OFFSET) + 1, F.count_distinct(OFFSET))
         for topic, partition, start, end, count in extents.collect():
             begin = ends.setdefault((topic, partition), start)
@@ -393,7 +393,7 @@ def _frontier_of_rows(spark: SparkSession, pipeline: PipelineConfig) -> dict[tup
     return ends
 
 
-def beyond(spark: SparkSession, pipeline: PipelineConfig, frontier: Frontier) -> dict[tuple[str, int], int]:
+def beyond(spark: SparkSession, config: PipelineConfig, frontier: Frontier) -> dict[tuple[str, int], int]:
     """How far quarantine's rows reach beyond the frontier, where they do: (topic, partition) → last offset + 1.
 
     Delta's statistics leave out the files that end before it: as a rule all of them.
@@ -403,19 +403,19 @@ def beyond(spark: SparkSession, pipeline: PipelineConfig, frontier: Frontier) ->
     ahead = F.lit(False)
     for (topic, partition), end in frontier.items():
         ahead = ahead | ((F.col(TOPIC) == topic) & (F.col(PARTITION) == partition) & (F.col(OFFSET) >= end))
-    with told_of(pipeline.quarantine.path):
-        ends = _refused(spark, pipeline).where(ahead).groupBy(TOPIC, PARTITION).agg(F.max(OFFSET) + 1)
+    with told_of(config.quarantine.path):
+        ends = _refused(spark, config).where(ahead).groupBy(TOPIC, PARTITION).agg(F.max(OFFSET) + 1)
         return {(topic, partition): end for topic, partition, end in ends.collect()}
 
 
-def refused(spark: SparkSession, pipeline: PipelineConfig, spans: Spans) -> DataFrame:
+def refused(spark: SparkSession, config: PipelineConfig, spans: Spans) -> DataFrame:
     """The coordinates of records within `spans` that are in quarantine, and not moved into the table."""
-    return within(quarantine.here(_refused(spark, pipeline)), spans).select(TOPIC, PARTITION, OFFSET)
+    return within(quarantine.here(_refused(spark, config)), spans).select(TOPIC, PARTITION, OFFSET)
 
 
-def _refused(spark: SparkSession, pipeline: PipelineConfig) -> DataFrame:
+def _refused(spark: SparkSession, config: PipelineConfig) -> DataFrame:
     """The pipeline's own rows of quarantine: several pipelines may have one."""
-    return quarantine.of(read(spark, pipeline.quarantine.path), pipeline.known_as)
+    return quarantine.of(read(spark, config.quarantine.path), config.known_as)
 
 
 def coordinates(spark: SparkSession, path: str, spans: Spans) -> DataFrame:

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 _SCHEMAS, _PARTITIONS, _MAKER = "schemas", "partition", "maker"
 
 
-def properties(pipeline: PipelineConfig, history: History) -> dict[str, str]:
+def properties(config: PipelineConfig, history: History) -> dict[str, str]:
     """What a new table keeps: the file's partitions, for whom it is made, and the ledger if it is not empty."""
     kept = {
-        _name(_PARTITIONS, pipeline.known_as): _packed(options(pipeline)),
-        _name(_MAKER, pipeline.known_as): _packed({"name": pipeline.known_as, "topics": [*pipeline.source.topics]}),
+        _name(_PARTITIONS, config.known_as): _packed(options(config)),
+        _name(_MAKER, config.known_as): _packed({"name": config.known_as, "topics": [*config.source.topics]}),
     }
-    return kept | ({_name(_SCHEMAS, pipeline.known_as): _packed(history.to_json())} if history.entries else {})
+    return kept | ({_name(_SCHEMAS, config.known_as): _packed(history.to_json())} if history.entries else {})
 
 
 def write(spark: SparkSession, path: str, properties: Mapping[str, str]) -> None:
@@ -60,9 +60,9 @@ def ledger(properties: Mapping[str, str], pipeline: str) -> History:
     return History.from_json(_unpacked(value)) if value else History()
 
 
-def options(pipeline: PipelineConfig) -> list[dict[str, Any]]:
+def options(config: PipelineConfig) -> list[dict[str, Any]]:
     """The options of each partition in the file, as JSON has them."""
-    found = [part.model_dump(mode="json") for part in pipeline.partition]
+    found = [part.model_dump(mode="json") for part in config.partition]
     return [{**part, "extract": _extract(part)} if "extract" in part else part for part in found]
 
 

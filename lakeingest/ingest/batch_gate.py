@@ -194,9 +194,9 @@ def held(found: Sequence[Result]) -> list[str]:
     return [f"{each.rule.action}: {each}" for each in found if each.holds]
 
 
-def too_many(pipeline: PipelineConfig, seen: Mapping[str, Any]) -> str | None:
+def too_many(config: PipelineConfig, seen: Mapping[str, Any]) -> str | None:
     """That a batch exceeds the failure budget; None if it does not."""
-    refused, consumed, budget = seen["refused"], seen["consumed"], pipeline.quarantine
+    refused, consumed, budget = seen["refused"], seen["consumed"], config.quarantine
     if budget.allows(refused, consumed):
         return None
     return f"{refused:,} of {consumed:,} records are refused, and quarantine.max_refused is {budget.max_refused}"

@@ -117,20 +117,20 @@ def _any(refusals: Sequence[Refusal]) -> Column:
     return reduce(or_, (refusal.when for refusal in refusals), F.lit(False))
 
 
-def layout(pipeline: PipelineConfig, shape: Shape, suite: Suite | None, now: datetime) -> partitioning.Layout:
+def layout(config: PipelineConfig, shape: Shape, suite: Suite | None, now: datetime) -> partitioning.Layout:
     """Where records of this shape go at that moment, if they can be laid out, and asked what the suite asks.
 
     Raises:
         PipelineFileError: no table can be partitioned as the file says, or the suite asks what the columns cannot meet.
     """
-    made = partitioning.layout(pipeline.partition, shape.value, now)
+    made = partitioning.layout(config.partition, shape.value, now)
     if suite is not None:
         suite.check(types.declared(shape.value))
     return made
 
 
 def begin(
-    pipeline: PipelineConfig,
+    config: PipelineConfig,
     shape: Shape,
     suite: Suite | None,
     last: Batch | None = None,
@@ -150,10 +150,10 @@ def begin(
     """
     now = datetime.now(UTC)
     if last is not None and last.shape == shape:
-        return replace(last, now=now, layout=partitioning.layout(pipeline.partition, shape.value, now))
-    made, columns = layout(pipeline, shape, suite, now), table.columns(pipeline, shape)
+        return replace(last, now=now, layout=partitioning.layout(config.partition, shape.value, now))
+    made, columns = layout(config, shape, suite, now), table.columns(config, shape)
     demands = constraints.of(properties, there, columns) if there is not None else None
-    batch = Batch(now, shape, decode.decode(pipeline, shape), made, tuple(columns.fieldNames()), constraints=demands)
+    batch = Batch(now, shape, decode.decode(config, shape), made, tuple(columns.fieldNames()), constraints=demands)
     if suite is None:
         return batch
     refusing = suite.refusing

@@ -60,7 +60,7 @@ class Evolution:
 
     def __init__(
         self,
-        pipeline: PipelineConfig,
+        config: PipelineConfig,
         history: History,
         registry: Callable[[], Registry],
         there: StructType | None = None,
@@ -71,7 +71,7 @@ class Evolution:
             TableMismatch: the table cannot become what the file declares.
         """
         self.history = history
-        self._pipeline = pipeline
+        self._config = config
         self._open = registry
         self._known: dict[tuple[Side, bytes], Known] = {}
         self._declare(_held(there))
@@ -92,19 +92,19 @@ class Evolution:
     @property
     def _observes(self) -> bool:
         """Whether a JSON field that is not declared changes the table."""
-        return isinstance(self._pipeline.decode.value, config.JsonValue) and self._pipeline.compatibility != "FORWARD"
+        return isinstance(self._config.decode.value, config.JsonValue) and self._config.compatibility != "FORWARD"
 
     @property
     def settled(self) -> bool:
         """Whether the value's columns are known: always, but before the first record that brings its schema."""
-        return not uses_registry(self._pipeline.decode.value) or "value" in self.history.current
+        return not uses_registry(self._config.decode.value) or "value" in self.history.current
 
     def _format(self, side: Side) -> Any:
-        return getattr(self._pipeline.decode, side)
+        return getattr(self._config.decode, side)
 
     def _mode(self, side: Side) -> Mode:
         """Only the value's schema counts; the key's column takes whatever it can hold."""
-        return self._pipeline.compatibility if side == "value" else "NONE"
+        return self._config.compatibility if side == "value" else "NONE"
 
     # What a batch becomes ----------------------------------------------------------------------------------------
 
@@ -145,22 +145,22 @@ class Evolution:
         return replace(writer, schema=known.schema, reader=known.reading.reader)
 
     def _value(self) -> StructType:
-        value, current = self._pipeline.decode.value, self.history.current.get("value")
+        value, current = self._config.decode.value, self.history.current.get("value")
         if isinstance(value, config.JsonValue):
-            return inferred.columns(struct(self._pipeline.schema_.columns or ""), current)
+            return inferred.columns(struct(self._config.schema_.columns or ""), current)
         if isinstance(value, config.StringFormat | config.BytesFormat):
             return struct(f"value {'STRING' if value.format == 'string' else 'BINARY'}")
         return projection.struct_type(current) if current else T.StructType([])
 
     def _with_partitions(self, value: StructType, there: StructType) -> StructType:
         """With the fields that the table is partitioned by, though the current schema has them no more: null then."""
-        paths = [part.field for part in self._pipeline.partition if not isinstance(part, config.KafkaPartition)]
+        paths = [part.field for part in self._config.partition if not isinstance(part, config.KafkaPartition)]
         names = {path.partition(".")[0].lower() for path in paths if path}
         names -= {f.name.lower() for f in value}
         return T.StructType([*value, *(f for f in there if f.name.lower() in names)])
 
     def _key(self) -> DataType | None:
-        key, current = self._pipeline.decode.key, self.history.current.get("key")
+        key, current = self._config.decode.key, self.history.current.get("key")
         if isinstance(key, config.JsonKey):
             return struct(key.columns)
         if isinstance(key, config.StringFormat | config.BytesFormat):
@@ -180,7 +180,7 @@ class Evolution:
         """
         strangers, held = False, _held(there)
         if self._framed:
-            met, strangers = meet(self._pipeline, self._registry, self.history, kafka, self._known)
+            met, strangers = meet(self._config, self._registry, self.history, kafka, self._known)
             self._known.update({(k.side, k.header): k for k in met})
         if not self.settled:
             self._foresee()
@@ -204,7 +204,7 @@ class Evolution:
         """
         none = self._mode("value") == "NONE"
         if not any(k.side == "value" and k.reading and (k.version or none) for k in self._known.values()):
-            latest = foresee(self._pipeline, self._registry, self.history)
+            latest = foresee(self._config, self._registry, self.history)
             if latest is not None:
                 self._known[latest.side, latest.header] = latest
 
@@ -236,7 +236,7 @@ class Evolution:
 
     def _moved(self, decision: Decision, held: Held) -> str | None:
         """Why the rows that are there would lie in wrong partitions: a field that they are cut by has another type."""
-        for part in self._pipeline.partition:
+        for part in self._config.partition:
             path = None if isinstance(part, config.KafkaPartition) else part.field
             if path is None or held is None:
                 continue
@@ -283,7 +283,7 @@ class Evolution:
                 known = Known(side, b"", None, None, self._version(side, text), _sha(text), None, reading)
                 self._known[side, b""] = known
             elif side == "value" and isinstance(format_, config.JsonValue):
-                self._declare_columns(self._pipeline.schema_.columns or "", held)
+                self._declare_columns(self._config.schema_.columns or "", held)
         self._decide(1, held)
 
     def _declare_columns(self, text: str, held: Held) -> None:
@@ -291,7 +291,7 @@ class Evolution:
         before, version = self.history.current.get("value"), self._version("value", text)
         schema = inferred.declared(text, before, version)
         decision = Decision(
-            check(schema, before, self._pipeline.compatibility) if before else Verdict.OK,
+            check(schema, before, self._config.compatibility) if before else Verdict.OK,
             "evolve",
             changes(before, schema),
             schema,
@@ -304,12 +304,12 @@ class Evolution:
 
     def _fits(self, text: str, held: tuple[ddl.Column, ...], decision: Decision, before: Schema | None) -> None:
         assert decision.current is not None
-        wrong = declared.misfits(ddl.parse(text), held, decision.current, before, self._pipeline.compatibility)
+        wrong = declared.misfits(ddl.parse(text), held, decision.current, before, self._config.compatibility)
         if wrong is None and (moved := self._moved(decision, held)):
             wrong = declared.Misfit(moved, "declare the column as it was")
         if wrong is not None:
             raise TableMismatch(
-                f"{self._pipeline.table.path} cannot become what schema.columns declares: {wrong.what}",
+                f"{self._config.table.path} cannot become what schema.columns declares: {wrong.what}",
                 cure=f"{wrong.cure}; or {ANEW}",
             )
 
@@ -322,7 +322,7 @@ class Evolution:
 
     def _observe(self, kafka: DataFrame, sequence: int, held: Held) -> bool:
         """Let the table follow undeclared JSON fields, by a schema one version on. Whether some are left."""
-        met = inferred.fields(kafka, self._pipeline, self._value())
+        met = inferred.fields(kafka, self._config, self._value())
         current, version = self.history.current["value"], self._next_version("value")
         # One by one, so that a field which the table cannot take keeps no other back.
         fields = {
@@ -346,7 +346,7 @@ class Evolution:
 
     def _takes(self, schema: Schema, held: Held) -> bool:
         decision = decide(schema, self.history.current["value"], self._mode("value"), held)
-        return decision.action == "evolve" and not unpartitionable(self._pipeline, schema)
+        return decision.action == "evolve" and not unpartitionable(self._config, schema)
 
     def _version(self, side: Side, text: str) -> int:
         entries = [e for e in self.history.entries if e.side == side]

@@ -34,13 +34,13 @@ class Consents:
     gaps: bool = False
 
 
-def check(pipeline: PipelineConfig, ledger: Ledger, refused: Ledger, topics: Topics, consents: Consents) -> None:
+def check(config: PipelineConfig, ledger: Ledger, refused: Ledger, topics: Topics, consents: Consents) -> None:
     """Notice that the pipeline file was changed to another name, table, quarantine, topic or cluster.
 
     Raises:
         SourceChanged, TableMismatch: with what to do about it.
     """
-    check_tables(pipeline, ledger, refused)
+    check_tables(config, ledger, refused)
     if ledger.newest is None:
         return
     last = ledger.newest.receipt
@@ -53,47 +53,47 @@ def check(pipeline: PipelineConfig, ledger: Ledger, refused: Ledger, topics: Top
         )
 
 
-def check_tables(pipeline: PipelineConfig, ledger: Ledger, refused: Ledger) -> None:
+def check_tables(config: PipelineConfig, ledger: Ledger, refused: Ledger) -> None:
     """The part of `check` that asks no broker.
 
     Raises:
         TableMismatch: with what to do about it.
     """
     if ledger.newest is None:
-        _check_name(pipeline, ledger)
-        check_maker(pipeline, ledger.properties)
+        _check_name(config, ledger)
+        check_maker(config, ledger.properties)
         # A table that a RESTORE took back to its beginning still knows the sequence numbers.
         if refused.newest is not None and not ledger.recovered and not ledger.last_sequence:
             raise TableMismatch(
-                f"{pipeline.table.path} holds nothing of pipeline {pipeline.name!r}, but its quarantine "
-                f"{pipeline.quarantine.path} does, up to sequence {refused.last_sequence}",
+                f"{config.table.path} holds nothing of pipeline {config.name!r}, but its quarantine "
+                f"{config.quarantine.path} does, up to sequence {refused.last_sequence}",
                 cure="put table.path back as it was, or give the pipeline a new name",
             )
-    elif (before := ledger.newest.receipt.quarantine) != pipeline.quarantine.path:
+    elif (before := ledger.newest.receipt.quarantine) != config.quarantine.path:
         raise TableMismatch(
-            f"pipeline {pipeline.name!r} kept its refused records in {before}, "
-            f"the file now says {pipeline.quarantine.path}",
+            f"pipeline {config.name!r} kept its refused records in {before}, "
+            f"the file now says {config.quarantine.path}",
             cure="put quarantine.path (or table.path) back as it was, or give the pipeline a new name and table",
         )
 
 
-def _check_name(pipeline: PipelineConfig, ledger: Ledger) -> None:
+def _check_name(config: PipelineConfig, ledger: Ledger) -> None:
     """Notice that another pipeline has written these topics to the table: this one would write all of them again.
 
     Raises:
         TableMismatch: it names the other one.
     """
-    for name, receipt in ledger.others_of(pipeline.source.topics).items():
-        topics = sorted({s.topic for s in receipt.spans}.intersection(pipeline.source.topics))
+    for name, receipt in ledger.others_of(config.source.topics).items():
+        topics = sorted({s.topic for s in receipt.spans}.intersection(config.source.topics))
         raise TableMismatch(
-            f"{pipeline.table.path} has records of {', '.join(topics)} by pipeline {name!r}, batch {receipt.sequence}, "
-            f"and none by {pipeline.known_as!r}, which would write them a second time",
+            f"{config.table.path} has records of {', '.join(topics)} by pipeline {name!r}, batch {receipt.sequence}, "
+            f"and none by {config.known_as!r}, which would write them a second time",
             cure=f"if {name!r} was this pipeline's name before, write renamed_from: {name} beneath name in its file; "
             "else give this one a table of its own",
         )
 
 
-def check_maker(pipeline: PipelineConfig, properties: Mapping[str, str]) -> None:
+def check_maker(config: PipelineConfig, properties: Mapping[str, str]) -> None:
     """Notice that the table was made for another pipeline of these topics, which may be at its first batch now.
 
     Args:
@@ -103,27 +103,27 @@ def check_maker(pipeline: PipelineConfig, properties: Mapping[str, str]) -> None
         TableMismatch: it names the other one.
     """
     for name, fed in table_properties.makers(properties).items():
-        topics = sorted(set(fed).intersection(pipeline.source.topics))
-        if topics and name != pipeline.known_as:
+        topics = sorted(set(fed).intersection(config.source.topics))
+        if topics and name != config.known_as:
             raise TableMismatch(
-                f"{pipeline.table.path} was made for {', '.join(topics)} of pipeline {name!r}, whose first batch may "
-                f"be under way; {pipeline.known_as!r} would write the same records a second time",
+                f"{config.table.path} was made for {', '.join(topics)} of pipeline {name!r}, whose first batch may "
+                f"be under way; {config.known_as!r} would write the same records a second time",
                 cure=f"if {name!r} was this pipeline's name before, write renamed_from: {name} beneath name in its "
                 "file; else give this one a table of its own",
             )
 
 
-def check_there(spark: SparkSession, pipeline: PipelineConfig) -> None:
+def check_there(spark: SparkSession, config: PipelineConfig) -> None:
     """Notice that the table is gone, while its quarantine still has the pipeline's commits. A run says the same.
 
     Raises:
         TableMismatch: with what to do about it.
         StorageUnreachable: a table cannot be read.
     """
-    paths = pipeline.table.path, pipeline.quarantine.path
+    paths = config.table.path, config.quarantine.path
     missing = {path for path in paths if table.schema(spark, path) is None}
-    if pipeline.table.path in missing:
-        check_tables(pipeline, *table.ledgers(spark, pipeline, new=missing))
+    if config.table.path in missing:
+        check_tables(config, *table.ledgers(spark, config, new=missing))
 
 
 def check_topics(last: Receipt | None, topics: Topics) -> None:
@@ -152,7 +152,7 @@ def check_topics(last: Receipt | None, topics: Topics) -> None:
 
 
 def check_records(
-    spark: SparkSession, pipeline: PipelineConfig, bootstrap_servers: str, ledger: Ledger, topics: Topics
+    spark: SparkSession, config: PipelineConfig, bootstrap_servers: str, ledger: Ledger, topics: Topics
 ) -> None:
     """Notice that a topic was made again where no topic id tells it: the cluster gives none, or has given none before.
 
@@ -171,12 +171,12 @@ def check_records(
     spans = Spans(tuple(s for s in last.spans if s.topic in blind and s.topic in known))
     if not spans.offsets:
         return
-    with told_of(pipeline.table.path):
-        rows = table.within(table.read(spark, pipeline.table.path), spans)
+    with told_of(config.table.path):
+        rows = table.within(table.read(spark, config.table.path), spans)
         newest = rows.groupBy(TOPIC, PARTITION).agg(F.max(F.struct(OFFSET, TIMESTAMP)).alias("row"))
         ours = {(r[0], r[1], r["row"][0]): r["row"][1] for r in newest.collect()}
         kept = Spans(tuple(Span(t, p, o, o + 1) for t, p, o in ours if topics.first[t, p] <= o < topics.last[t, p]))
-        kafka = source.frame(spark, pipeline.source, bootstrap_servers, pipeline.name, kept)
+        kafka = source.frame(spark, config.source, bootstrap_servers, config.name, kept)
         theirs = {tuple(r)[:3]: r[3] for r in kafka.select(*COORDINATES, TIMESTAMP).collect()}
     for place, time in theirs.items():
         if time != ours[place]:

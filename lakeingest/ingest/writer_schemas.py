@@ -75,7 +75,7 @@ class Known:
 
 
 def meet(
-    pipeline: PipelineConfig,
+    config: PipelineConfig,
     ask: Registry,
     history: History,
     kafka: DataFrame,
@@ -86,16 +86,14 @@ def meet(
     Raises:
         RegistryUnreachable: the registry did not answer for as long as registry.wait says.
     """
-    sides = {side: column for side, column in SIDES.items() if uses_registry(getattr(pipeline.decode, side))}
+    sides = {side: column for side, column in SIDES.items() if uses_registry(getattr(config.decode, side))}
     headers = {side: [header for s, header in planned if s == side] for side in sides}
-    indexed = {side for side in sides if isinstance(getattr(pipeline.decode, side), ProtobufFormat)}
+    indexed = {side for side in sides if isinstance(getattr(config.decode, side), ProtobufFormat)}
     found: list[Known] = []
     strangers, asked = False, set[int]()
     for side, header, place in writers.headers(kafka, sides, headers, indexed):
         asked.add(_id(header))
-        known = (
-            _known(pipeline, ask, history, side=side, header=header, place=place) if len(asked) <= MOST_IDS else None
-        )
+        known = _known(config, ask, history, side=side, header=header, place=place) if len(asked) <= MOST_IDS else None
         if known is None:
             strangers = True
         else:
@@ -103,17 +101,17 @@ def meet(
     return found, strangers
 
 
-def foresee(pipeline: PipelineConfig, ask: Registry, history: History) -> Known | None:
+def foresee(config: PipelineConfig, ask: Registry, history: History) -> Known | None:
     """The latest version of a topic's subject, before a record names it; None under other strategies."""
-    format = pipeline.decode.value
+    format = config.decode.value
     if not isinstance(format, AvroFormat | ProtobufFormat | JsonSchemaFormat) or format.subject != "topic":
         return None
-    for topic in pipeline.source.topics:
+    for topic in config.source.topics:
         latest = ask.latest(registry.subject("topic", topic, "value", None))
         if latest is not None:
             indexes = wire.prefix((0,)) if isinstance(format, ProtobufFormat) else b""
             header = b"\0" + latest[0].id.to_bytes(writers.HEADER - 1, "big") + indexes
-            known = _known(pipeline, ask, history, side="value", header=header, place=(topic, 0, 0))
+            known = _known(config, ask, history, side="value", header=header, place=(topic, 0, 0))
             if known is not None and known.reading:
                 return replace(known, first=None)
     return None
@@ -128,17 +126,17 @@ def look_of(kafka: DataFrame) -> str:
     return ""
 
 
-def unpartitionable(pipeline: PipelineConfig, schema: Schema) -> str | None:
+def unpartitionable(config: PipelineConfig, schema: Schema) -> str | None:
     """Why a table that is partitioned as the file says cannot have the schema's fields."""
     names = projection.struct_type(schema).fieldNames()
-    found = partition_format.mistakes(dict(enumerate(pipeline.partition)), names)
+    found = partition_format.mistakes(dict(enumerate(config.partition)), names)
     return next((text for _, text in found), None)
 
 
 def _known(
-    pipeline: PipelineConfig, ask: Registry, history: History, *, side: Side, header: bytes, place: Place
+    config: PipelineConfig, ask: Registry, history: History, *, side: Side, header: bytes, place: Place
 ) -> Known | None:
-    format = getattr(pipeline.decode, side)
+    format = getattr(config.decode, side)
     found = ask.writer(_id(header))
     if found is None:
         return None
@@ -151,7 +149,7 @@ def _known(
         return replace(known, header=header[: writers.HEADER], subject=name, problem=str(error))
     if reading is None:
         return None
-    if side == "value" and (problem := unpartitionable(pipeline, reading.schema)):
+    if side == "value" and (problem := unpartitionable(config, reading.schema)):
         return replace(known, problem=problem)
     if (seen := history.seen(side, found.fingerprint, reading.name)) and seen.version:
         # As it was decided: another topic's subject may have it as another version.

@@ -75,16 +75,16 @@ class Report:
         return {"conserved": self.conserved, **vars(self)}
 
 
-def audit(spark: SparkSession, pipeline: PipelineConfig) -> Report:
+def audit(spark: SparkSession, config: PipelineConfig) -> Report:
     """Prove the pipeline's conservation, or say what is missing or double. Reads the coordinates of every row once.
 
     Raises:
         StorageUnreachable: a table cannot be read.
     """
-    ledger, refused = table.ledgers(spark, pipeline, back=None)
-    topics = {*pipeline.source.topics, *(s.topic for commit in ledger.commits for s in commit.receipt.spans)}
+    ledger, refused = table.ledgers(spark, config, back=None)
+    topics = {*config.source.topics, *(s.topic for commit in ledger.commits for s in commit.receipt.spans)}
     whole, accounts = _whole(ledger), _Accounts.of(ledger, refused)
-    rows = _Rows(spark, pipeline, whole, replay.unsettled(spark, pipeline))
+    rows = _Rows(spark, config, whole, replay.unsettled(spark, config))
     found = rows.counted(accounts.unknown, accounts.skipped)
     # What was not read again since Kafka had deleted it may be there all the same, from before a RESTORE.
     consumed, lost = accounts.counts.consumed + found["spared"], accounts.lost - found["spared"]
@@ -97,7 +97,7 @@ def audit(spark: SparkSession, pipeline: PipelineConfig) -> Report:
     if accepted:
         named["lost"] = [f"{s.topic}-{s.partition} offsets {s.start} to {s.end - 1}" for s in sorted(accepted)]
     return Report(
-        pipeline=pipeline.name,
+        pipeline=config.name,
         consumed=consumed - unproved,
         table=found["in_table"],
         quarantine=found["in_quarantine"],
@@ -191,7 +191,7 @@ class _Rows:
     """
 
     spark: SparkSession
-    pipeline: PipelineConfig
+    config: PipelineConfig
     whole: Spans
     unsettled: replay.Unsettled
 
@@ -199,10 +199,10 @@ class _Rows:
         """The coordinates of the table's rows, and of those in quarantine, with in_table and in_quarantine: 0 or 1."""
         from pyspark.sql import functions as F
 
-        topics = sorted({s.topic for s in self.whole} or self.pipeline.source.topics)
-        there = table.read(self.spark, self.pipeline.table.path)
-        refused = quarantine.whole(table.read(self.spark, self.pipeline.quarantine.path))
-        refused = quarantine.of(refused, self.pipeline.known_as)
+        topics = sorted({s.topic for s in self.whole} or self.config.source.topics)
+        there = table.read(self.spark, self.config.table.path)
+        refused = quarantine.whole(table.read(self.spark, self.config.quarantine.path))
+        refused = quarantine.of(refused, self.config.known_as)
         moved = F.col("moved.replay")
         standing = self.unsettled.standing
         # What a RESTORE took out of the table is in quarantine again, once the next run or replay has begun.
@@ -258,13 +258,13 @@ class _Rows:
             F.count_if(~consumed & ~earlier).alias("unexpected"),
             F.count_if(earlier).alias("earlier"),
         )
-        with told_of(self.pipeline.table.path):
+        with told_of(self.config.table.path):
             return totals.collect()[0].asDict()
 
     def named(self, *, missing: int, doubtful: int) -> dict[str, list[str]]:
         """The first coordinates of each kind, looked for only where there are some."""
         named = {}
-        with told_of(self.pipeline.table.path):
+        with told_of(self.config.table.path):
             if doubtful:
                 rows = self._once()
                 double = rows.where("consumed AND in_table + in_quarantine > 1")

@@ -112,7 +112,7 @@ _OF_SCHEMAS = ("side", "id", "subject", "version", "verdict", "action", "changes
 
 
 def plan(
-    pipeline: PipelineConfig,
+    config: PipelineConfig,
     suite: Suite | None,
     batch: Batch,
     kafka: DataFrame,
@@ -138,7 +138,7 @@ def plan(
     seen, decided = Observation(), batch.decide(kafka)
     rows = batch.accepted(observed(decided, seen, *batch.metrics)).persist()
     # Read once for each reason, and the diagnosis is dear.
-    refused = quarantine.rows(decided.where(REFUSED), batch.refusals, pipeline.known_as, 0, batch.now).persist()
+    refused = quarantine.rows(decided.where(REFUSED), batch.refusals, config.known_as, 0, batch.now).persist()
     try:
         rows.count()
         counts = {name: seen.get[name] for name in ("consumed", "refused", "dropped")}
@@ -150,24 +150,24 @@ def plan(
             found = evaluate.of_batch(suite, rows, seen.get) + evaluate.refused(suite, seen.get["decoded"], broken)
             results = evaluate.in_order(suite, found)
         held = batch_gate.held(results)
-        if many := batch_gate.too_many(pipeline, counts):
+        if many := batch_gate.too_many(config, counts):
             held.append(many)
-        forecast = _forecast(pipeline, batch, kafka, rows)
+        forecast = _forecast(config, batch, kafka, rows)
         return Plan(
-            pipeline.name,
+            config.name,
             spans,
             counts,
             tuple(_columns(rows.schema, there)),
             tuple(schemas),
             tuple(refusals),
-            tuple(_corrections(pipeline, batch, refused)) if counts["refused"] else (),
+            tuple(_corrections(config, batch, refused)) if counts["refused"] else (),
             tuple(results),
             tuple(held),
             dict(batch.constraints.checks) if batch.constraints else {},
             forecast,
             committed,
-            tuple(_warnings(pipeline, forecast)),
-            _suggested(pipeline, rows) if suggest else None,
+            tuple(_warnings(config, forecast)),
+            _suggested(config, rows) if suggest else None,
         )
     finally:
         rows.unpersist()
@@ -181,9 +181,9 @@ def _columns(wanted: StructType, there: StructType | None) -> Iterator[dict[str,
         yield {"name": field.name, "type": now, "new": was is None, "was": None if was in (None, now) else was}
 
 
-def _corrections(pipeline: PipelineConfig, batch: Batch, refused: DataFrame) -> Iterator[dict[str, Any]]:
+def _corrections(config: PipelineConfig, batch: Batch, refused: DataFrame) -> Iterator[dict[str, Any]]:
     """The other types for columns with which records of the sample would have passed."""
-    value = pipeline.decode.value
+    value = config.decode.value
     if not isinstance(value, JsonValue):
         return
     types: dict[str, str] = {}
@@ -197,7 +197,7 @@ def _corrections(pipeline: PipelineConfig, batch: Batch, refused: DataFrame) -> 
         yield {"column": column, "type": types[column], "records": count}
 
 
-def _forecast(pipeline: PipelineConfig, batch: Batch, kafka: DataFrame, rows: DataFrame) -> Forecast:
+def _forecast(config: PipelineConfig, batch: Batch, kafka: DataFrame, rows: DataFrame) -> Forecast:
     from pyspark.sql import functions as F
 
     stamp = F.col(TIMESTAMP).cast("double")
@@ -210,7 +210,7 @@ def _forecast(pipeline: PipelineConfig, batch: Batch, kafka: DataFrame, rows: Da
     # Records that came at one moment tell no rate.
     seconds = end - begin if count > 1 and end - begin >= 1 else None
     per_day = int(count / seconds * _DAY_S) if seconds else None
-    commits = _commits(per_day, pipeline.trigger.every, pipeline.trigger.max_records)
+    commits = _commits(per_day, config.trigger.every, config.trigger.max_records)
     # A commit of fewer records than the sample touches as many partitions at most.
     files = commits * max(1, min(partitions, (per_day or count) // commits or 1))
     average = int(per_day * (size or 0) * _PACKED / files) if per_day else None
@@ -222,12 +222,12 @@ def _commits(per_day: int | None, every: timedelta, most: int) -> int:
     return max(by_trigger, -(-(per_day or 0) // most), 1)
 
 
-def _warnings(pipeline: PipelineConfig, forecast: Forecast) -> Iterator[str]:
+def _warnings(config: PipelineConfig, forecast: Forecast) -> Iterator[str]:
     size = forecast.average_file_bytes
     if size is not None and size < _SMALL:
         yield (
             f"small files: {forecast.files_per_day:,} a day of {size / 2**20:.2f} MiB on average (16 MiB and more are "
-            f"good to read); a longer trigger.every than {pipeline.trigger.every} or fewer partitions make them larger"
+            f"good to read); a longer trigger.every than {config.trigger.every} or fewer partitions make them larger"
         )
     if forecast.partitions > _MANY_PARTITIONS:
         yield (
@@ -241,7 +241,7 @@ def _warnings(pipeline: PipelineConfig, forecast: Forecast) -> Iterator[str]:
 _FEW = 20
 
 
-def _suggested(pipeline: PipelineConfig, rows: DataFrame) -> dict[str, Any]:
+def _suggested(config: PipelineConfig, rows: DataFrame) -> dict[str, Any]:
     """Expectations that every accepted record of the sample meets: nulls, ranges of numbers, sets of few texts."""
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
@@ -269,7 +269,7 @@ def _suggested(pipeline: PipelineConfig, rows: DataFrame) -> dict[str, Any]:
         else:
             low, high = (value if isinstance(value, int) else float(value) for value in (least, most))
             expectations.append(_expect("values_to_be_between", column=f.name, min_value=low, max_value=high))
-    return {"name": pipeline.name, "expectations": expectations}
+    return {"name": config.name, "expectations": expectations}
 
 
 def _expect(what: str, **kwargs: Any) -> dict[str, Any]:

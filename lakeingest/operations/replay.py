@@ -47,12 +47,12 @@ class Replayed:
     refused: tuple[dict[str, Any], ...] = ()
 
 
-def name_of(pipeline: PipelineConfig) -> str:
+def name_of(config: PipelineConfig) -> str:
     """What the receipts of replays are known by: a pipeline's own name has no colon."""
-    return f"{pipeline.known_as}:replay"
+    return f"{config.known_as}:replay"
 
 
-def candidates(spark: SparkSession, pipeline: PipelineConfig, where: str | None, limit: int | None) -> DataFrame:
+def candidates(spark: SparkSession, config: PipelineConfig, where: str | None, limit: int | None) -> DataFrame:
     """Rows of quarantine that may be moved, as `source.frame` has records: not discarded, and not in the table.
 
     Raises:
@@ -60,8 +60,8 @@ def candidates(spark: SparkSession, pipeline: PipelineConfig, where: str | None,
     """
     from pyspark.sql import functions as F
 
-    rows = _asked(spark, pipeline, where).where("discarded IS NULL")
-    there = table.coordinates(spark, pipeline.table.path, _around(rows))
+    rows = _asked(spark, config, where).where("discarded IS NULL")
+    there = table.coordinates(spark, config.table.path, _around(rows))
     # A record that was refused, moved, taken back by a RESTORE and refused again may have two rows.
     found = rows.join(there, list(COORDINATES), "left_anti").dropDuplicates(list(COORDINATES))
     chosen = found if limit is None else found.orderBy(*COORDINATES).limit(limit)
@@ -74,8 +74,8 @@ def candidates(spark: SparkSession, pipeline: PipelineConfig, where: str | None,
     )
 
 
-def _asked(spark: SparkSession, pipeline: PipelineConfig, where: str | None) -> DataFrame:
-    mine = _mine(spark, pipeline)
+def _asked(spark: SparkSession, config: PipelineConfig, where: str | None) -> DataFrame:
+    mine = _mine(spark, config)
     if where is None:
         return mine
     try:
@@ -89,8 +89,8 @@ def _asked(spark: SparkSession, pipeline: PipelineConfig, where: str | None) -> 
     return chosen
 
 
-def _mine(spark: SparkSession, pipeline: PipelineConfig) -> DataFrame:
-    return quarantine.of(quarantine.whole(table.read(spark, pipeline.quarantine.path)), pipeline.known_as)
+def _mine(spark: SparkSession, config: PipelineConfig) -> DataFrame:
+    return quarantine.of(quarantine.whole(table.read(spark, config.quarantine.path)), config.known_as)
 
 
 def _around(rows: DataFrame) -> Spans:
@@ -101,12 +101,12 @@ def _around(rows: DataFrame) -> Spans:
     return Spans(tuple(Span(*row) for row in ends))
 
 
-def receipt(spark: SparkSession, pipeline: PipelineConfig, run: Run, why: str) -> Receipt:
+def receipt(spark: SparkSession, config: PipelineConfig, run: Run, why: str) -> Receipt:
     """The receipt of the next replay."""
-    number = commit.numbered(spark, commit.read(spark, pipeline.table.path, name_of(pipeline))).last_sequence + 1
+    number = commit.numbered(spark, commit.read(spark, config.table.path, name_of(config))).last_sequence + 1
     accepted = {"who": commit.somebody(), "why": why}
-    where = pipeline.quarantine.path
-    return Receipt(name_of(pipeline), number, run, "", {}, Spans(()), where, accepted=accepted)
+    where = config.quarantine.path
+    return Receipt(name_of(config), number, run, "", {}, Spans(()), where, accepted=accepted)
 
 
 @dataclass(frozen=True)
@@ -125,42 +125,42 @@ class Unsettled:
     standing: int | None = None
 
 
-def unsettled(spark: SparkSession, pipeline: PipelineConfig) -> Unsettled:
+def unsettled(spark: SparkSession, config: PipelineConfig) -> Unsettled:
     """See `Unsettled`; nothing of it is there as a rule."""
-    if table.schema(spark, pipeline.table.path) is None:
+    if table.schema(spark, config.table.path) is None:
         return Unsettled()
-    done = commit.read(spark, pipeline.table.path, name_of(pipeline))
+    done = commit.read(spark, config.table.path, name_of(config))
     number = done.newest.receipt.sequence if done.newest else 0
     found = Unsettled(standing=number if done.taken_back else None)
     if done.newest is None:
         return found
-    marks = commit.read(spark, pipeline.quarantine.path, name_of(pipeline)).newest
+    marks = commit.read(spark, config.quarantine.path, name_of(config)).newest
     if marks is not None and marks.receipt.sequence >= number:
         return found
     return replace(found, moved=done.newest.receipt, rows=done.newest.rows)
 
 
-def settle(spark: SparkSession, pipeline: PipelineConfig) -> int:
+def settle(spark: SparkSession, config: PipelineConfig) -> int:
     """Let quarantine's marks say what the tables' coordinates say; how many rows that changed.
 
     A record that is in the table is marked as moved, where a replay was killed before it did so, and whatever a
     `discard` did meanwhile. One that a RESTORE took out of the table again is in quarantine again.
     """
-    left = unsettled(spark, pipeline)
+    left = unsettled(spark, config)
     count = 0
     if left.moved is not None:
-        rows = quarantine.here(_mine(spark, pipeline))
-        both = rows.join(table.coordinates(spark, pipeline.table.path, _around(rows)), list(COORDINATES), "left_semi")
-        count += _mark(spark, pipeline, both, left.moved)
+        rows = quarantine.here(_mine(spark, config))
+        both = rows.join(table.coordinates(spark, config.table.path, _around(rows)), list(COORDINATES), "left_semi")
+        count += _mark(spark, config, both, left.moved)
     if left.standing is not None:
-        rows = _mine(spark, pipeline).where(f"moved.replay > {left.standing}")
-        there = table.coordinates(spark, pipeline.table.path, _around(rows))
+        rows = _mine(spark, config).where(f"moved.replay > {left.standing}")
+        there = table.coordinates(spark, config.table.path, _around(rows))
         gone = rows.join(there, list(COORDINATES), "left_anti")
-        count += _update(spark, pipeline, gone, "q.moved IS NOT NULL", {"moved": "NULL"})
+        count += _update(spark, config, gone, "q.moved IS NOT NULL", {"moved": "NULL"})
     return count
 
 
-def _mark(spark: SparkSession, pipeline: PipelineConfig, moved: DataFrame, of: Receipt) -> int:
+def _mark(spark: SparkSession, config: PipelineConfig, moved: DataFrame, of: Receipt) -> int:
     """Mark rows of quarantine as moved, in one commit that bears the replay's receipt."""
     from pyspark.sql import functions as F
 
@@ -171,10 +171,10 @@ def _mark(spark: SparkSession, pipeline: PipelineConfig, moved: DataFrame, of: R
         why.alias("why"),
         F.lit(of.sequence).cast("bigint").alias("replay"),
     )
-    return _update(spark, pipeline, moved, "q.moved IS NULL", {"moved": value}, of=of)
+    return _update(spark, config, moved, "q.moved IS NULL", {"moved": value}, of=of)
 
 
-def discard(spark: SparkSession, pipeline: PipelineConfig, where: str | None, why: str) -> int:
+def discard(spark: SparkSession, config: PipelineConfig, where: str | None, why: str) -> int:
     """Mark rows of quarantine as discarded: they stay, and are not replayed or listed any more; how many they are.
 
     What a killed replay has moved is settled first: it is in the table, and cannot be discarded.
@@ -184,15 +184,15 @@ def discard(spark: SparkSession, pipeline: PipelineConfig, where: str | None, wh
     """
     from pyspark.sql import functions as F
 
-    settle(spark, pipeline)
+    settle(spark, config)
     value = F.struct(F.current_timestamp().alias("at"), F.lit(commit.somebody()).alias("who"), F.lit(why).alias("why"))
-    rows = quarantine.open_rows(_asked(spark, pipeline, where))
-    return _update(spark, pipeline, rows, "q.moved IS NULL AND q.discarded IS NULL", {"discarded": value})
+    rows = quarantine.open_rows(_asked(spark, config, where))
+    return _update(spark, config, rows, "q.moved IS NULL AND q.discarded IS NULL", {"discarded": value})
 
 
 def _update(
     spark: SparkSession,
-    pipeline: PipelineConfig,
+    config: PipelineConfig,
     rows: DataFrame,
     still: str,
     values: dict[str, str | Column],
@@ -208,8 +208,8 @@ def _update(
     from delta.tables import DeltaTable
     from pyspark.sql import functions as F
 
-    path = pipeline.quarantine.path
-    same = F.col("q.pipeline") == pipeline.known_as
+    path = config.quarantine.path
+    same = F.col("q.pipeline") == config.known_as
     for name in COORDINATES:
         same = same & (F.col(f"q.{name}") == F.col(f"r.{name}"))
     with told_of(path):

@@ -92,20 +92,20 @@ class Timeline:
         }
 
 
-def timeline(spark: SparkSession, pipeline: PipelineConfig) -> Timeline:
+def timeline(spark: SparkSession, config: PipelineConfig) -> Timeline:
     """Ask both tables; reads two columns' worth of every row where the registry has the schemas.
 
     Raises:
         UsageError: there is no table yet.
         StorageUnreachable: a table cannot be read.
     """
-    ledger, _ = table.ledgers(spark, pipeline)
+    ledger, _ = table.ledgers(spark, config)
     history = ledger.schemas
     return Timeline(
-        pipeline.name,
-        pipeline.compatibility,
+        config.name,
+        config.compatibility,
         tuple(steps(history)),
-        tuple(_writers(history, _brought(spark, pipeline))),
+        tuple(_writers(history, _brought(spark, config))),
         {side: tuple((f.name, type_text(f.schema)) for f in schema.fields) for side, schema in history.current.items()},
     )
 
@@ -149,12 +149,12 @@ def _writers(history: History, brought: dict[tuple[str, int], dict[str, Any]]) -
         )
 
 
-def _brought(spark: SparkSession, pipeline: PipelineConfig) -> dict[tuple[str, int], dict[str, Any]]:
+def _brought(spark: SparkSession, config: PipelineConfig) -> dict[tuple[str, int], dict[str, Any]]:
     """(side, schema id) → rows, refused, last: one pass over the ids of both tables."""
     from pyspark.sql import functions as F
 
-    sides = [side for side in ("key", "value") if uses_registry(getattr(pipeline.decode, side))]
-    refused = quarantine.of(table.read(spark, pipeline.quarantine.path), pipeline.known_as)
+    sides = [side for side in ("key", "value") if uses_registry(getattr(config.decode, side))]
+    refused = quarantine.of(table.read(spark, config.quarantine.path), config.known_as)
     place = F.struct(TIMESTAMP, TOPIC, PARTITION, OFFSET).alias("place")
     parts: list[DataFrame] = []
     for side in sides:
@@ -162,7 +162,7 @@ def _brought(spark: SparkSession, pipeline: PipelineConfig) -> dict[tuple[str, i
         id_ = writers.schema_id(F.col(side)).alias("id")
         parts.append(named.select(F.lit(side).alias("side"), id_, F.lit(False).alias("row"), place))
     if "value" in sides:
-        rows = table.read(spark, pipeline.table.path).where(F.col(SCHEMA_ID).isNotNull())
+        rows = table.read(spark, config.table.path).where(F.col(SCHEMA_ID).isNotNull())
         parts.append(rows.select(F.lit("value"), F.col(SCHEMA_ID), F.lit(True), place))
     if not parts:
         return {}

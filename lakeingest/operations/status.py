@@ -42,13 +42,13 @@ class Status:
         return {"pipeline": self.pipeline, "lag": self.lag, **{k: v for k, v in vars(self).items() if k != "pipeline"}}
 
 
-def status(spark: SparkSession, pipeline: PipelineConfig, topics: Topics) -> Status:
+def status(spark: SparkSession, config: PipelineConfig, topics: Topics) -> Status:
     """Ask the tables and Kafka.
 
     Raises:
         StorageUnreachable: a table cannot be read (before the first run there is none).
     """
-    ledger, refused = table.ledgers(spark, pipeline, back=2 * _COMMITS)
+    ledger, refused = table.ledgers(spark, config, back=2 * _COMMITS)
     accounts = {commit.receipt.sequence: commit.receipt.counts for commit in refused.commits}
     partitions = [
         {
@@ -75,11 +75,11 @@ def status(spark: SparkSession, pipeline: PipelineConfig, topics: Topics) -> Sta
                 "writer": str(commit.receipt.run),
             }
         )
-    paths = {"table": pipeline.table.path, "quarantine": pipeline.quarantine.path}
+    paths = {"table": config.table.path, "quarantine": config.quarantine.path}
     rows = {name: table.read(spark, path) for name, path in paths.items()}
-    rows["quarantine"] = quarantine.here(quarantine.of(rows["quarantine"], pipeline.known_as))
+    rows["quarantine"] = quarantine.here(quarantine.of(rows["quarantine"], config.known_as))
     sizes = {name: _size(spark, path, rows[name]) for name, path in paths.items()}
-    return Status(pipeline.name, tuple(partitions), tuple(commits), sizes)
+    return Status(config.name, tuple(partitions), tuple(commits), sizes)
 
 
 def _size(spark: SparkSession, path: str, rows: DataFrame) -> dict[str, Any]:
