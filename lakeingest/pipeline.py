@@ -25,8 +25,8 @@ from lakeingest.ingest.microbatch import Corridor, Progress
 from lakeingest.ingest.preflight import Consents
 from lakeingest.ingest.retry import Patience, Retry
 from lakeingest.ingest.run import Attempt
-from lakeingest.kafka import source
-from lakeingest.kafka.source import Topics
+from lakeingest.kafka import broker, offsets
+from lakeingest.kafka.offsets import Topics
 from lakeingest.operations import audit, plan, replay, schema_history, status
 from lakeingest.operations.audit import Report
 from lakeingest.operations.plan import Plan
@@ -59,7 +59,7 @@ class Pipeline:
         self.suite = gate.load(self.config)
         self.gate = Gatekeeper(self.config, self.suite)
         self.bootstrap_servers, self.storage = endpoints.addresses(self.config)
-        self.broker = source.Broker(self.config.source, self.bootstrap_servers)
+        self.broker = broker.Broker(self.config.source, self.bootstrap_servers)
 
     @cached_property
     def spark(self) -> SparkSession:
@@ -212,12 +212,12 @@ class Pipeline:
         else:
             ledger, refused = table.ledgers(self.spark, self.config)
             preflight.check(self.config, ledger, refused, topics, Consents())
-        starts = source.starts(self.config.source, topics, ledger.frontier)
+        starts = offsets.starts(self.config.source, topics, ledger.frontier)
         committed = starts == topics.last
         if committed:
             share = max(1, sample // max(len(starts), 1))
             starts = {tp: max(topics.first[tp], end - share) for tp, end in topics.last.items()}
-        spans = source.next_spans(starts, topics.last, sample)
+        spans = offsets.next_ranges(starts, topics.last, sample)
         if not spans.offsets:
             raise UsageError(
                 f"{', '.join(self.config.source.topics)} holds no record, so that nothing can be told",

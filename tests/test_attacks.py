@@ -21,7 +21,7 @@ from lakeingest.delta.commit import Receipt
 from lakeingest.errors import BatchHeld, Fenced, OffsetsLost, SourceChanged, StorageError, TableMismatch
 from lakeingest.ingest import preflight, run
 from lakeingest.ingest.preflight import Consents
-from lakeingest.kafka import source
+from lakeingest.kafka import offsets
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
 from lakeingest.record import Span, Spans
@@ -219,7 +219,7 @@ def test_a_goal_that_another_run_has_passed(world: World) -> None:
 def test_no_span_goes_backwards() -> None:
     """Of a partition that is beyond the end nothing is taken, and it counts for nothing in the others' share."""
     begin, end = {("t", 0): 150, ("t", 1): 0}, {("t", 0): 50, ("t", 1): 100}
-    assert source.next_spans(begin, end, 1000) == Spans((Span("t", 0, 150, 150), Span("t", 1, 0, 100)))
+    assert offsets.next_ranges(begin, end, 1000) == Spans((Span("t", 0, 150, 150), Span("t", 1, 0, 100)))
 
 
 def test_the_audit_names_a_span_that_goes_backwards(world: World) -> None:
@@ -456,7 +456,7 @@ BLANK = "AAAAAAAAAAAAAAAAAAAAAA"
 def test_topic_ids_that_come_and_go(known: str, now: str, changed: bool) -> None:
     """A cluster that gets topic ids by an upgrade has the same topics; only two ids can differ."""
     last = Receipt("p", 1, commit.Run(), "c", {"t": known}, Spans(()), "q")
-    topics = source.Topics("c", {"t": source.topic_id(now)}, {}, {})
+    topics = offsets.Topics("c", {"t": offsets.topic_id(now)}, {}, {})
     if not changed:
         preflight.check_topics(last, topics)
         return

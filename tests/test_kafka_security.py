@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 
 from lakeingest.config import Source
 from lakeingest.errors import SourceRefused, SourceUnreachable, UsageError
-from lakeingest.kafka.source import Broker
+from lakeingest.kafka.broker import Broker
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
 from lakeingest.testing.kafka import Cluster, SaslSsl, issue

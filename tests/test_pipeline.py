@@ -33,7 +33,7 @@ from lakeingest.errors import (
 )
 from lakeingest.ingest.batch_plan import Batch, begin, observed, suspects
 from lakeingest.ingest.microbatch import Corridor, Progress
-from lakeingest.kafka import source
+from lakeingest.kafka import reader
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
 from lakeingest.record import Frontier, Span, Spans
@@ -301,7 +301,7 @@ def test_files_are_written_as_readers_can_skip_by_them(world: World) -> None:
 @pytest.mark.parametrize(("least", "files"), [(100, 1), (3, 3)])
 def test_a_small_batch_is_few_files(world: World, monkeypatch: pytest.MonkeyPatch, least: int, files: int) -> None:
     """One task reads several partitions of Kafka where these have too few records for tasks of their own."""
-    monkeypatch.setattr(source, "_LEAST_IN_A_TASK", least)
+    monkeypatch.setattr(reader, "_LEAST_IN_A_TASK", least)
     world.produce(*clean(9), partitions=3)
     world.run()
     assert len(world.spark.read.format("delta").load(f"s3a://lake/{world.name}").inputFiles()) == files

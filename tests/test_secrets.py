@@ -29,7 +29,7 @@ from registry_kit import record
 
 from lakeingest import cli
 from lakeingest.config import file
-from lakeingest.kafka import source
+from lakeingest.kafka import reader
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
 from lakeingest.record import Span, Spans
@@ -319,7 +319,7 @@ def test_no_plan_tells_a_secret(inside: Scene, spark: SparkSession, capfd: pytes
     ingestion = Pipeline(file.read(inside.file(), os.environ))
     _ = ingestion.spark
     spans = Spans((Span(TOPIC, 0, 0, 5),))
-    records = source.frame(spark, ingestion.config.source, inside.cluster.bootstrap, TOPIC, spans)
+    records = reader.frame(spark, ingestion.config.source, inside.cluster.bootstrap, TOPIC, spans)
     records.explain("extended")
     plan = "".join(capfd.readouterr())
     settings = "\n".join(f"{row['key']} {row['value']}" for row in spark.sql("SET").collect())

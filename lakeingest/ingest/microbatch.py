@@ -28,7 +28,7 @@ from lakeingest.ingest import endpoints, preflight
 from lakeingest.ingest.batch_gate import Gatekeeper, Verdict
 from lakeingest.ingest.batch_plan import DROPPED, REFUSED, Batch, begin, layout, observed, set_aside, suspects
 from lakeingest.ingest.evolution import Evolution
-from lakeingest.kafka import source
+from lakeingest.kafka import reader
 from lakeingest.record import COORDINATES, Frontier, Spans, Unplanned, Untimely, again
 from lakeingest.schema import ddl
 from lakeingest.schema.ledger import History
@@ -308,7 +308,7 @@ class Corridor:
 
     def read(self, spans: Spans) -> DataFrame:
         where = self.config.source, self.bootstrap_servers, self.config.name
-        return source.frame(self.spark, *where, spans, slowly=self._slowly)
+        return reader.frame(self.spark, *where, spans, slowly=self._slowly)
 
     def readable(self, take: Callable[[], T]) -> T:
         """What `take` gives, which reads spans; it is called again where Spark's reader cannot hold a record's time."""

@@ -10,8 +10,8 @@ from lakeingest.config import PipelineConfig
 from lakeingest.delta import table, table_properties
 from lakeingest.delta.commit import Ledger, Receipt
 from lakeingest.errors import SourceChanged, TableMismatch
-from lakeingest.kafka import source
-from lakeingest.kafka.source import Topics
+from lakeingest.kafka import offsets, reader
+from lakeingest.kafka.offsets import Topics
 from lakeingest.record import COORDINATES, OFFSET, PARTITION, TIMESTAMP, TOPIC, Span, Spans
 from lakeingest.spark.failures import told_of
 
@@ -143,7 +143,7 @@ def check_topics(last: Receipt | None, topics: Topics) -> None:
     known = {**last.left, **last.topics}
     for name, identity in topics.ids.items():
         # A cluster may get ids by an upgrade; see `check_records` for those without.
-        if identity and source.topic_id(known.get(name)) not in ("", identity):
+        if identity and offsets.topic_id(known.get(name)) not in ("", identity):
             raise SourceChanged(
                 f"topic {name!r} was deleted and made again (id {identity}, it was {known[name]}): "
                 "its offsets begin anew",
@@ -167,7 +167,7 @@ def check_records(
         return
     last = ledger.newest.receipt
     known = {**last.left, **last.topics}
-    blind = [name for name, identity in topics.ids.items() if not (identity and source.topic_id(known.get(name)))]
+    blind = [name for name, identity in topics.ids.items() if not (identity and offsets.topic_id(known.get(name)))]
     spans = Spans(tuple(s for s in last.spans if s.topic in blind and s.topic in known))
     if not spans.offsets:
         return
@@ -176,7 +176,7 @@ def check_records(
         newest = rows.groupBy(TOPIC, PARTITION).agg(F.max(F.struct(OFFSET, TIMESTAMP)).alias("row"))
         ours = {(r[0], r[1], r["row"][0]): r["row"][1] for r in newest.collect()}
         kept = Spans(tuple(Span(t, p, o, o + 1) for t, p, o in ours if topics.first[t, p] <= o < topics.last[t, p]))
-        kafka = source.frame(spark, config.source, bootstrap_servers, config.name, kept)
+        kafka = reader.frame(spark, config.source, bootstrap_servers, config.name, kept)
         theirs = {tuple(r)[:3]: r[3] for r in kafka.select(*COORDINATES, TIMESTAMP).collect()}
     for place, time in theirs.items():
         if time != ours[place]:

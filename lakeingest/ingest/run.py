@@ -18,8 +18,8 @@ from lakeingest.ingest import preflight
 from lakeingest.ingest.batch_gate import Gatekeeper
 from lakeingest.ingest.microbatch import Corridor, Progress
 from lakeingest.ingest.preflight import Consents
-from lakeingest.kafka import source
-from lakeingest.kafka.source import Topics
+from lakeingest.kafka import offsets
+from lakeingest.kafka.offsets import Topics
 from lakeingest.operations import replay
 from lakeingest.record import Frontier, Spans
 
@@ -118,10 +118,10 @@ class Attempt:
             goal: the offsets at which the run is to end; None if it goes on for ever.
         """
         config = self.context.config
-        gaps = source.gaps(topics, self.frontier) if self.consents.gaps else Spans(())
+        gaps = offsets.gaps(topics, self.frontier) if self.consents.gaps else Spans(())
         starts = {**self.frontier, **gaps.frontier}
-        starts |= source.starts(config.source, topics, starts)
-        spans = source.next_spans(starts, goal or topics.last, config.trigger.max_records)
+        starts |= offsets.starts(config.source, topics, starts)
+        spans = offsets.next_ranges(starts, goal or topics.last, config.trigger.max_records)
         self.full = spans.offsets >= config.trigger.max_records
         opens = not spans.offsets and (self._opens(starts) or self._declares)
         if opens and not self.corridor.evolution.foresees(self.sequence + 1):
@@ -137,7 +137,7 @@ class Attempt:
         if self.frontier != goal:
             also = () if receipt.whole(progress.counts.accepted) else (config.quarantine.path,)
             self.context.look_ahead(config.table.path, *also)
-        return replace(progress, lag=source.lag(self.frontier, topics.last))
+        return replace(progress, lag=offsets.lag(self.frontier, topics.last))
 
     def _opens(self, begin: Frontier) -> bool:
         """Whether an empty commit is due, so that where "latest" was is remembered before a record arrives."""

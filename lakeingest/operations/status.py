@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lakeingest.config import PipelineConfig
 from lakeingest.delta import quarantine, table
 from lakeingest.delta.maintenance import optimize
-from lakeingest.kafka.source import Topics
+from lakeingest.kafka.offsets import Topics
 from lakeingest.spark.failures import told_of
 
 if TYPE_CHECKING:
