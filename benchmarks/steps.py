@@ -26,7 +26,7 @@ from pyspark.sql import DataFrame, Observation  # noqa: E402
 from pyspark.sql import functions as F  # noqa: E402
 from ways import Bench  # noqa: E402
 
-from lakeingest.delta.commit import CommitLog  # noqa: E402
+from lakeingest.delta.commit_log import CommitLog  # noqa: E402
 from lakeingest.ingest.batch_plan import observed  # noqa: E402
 
 _WARM = 2

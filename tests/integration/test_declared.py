@@ -78,7 +78,7 @@ def test_a_table_whose_maker_has_not_committed(
     world = World(stack, spark, "maker_a", quarantine={"path": "s3a://lake/maker_a_quarantine"})
     world.produce(*kit.clean(10))
     with monkeypatch.context() as cut:
-        cut.setattr("lakeingest.ingest.run.Attempt.next_batch", _fail)
+        cut.setattr("lakeingest.ingest.attempt.Attempt.next_batch", _fail)
         with pytest.raises(RuntimeError, match="killed"):
             world.run(schema=columns("n INT, text STRING"))
     shared = {"name": "maker_b", "schema": columns("n INT, text STRING")}

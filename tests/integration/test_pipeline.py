@@ -21,8 +21,9 @@ from pyarrow.parquet import ParquetFile
 from pyspark.sql import DataFrame, Observation, SparkSession
 
 from lakeingest import pipeline
-from lakeingest.delta import commit, prefetch, table_properties
-from lakeingest.delta.commit import CommitLog, Counts, Receipt
+from lakeingest.delta import commit, commit_log, prefetch, table_properties
+from lakeingest.delta.commit_log import CommitLog
+from lakeingest.delta.receipt import Counts, Receipt
 from lakeingest.errors import (
     Fenced,
     LakeingestError,
@@ -31,8 +32,10 @@ from lakeingest.errors import (
     StorageUnreachable,
     TableMismatch,
 )
-from lakeingest.ingest.batch_plan import BatchPlan, maybe_refused, observed, plan_batch
-from lakeingest.ingest.microbatch import MicroBatchExecution, Progress
+from lakeingest.ingest.batch_plan import BatchPlan, observed, plan_batch
+from lakeingest.ingest.events import Progress
+from lakeingest.ingest.microbatch import MicroBatchExecution
+from lakeingest.ingest.refused_bitmap import maybe_refused
 from lakeingest.kafka import reader
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
@@ -65,7 +68,7 @@ class World:
         return self.rows("_quarantine")
 
     def ledger(self, where: str = "") -> CommitLog:
-        return commit.read(self.spark, f"s3a://lake/{self.name}{where}", self.name, back=None)
+        return commit_log.read(self.spark, f"s3a://lake/{self.name}{where}", self.name, back=None)
 
     def restore(self, version: int) -> None:
         self.spark.sql(f"RESTORE TABLE delta.`s3a://lake/{self.name}` TO VERSION AS OF {version}")
@@ -73,7 +76,7 @@ class World:
     def read(self, ingestion: Pipeline) -> DataFrame:
         """What the newest batch read."""
         ledger = self.ledger()
-        return ingestion.open(None, ledger).read(ledger.commits[0].receipt.spans)
+        return ingestion.open(None, ledger).read(ledger.commits[0].receipt.ranges)
 
     def checked(self, *topics: str, **changes: Any) -> pipeline.Report:
         """Both auditors agree that every record is there exactly once."""
@@ -176,7 +179,7 @@ def test_max_records_cuts_batches(world: World) -> None:
     """Batches of at most max_records offsets follow each other without a gap."""
     world.produce(*mixed(10), partitions=2)
     assert world.run(trigger={"max_records": 4}) == Counts(10, 8, 2)
-    assert [c.receipt.spans.offsets for c in world.ledger().commits] == [2, 4, 4]
+    assert [c.receipt.ranges.offsets for c in world.ledger().commits] == [2, 4, 4]
     assert world.checked().commits == 3
 
 

@@ -31,10 +31,11 @@ from world import forget_receipts
 
 from lakeingest.config import file
 from lakeingest.delta import table
-from lakeingest.delta.commit import CommitLog, Counts
+from lakeingest.delta.commit_log import CommitLog
+from lakeingest.delta.receipt import Counts
 from lakeingest.errors import RegistryUnreachable
 from lakeingest.ingest import microbatch
-from lakeingest.ingest.microbatch import Progress
+from lakeingest.ingest.events import Progress
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
 from lakeingest.schema.ledger import SchemaLedger
