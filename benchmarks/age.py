@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from lakeingest.delta import commit_log
+from lakeingest.delta.table import Table
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "support"))
@@ -62,7 +63,7 @@ def starts(config: PipelineConfig, rounds: int) -> list[float]:
 def grow(stack: Addresses, ingestion: Pipeline, commits: int, files: int) -> None:
     """Write as many commits behind the newest one, and let Delta make a checkpoint of them."""
     spark, path, name = ingestion.spark, ingestion.config.table.path, ingestion.config.name
-    newest = commit_log.read(spark, path, name).newest
+    newest = commit_log.read(Table(spark, path), name).newest
     assert newest is not None
     keys = {"aws_access_key_id": stack.s3_access_key, "aws_secret_access_key": stack.s3_secret_key}
     client = boto3.client("s3", endpoint_url=stack.s3, region_name="us-east-1", **keys)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from lakeingest.delta import commit_log
+from lakeingest.delta.table import Table
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "support"))
@@ -78,7 +79,7 @@ def measured(stack: Addresses, rate: int, seconds: int) -> dict[str, Any]:
     spark, path = ingestion.spark, config.table.path
     ends = {
         (s.topic, s.partition, s.end): told[c.receipt.sequence]
-        for c in commit_log.read(spark, path, config.name, back=None).commits
+        for c in commit_log.read(Table(spark, path), config.name, back=None).commits
         for s in c.receipt.ranges
     }
     rows = spark.read.format("delta").load(path).select("_topic", "_partition", "_offset", "_timestamp").collect()

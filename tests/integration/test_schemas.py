@@ -30,7 +30,6 @@ from registry_kit import Avro, header, json_schema, maybe, record, zigzag
 from world import forget_receipts
 
 from lakeingest.config import file
-from lakeingest.delta import table
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.receipt import Counts
 from lakeingest.errors import RegistryUnreachable
@@ -101,7 +100,7 @@ class World:
 
     @property
     def ledger(self) -> CommitLog:
-        return table.ledgers(self.spark, self.ingestion().config, back=None)[0]
+        return self.ingestion().tables.commit_logs(back=None)[0]
 
     @property
     def history(self) -> SchemaLedger:

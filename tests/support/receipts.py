@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from lakeingest.delta import commit, commit_log
 from lakeingest.delta.receipt import Counts, Receipt, Run
+from lakeingest.delta.table import Table
 from lakeingest.record import OffsetRange, OffsetRanges
 
 
@@ -17,4 +18,4 @@ def receipt(sequence: int, end: int, *, pipeline: str = "p", run: Run | None = N
 
 
 def write(spark: SparkSession, path: Path, made: Receipt) -> commit_log.Commit:
-    return commit.append(spark, str(path), spark.range(made.sequence), made, "zstd")
+    return commit.append(Table(spark, str(path)), spark.range(made.sequence), made, "zstd")
