@@ -204,10 +204,10 @@ def _update(
         still: what must hold of a row when it is updated, whatever others did since `rows` were read.
         of: the receipt that the commit bears; one is made for it, also where there are no rows.
     """
-    from delta.tables import DeltaTable
     from pyspark.sql import functions as F
 
     path = pipeline.quarantine.path
+    tables = table.delta_tables()
     same = F.col("q.pipeline") == pipeline.known_as
     for name in COORDINATES:
         same = same & (F.col(f"q.{name}") == F.col(f"r.{name}"))
@@ -218,7 +218,7 @@ def _update(
             if not count and of is None:
                 return 0
             for left in reversed(range(_TRIES)):
-                merge = DeltaTable.forPath(spark, path).alias("q").merge(found.alias("r"), same)
+                merge = tables.forPath(spark, path).alias("q").merge(found.alias("r"), same)
                 try:
                     with session.setting(spark, {_USER_METADATA: of.to_json()} if of else {}):
                         merge.whenMatchedUpdate(still, values).execute()

@@ -10,7 +10,7 @@ from lakeingest import commit, fit, kept, quarantine
 from lakeingest.commit import Ledger
 from lakeingest.config import Pipeline, uses_registry
 from lakeingest.decode import Shape, struct
-from lakeingest.errors import TableMismatch, UsageError
+from lakeingest.errors import SetupError, TableMismatch, UsageError
 from lakeingest.failures import meaning, spark_failures, told_of
 from lakeingest.partition import PartitionColumn
 from lakeingest.record import (
@@ -32,6 +32,7 @@ from lakeingest.schema.history import History
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from delta.tables import DeltaTable
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -132,6 +133,19 @@ def ensure(
         return there
 
 
+def delta_tables() -> type[DeltaTable]:
+    """Delta's Python API, which some platforms bring only with their session.
+
+    Raises:
+        SetupError: it is not installed.
+    """
+    try:
+        from delta.tables import DeltaTable
+    except ModuleNotFoundError as missing:
+        raise SetupError("delta-spark is not installed", cure="pip install 'lakeingest[spark]'") from missing
+    return DeltaTable
+
+
 def _make(
     spark: SparkSession,
     path: str,
@@ -140,9 +154,7 @@ def _make(
     properties: Mapping[str, str],
 ) -> StructType:
     """Make a table that was not there a moment ago; its columns."""
-    from delta.tables import DeltaTable
-
-    builder = DeltaTable.createIfNotExists(spark).location(path)
+    builder = delta_tables().createIfNotExists(spark).location(path)
     for column in shape:
         builder = builder.addColumn(column.name, column.dataType, nullable=column.nullable)
     for partition in partitions:
