@@ -7,7 +7,7 @@
     steps.py     the steps of a batch at which to end it
     manifest.py  what was produced, and the two tables held against it
 
-It comes with `pip install 'lakeingest[testing]'`, and says so where that is missing. lakeingest's own tests rehearse
+It comes with `pip install 'lakeingest[testing]'`, and says so where that is missing. tests/faults/ rehearses
 lakeingest itself with it.
 """
 
