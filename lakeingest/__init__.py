@@ -22,27 +22,27 @@ from typing import TYPE_CHECKING
 from lakeingest.errors import LakeingestError
 
 if TYPE_CHECKING:
-    from lakeingest.pipeline import Ingestion
+    from lakeingest.pipeline import Pipeline
 else:
     # Hidden from type checkers: they would take every name for one of ours, misspelled ones too.
     def __getattr__(name: str) -> object:
-        """`Ingestion`, imported when it is first asked for: to check a file must not need pyspark.
+        """`Pipeline`, imported when it is first asked for: to check a file must not need pyspark.
 
         Raises:
             SetupError: pyspark is not installed.
         """
-        if name == "Ingestion":
-            return _ingestion()
+        if name == "Pipeline":
+            return _pipeline()
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["Ingestion", "LakeingestError", "load"]
+__all__ = ["LakeingestError", "Pipeline", "load"]
 
 _SPARK = ("pyspark", "py4j", "delta", "pyarrow")
 """What a plain install does not have, and the class of a pipeline imports."""
 
 
-def load(file: str | Path) -> Ingestion:
+def load(file: str | Path) -> Pipeline:
     """Read a pipeline file, and give the pipeline that can be run, asked and audited. Starts nothing yet.
 
     Raises:
@@ -52,14 +52,14 @@ def load(file: str | Path) -> Ingestion:
     from lakeingest.config import file as pipeline_file
 
     config = pipeline_file.read(Path(file), os.environ)
-    return _ingestion()(config)
+    return _pipeline()(config)
 
 
-def _ingestion() -> type[Ingestion]:
+def _pipeline() -> type[Pipeline]:
     from lakeingest.errors import SetupError
 
     try:
-        from lakeingest.pipeline import Ingestion
+        from lakeingest.pipeline import Pipeline
     except ModuleNotFoundError as missing:
         # Any other module that is missing is a fault of ours, and no reason to install Spark.
         if missing.name is None or missing.name.partition(".")[0] not in _SPARK:
@@ -67,4 +67,4 @@ def _ingestion() -> type[Ingestion]:
         raise SetupError(
             f"{missing.name} is not installed", cure="pip install 'lakeingest[spark]', or run on Databricks or EMR"
         ) from missing
-    return Ingestion
+    return Pipeline

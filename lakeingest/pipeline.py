@@ -1,4 +1,4 @@
-"""A pipeline that can be run, asked and audited. Start reading at `Ingestion.run`; a batch goes the `corridor`."""
+"""A pipeline that can be run, asked and audited: each method leads into `ingest` or `operations`."""
 
 from __future__ import annotations
 
@@ -10,42 +10,32 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lakeingest import (
-    ahead,
-    audit,
-    commit,
-    compact,
-    gate,
-    identity,
-    plan,
-    quarantine,
-    replay,
-    session,
-    source,
-    status,
-    table,
-    timeline,
-    whereabouts,
-)
-from lakeingest.attempt import Attempt
-from lakeingest.audit import Report
-from lakeingest.batch import REFUSED
-from lakeingest.commit import Counts, Ledger, Run
-from lakeingest.compact import Compacted
-from lakeingest.config import Pipeline
-from lakeingest.corridor import Corridor, Progress
+from lakeingest import gate
+from lakeingest.config import PipelineConfig
+from lakeingest.delta import commit, prefetch, quarantine, table
+from lakeingest.delta.commit import CommitLog, Counts, Run
+from lakeingest.delta.maintenance import optimize
+from lakeingest.delta.maintenance.optimize import Compacted
 from lakeingest.errors import LakeingestError, StorageError, UsageError
-from lakeingest.failures import told_of
 from lakeingest.gate import results
-from lakeingest.gatekeeper import Gatekeeper
-from lakeingest.identity import Consents
-from lakeingest.patience import Patience, Retry
-from lakeingest.plan import Plan
-from lakeingest.record import Frontier, Spans
-from lakeingest.replay import Replayed
-from lakeingest.source import Topics
-from lakeingest.status import Status
-from lakeingest.timeline import Timeline
+from lakeingest.ingest import endpoints, preflight
+from lakeingest.ingest.batch_gate import BatchGate
+from lakeingest.ingest.batch_plan import REFUSED
+from lakeingest.ingest.microbatch import MicroBatchExecution, Progress
+from lakeingest.ingest.preflight import Accept
+from lakeingest.ingest.retry import Retry, RetryBudget
+from lakeingest.ingest.run import Attempt
+from lakeingest.kafka import broker, offsets
+from lakeingest.kafka.offsets import Topics
+from lakeingest.operations import audit, plan, replay, schema_history, status
+from lakeingest.operations.audit import Report
+from lakeingest.operations.plan import Plan
+from lakeingest.operations.replay import Replayed
+from lakeingest.operations.schema_history import SchemaHistory
+from lakeingest.operations.status import Status
+from lakeingest.record import Frontier, OffsetRanges
+from lakeingest.spark import session
+from lakeingest.spark.failures import storage_failures
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,7 +43,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Ingestion:
+class Pipeline:
     """A pipeline that can be run, asked and audited; made by `lakeingest.load`.
 
     Raises:
@@ -61,15 +51,15 @@ class Ingestion:
         SetupError: the file gives no addresses and no embedded stack is running.
     """
 
-    _corridor: ClassVar[type[Corridor]] = Corridor
-    config: Pipeline
+    _corridor: ClassVar[type[MicroBatchExecution]] = MicroBatchExecution
+    config: PipelineConfig
     me: Run = field(default_factory=Run)
 
     def __post_init__(self) -> None:
         self.suite = gate.load(self.config)
-        self.gate = Gatekeeper(self.config, self.suite)
-        self.bootstrap_servers, self.storage = whereabouts.addresses(self.config)
-        self.broker = source.Broker(self.config.source, self.bootstrap_servers)
+        self.gate = BatchGate(self.config, self.suite)
+        self.bootstrap_servers, self.storage = endpoints.addresses(self.config)
+        self.broker = broker.Broker(self.config.source, self.bootstrap_servers)
 
     @cached_property
     def spark(self) -> SparkSession:
@@ -81,14 +71,14 @@ class Ingestion:
 
     @cached_property
     def _logs(self) -> SparkSession | None:
-        return session.for_logs(self.spark, self.storage, self.config.paths)
+        return session.log_session(self.spark, self.storage, self.config.paths)
 
     def look_ahead(self, *paths: str) -> None:
         """Prepare the next commits to these tables, while there is nothing else to do."""
         if self._logs is not None:
-            ahead.look(self._logs, *paths)
+            prefetch.prefetch_snapshots(self._logs, *paths)
 
-    def open(self, there: StructType | None, ledger: Ledger) -> Corridor:
+    def open(self, there: StructType | None, ledger: CommitLog) -> MicroBatchExecution:
         """The corridor for the next batches, from the table's columns (None if there is no table), and its ledger."""
         return self._corridor(
             self.config,
@@ -135,9 +125,9 @@ class Ingestion:
             Fenced: another run of the pipeline has taken over.
             SourceError, StorageError: see their subclasses; nothing is lost, a later run goes on from the frontier.
         """
-        stop, total, patience = stop or threading.Event(), Counts(), Patience(self.config.retry.wait.total_seconds())
+        stop, total, patience = stop or threading.Event(), Counts(), RetryBudget(self.config.retry.wait.total_seconds())
         goal: Frontier | None = None
-        consents = Consents(accept_dropped_topics, accept_gap)
+        consents = Accept(accept_dropped_topics, accept_gap)
         self.gate.reason = accept_held
         while True:
             try:
@@ -166,8 +156,8 @@ class Ingestion:
         topics: Topics,
         goal: Frontier | None,
         stop: threading.Event,
-        consents: Consents,
-        patience: Patience,
+        consents: Accept,
+        patience: RetryBudget,
     ) -> Iterator[Progress]:
         """Commit batch after batch, by the pipeline's trigger, up to the goal if there is one; then wait for the gate's
         results.
@@ -191,17 +181,17 @@ class Ingestion:
                 if not attempt.full:
                     stop.wait(max(0.0, self.config.trigger.every.total_seconds() - (time.monotonic() - begun)))
                 topics = self.broker.topics()
-                identity.check_topics(attempt.last, topics)
+                preflight.check_topics(attempt.last, topics)
         self.gate.wait(self.spark)
 
     def status(self) -> Status:
         """Where the pipeline stands; see `status.Status`."""
-        identity.check_there(self.spark, self.config)
+        preflight.check_there(self.spark, self.config)
         return status.status(self.spark, self.config, self.broker.topics())
 
     def audit(self) -> Report:
         """The conservation proof; see `audit.Report`."""
-        identity.check_there(self.spark, self.config)
+        preflight.check_there(self.spark, self.config)
         return audit.audit(self.spark, self.config)
 
     def plan(self, sample: int = 10_000, *, suggest: bool = False) -> Plan:
@@ -215,19 +205,19 @@ class Ingestion:
             UsageError: there are no records, or none that a table's columns could be told from.
         """
         topics, path = self.broker.topics(), self.config.table.path
-        ledger = Ledger(path, self.config.known_as)
+        ledger = CommitLog(path, self.config.known_as)
         there = table.schema(self.spark, path)
         if there is None:
-            identity.check_there(self.spark, self.config)
+            preflight.check_there(self.spark, self.config)
         else:
             ledger, refused = table.ledgers(self.spark, self.config)
-            identity.check(self.config, ledger, refused, topics, Consents())
-        starts = source.starts(self.config.source, topics, ledger.frontier)
+            preflight.check(self.config, ledger, refused, topics, Accept())
+        starts = offsets.starts(self.config.source, topics, ledger.frontier)
         committed = starts == topics.last
         if committed:
             share = max(1, sample // max(len(starts), 1))
             starts = {tp: max(topics.first[tp], end - share) for tp, end in topics.last.items()}
-        spans = source.next_spans(starts, topics.last, sample)
+        spans = offsets.next_ranges(starts, topics.last, sample)
         if not spans.offsets:
             raise UsageError(
                 f"{', '.join(self.config.source.topics)} holds no record, so that nothing can be told",
@@ -240,10 +230,10 @@ class Ingestion:
 
     def _plan(
         self,
-        corridor: Corridor,
-        spans: Spans,
+        corridor: MicroBatchExecution,
+        spans: OffsetRanges,
         there: StructType | None,
-        ledger: Ledger,
+        ledger: CommitLog,
         *,
         committed: bool,
         suggest: bool,
@@ -280,12 +270,12 @@ class Ingestion:
                 f"pipeline {self.config.name!r} has no gate", cure="name a suite as gate.suite in its file"
             )
         found = table.existing(self.spark, self.config.results)
-        with told_of(self.config.results):
+        with storage_failures(self.config.results):
             return results.newest(found, self.config.known_as, batches)
 
-    def schemas(self) -> Timeline:
+    def schemas(self) -> SchemaHistory:
         """How the table came to its columns; see `timeline.Timeline`."""
-        return timeline.timeline(self.spark, self.config)
+        return schema_history.schema_history(self.spark, self.config)
 
     def quarantined(self, samples: int = 3) -> list[dict[str, Any]]:
         """Refused records by stage and reason: stage, reason, count, samples (coordinates, message).
@@ -293,7 +283,7 @@ class Ingestion:
         Raises:
             UsageError: there is no quarantine yet.
         """
-        with told_of(self.config.quarantine.path):
+        with storage_failures(self.config.quarantine.path):
             return quarantine.reasons(self._refused(), samples)
 
     def replay(
@@ -315,7 +305,7 @@ class Ingestion:
         there = table.existing(self.spark, self.config.table.path).schema
         table.existing(self.spark, self.config.quarantine.path)
         table.ensure_quarantine(self.spark, self.config)
-        with told_of(self.config.quarantine.path):
+        with storage_failures(self.config.quarantine.path):
             return self._replay(there, why, where, limit, dry_run=dry_run)
 
     def _replay(self, there: StructType, why: str, where: str | None, limit: int | None, *, dry_run: bool) -> Replayed:
@@ -324,7 +314,7 @@ class Ingestion:
         # The number comes before the candidates: whatever another replay commits from now on has it, and is noticed.
         receipt = replay.receipt(self.spark, self.config, self.me, why)
         ledger, refused = table.ledgers(self.spark, self.config)
-        identity.check_tables(self.config, ledger, refused)
+        preflight.check_tables(self.config, ledger, refused)
         corridor = self.open(there, ledger)
         if corridor.evolution.declares and not dry_run:
             raise UsageError(
@@ -386,9 +376,9 @@ class Ingestion:
         if table.schema(self.spark, self.config.results) is not None:
             paths.append(self.config.results)
         if dry_run:
-            now = {path: compact.look(self.spark, path) for path in paths}
+            now = {path: optimize.table_files(self.spark, path) for path in paths}
             return [Compacted(path, files, files) for path, files in now.items()]
-        return [compact.compact(self.spark, p, target_bytes, where if p == paths[0] else None) for p in paths]
+        return [optimize.compact(self.spark, p, target_bytes, where if p == paths[0] else None) for p in paths]
 
     def quarantined_record(self, topic: str, partition: int, offset: int) -> dict[str, Any] | None:
         """One refused record as its row in quarantine, None if it is not there.
@@ -396,7 +386,7 @@ class Ingestion:
         Raises:
             UsageError: there is no quarantine yet.
         """
-        with told_of(self.config.quarantine.path):
+        with storage_failures(self.config.quarantine.path):
             return quarantine.record(self._refused(), topic, partition, offset)
 
     def _refused(self) -> DataFrame:

@@ -16,10 +16,10 @@ import pytest
 import rehearsal
 from pyspark.sql import SparkSession
 
-from lakeingest import session, stores
 from lakeingest.config import Storage
 from lakeingest.local import Addresses
 from lakeingest.local.stack import down, up
+from lakeingest.spark import s3a, session
 from lakeingest.testing.s3 import S3Proxy
 
 # What a table's width is tested by: processes that share a run get it from their terminal.
@@ -66,7 +66,7 @@ def spark(local_spark: SparkSession, stack: Addresses) -> SparkSession:
             "path_style": True,
         }
     )
-    for name, value in stores.s3a_options(storage).items():
+    for name, value in s3a.s3a_options(storage).items():
         local_spark.conf.set(name, value)
     return local_spark
 

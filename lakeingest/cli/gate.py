@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakeingest.cli.ingest import File, Format
+from lakeingest.cli.arguments import File, Format
 from lakeingest.cli.output import Output
 from lakeingest.errors import UsageError
 
@@ -62,18 +62,18 @@ def docs(
 
     out = Output.of(output)
     ingestion = lakeingest.load(file)
-    from lakeingest.gate import docs
+    from lakeingest.gate import data_docs
 
     if ingestion.suite is not None:
         # Said before Spark starts.
-        docs.need()
+        data_docs.need()
     found = ingestion.results(batches)
     if not found:
         raise UsageError(
             f"{ingestion.config.results} holds no results of {ingestion.config.name} yet", cure="run the pipeline first"
         )
     with out.progress("Great Expectations writes the pages"):
-        index = docs.build(found, to)
+        index = data_docs.build(found, to)
     made = len({row["time"] for row in found})
     out.line(f"{ingestion.config.name}: Data Docs of {made} batches; open {index}")
     out.result({"pipeline": ingestion.config.name, "batches": made, "index": str(index)})

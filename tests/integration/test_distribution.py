@@ -187,7 +187,7 @@ def test_help_lists_every_command(plain: Environment, files: Path) -> None:
     assert {name.split()[0] for name in COMMANDS} <= set(said.stdout.split())
 
 
-@pytest.mark.parametrize("code", ["lakeingest.load('p.yaml')", "lakeingest.Ingestion", "from lakeingest import *"])
+@pytest.mark.parametrize("code", ["lakeingest.load('p.yaml')", "lakeingest.Pipeline", "from lakeingest import *"])
 def test_the_python_api_names_the_extra(plain: Environment, files: Path, code: str) -> None:
     """A SetupError, not a ModuleNotFoundError."""
     said = plain.run("python", "-c", f"import lakeingest; {code}", cwd=files)
@@ -202,7 +202,7 @@ import lakeingest
 pipeline = lakeingest.load("p.yaml")
 reveal_type(pipeline)
 
-def records(of: lakeingest.Ingestion) -> int:
+def records(of: lakeingest.Pipeline) -> int:
     return of.run(until_caught_up=True).consumed
 
 try:
@@ -219,7 +219,7 @@ def test_a_strict_client_knows_the_types(plain: Environment, tmp_path: Path) -> 
     command = [sys.executable, "-m", "mypy", "--strict", "--python-executable", plain.python, "client.py"]
     said = subprocess.run(command, check=False, capture_output=True, text=True, cwd=tmp_path).stdout
     assert re.findall(r'client.py:(\d+): (?:note: Revealed type is "(.*)"|error: (.*?) *[;\[])', said) == [
-        ("5", "lakeingest.pipeline.Ingestion", ""),
+        ("5", "lakeingest.pipeline.Pipeline", ""),
         ("11", "int", ""),
         ("13", "str", ""),
         ("14", "", 'Module has no attribute "laod"'),
@@ -240,7 +240,7 @@ def local(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
         ("local,demo", ["lakeingest", "demo", "--schemas", "p.yaml"]),
         ("protobuf", ["lakeingest", "schema", "check", "--record", "v1.proto"]),
         ("protobuf", ["python", "-c", "from lakeingest.decode import protobuf as p; p.record(None, b'', 'R')"]),
-        ("spark", ["python", "-c", "from lakeingest import table; table.delta_tables()"]),
+        ("spark", ["python", "-c", "from lakeingest.delta import table; table.delta_tables()"]),
         ("testing", ["python", "-c", "import lakeingest.testing"]),
     ],
     ids=lambda words: " ".join(words) if isinstance(words, list) else words,

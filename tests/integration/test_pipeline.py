@@ -20,10 +20,9 @@ from kit import DIRTY, Record, clean, config_of, mixed, produce, shape_of
 from pyarrow.parquet import ParquetFile
 from pyspark.sql import DataFrame, Observation, SparkSession
 
-from lakeingest import ahead, commit, kept, pipeline, source
-from lakeingest.batch import Batch, begin, observed, suspects
-from lakeingest.commit import Counts, Ledger, Receipt
-from lakeingest.corridor import Corridor, Progress
+from lakeingest import pipeline
+from lakeingest.delta import commit, prefetch, table_properties
+from lakeingest.delta.commit import CommitLog, Counts, Receipt
 from lakeingest.errors import (
     Fenced,
     LakeingestError,
@@ -32,9 +31,12 @@ from lakeingest.errors import (
     StorageUnreachable,
     TableMismatch,
 )
+from lakeingest.ingest.batch_plan import BatchPlan, maybe_refused, observed, plan_batch
+from lakeingest.ingest.microbatch import MicroBatchExecution, Progress
+from lakeingest.kafka import reader
 from lakeingest.local import Addresses
-from lakeingest.pipeline import Ingestion
-from lakeingest.record import Frontier, Span, Spans
+from lakeingest.pipeline import Pipeline
+from lakeingest.record import Frontier, OffsetRange, OffsetRanges
 
 
 @dataclass
@@ -45,7 +47,7 @@ class World:
     spark: SparkSession
     name: str
 
-    def ingestion(self, kind: type[Ingestion] = Ingestion, **changes: Any) -> Ingestion:
+    def ingestion(self, kind: type[Pipeline] = Pipeline, **changes: Any) -> Pipeline:
         """A pipeline as on a machine that never ran it: nothing local is handed over."""
         return kind(config_of(self.stack, self.name, **changes))
 
@@ -62,13 +64,13 @@ class World:
     def refused(self) -> list[dict[str, Any]]:
         return self.rows("_quarantine")
 
-    def ledger(self, where: str = "") -> Ledger:
+    def ledger(self, where: str = "") -> CommitLog:
         return commit.read(self.spark, f"s3a://lake/{self.name}{where}", self.name, back=None)
 
     def restore(self, version: int) -> None:
         self.spark.sql(f"RESTORE TABLE delta.`s3a://lake/{self.name}` TO VERSION AS OF {version}")
 
-    def read(self, ingestion: Ingestion) -> DataFrame:
+    def read(self, ingestion: Pipeline) -> DataFrame:
         """What the newest batch read."""
         ledger = self.ledger()
         return ingestion.open(None, ledger).read(ledger.commits[0].receipt.spans)
@@ -96,14 +98,14 @@ class Crash(Exception):
     """The process ended here."""
 
 
-class Dying(Corridor):
+class Dying(MicroBatchExecution):
     """It ends between the table's commit and quarantine's."""
 
-    def _set_aside(self, refused: DataFrame, batch: Batch, receipt: Receipt) -> dict[str, int]:
+    def _set_aside(self, refused: DataFrame, batch: BatchPlan, receipt: Receipt) -> dict[str, int]:
         raise Crash
 
 
-class Crashing(Ingestion):
+class Crashing(Pipeline):
     """A pipeline whose process ends between the table's commit and quarantine's."""
 
     _corridor = Dying
@@ -143,7 +145,9 @@ def test_the_receipt_says_what_was_committed(world: World) -> None:
         "topics": topics.ids,
         "offsets": {world.name: {"0": [0, 2], "1": [0, 2]}},
         "quarantine": f"s3a://lake/{world.name}_quarantine",
-        "ledger": kept.ledger(kept.read(world.spark, f"s3a://lake/{world.name}"), world.name).digest,
+        "ledger": table_properties.ledger(
+            table_properties.read(world.spark, f"s3a://lake/{world.name}"), world.name
+        ).digest,
     }
 
 
@@ -236,7 +240,7 @@ def test_a_clean_batch_reads_once_and_keeps_nothing(world: World) -> None:
     world.produce(*clean(3))
     ingestion = world.ingestion()
     ingestion.run(until_caught_up=True)
-    batch = begin(ingestion.config, shape_of(ingestion.config), None)
+    batch = plan_batch(ingestion.config, shape_of(ingestion.config), None)
     decided = batch.decide(world.read(ingestion))
     frame = batch.accepted(observed(decided, Observation(), *batch.metrics, *batch.marks))
     plan = frame._jdf.queryExecution().executedPlan().toString()
@@ -270,7 +274,7 @@ def test_a_batch_finds_its_code_compiled(world: World) -> None:
 def test_each_commit_prepares_the_next(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The log is looked at when the table is made or found there, and after each commit but a run's last."""
     looked: list[str] = []
-    monkeypatch.setattr(ahead, "look", lambda _, *paths: looked.extend(paths))
+    monkeypatch.setattr(prefetch, "look", lambda _, *paths: looked.extend(paths))
     table, refused = (f"s3a://lake/{world.name}{where}" for where in ("", "_quarantine"))
     world.produce(DIRTY, *clean(3))
     world.ingestion(trigger={"max_records": 2}).run(until_caught_up=True)
@@ -297,7 +301,7 @@ def test_files_are_written_as_readers_can_skip_by_them(world: World) -> None:
 @pytest.mark.parametrize(("least", "files"), [(100, 1), (3, 3)])
 def test_a_small_batch_is_few_files(world: World, monkeypatch: pytest.MonkeyPatch, least: int, files: int) -> None:
     """One task reads several partitions of Kafka where these have too few records for tasks of their own."""
-    monkeypatch.setattr(source, "_LEAST_IN_A_TASK", least)
+    monkeypatch.setattr(reader, "_LEAST_IN_A_TASK", least)
     world.produce(*clean(9), partitions=3)
     world.run()
     assert len(world.spark.read.format("delta").load(f"s3a://lake/{world.name}").inputFiles()) == files
@@ -310,10 +314,10 @@ def test_only_suspects_are_decoded_again(world: World) -> None:
     ingestion = world.ingestion()
     assert ingestion.run(until_caught_up=True).refused == 30
     world.checked()
-    batch = begin(ingestion.config, shape_of(ingestion.config), None)
+    batch = plan_batch(ingestion.config, shape_of(ingestion.config), None)
     kafka, seen = world.read(ingestion), Observation()
     observed(batch.decide(kafka), seen, *batch.marks).count()
-    some = batch.decide(suspects(kafka, seen.get))
+    some = batch.decide(maybe_refused(kafka, seen.get))
     assert some.where("_refused").count() == 30
     assert some.count() < 60
 
@@ -429,7 +433,7 @@ def test_offsets_that_expired_unread_need_consent(world: World) -> None:
         world.run()
     assert "--accept-gap" in stopped.value.cure
     assert world.ingestion().run(until_caught_up=True, accept_gap=True) == Counts(6, 5, 1)
-    assert world.ledger().commits[0].receipt.gaps == Spans((Span(world.name, 0, 10, 14),))
+    assert world.ledger().commits[0].receipt.gaps == OffsetRanges((OffsetRange(world.name, 0, 10, 14),))
     report = world.ingestion().audit()
     assert (report.conserved, report.lost, report.gaps) == (True, 4, 0)
     assert report.named == {"lost": [f"{world.name}-0 offsets 10 to 13"]}
@@ -452,17 +456,17 @@ def test_a_topic_that_expired_whole_needs_consent_once(world: World) -> None:
 # Servers fail
 
 
-def failing(*failures: LakeingestError) -> type[Ingestion]:
+def failing(*failures: LakeingestError) -> type[Pipeline]:
     """A pipeline whose first batches fail, each with another failure."""
     left = list(failures)
 
-    class Failing(Corridor):
+    class Failing(MicroBatchExecution):
         def batch(self, receipt: Receipt, behind: Frontier) -> Progress:
             if left:
                 raise left.pop(0)
             return super().batch(receipt, behind)
 
-    class Pipeline(Ingestion):
+    class Pipeline(Pipeline):
         _corridor = Failing
 
     return Pipeline
@@ -470,7 +474,7 @@ def failing(*failures: LakeingestError) -> type[Ingestion]:
 
 def test_a_server_that_fails_is_tried_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run says why it waits and how long, begins anew from the tables, and takes each record once."""
-    monkeypatch.setattr("lakeingest.patience.LONGEST_PAUSE_S", 0.01)
+    monkeypatch.setattr("lakeingest.ingest.retry.LONGEST_PAUSE_S", 0.01)
     world.produce(*mixed(10))
     away, said = StorageUnreachable("503 SlowDown", cure="wait"), []
     ingestion = world.ingestion(failing(away, away), retry={"wait": "10 seconds"}, trigger={"max_records": 5})
@@ -638,7 +642,7 @@ def test_a_stale_writer_is_fenced(world: World) -> None:
     receipt = replace(world.ledger().commits[0].receipt, run=stale.me)
     version = world.ledger().commits[0].version
     with pytest.raises(Fenced, match=re.escape(winner.me.started)):
-        stale.open(None, Ledger("", world.name)).batch(receipt, {})
+        stale.open(None, CommitLog("", world.name)).batch(receipt, {})
     assert world.ledger().commits[0].version == version
     world.checked()
 

@@ -12,9 +12,10 @@ import pytest
 from pyspark.sql import SparkSession
 from receipts import receipt, write
 
-from lakeingest import commit, failures
-from lakeingest.commit import Receipt, Run
+from lakeingest.delta import commit
+from lakeingest.delta.commit import Receipt, Run
 from lakeingest.errors import Fenced, StorageUnreachable, UnsafeStore, UsageError
+from lakeingest.spark import failures
 
 
 def test_a_receipt_survives_json() -> None:
@@ -48,7 +49,7 @@ Caused by: java.io.IOException: No space left on device
 )
 def test_a_line_tells_the_cause(said: str, line: str) -> None:
     """Not what Python called, but what went wrong, and why."""
-    assert failures.in_a_line(ValueError(said)) == line
+    assert failures.summary(ValueError(said)) == line
 
 
 def test_the_ledger_of_one_pipeline_among_others(spark: SparkSession, tmp_path: Path) -> None:
@@ -117,7 +118,7 @@ def test_a_number_that_was_taken_is_lost(spark: SparkSession, tmp_path: Path) ->
 )
 def test_what_an_error_of_spark_means(text: str, kind: type[Exception], cure: str) -> None:
     """A refusal of the log store, a table that is not there yet, and anything else."""
-    meant = failures.meaning("s3a://b/t", RuntimeError(text))
+    meant = failures.translate("s3a://b/t", RuntimeError(text))
     assert type(meant) is kind
     assert cure in meant.cure
 

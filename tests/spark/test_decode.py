@@ -10,8 +10,9 @@ import pytest
 from decoding import NOW, Verdict, batch_of, judge, kafka, pipeline
 from pyspark.sql import Observation, SparkSession
 
-from lakeingest import jvm, quarantine, session
-from lakeingest.batch import observed
+from lakeingest.delta import quarantine
+from lakeingest.ingest.batch_plan import observed
+from lakeingest.spark import jvm, session
 
 ACCEPTED = [
     ('{" undeclared":"x","flight":1}', '{"flight":1,"_rescued":"{\\" undeclared\\":\\"x\\"}"}'),

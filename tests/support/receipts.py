@@ -6,13 +6,13 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from lakeingest import commit
-from lakeingest.commit import Counts, Receipt, Run
-from lakeingest.record import Span, Spans
+from lakeingest.delta import commit
+from lakeingest.delta.commit import Counts, Receipt, Run
+from lakeingest.record import OffsetRange, OffsetRanges
 
 
 def receipt(sequence: int, end: int, *, pipeline: str = "p", run: Run | None = None) -> Receipt:
-    spans = Spans((Span("t", 0, 0, end),))
+    spans = OffsetRanges((OffsetRange("t", 0, 0, end),))
     return Receipt(pipeline, sequence, run or Run(), "cluster", {"t": "id"}, spans, "quarantine", Counts(3, 1, 1, 1))
 
 

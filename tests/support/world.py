@@ -9,7 +9,7 @@ import kit
 from pyspark.sql import SparkSession
 
 from lakeingest.local import Addresses
-from lakeingest.pipeline import Ingestion
+from lakeingest.pipeline import Pipeline
 from lakeingest.testing.manifest import Manifest
 
 
@@ -25,10 +25,10 @@ class World:
         self.wanted.update(made)
         return made
 
-    def ingestion(self, **changes: Any) -> Ingestion:
-        return Ingestion(kit.config_of(self.stack, self.name, **{**self.changes, **changes}))
+    def ingestion(self, **changes: Any) -> Pipeline:
+        return Pipeline(kit.config_of(self.stack, self.name, **{**self.changes, **changes}))
 
-    def run(self, **changes: Any) -> Ingestion:
+    def run(self, **changes: Any) -> Pipeline:
         ingestion = self.ingestion(**changes)
         ingestion.run(until_caught_up=True)
         return ingestion

@@ -8,16 +8,17 @@ import json
 import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
 
-from lakeingest import cli, errors, evolution, quarantine
+from lakeingest import cli, errors
 from lakeingest.cli import explain
+from lakeingest.delta import quarantine
 from lakeingest.errors import Fenced, LakeingestError, PipelineFileError, UsageError
-from lakeingest.gate import rules
-from lakeingest.schema.verdict import Verdict
+from lakeingest.gate import predicates
+from lakeingest.ingest import evolution
+from lakeingest.schema.compatibility.verdict import Verdict
 
 ROOT = Path(errors.__file__).parent
 TOPICS = {"slow", "quarantine", "gap", "retries", "SIGTERM"}
@@ -74,7 +75,7 @@ def refusing() -> set[str]:
                 said = first.value if isinstance(first, ast.Constant) else constants.get(getattr(first, "id", ""))
                 found |= {str(said)} if said else set()
     found |= set(re.findall(r'"([A-Z]+(?:_[A-Z0-9]+)+)"', (ROOT / "decode" / "diagnose.py").read_text()))
-    return found | {*Verdict} - {Verdict.OK} | {rules.BATCH, evolution.UNUSABLE, quarantine.SETTLED}
+    return found | {*Verdict} - {Verdict.OK} | {predicates.BATCH, evolution.UNUSABLE, quarantine.SETTLED}
 
 
 def test_every_reason_is_explained() -> None:
@@ -182,10 +183,3 @@ def test_explain_starts_no_spark() -> None:
         "sys.exit(77 if 'pyspark' in sys.modules else 0)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode == 0
-
-
-def test_the_runbook_is_shipped() -> None:
-    """It lies in the package, and the wheel takes it along."""
-    project = tomllib.loads((ROOT.parent / "pyproject.toml").read_text(encoding="utf-8"))
-    assert explain.RUNBOOK.parent == ROOT
-    assert "*.md" in project["tool"]["setuptools"]["package-data"]["lakeingest"]

@@ -1,0 +1,43 @@
+"""Has the state of a table's log computed before the next commit asks for it.
+
+A commit that bears a number has Delta look which numbers the table has seen, and for that Delta computes the state of
+the whole log: from its last checkpoint, and each commit since (`OptimisticTransaction.txnVersion`, Delta 4.4). That is
+half of what a small commit takes, and more the older a table is. A session keeps the state as long as nobody else
+commits, and between two commits there is time.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from threading import Thread
+
+    from pyspark.sql import SparkSession
+
+
+def prefetch_snapshots(logs: SparkSession, *paths: str) -> Thread:
+    """Begin to compute the states of these tables' logs as they stand now; a commit that comes earlier waits for its
+    own.
+
+    Whatever fails here, a commit meets too, and says.
+
+    Args:
+        logs: see `session.for_logs`.
+
+    Returns:
+        The thread that computes; the process need not wait for it.
+    """
+    from pyspark import InheritableThread
+
+    def compute() -> None:
+        for path in paths:
+            # Not only what Spark raises: the process may end meanwhile, and its JVM with it.
+            with suppress(Exception):
+                # It tells how many files there are, which only the whole state tells.
+                logs.sql(f"DESCRIBE DETAIL delta.`{path}`").collect()
+
+    thread = InheritableThread(target=compute, name="lakeingest-ahead", daemon=True)
+    thread.start()
+    return thread

@@ -1,0 +1,163 @@
+"""The quarantine: a Delta table of refused records beside the main one, with their bytes and what was wrong.
+
+_topic STRING, _partition INT, _offset BIGINT      the record's coordinates
+_timestamp TIMESTAMP                               the record's own timestamp
+key BINARY, value BINARY                           the bytes as they came
+headers ARRAY<STRUCT<key: STRING, value: BINARY>>
+stage STRING                                       what refused: key, value, schema, gate, partition, table, settle
+reason STRING                                      a code: BROKEN_JSON, WRONG_TYPE, EXPECTATION, …
+message STRING                                     what exactly is wrong: the place and the value
+expectations ARRAY<STRING>                         stage gate: the names of all the expectations that it breaks
+moved STRUCT<at, who, why, replay>                 a replay has moved it into the table
+discarded STRUCT<at, who, why>                     somebody has given it up; it stays
+pipeline STRING, sequence BIGINT                   whose batch it was
+refused_at TIMESTAMP                               when that batch ran
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from lakeingest.record import (
+    COORDINATES,
+    HEADERS,
+    OFFSET,
+    PARTITION,
+    RAW_KEY,
+    RAW_VALUE,
+    TIMESTAMP,
+    TOPIC,
+    Refusal,
+    count_where,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+COLUMNS = (
+    "_topic STRING, _partition INT, _offset BIGINT, _timestamp TIMESTAMP, key BINARY, value BINARY, "
+    "headers ARRAY<STRUCT<key: STRING, value: BINARY>>, stage STRING, reason STRING, message STRING, "
+    "pipeline STRING, sequence BIGINT, refused_at TIMESTAMP, expectations ARRAY<STRING>, "
+    "moved STRUCT<at: TIMESTAMP, who: STRING, why: STRING, replay: BIGINT>, "
+    "discarded STRUCT<at: TIMESTAMP, who: STRING, why: STRING>"
+)
+"""The shape of the table, as DDL."""
+
+SETTLED = "SETTLED"
+_LATER = {
+    "expectations": "array<string>",
+    "moved": "struct<at: timestamp, who: string, why: string, replay: bigint>",
+    "discarded": "struct<at: timestamp, who: string, why: string>",
+}
+"""Columns that tables of older versions lack."""
+
+
+def rows(refused: DataFrame, refusals: Sequence[Refusal], pipeline: str, sequence: int, now: datetime) -> DataFrame:
+    """Refused records as rows of the quarantine, each with the first of `refusals` that is true for it.
+
+    A record that none of them refuses any more was refused by an older version of the rules, in a batch whose
+    quarantine was never written: stage settle, reason SETTLED.
+    """
+    from pyspark.sql import functions as F
+
+    why = refused.withColumn("_why", _why(refusals))
+    return why.select(
+        TOPIC,
+        PARTITION,
+        OFFSET,
+        TIMESTAMP,
+        F.col(RAW_KEY).alias("key"),
+        F.col(RAW_VALUE).alias("value"),
+        F.col(HEADERS).alias("headers"),
+        "_why.stage",
+        "_why.reason",
+        "_why.message",
+        F.lit(pipeline).alias("pipeline"),
+        F.lit(sequence).cast("bigint").alias("sequence"),
+        F.lit(now).alias("refused_at"),
+        F.col("_why.rules").alias("expectations"),
+        *(F.lit(None).cast(_LATER[name]).alias(name) for name in ("moved", "discarded")),
+    )
+
+
+def _why(refusals: Sequence[Refusal]) -> Column:
+    from pyspark.sql import functions as F
+
+    settled = F.struct(
+        F.lit("settle").alias("stage"),
+        F.lit(SETTLED).alias("reason"),
+        F.lit("refused by the rules of its time, accepted by today's; the first writer ended before it said why").alias(
+            "message"
+        ),
+        F.lit(None).cast("array<string>").alias("rules"),
+    )
+    return F.coalesce(*(refusal.why for refusal in refusals), settled)
+
+
+def by_expectation(names: Sequence[str]) -> dict[str, Column]:
+    """What counts, over `rows`, the records that break each of these expectations."""
+    from pyspark.sql import functions as F
+
+    return {
+        name: count_where(F.array_contains("expectations", name)).alias(f"broken_{at}") for at, name in enumerate(names)
+    }
+
+
+def whole(table: DataFrame) -> DataFrame:
+    """The table with all of today's columns, though an older version made it and no run has added them yet."""
+    from pyspark.sql import functions as F
+
+    return table.withColumns({n: F.lit(None).cast(k) for n, k in _LATER.items() if n not in table.columns})
+
+
+def of(table: DataFrame, pipeline: str) -> DataFrame:
+    """The rows of one pipeline: several may have one quarantine."""
+    from pyspark.sql import functions as F
+
+    return table.where(F.col("pipeline") == pipeline)
+
+
+def here(table: DataFrame) -> DataFrame:
+    """The rows of records that are here and not in the main table: all but those that a replay has moved."""
+    return whole(table).where("moved IS NULL")
+
+
+def open_rows(table: DataFrame) -> DataFrame:
+    """The rows that somebody has to look at: neither moved nor discarded."""
+    return here(table).where("discarded IS NULL")
+
+
+def reasons(table: DataFrame, samples: int) -> list[dict[str, Any]]:
+    """Counts of open rows by stage and reason, the most frequent first, with the messages of the first
+    `samples` of them by coordinates.
+
+    A record that a gate refused is counted for each expectation that it breaks: their names stand for the reason.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    named = F.coalesce("expectations", F.array("reason"))
+    place = F.concat(F.col(TOPIC), F.lit("-"), F.col(PARTITION), F.lit(":"), F.col(OFFSET)).alias("coordinates")
+    table = open_rows(table).select("stage", F.explode(named).alias("reason"), *COORDINATES, place, "message")
+    counted = table.groupBy("stage", "reason").count().orderBy(F.desc("count"), "stage", "reason").collect()
+    group = Window.partitionBy("stage", "reason").orderBy(*COORDINATES)
+    first = table.withColumn("at", F.row_number().over(group)).where(F.col("at") <= samples).orderBy(*COORDINATES)
+    shown: dict[tuple[str, str], list[dict[str, str]]] = {}
+    for row in first.collect() if samples and counted else ():
+        sample = {"coordinates": row["coordinates"], "message": row["message"]}
+        shown.setdefault((row["stage"], row["reason"]), []).append(sample)
+    return [
+        {"stage": stage, "reason": reason, "count": count, "samples": shown.get((stage, reason), [])}
+        for stage, reason, count in counted
+    ]
+
+
+def record(table: DataFrame, topic: str, partition: int, offset: int) -> dict[str, Any] | None:
+    """The row of one record, None if it is not there."""
+    from pyspark.sql import functions as F
+
+    here = (F.col(TOPIC) == topic) & (F.col(PARTITION) == partition) & (F.col(OFFSET) == offset)
+    rows = table.where(here).take(1)
+    return rows[0].asDict(recursive=True) if rows else None

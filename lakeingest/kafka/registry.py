@@ -1,0 +1,232 @@
+"""The schema registry: which schema an id means, and which version of its subject it is.
+
+An answer is kept for ever, because an id never changes its meaning; that there is no such schema is never kept,
+because it may be registered a moment later. A registry that is away is waited for, and then ends the run: it must
+not look like a record's fault.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import ssl
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from lakeingest.config import Registry as Config
+from lakeingest.config import Strategy
+from lakeingest.errors import RegistryRefused, RegistryUnreachable, UsageError
+from lakeingest.local.loopback import direct
+
+if TYPE_CHECKING:
+    from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+
+_MOST_REFERENCES = 500
+"""A schema with more lacks some, and so does not parse."""
+REQUEST_S = 10.0
+"""How long one request may take; many of them fit into `registry.wait`."""
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
+_PASSING = (408, 425, 429, 500, 502, 503, 504)
+_NO_SUCH = (40401, 40402, 40403)
+"""No such subject, version, schema. A 404 without one of these comes from something that is no registry."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class RegisteredSchema:
+    """A schema as the registry holds it; nobody has parsed it yet.
+
+    Attributes:
+        id: what records name it by.
+        type: AVRO, PROTOBUF or JSON.
+        text: as it was registered.
+        references: (name as the schema calls it, text) of all that it builds on: dependencies first, each name once.
+        fingerprint: SHA-256 over type, text and references; equal in every registry that holds the same text.
+    """
+
+    id: int
+    type: str
+    text: str
+    references: tuple[tuple[str, str], ...]
+    fingerprint: str
+
+    @classmethod
+    def of(cls, id: int, type: str, text: str, references: tuple[tuple[str, str], ...] = ()) -> RegisteredSchema:
+        """The same, with its fingerprint."""
+        hashed = hashlib.sha256(json.dumps([type, text, references]).encode())
+        return cls(id, type, text, references, hashed.hexdigest())
+
+
+def subject(strategy: Strategy, topic: str, side: Literal["key", "value"], record_name: str | None) -> str:
+    """The subject that a producer registers a schema under.
+
+    Empty where the strategy asks for a name and the schema has none: the registry knows no such subject.
+    """
+    if strategy == "topic":
+        return f"{topic}-{side}"
+    if not record_name:
+        return ""
+    return record_name if strategy == "record" else f"{topic}-{record_name}"
+
+
+class Registry:
+    """Asks a schema registry, through confluent-kafka's client.
+
+    Raises:
+        UsageError: from the constructor, when registry.options make no sense.
+        RegistryUnreachable: from every method, when there is no answer within `registry.wait` (and one request).
+        RegistryRefused: from every method, when the registry denies access, or is not trusted.
+    """
+
+    def __init__(self, config: Config, url: str) -> None:
+        self._url = url
+        self._wait_s = config.wait.total_seconds()
+        self._options = {name: secret.get_secret_value() for name, secret in config.options.items()}
+        self._client = self._connected()
+        self._writers: dict[int, RegisteredSchema] = {}
+        self._versions: dict[tuple[str, int], int] = {}
+
+    def writer(self, id: int) -> RegisteredSchema | None:
+        """The schema of an id; None where the registry says that there is none."""
+        # Four bytes hold more than a registry has: Confluent's takes such an id for a path that it does not know.
+        if not 1 <= id < 2**31:
+            return None
+        if id not in self._writers:
+            until = self._until()
+            schema = self._ask(f"schema id {id}", until, partial(self._client.get_schema, id))
+            if schema is None:
+                return None
+            self._writers[id] = self._writer(id, schema, until)
+        return self._writers[id]
+
+    def version(self, subject: str, writer: RegisteredSchema) -> int | None:
+        """The version of a schema under a subject, the highest if there are several; None if it is not there.
+
+        A version that was deleted since counts: its records are still in Kafka.
+        """
+        if subject and (subject, writer.id) not in self._versions:
+            # By id and not by text: Apicurio does not find a text that differs in a blank.
+            question = partial(self._client.get_schema_versions, writer.id, subject_name=subject, deleted=True)
+            listed = self._ask(f"the versions of schema id {writer.id}", self._until(), question) or []
+            # Apicurio lists every subject, whichever it is asked for.
+            if versions := [each.version for each in listed if each.subject == subject and each.version is not None]:
+                self._versions[subject, writer.id] = max(versions)
+        return self._versions.get((subject, writer.id))
+
+    def latest(self, subject: str) -> tuple[RegisteredSchema, int] | None:
+        """The newest schema of a subject and its version, asked anew each time; None if there is none."""
+        if not subject:
+            return None
+        until = self._until()
+        self._client.clear_latest_caches()
+        found = self._ask(f"the newest version of {subject}", until, partial(self._client.get_latest_version, subject))
+        if found is None or found.schema_id is None or found.version is None:
+            return None
+        if found.schema_id not in self._writers:
+            self._writers[found.schema_id] = self._writer(found.schema_id, found.schema, until)
+        return self._writers[found.schema_id], found.version
+
+    def _writer(self, id: int, schema: Schema, until: float) -> RegisteredSchema:
+        references: dict[str, str] = {}
+        self._collect(schema, until, references, set())
+        return RegisteredSchema.of(id, schema.schema_type or "AVRO", schema.schema_str or "", tuple(references.items()))
+
+    def _collect(self, schema: Schema, until: float, found: dict[str, str], seen: set[str]) -> None:
+        for reference in schema.references or ():
+            name, subject, version = reference.name, reference.subject, reference.version
+            if not name or not subject or version is None or name in seen or len(seen) == _MOST_REFERENCES:
+                continue
+            seen.add(name)
+            question = partial(self._client.get_version, subject, version, deleted=True)
+            held = self._ask(f"version {version} of {subject}", until, question)
+            # One that is gone is left out: then the schema does not parse, and that is said of its records.
+            if held is not None:
+                self._collect(held.schema, until, found, seen)
+                found[name] = held.schema.schema_str or ""
+
+    def _until(self) -> float:
+        return time.monotonic() + self._wait_s
+
+    def _ask(self, what: str, until: float, question: Callable[[], T]) -> T | None:
+        """The answer, None for "no such"; what passes is waited for."""
+        from confluent_kafka.schema_registry.error import OAuthTokenError, SchemaRegistryError
+        from httpx2 import LocalProtocolError, TransportError
+
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                return question()
+            except SchemaRegistryError as error:
+                status = error.http_status_code
+                if status == 404 and error.error_code in _NO_SUCH:
+                    return None
+                reason = f"HTTP {status}, {self._plain(error.error_message or 'without a word of a registry')}"
+                # A plain 404 may be a gateway's whose registry is not up yet.
+                if status not in (*_PASSING, 404):
+                    raise self._refused(what, reason) from None
+            except (LocalProtocolError, UnicodeEncodeError):
+                # Its text repeats the header, in whatever spelling.
+                raise self._refused(what, "a value cannot be sent; is there a line break in it?") from None
+            except TransportError as error:
+                reason = self._plain(str(error)) or type(error).__name__
+                if _untrusted(error):
+                    raise self._refused(what, reason) from None
+            except OAuthTokenError as error:
+                reason = self._plain(f"no token: {error.message}")
+            except json.JSONDecodeError:
+                reason = "the answer is not JSON"
+            left_s = until - time.monotonic()
+            if left_s <= 0:
+                raise self._unreachable(what, reason)
+            time.sleep(min(pause_s, left_s))
+            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+    def _unreachable(self, what: str, reason: str) -> RegistryUnreachable:
+        return RegistryUnreachable(
+            f"the schema registry at {self._url} did not answer for {self._wait_s:g} s, asked for {what}: {reason}",
+            cure="start the registry, or correct registry.url (its path included, as in /apis/ccompat/v7); "
+            "nothing was lost, run again",
+        )
+
+    def _refused(self, what: str, reason: str) -> RegistryRefused:
+        return RegistryRefused(
+            f"the schema registry at {self._url} is not to be had, asked for {what}: {reason}",
+            cure="correct registry.options (basic.auth.user.info, bearer.auth.token, ssl.ca.location) or registry.url; "
+            "nothing was lost, run again",
+        )
+
+    def _connected(self) -> SchemaRegistryClient:
+        from confluent_kafka.schema_registry import SchemaRegistryClient
+
+        # The client's own retries would multiply ours.
+        own = {"url": self._url, "timeout": min(REQUEST_S, max(self._wait_s, 0.1)), "max.retries": 0}
+        try:
+            with direct(self._url):
+                return SchemaRegistryClient({**self._options, **own})
+        except (ValueError, TypeError, OSError) as error:
+            raise UsageError(
+                f"registry.options cannot be used: {self._plain(str(error))}",
+                cure="correct them; they are those of confluent-kafka's SchemaRegistryClient (bearer.auth.token needs "
+                "bearer.auth.credentials.source: STATIC_TOKEN and bearer.auth.logical.cluster beside it)",
+            ) from None
+
+    def _plain(self, text: str) -> str:
+        """The text without the values of options, and short."""
+        for value in self._options.values():
+            for secret in (value, value.partition(":")[2], base64.b64encode(value.encode()).decode()):
+                text = text.replace(secret, "…") if len(secret) > 3 else text
+        return text if len(text) <= 300 else f"{text[:299]}…"
+
+
+def _untrusted(error: BaseException | None) -> bool:
+    """Whether a certificate was the reason: waiting makes none better."""
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
