@@ -55,5 +55,5 @@ dist: venv ## The wheel and the sdist that it is built from, into dist
 	@ls dist/*
 
 clean: ## Delete what was made here (end the stack first: make stack-down)
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache *.egg-info spark-warehouse metastore_db derby.log
+	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache *.egg-info spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
