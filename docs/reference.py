@@ -1,0 +1,308 @@
+"""Writes the documentation's pages into a folder: those of docs/ as they are, and the reference, made from the code.
+
+    python docs/reference.py build/docs
+
+The reference is not committed: `make docs` makes it each time. So it is never out of date, and a change of the code
+needs no commit of a page. No list stands here that the code knows: options come from the model of the pipeline file,
+commands from the command line, errors from the runbook that `lakeingest explain` reads, columns and receipt from the
+modules that write them, faults from the tests that make them.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+from pyspark.sql.types import BinaryType, StructType
+
+import lakeingest
+from lakeingest import cli, commit, errors, pipeline, quarantine, record, table, testing
+from lakeingest.cli.explain import RUNBOOK
+from lakeingest.config import file as pipeline_file
+from lakeingest.config import options
+from lakeingest.decode import Shape
+from lakeingest.gate import known, results
+from lakeingest.schema import ddl
+
+ROOT = Path(__file__).parent.parent
+PIPELINE = pipeline.Ingestion
+"""What `lakeingest.load` gives."""
+INNER = ("look_ahead", "open")
+"""Its methods that are for lakeingest's own use."""
+MEANINGS = {
+    record.TOPIC: "the record's topic",
+    record.PARTITION: "its Kafka partition",
+    record.OFFSET: "its offset; topic, partition and offset are the record's coordinates",
+    record.TIMESTAMP: "its own timestamp; null outside of the years 0001 to 9999",
+    record.KEY: "its key, as `decode.key` says; BINARY by default",
+    record.HEADERS: "its headers; not with `decode.headers: false`",
+    record.SCHEMA_ID: "the registry's id of the schema that the value was written with; only where a registry has it",
+    record.RESCUED: "fields that no column takes, as a JSON object, or null; not for the formats string and bytes",
+}
+"""The columns that lakeingest adds to a table; a test compares the names with `record.RESERVED`."""
+
+
+def write(folder: Path) -> None:
+    """Lay all pages into the folder, which is emptied first."""
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(ROOT / "docs", folder, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    (folder / "reference").mkdir(exist_ok=True)
+    for name, make in PAGES.items():
+        (folder / "reference" / f"{name}.md").write_text("\n".join(make()).strip() + "\n", encoding="utf-8")
+
+
+def cell(text: object) -> str:
+    """A text within a table."""
+    return " ".join(str(text).split()).replace("|", "\\|").replace("<", "&lt;")
+
+
+def code(text: object) -> str:
+    """A word as the file or the command line has it; nothing for nothing."""
+    return f"`{text}`".replace("|", "\\|") if text not in (None, "") else ""
+
+
+def rows(headings: str, lines: Iterable[Sequence[str]]) -> Iterator[str]:
+    """A table; the headings are separated by bars."""
+    yield from ("", f"| {headings} |", "|---" * (headings.count("|") + 1) + "|")
+    yield from (f"| {' | '.join(line)} |" for line in lines)
+    yield ""
+
+
+def attributes(docstring: str | None) -> dict[str, str]:
+    """The names that a docstring explains beneath Attributes, with what it says of each."""
+    block = inspect.cleandoc(docstring or "").partition("Attributes:\n")[2].partition("\n\n")[0]
+    entries = re.findall(r"^ {4}([\w, ]+): (.*(?:\n {5,}.*)*)", block, flags=re.MULTILINE)
+    return {name: text for names, text in entries for name in names.split(", ")}
+
+
+def columns(module: Any) -> Iterator[str]:
+    """The columns of `module.COLUMNS`, with what lines such as `stage STRING    what refused it` say of them."""
+    meanings: dict[str, str] = {}
+    for line in (module.__doc__ or "").splitlines():
+        declared, _, text = line.partition("   ")
+        meanings |= dict.fromkeys(re.findall(r"(?:^|, )([_a-z]+) [A-Z]", declared), text.strip())
+    lines = ((code(c.name), typed(str(c.type)), cell(meanings[c.name])) for c in ddl.parse(module.COLUMNS))
+    return rows("column | type | meaning", lines)
+
+
+def typed(text: str) -> str:
+    """A type as DDL has it: its words in capitals, the names of fields as they are."""
+    return code(re.sub(r"\b[a-z]+\b(?!:)", lambda word: word[0].upper(), text).replace(",", ", ").replace(":", ": "))
+
+
+def prose(docstring: str | None) -> Iterator[str]:
+    """A docstring as Markdown: its sections (Args, Returns, Raises, Attributes) as lists."""
+    for line in inspect.cleandoc(docstring or "").split("\n"):
+        if re.fullmatch(r"(Args|Returns|Raises|Attributes):", line):
+            yield from (f"**{line.removesuffix(':')}**", "")
+        elif found := re.fullmatch(r" {4}([\w, ]+): (.+)", line):
+            yield f"- `{found[1]}`: {found[2]}"
+        else:
+            yield line if line.startswith("        ") else line.removeprefix("    ")
+    yield ""
+
+
+def pipeline_options() -> Iterator[str]:
+    """Every option of the pipeline file, part by part."""
+    yield from ("# Every option of the pipeline file", "")
+    yield "`lakeingest describe PART` shows the same, `lakeingest describe --json-schema` is for editors."
+    yield "`${NAME}` and `${NAME:-default}` in a value are filled in from the environment; `$${` is a plain `${`."
+    parts = [options.tree()]
+    while parts:
+        part = parts.pop(0)
+        kinds = f"It is of one of these kinds; the option `{part.chooser}` tells which." if part.chooser else ""
+        yield from ("", f"## {code(part.path) or 'The file'}", "", part.meaning, kinds)
+        asked = sorted(part.options, key=lambda option: not option.required)
+        lines = ((code(o.name), cell(o.type), "required" if o.required else code(o.default), example(o)) for o in asked)
+        yield from rows("option | type | default | meaning", lines)
+        parts = [option for option in part.options if option.options] + parts
+
+
+def example(option: options.Option) -> str:
+    """The meaning of an option, with an example."""
+    return cell(option.meaning) + (f" For example {code(option.example)}." if option.example else "")
+
+
+def commands() -> Iterator[str]:
+    """Every command with its arguments and options, and the exit codes as the runbook has them."""
+    yield from ("# Every command", "", "`--help` behind any command shows the same.", "")
+    yield from command("lakeingest", typer.main.get_command(cli.app))
+    table_of_codes = next(b for b in RUNBOOK.read_text(encoding="utf-8").split("\n\n") if b.startswith("| exit code"))
+    yield from ("## Exit codes", "", table_of_codes)
+
+
+def command(name: str, found: Any) -> Iterator[str]:
+    """One command; of a group all that are in it."""
+    for each, within in getattr(found, "commands", {}).items():
+        yield from command(f"{name} {each}", within)
+    if not hasattr(found, "commands"):
+        text, _, examples = (found.help or "").partition("\f")[0].partition("Example")
+        yield from (f"## {name}", "", text.strip())
+        named = {p: p.opts[0] if p.opts[0].startswith("-") else p.name.upper() for p in found.params}
+        lines = ((code(named[p]), default(p), cell(p.help)) for p in found.params)
+        yield from rows("argument or option | default | meaning", lines)
+        shown = [line.strip() for line in examples.lstrip("s:").splitlines() if line.strip()]
+        yield from ("```sh", *shown, "```", "") if shown else ()
+
+
+def default(parameter: Any) -> str:
+    """What an argument or option is if it is left out."""
+    return "required" if parameter.required else "" if parameter.default is False else code(parameter.default)
+
+
+def runbook() -> Iterator[str]:
+    """Every error with its cure: the runbook as it ships, with the tree of errors and each one's exit code."""
+    yield "# Every error, and what to do"
+    for block in RUNBOOK.read_text(encoding="utf-8").split("\n\n")[1:]:
+        error = getattr(errors, block.removeprefix("## "), None)
+        if block == "## UsageError":
+            tree = inspect.cleandoc(errors.__doc__ or "").split("\n\n", 1)[1]
+            yield from ("", "## The tree of errors", "", "```text", *tree.split("\n"), "```")
+        yield from ("", block.replace("``DESC", "`` DESC"))
+        if error:
+            helps = "a later try may succeed" if error.retry_helps else "the same try would fail again"
+            yield from ("", f"Exit code {error.exit_code}, stage `{error.stage}`; {helps}.")
+
+
+def python() -> Iterator[str]:
+    """The public names: of the package, of a pipeline and what its methods give, and of lakeingest.testing."""
+    yield from ("# The Python API", "")
+    for name in lakeingest.__all__:
+        yield from api(f"lakeingest.{name}", getattr(lakeingest, name))
+    yield from api(PIPELINE.__name__, PIPELINE)
+    methods = [
+        m for name, m in vars(PIPELINE).items() if inspect.isfunction(m) and name[0] != "_" and name not in INNER
+    ]
+    for method in methods:
+        yield from api(f"{PIPELINE.__name__}.{method.__name__}", method)
+    words = dict.fromkeys(re.findall(r"[A-Z]\w+", " ".join(str(inspect.signature(method)) for method in methods)))
+    for given in filter(inspect.isclass, (getattr(pipeline, word, None) for word in words)):
+        if given.__module__.startswith("lakeingest") and given is not PIPELINE:
+            yield from api(given.__name__, given)
+    for file in sorted(Path(testing.__file__).parent.glob("[a-z]*.py")):
+        module = ast.parse(file.read_text(encoding="utf-8"))
+        yield from (
+            f"## lakeingest.testing.{file.stem}",
+            "",
+            *prose((ast.get_docstring(module) or "").split("\n\n")[0]),
+        )
+        for node in public(module):
+            yield from (f"### {node.name}", "", *prose(ast.get_docstring(node)))
+            yield from (
+                f"- `{each.name}`: {(ast.get_docstring(each) or '').partition(chr(10))[0]}" for each in public(node)
+            )
+            yield ""
+
+
+def api(name: str, found: Any) -> Iterator[str]:
+    """A class or function with its signature and its docstring."""
+    yield from (f"## {name}", "")
+    if inspect.isfunction(found):
+        signature = re.sub(r"<function .*?>( at \w+>)?", "…", str(inspect.signature(found))).replace("'", "")
+        yield from (
+            "```python",
+            f"{found.__name__}{signature}".replace("(self, ", "(").replace("(self)", "()"),
+            "```",
+            "",
+        )
+    yield from prose(found.__doc__)
+
+
+def public(node: ast.AST) -> Iterator[ast.ClassDef | ast.FunctionDef]:
+    """The classes and functions of a module, or the methods of a class, that explain themselves."""
+    found = (n for n in ast.iter_child_nodes(node) if isinstance(n, ast.ClassDef | ast.FunctionDef))
+    return (n for n in found if not n.name.startswith("_") and ast.get_docstring(n))
+
+
+def tables() -> Iterator[str]:
+    """The columns of the tables of a pipeline."""
+    example = pipeline_file.read(ROOT / "pipelines" / "weather.yaml", {})
+    types = {f.name: f.dataType.simpleString() for f in table.columns(example, Shape(StructType(), BinaryType(), {}))}
+    lines = [(code(name), typed(types[name]), cell(text)) for name, text in MEANINGS.items()]
+    lines += [("the value's", "", "as declared, or as the records' schema has them; `value` for string and bytes")]
+    lines += [("of partitions", "", "as [the partition says](../how-to/partitions.md)")]
+    yield from ("# The columns of the tables", "", "## The table", *rows("column | type | meaning", lines))
+    yield from ("## The quarantine", *columns(quarantine), "## The results of the gate", *columns(results))
+
+
+def receipt() -> Iterator[str]:
+    """What a commit says of itself, with an example that the code makes."""
+    spans = record.Spans((record.Span("flights", 0, 0, 1000), record.Span("flights", 1, 0, 900)))
+    run = commit.Run("4f0c…", "host-2", 4711, "2026-11-24T20:00:00.000+00:00")
+    where, counts = "s3a://lake/flights_quarantine", commit.Counts(1900, 1898, 2, 0)
+    made = commit.Receipt("flights", 1, run, "5L6g3nShT-eMCtK--X86sw", {"flights": "y2Gq…"}, spans, where, counts)
+    yield from (
+        "# The receipt",
+        "",
+        "Each commit of lakeingest carries one as its `userMetadata`: JSON in the table's log,",
+    )
+    yield from ("which `DESCRIBE HISTORY` shows. This one is of a commit to quarantine:", "", "```json")
+    yield from (json.dumps(json.loads(made.to_json()), indent=2, ensure_ascii=False), "```")
+    named = {"spans": "offsets"}
+    lines = [(code(named.get(name, name)), cell(text)) for name, text in attributes(commit.Receipt.__doc__).items()]
+    first = (
+        "`lakeingest`",
+        f"the version of the receipt's form, {commit.FORMAT} today; a reader refuses what is newer",
+    )
+    yield from rows("in the JSON | meaning", [first, *lines])
+    yield "Offsets have the form `{topic: {partition: [first, one past the last]}}`. What is empty is left out."
+
+
+def expectations() -> Iterator[str]:
+    """The expectations of Great Expectations that a suite may have."""
+    yield from ("# Every expectation that a suite may have", "")
+    yield "How each is evaluated decides what it costs, and whether it can refuse single records: see"
+    yield "[Keep bad records and bad batches out](../how-to/gates.md)."
+    of_batch = known.KNOWN.keys() - known.ROWWISE - known.WITHOUT_SPARK.keys()
+    titles = {
+        "Of each record, in the pass that writes the batch": known.ROWWISE,
+        "Of a batch, before its commit": of_batch,
+    }
+    for title, names in titles.items():
+        listed = ((name, *(", ".join(map(code, sorted(some))) for some in known.KNOWN[name])) for name in sorted(names))
+        lines = ((code(name), needs, may) for name, needs, may in listed)
+        yield from (f"## {title}", *rows("expectation | requires | may have", lines))
+    instead = ((code(name), cell(why)) for name, why in known.WITHOUT_SPARK.items())
+    yield from ("## Not possible", *rows("expectation | why, or what to use", instead))
+
+
+def faults() -> Iterator[str]:
+    """The matrix of faults, from the tests that make them."""
+    yield from ("# The matrix of faults", "", "Real servers, real processes; how to run it is said in")
+    yield from ("[What is rehearsed](../explanation/reliability.md).", "")
+    files = [f for f in (ROOT / "tests").rglob("test_*.py") if "faults" in f"{f.parent.name} {f.name}"]
+    for file in sorted(files, key=lambda file: file.name):
+        module = ast.parse(file.read_text(encoding="utf-8"))
+        cases = [n for n in public(module) if n.name.startswith("test_") and "shorter_choice" not in n.name]
+        lines = ((n.name.removeprefix("test_").replace("_", " "), cell(ast.get_docstring(n))) for n in cases)
+        yield from (f"## {(ast.get_docstring(module) or '').rstrip('.')}", *rows("fault | what holds", lines))
+
+
+def measurements() -> Iterator[str]:
+    """What the benchmarks measured, as their script wrote it, without its links into the repository."""
+    file = next(f for folder in ("benchmarks", "tests/bench") if (f := ROOT / folder / "RESULTS.md").exists())
+    yield re.sub(r"\[([^\]]+)\]\((?!http)[^)]*\)", r"\1", file.read_text(encoding="utf-8"))
+
+
+PAGES: dict[str, Callable[[], Iterable[str]]] = {
+    "options": pipeline_options,
+    "commands": commands,
+    "errors": runbook,
+    "python": python,
+    "tables": tables,
+    "receipt": receipt,
+    "expectations": expectations,
+    "faults": faults,
+    "measurements": measurements,
+}
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))
