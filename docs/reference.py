@@ -24,16 +24,18 @@ import typer
 from pyspark.sql.types import BinaryType, StructType
 
 import lakeingest
-from lakeingest import cli, commit, errors, pipeline, quarantine, record, table, testing
+from lakeingest import cli, errors, pipeline, record, testing
 from lakeingest.cli.explain import RUNBOOK
 from lakeingest.config import file as pipeline_file
 from lakeingest.config import options
 from lakeingest.decode import Shape
-from lakeingest.gate import known, results
+from lakeingest.delta import commit, quarantine, table
+from lakeingest.gate import expectations as known
+from lakeingest.gate import results
 from lakeingest.schema import ddl
 
 ROOT = Path(__file__).parent.parent
-PIPELINE = pipeline.Ingestion
+PIPELINE = getattr(pipeline, inspect.signature(lakeingest.load).return_annotation)
 """What `lakeingest.load` gives."""
 INNER = ("look_ahead", "open")
 """Its methods that are for lakeingest's own use."""

@@ -1,4 +1,4 @@
-"""Builds lakeingest/jvm/lakeingest.jar: the same sources on JDK 17 give the same bytes.
+"""Builds lakeingest/spark/jvm/lakeingest.jar: the same sources on JDK 17 give the same bytes.
 
     python infra/build_jar.py JARS [OUT]
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyspark
 
-HERE = Path(__file__).resolve().parents[1] / "lakeingest" / "jvm"
+HERE = Path(__file__).resolve().parents[1] / "lakeingest" / "spark" / "jvm"
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 

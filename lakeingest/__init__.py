@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING
 from lakeingest.errors import LakeingestError
 
 if TYPE_CHECKING:
-    from lakeingest.pipeline import Ingestion
+    from lakeingest.pipeline import Pipeline
 
 __all__ = ["LakeingestError", "load"]
 
 
-def load(file: str | Path) -> Ingestion:
+def load(file: str | Path) -> Pipeline:
     """Read a pipeline file, and give the pipeline that can be run, asked and audited. Starts nothing yet.
 
     Raises:
@@ -39,9 +39,9 @@ def load(file: str | Path) -> Ingestion:
 
     config = pipeline_file.read(Path(file), os.environ)
     try:
-        from lakeingest.pipeline import Ingestion
+        from lakeingest.pipeline import Pipeline
     except ModuleNotFoundError as missing:
         raise SetupError(
             f"{missing.name} is not installed", cure="pip install 'lakeingest[spark]', or run on Databricks or EMR"
         ) from missing
-    return Ingestion(config)
+    return Pipeline(config)

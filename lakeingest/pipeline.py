@@ -1,4 +1,4 @@
-"""A pipeline that can be run, asked and audited. Start reading at `Ingestion.run`; a batch goes the `corridor`."""
+"""A pipeline that can be run, asked and audited: each method leads into `ingest` or `operations`."""
 
 from __future__ import annotations
 
@@ -10,42 +10,32 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lakeingest import (
-    ahead,
-    audit,
-    commit,
-    compact,
-    gate,
-    identity,
-    plan,
-    quarantine,
-    replay,
-    session,
-    source,
-    status,
-    table,
-    timeline,
-    whereabouts,
-)
-from lakeingest.attempt import Attempt
-from lakeingest.audit import Report
-from lakeingest.batch import REFUSED
-from lakeingest.commit import Counts, Ledger, Run
-from lakeingest.compact import Compacted
-from lakeingest.config import Pipeline
-from lakeingest.corridor import Corridor, Progress
+from lakeingest import gate
+from lakeingest.config import PipelineConfig
+from lakeingest.delta import commit, prefetch, quarantine, table
+from lakeingest.delta.commit import Counts, Ledger, Run
+from lakeingest.delta.maintenance import optimize
+from lakeingest.delta.maintenance.optimize import Compacted
 from lakeingest.errors import LakeingestError, StorageError, UsageError
-from lakeingest.failures import told_of
 from lakeingest.gate import results
-from lakeingest.gatekeeper import Gatekeeper
-from lakeingest.identity import Consents
-from lakeingest.patience import Patience, Retry
-from lakeingest.plan import Plan
+from lakeingest.ingest import endpoints, preflight
+from lakeingest.ingest.batch_gate import Gatekeeper
+from lakeingest.ingest.batch_plan import REFUSED
+from lakeingest.ingest.microbatch import Corridor, Progress
+from lakeingest.ingest.preflight import Consents
+from lakeingest.ingest.retry import Patience, Retry
+from lakeingest.ingest.run import Attempt
+from lakeingest.kafka import broker, offsets
+from lakeingest.kafka.offsets import Topics
+from lakeingest.operations import audit, plan, replay, schema_history, status
+from lakeingest.operations.audit import Report
+from lakeingest.operations.plan import Plan
+from lakeingest.operations.replay import Replayed
+from lakeingest.operations.schema_history import Timeline
+from lakeingest.operations.status import Status
 from lakeingest.record import Frontier, Spans
-from lakeingest.replay import Replayed
-from lakeingest.source import Topics
-from lakeingest.status import Status
-from lakeingest.timeline import Timeline
+from lakeingest.spark import session
+from lakeingest.spark.failures import told_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,7 +43,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Ingestion:
+class Pipeline:
     """A pipeline that can be run, asked and audited; made by `lakeingest.load`.
 
     Raises:
@@ -62,14 +52,14 @@ class Ingestion:
     """
 
     _corridor: ClassVar[type[Corridor]] = Corridor
-    config: Pipeline
+    config: PipelineConfig
     me: Run = field(default_factory=Run)
 
     def __post_init__(self) -> None:
         self.suite = gate.load(self.config)
         self.gate = Gatekeeper(self.config, self.suite)
-        self.bootstrap_servers, self.storage = whereabouts.addresses(self.config)
-        self.broker = source.Broker(self.config.source, self.bootstrap_servers)
+        self.bootstrap_servers, self.storage = endpoints.addresses(self.config)
+        self.broker = broker.Broker(self.config.source, self.bootstrap_servers)
 
     @cached_property
     def spark(self) -> SparkSession:
@@ -86,7 +76,7 @@ class Ingestion:
     def look_ahead(self, *paths: str) -> None:
         """Prepare the next commits to these tables, while there is nothing else to do."""
         if self._logs is not None:
-            ahead.look(self._logs, *paths)
+            prefetch.look(self._logs, *paths)
 
     def open(self, there: StructType | None, ledger: Ledger) -> Corridor:
         """The corridor for the next batches, from the table's columns (None if there is no table), and its ledger."""
@@ -191,17 +181,17 @@ class Ingestion:
                 if not attempt.full:
                     stop.wait(max(0.0, self.config.trigger.every.total_seconds() - (time.monotonic() - begun)))
                 topics = self.broker.topics()
-                identity.check_topics(attempt.last, topics)
+                preflight.check_topics(attempt.last, topics)
         self.gate.wait(self.spark)
 
     def status(self) -> Status:
         """Where the pipeline stands; see `status.Status`."""
-        identity.check_there(self.spark, self.config)
+        preflight.check_there(self.spark, self.config)
         return status.status(self.spark, self.config, self.broker.topics())
 
     def audit(self) -> Report:
         """The conservation proof; see `audit.Report`."""
-        identity.check_there(self.spark, self.config)
+        preflight.check_there(self.spark, self.config)
         return audit.audit(self.spark, self.config)
 
     def plan(self, sample: int = 10_000, *, suggest: bool = False) -> Plan:
@@ -218,16 +208,16 @@ class Ingestion:
         ledger = Ledger(path, self.config.known_as)
         there = table.schema(self.spark, path)
         if there is None:
-            identity.check_there(self.spark, self.config)
+            preflight.check_there(self.spark, self.config)
         else:
             ledger, refused = table.ledgers(self.spark, self.config)
-            identity.check(self.config, ledger, refused, topics, Consents())
-        starts = source.starts(self.config.source, topics, ledger.frontier)
+            preflight.check(self.config, ledger, refused, topics, Consents())
+        starts = offsets.starts(self.config.source, topics, ledger.frontier)
         committed = starts == topics.last
         if committed:
             share = max(1, sample // max(len(starts), 1))
             starts = {tp: max(topics.first[tp], end - share) for tp, end in topics.last.items()}
-        spans = source.next_spans(starts, topics.last, sample)
+        spans = offsets.next_ranges(starts, topics.last, sample)
         if not spans.offsets:
             raise UsageError(
                 f"{', '.join(self.config.source.topics)} holds no record, so that nothing can be told",
@@ -285,7 +275,7 @@ class Ingestion:
 
     def schemas(self) -> Timeline:
         """How the table came to its columns; see `timeline.Timeline`."""
-        return timeline.timeline(self.spark, self.config)
+        return schema_history.timeline(self.spark, self.config)
 
     def quarantined(self, samples: int = 3) -> list[dict[str, Any]]:
         """Refused records by stage and reason: stage, reason, count, samples (coordinates, message).
@@ -324,7 +314,7 @@ class Ingestion:
         # The number comes before the candidates: whatever another replay commits from now on has it, and is noticed.
         receipt = replay.receipt(self.spark, self.config, self.me, why)
         ledger, refused = table.ledgers(self.spark, self.config)
-        identity.check_tables(self.config, ledger, refused)
+        preflight.check_tables(self.config, ledger, refused)
         corridor = self.open(there, ledger)
         if corridor.evolution.declares and not dry_run:
             raise UsageError(
@@ -386,9 +376,9 @@ class Ingestion:
         if table.schema(self.spark, self.config.results) is not None:
             paths.append(self.config.results)
         if dry_run:
-            now = {path: compact.look(self.spark, path) for path in paths}
+            now = {path: optimize.look(self.spark, path) for path in paths}
             return [Compacted(path, files, files) for path, files in now.items()]
-        return [compact.compact(self.spark, p, target_bytes, where if p == paths[0] else None) for p in paths]
+        return [optimize.compact(self.spark, p, target_bytes, where if p == paths[0] else None) for p in paths]
 
     def quarantined_record(self, topic: str, partition: int, offset: int) -> dict[str, Any] | None:
         """One refused record as its row in quarantine, None if it is not there.

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeingest import jvm
+from lakeingest.spark import jvm
 
 
 def session(jars: str, endpoint: str, access_key: str, secret_key: str, log_store: str) -> SparkSession:

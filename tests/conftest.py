@@ -13,10 +13,10 @@ import pytest
 import rehearsal
 from pyspark.sql import SparkSession
 
-from lakeingest import session, stores
 from lakeingest.config import Storage
 from lakeingest.local import Addresses
 from lakeingest.local.stack import down, up
+from lakeingest.spark import s3a, session
 from lakeingest.testing.s3 import S3Proxy
 
 # What a table's width is tested by: processes that share a run get it from their terminal.
@@ -55,7 +55,7 @@ def spark(stack: Addresses) -> Iterator[SparkSession]:
     # Two thousand tests leave more behind than a pipeline does.
     os.environ.setdefault("LAKEINGEST_DRIVER_MEMORY", "4g")
     spark = session.attach(storage, "tests")
-    for name, value in stores.s3a_options(storage).items():
+    for name, value in s3a.s3a_options(storage).items():
         spark.conf.set(name, value)
     spark.sparkContext.setLogLevel("ERROR")
     yield spark

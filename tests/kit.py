@@ -18,12 +18,12 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaException, Producer, 
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 from pyspark.sql import SparkSession
 
-from lakeingest.config import Pipeline, file
+from lakeingest.config import PipelineConfig, file
 from lakeingest.decode import Shape
-from lakeingest.evolution import Evolution
+from lakeingest.ingest.evolution import Evolution
 from lakeingest.local import Addresses
-from lakeingest.pipeline import Ingestion
-from lakeingest.schema.history import History
+from lakeingest.pipeline import Pipeline
+from lakeingest.schema.ledger import History
 from lakeingest.testing.manifest import Manifest, balance, sha256
 
 DIRTY = b'{"n": "not a number"}'
@@ -49,7 +49,7 @@ def mixed(count: int, every: int = 5) -> list[bytes]:
     return [DIRTY if n % every == 0 else value for n, value in enumerate(clean(count))]
 
 
-def shape_of(config: Pipeline) -> Shape:
+def shape_of(config: PipelineConfig) -> Shape:
     """The columns that the pipeline file declares, before any record was seen."""
     return Evolution(config, History(), lambda: pytest.fail("no registry is asked")).shape(None, looked=True)
 
@@ -192,7 +192,7 @@ def values_of(stack: Addresses, name: str, /, **changes: Any) -> dict[str, Any]:
     return values
 
 
-def config_of(stack: Addresses, name: str, /, **changes: Any) -> Pipeline:
+def config_of(stack: Addresses, name: str, /, **changes: Any) -> PipelineConfig:
     """The checked pipeline file of `values_of`."""
     return file.from_mapping(values_of(stack, name, **changes))
 
@@ -227,7 +227,7 @@ def manifest(stack: Addresses, *topics: str) -> Manifest:
     return found
 
 
-def assert_exactly_once(spark: SparkSession, ingestion: Ingestion, wanted: Manifest) -> None:
+def assert_exactly_once(spark: SparkSession, ingestion: Pipeline, wanted: Manifest) -> None:
     """Every record is once in the table or in quarantine, with its bytes there; tombstones may be dropped."""
     found = balance(spark, ingestion.config, wanted)
     assert found.exact, found

@@ -15,9 +15,9 @@ import kit
 from kit import DIRTY, Record
 from pyspark.sql import SparkSession
 
-from lakeingest.commit import Counts
+from lakeingest.delta.commit import Counts
 from lakeingest.local import Addresses
-from lakeingest.pipeline import Ingestion
+from lakeingest.pipeline import Pipeline
 from lakeingest.testing.manifest import Balance, Place, balance
 from lakeingest.testing.process import Process
 from lakeingest.testing.s3 import S3Proxy
@@ -125,8 +125,8 @@ class Cell:
             assert there.is_set(), f"{step} was never reached: {process.out}{process.err}"
             assert process.code == -signal.SIGKILL
 
-    def ingestion(self, **changes: Any) -> Ingestion:
-        return Ingestion(kit.file.from_mapping(self.values(**changes)))
+    def ingestion(self, **changes: Any) -> Pipeline:
+        return Pipeline(kit.file.from_mapping(self.values(**changes)))
 
     def run(self, **changes: Any) -> Counts:
         """Catch up in this process, as on a machine that never ran the pipeline."""

@@ -10,9 +10,10 @@ from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 from test_commit import receipt, write
 
-from lakeingest import ahead, session
 from lakeingest.config import Storage
+from lakeingest.delta import prefetch
 from lakeingest.errors import Fenced
+from lakeingest.spark import session
 
 
 def jobs(spark: SparkSession, group: str, work: Callable[[], object]) -> int:
@@ -31,7 +32,7 @@ def test_a_commit_finds_the_state_of_the_log(spark: SparkSession, tmp_path: Path
     assert logs is not None
     write(spark, path, receipt(1, 10))
     by_itself = jobs(spark, "by itself", lambda: write(spark, path, receipt(2, 20)))
-    ahead.look(logs, str(path)).join()
+    prefetch.look(logs, str(path)).join()
     assert jobs(spark, "ahead", lambda: write(spark, path, receipt(3, 30))) == 2
     assert by_itself > 2
 
@@ -41,12 +42,12 @@ def test_somebody_elses_commit_is_seen(spark: SparkSession, tmp_path: Path) -> N
     path, logs = tmp_path / "t", session.for_logs(spark, Storage())
     assert logs is not None
     write(spark, path, receipt(1, 10))
-    ahead.look(logs, str(path)).join()
+    prefetch.look(logs, str(path)).join()
     elsewhere = spark.newSession()
     write(elsewhere, path, receipt(2, 20))
     with pytest.raises(Fenced):
         write(spark, path, receipt(2, 20))
-    ahead.look(logs, str(path)).join()
+    prefetch.look(logs, str(path)).join()
     write(spark, path, receipt(3, 30))
     assert spark.read.format("delta").load(str(path)).count() == 6
 
@@ -57,7 +58,7 @@ def test_a_log_that_cannot_be_read(spark: SparkSession, tmp_path: Path, capfd: p
     assert logs is not None
     (tmp_path / "t" / "_delta_log").mkdir(parents=True)
     (tmp_path / "t" / "_delta_log" / f"{0:020}.json").write_text("{")
-    ahead.look(logs, str(tmp_path / "t")).join()
+    prefetch.look(logs, str(tmp_path / "t")).join()
 
     class Gone:
         """A session whose JVM has ended."""
@@ -65,7 +66,7 @@ def test_a_log_that_cannot_be_read(spark: SparkSession, tmp_path: Path, capfd: p
         def sql(self, _: str) -> None:
             raise Py4JNetworkError("Answer from Java side is empty")
 
-    ahead.look(Gone(), "t").join()
+    prefetch.look(Gone(), "t").join()
     assert capfd.readouterr() == ("", "")
 
 

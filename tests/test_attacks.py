@@ -16,12 +16,14 @@ from pyspark.sql import SparkSession
 from rehearsal import BUCKET
 from test_recovery import forget_receipts
 
-from lakeingest import attempt, commit, identity, source
-from lakeingest.commit import Receipt
+from lakeingest.delta import commit
+from lakeingest.delta.commit import Receipt
 from lakeingest.errors import BatchHeld, Fenced, OffsetsLost, SourceChanged, StorageError, TableMismatch
-from lakeingest.identity import Consents
+from lakeingest.ingest import preflight, run
+from lakeingest.ingest.preflight import Consents
+from lakeingest.kafka import offsets
 from lakeingest.local import Addresses
-from lakeingest.pipeline import Ingestion
+from lakeingest.pipeline import Pipeline
 from lakeingest.record import Span, Spans
 from lakeingest.testing.manifest import Manifest
 from lakeingest.testing.s3 import Request, S3Proxy, call_before, denied
@@ -39,10 +41,10 @@ class World:
         self.wanted.update(made)
         return made
 
-    def ingestion(self, **changes: Any) -> Ingestion:
-        return Ingestion(kit.config_of(self.stack, self.name, **{**self.changes, **changes}))
+    def ingestion(self, **changes: Any) -> Pipeline:
+        return Pipeline(kit.config_of(self.stack, self.name, **{**self.changes, **changes}))
 
-    def run(self, **changes: Any) -> Ingestion:
+    def run(self, **changes: Any) -> Pipeline:
         ingestion = self.ingestion(**changes)
         ingestion.run(until_caught_up=True)
         return ingestion
@@ -208,7 +210,7 @@ def test_a_goal_that_another_run_has_passed(world: World) -> None:
     world.produce(*kit.clean(5))
     world.run()
     topics = late.broker.topics()
-    assert attempt.Attempt.begin(late, topics, Consents()).next_batch(topics, goal) is None
+    assert run.Attempt.begin(late, topics, Consents()).next_batch(topics, goal) is None
     world.produce(*kit.clean(5))
     world.run()
     world.checked()
@@ -217,7 +219,7 @@ def test_a_goal_that_another_run_has_passed(world: World) -> None:
 def test_no_span_goes_backwards() -> None:
     """Of a partition that is beyond the end nothing is taken, and it counts for nothing in the others' share."""
     begin, end = {("t", 0): 150, ("t", 1): 0}, {("t", 0): 50, ("t", 1): 100}
-    assert source.next_spans(begin, end, 1000) == Spans((Span("t", 0, 150, 150), Span("t", 1, 0, 100)))
+    assert offsets.next_ranges(begin, end, 1000) == Spans((Span("t", 0, 150, 150), Span("t", 1, 0, 100)))
 
 
 def test_the_audit_names_a_span_that_goes_backwards(world: World) -> None:
@@ -454,12 +456,12 @@ BLANK = "AAAAAAAAAAAAAAAAAAAAAA"
 def test_topic_ids_that_come_and_go(known: str, now: str, changed: bool) -> None:
     """A cluster that gets topic ids by an upgrade has the same topics; only two ids can differ."""
     last = Receipt("p", 1, commit.Run(), "c", {"t": known}, Spans(()), "q")
-    topics = source.Topics("c", {"t": source.topic_id(now)}, {}, {})
+    topics = offsets.Topics("c", {"t": offsets.topic_id(now)}, {}, {})
     if not changed:
-        identity.check_topics(last, topics)
+        preflight.check_topics(last, topics)
         return
     with pytest.raises(SourceChanged):
-        identity.check_topics(last, topics)
+        preflight.check_topics(last, topics)
 
 
 @pytest.mark.faults
@@ -472,7 +474,7 @@ def test_a_topic_made_again_without_ids(world: World) -> None:
 
     def check() -> None:
         topics = replace(ingestion.broker.topics(), ids={world.name: ""})
-        identity.check_records(world.spark, ingestion.config, servers, ledger, topics)
+        preflight.check_records(world.spark, ingestion.config, servers, ledger, topics)
 
     check()
     kit.recreate(world.stack, world.name)

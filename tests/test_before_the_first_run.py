@@ -12,11 +12,12 @@ import kit
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeingest import cli, table
+from lakeingest import cli
 from lakeingest.config import file
+from lakeingest.delta import table
 from lakeingest.errors import UsageError
 from lakeingest.local import Addresses
-from lakeingest.pipeline import Ingestion
+from lakeingest.pipeline import Pipeline
 
 SUITE = {"name": "s", "expectations": [{"type": "expect_table_row_count_to_equal", "kwargs": {"value": 1}}]}
 NAME = "before_the_first_run"
@@ -90,11 +91,11 @@ def test_a_pipeline_without_a_gate_says_so(
 @pytest.mark.parametrize(
     "ask",
     [
-        Ingestion.results,
-        Ingestion.quarantined,
-        Ingestion.status,
-        Ingestion.audit,
-        Ingestion.schemas,
+        Pipeline.results,
+        Pipeline.quarantined,
+        Pipeline.status,
+        Pipeline.audit,
+        Pipeline.schemas,
         lambda it: it.quarantined_record(NAME, 0, 0),
         lambda it: it.replay("x"),
         lambda it: it.discard("x"),
@@ -102,17 +103,17 @@ def test_a_pipeline_without_a_gate_says_so(
     ],
 )
 def test_python_gets_a_usage_error(
-    spark: SparkSession, values: dict[str, Any], tmp_path: Path, ask: Callable[[Ingestion], Any]
+    spark: SparkSession, values: dict[str, Any], tmp_path: Path, ask: Callable[[Pipeline], Any]
 ) -> None:
     """The same from the API."""
     with pytest.raises(UsageError, match="there is no Delta table at"):
-        ask(Ingestion(file.from_mapping(values)))
+        ask(Pipeline(file.from_mapping(values)))
     assert {each.name for each in tmp_path.iterdir()} == {"s.json"}
 
 
 def test_quarantine_alone_can_be_asked(spark: SparkSession, values: dict[str, Any]) -> None:
     """A run makes it first: where no record has told the table's columns yet, there is nothing else."""
-    ingestion = Ingestion(file.from_mapping(values))
+    ingestion = Pipeline(file.from_mapping(values))
     table.ensure_quarantine(spark, ingestion.config)
     assert ingestion.quarantined() == []
     assert ingestion.discard("x") == 0

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lakeingest.cli import files, starter
+from lakeingest.cli import pipeline_file as commands
+from lakeingest.cli import starter
 from lakeingest.config import file as pipeline_file
 from lakeingest.config import options
 from lakeingest.errors import PipelineFileError, UsageError
@@ -21,7 +22,7 @@ FLIGHTS = ROOT / "pipelines" / "flights.yaml"
 
 def test_check_says_good_and_what_the_gate_does(capsys: pytest.CaptureFixture[str]) -> None:
     """A good file takes a line, and its gate another."""
-    files.check([FLIGHTS])
+    commands.check([FLIGHTS])
     assert capsys.readouterr().out.splitlines() == [
         f"{FLIGHTS}: good",
         "  gate flights: 19 of 20 expectations set single records aside",
@@ -32,7 +33,7 @@ def test_check_tells_the_mistakes_of_every_file(tmp_path: Path, capsys: pytest.C
     """One wrong file does not hide another, and usage errors end with 2."""
     (tmp_path / "a.yaml").write_text("nmae: a\n", encoding="utf-8")
     with pytest.raises(PipelineFileError) as caught:
-        files.check([tmp_path / "a.yaml", FLIGHTS, tmp_path / "none.yaml"])
+        commands.check([tmp_path / "a.yaml", FLIGHTS, tmp_path / "none.yaml"])
     assert caught.value.what.startswith("2 of 3 files: ")
     assert any("nmae: unknown option" in problem for problem in caught.value.problems)
     assert any("no such file" in problem for problem in caught.value.problems)
@@ -58,7 +59,7 @@ def test_check_says_which_texts_are_times(
         f"partition: [{{by: time, field: {field}}}]\n",
         encoding="utf-8",
     )
-    files.check([tmp_path / "a.yaml"])
+    commands.check([tmp_path / "a.yaml"])
     said = capsys.readouterr().out
     assert (f"partition[0]: {field} is a text: where it is an ISO-8601 date" in said) is noticed
 
@@ -70,7 +71,7 @@ def test_check_reads_the_suite(tmp_path: Path) -> None:
     text = re.sub(r"suite: .*", "suite: s.json", FLIGHTS.read_text(encoding="utf-8"))
     (tmp_path / "a.yaml").write_text(text, encoding="utf-8")
     with pytest.raises(PipelineFileError) as caught:
-        files.check([tmp_path / "a.yaml"])
+        commands.check([tmp_path / "a.yaml"])
     (problem,) = caught.value.problems
     assert 's.json: expectations[0].kwargs.column: "fligt" is not among the columns; did you mean flight?' in problem
 
@@ -79,7 +80,7 @@ def test_check_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     """Standard output is one JSON document, also when a file is wrong, and holds no secret."""
     (tmp_path / "a.yaml").write_text("storage: {secret_key: [hunter2]}\n", encoding="utf-8")
     with pytest.raises(PipelineFileError):
-        files.check([tmp_path / "a.yaml"], output="json")
+        commands.check([tmp_path / "a.yaml"], output="json")
     out = capsys.readouterr().out
     assert json.loads(out)["ok"] is False
     assert len(json.loads(out)["files"][0]["problems"]) == 5
@@ -89,13 +90,13 @@ def test_check_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
 def test_an_unknown_output_is_refused() -> None:
     """Formats are text and json."""
     with pytest.raises(UsageError, match="not a format"):
-        files.check([FLIGHTS], output="xml")
+        commands.check([FLIGHTS], output="xml")
 
 
 def test_check_imports_nothing_slow() -> None:
     """Neither Spark nor Great Expectations is imported by a check."""
     code = (
-        "import sys; from pathlib import Path; from lakeingest.cli.files import check; "
+        "import sys; from pathlib import Path; from lakeingest.cli.pipeline_file import check; "
         f"check([Path({str(FLIGHTS)!r})]); "
         "slow = ('pyspark', 'great_expectations', 'confluent_kafka', 'boto3', 'rich.table'); "
         "print([m for m in slow if m in sys.modules])"
@@ -107,7 +108,7 @@ def test_check_imports_nothing_slow() -> None:
 @pytest.mark.parametrize("part", ["", *options.parts()])
 def test_describe_explains_every_part(part: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Each option of a part is named, without a word of pydantic or typing."""
-    files.describe(part)
+    commands.describe(part)
     out = capsys.readouterr().out
     found = options.find(part)
     assert found is not None
@@ -117,7 +118,7 @@ def test_describe_explains_every_part(part: str, capsys: pytest.CaptureFixture[s
 
 def test_describe_puts_the_required_first(capsys: pytest.CaptureFixture[str]) -> None:
     """Of a key in JSON, columns come before the time zone."""
-    files.describe("decode.key.json")
+    commands.describe("decode.key.json")
     out = capsys.readouterr().out
     assert out.index("columns ") < out.index("timezone ")
 
@@ -125,12 +126,12 @@ def test_describe_puts_the_required_first(capsys: pytest.CaptureFixture[str]) ->
 def test_describe_knows_its_parts() -> None:
     """An unknown part is answered with the known ones."""
     with pytest.raises(UsageError, match=r"did you mean partition\.time\? write one of source"):
-        files.describe("partition.tiem")
+        commands.describe("partition.tiem")
 
 
 def test_describe_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     """The same tree for programs."""
-    files.describe("trigger", output="json")
+    commands.describe("trigger", output="json")
     described = json.loads(capsys.readouterr().out)
     assert [(o["path"], o["default"]) for o in described["options"]] == [
         ("trigger.every", "1 minute"),
@@ -150,8 +151,8 @@ def test_every_option_has_a_meaning(option: options.Option) -> None:
 
 def test_the_starter_passes_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What init writes is a good file."""
-    files.init(tmp_path / "a.yaml")
-    files.check([tmp_path / "a.yaml"])
+    commands.init(tmp_path / "a.yaml")
+    commands.check([tmp_path / "a.yaml"])
     assert capsys.readouterr().out.splitlines()[-1].endswith("a.yaml: good")
 
 
@@ -170,34 +171,34 @@ def test_init_overwrites_only_by_force(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text("mine", encoding="utf-8")
     with pytest.raises(UsageError, match="exists"):
-        files.init(file)
+        commands.init(file)
     assert file.read_text(encoding="utf-8") == "mine"
-    files.init(file, force=True)
+    commands.init(file, force=True)
     assert file.read_text(encoding="utf-8") != "mine"
 
 
 def test_init_writes_no_path_of_this_machine(tmp_path: Path) -> None:
     """The file goes into a repository, wherever lakeingest is installed: editors look for the schema beside it."""
-    files.init(tmp_path / "a.yaml")
+    commands.init(tmp_path / "a.yaml")
     text = (tmp_path / "a.yaml").read_text(encoding="utf-8")
     assert text.splitlines()[0] == "# yaml-language-server: $schema=pipeline.schema.json"
-    assert not [part for part in files.SCHEMA.parts[1:-2] if f"{part}/" in text]
+    assert not [part for part in commands.SCHEMA.parts[1:-2] if f"{part}/" in text]
 
 
 def test_init_prints(capsys: pytest.CaptureFixture[str]) -> None:
     """- stands for standard output."""
-    files.init(Path("-"))
+    commands.init(Path("-"))
     assert "\nname: flights\n" in capsys.readouterr().out
 
 
 def test_the_shipped_schema_is_current(capsys: pytest.CaptureFixture[str]) -> None:
-    """The committed JSON schema is the model's (`python -m lakeingest.cli.files` writes it anew)."""
-    files.describe(json_schema=True)
-    assert json.loads(capsys.readouterr().out) == json.loads(files.SCHEMA.read_text(encoding="utf-8"))
+    """The committed JSON schema is the model's (`python -m lakeingest.cli.pipeline_file` writes it anew)."""
+    commands.describe(json_schema=True)
+    assert json.loads(capsys.readouterr().out) == json.loads(commands.SCHEMA.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "pipelines").glob("*.yaml")), ids=lambda p: p.name)
 def test_shipped_pipelines_name_the_schema(file: Path) -> None:
     """Editors find the JSON schema from each file."""
     head = file.read_text(encoding="utf-8").splitlines()[0]
-    assert (file.parent / head.removeprefix("# yaml-language-server: $schema=")).resolve() == files.SCHEMA.resolve()
+    assert (file.parent / head.removeprefix("# yaml-language-server: $schema=")).resolve() == commands.SCHEMA.resolve()

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from lakeingest import cli
 from lakeingest.local import Addresses
-from lakeingest.pipeline import Ingestion
+from lakeingest.pipeline import Pipeline
 from lakeingest.testing.process import Process
 
 
@@ -66,7 +66,7 @@ def ran(stack: Addresses, name: str, folder: Path) -> Path:
     | record | clean | clean | clean | dirty | not yet run |
     """
     produce(stack, name, [*clean(3), Record(DIRTY, b"key \xff", headers=(("h", b"1"),))])
-    Ingestion(kit.config_of(stack, name)).run(until_caught_up=True)
+    Pipeline(kit.config_of(stack, name)).run(until_caught_up=True)
     produce(stack, name, clean(1))
     return written(folder, kit.values_of(stack, name))
 
@@ -213,4 +213,4 @@ def test_executors_of_their_own_get_the_jars(stack: Addresses, spark: SparkSessi
     file = written(tmp_path, kit.values_of(stack, named))
     with Process(file, "--until-caught-up", env={"SPARK_MASTER": "local-cluster[2,1,1024]"}) as process:
         assert process.wait(180) == 0, process.err
-    kit.assert_exactly_once(spark, Ingestion(kit.config_of(stack, named)), wanted)
+    kit.assert_exactly_once(spark, Pipeline(kit.config_of(stack, named)), wanted)

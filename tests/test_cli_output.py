@@ -12,12 +12,12 @@ import pytest
 from rich.console import Console
 
 from lakeingest import cli
-from lakeingest.cli.ingest import Live
 from lakeingest.cli.output import Output
+from lakeingest.cli.run import Live
 from lakeingest.errors import BatchHeld, PipelineFileError
-from lakeingest.gate.judge import Result
+from lakeingest.gate.evaluate import Result
 from lakeingest.gate.suite import Rule
-from lakeingest.patience import Retry
+from lakeingest.ingest.retry import Retry
 
 CLIPBOARD = "\x1b]52;c;aGk=\x07"
 BAD = {

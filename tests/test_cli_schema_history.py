@@ -18,9 +18,9 @@ from lakeingest.cli import schema
 from lakeingest.config.file import from_mapping
 from lakeingest.errors import UsageError
 from lakeingest.local import Addresses
-from lakeingest.pipeline import Ingestion
-from lakeingest.schema.history import Entry, History, Side
-from lakeingest.timeline import steps
+from lakeingest.operations.schema_history import steps
+from lakeingest.pipeline import Pipeline
+from lakeingest.schema.ledger import Entry, History, Side
 
 NAME = "history"
 SUBJECT = f"{NAME}-value"
@@ -53,7 +53,7 @@ def file(stack: Addresses, spark: SparkSession, tmp_path_factory: pytest.TempPat
     first = [one(n=n) for n in range(5)]
     second = [two(n=5, gust=1.5), one(n=6), three(n="seven"), two(n=8, gust=2.5)[:-1], b"\0\xff\xff\xff\xff\1"]
     produce(stack, NAME, [Record(value, key("k")) for value in (*first, *second)])
-    Ingestion(from_mapping(values)).run(until_caught_up=True)
+    Pipeline(from_mapping(values)).run(until_caught_up=True)
     return written(tmp_path_factory.mktemp(NAME), values)
 
 
@@ -124,7 +124,7 @@ def test_declared_columns(
     """Without a registry the pipeline file is version 1, and no schema is told apart in the rows."""
     produce(stack, named, clean(1))
     values = kit.values_of(stack, named)
-    Ingestion(from_mapping(values)).run(until_caught_up=True)
+    Pipeline(from_mapping(values)).run(until_caught_up=True)
     schema.history(written(tmp_path, values))
     head, block = capsys.readouterr().out.rstrip().split("\n\n")
     assert head == f"{named}: schema.compatibility FORWARD"

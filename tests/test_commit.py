@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeingest import commit, failures
-from lakeingest.commit import Counts, Receipt, Run
+from lakeingest.delta import commit
+from lakeingest.delta.commit import Counts, Receipt, Run
 from lakeingest.errors import Fenced, StorageUnreachable, UnsafeStore, UsageError
 from lakeingest.record import Span, Spans
+from lakeingest.spark import failures
 
 
 def receipt(sequence: int, end: int, *, pipeline: str = "p", run: Run | None = None) -> Receipt:

@@ -11,11 +11,11 @@ from chispa import assert_df_equality
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from lakeingest import table
 from lakeingest.cli import app
+from lakeingest.delta import table
 from lakeingest.errors import UsageError
 from lakeingest.local import Addresses
-from lakeingest.pipeline import Ingestion
+from lakeingest.pipeline import Pipeline
 
 PARTITION = [{"by": "field", "field": "text"}]
 
@@ -25,7 +25,7 @@ def test_the_same_rows_in_fewer_files(stack: Addresses, spark: SparkSession, nam
     columns = "n INT, text STRING"
     config = kit.config_of(stack, named, partition=PARTITION, schema={"columns": columns})
     values = [json.dumps({"n": n, "text": "ab"[n % 2]}).encode() for n in range(40)]
-    ingestion = Ingestion(config)
+    ingestion = Pipeline(config)
     for begin in range(0, 30, 10):
         kit.produce(stack, named, [*values[begin : begin + 10], kit.DIRTY])
         ingestion.run(until_caught_up=True)
@@ -51,7 +51,7 @@ def test_the_same_rows_in_fewer_files(stack: Addresses, spark: SparkSession, nam
 def test_what_cannot_be_compacted(stack: Addresses, named: str) -> None:
     """No table yet, and a condition over a column that is no partition's."""
     kit.produce(stack, named, kit.clean(2))
-    ingestion = Ingestion(kit.config_of(stack, named, partition=PARTITION))
+    ingestion = Pipeline(kit.config_of(stack, named, partition=PARTITION))
     with pytest.raises(UsageError, match="no Delta table"):
         ingestion.compact(2**20)
     ingestion.run(until_caught_up=True)

@@ -22,8 +22,8 @@ from lakeingest.schema.compatibility import (
     merge,
     structural,
 )
+from lakeingest.schema.compatibility.widening import delta_widens, misfit
 from lakeingest.schema.model import NUMBERS, Schema, SchemaError, struct, value_columns
-from lakeingest.schema.widening import delta_widens, misfit
 
 MODES: tuple[Mode, ...] = get_args(Mode)
 SHORT, INT, LONG, FLOAT, DOUBLE = (Schema(kind, optional=True) for kind in NUMBERS[1:])

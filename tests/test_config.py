@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from lakeingest.config import Pipeline, uses_registry
+from lakeingest.config import PipelineConfig, uses_registry
 from lakeingest.config.values import duration_text
 
 COLUMNS = "a INT, b BIGINT, t TIMESTAMP, d DATE, s STRING, f DOUBLE, x STRUCT<y: BOOLEAN>"
 
 
-def pipeline(**parts: Any) -> Pipeline:
+def pipeline(**parts: Any) -> PipelineConfig:
     """A pipeline with the given parts in place of a small file's."""
     plain = {
         "name": "flights",
@@ -22,7 +22,7 @@ def pipeline(**parts: Any) -> Pipeline:
         "table": {"path": "s3a://lake/flights"},
         "schema": {"columns": COLUMNS},
     }
-    return Pipeline.model_validate({**plain, **parts})
+    return PipelineConfig.model_validate({**plain, **parts})
 
 
 def test_a_small_file_has_careful_defaults() -> None:

@@ -14,13 +14,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 from test_attacks import World
 
-from lakeingest import table
+from lakeingest.delta import table
 from lakeingest.errors import TableMismatch, UsageError
 from lakeingest.local import Addresses
 from lakeingest.local.s3 import BUCKET
-from lakeingest.pipeline import Ingestion
+from lakeingest.pipeline import Pipeline
 
-Ask = Callable[[Ingestion], object]
+Ask = Callable[[Pipeline], object]
 ALL: dict[str, Ask] = {
     "run": lambda ingestion: ingestion.run(until_caught_up=True),
     "plan": lambda ingestion: ingestion.plan(),
@@ -78,7 +78,7 @@ def test_a_table_whose_maker_has_not_committed(
     world = World(stack, spark, "maker_a", quarantine={"path": "s3a://lake/maker_a_quarantine"})
     world.produce(*kit.clean(10))
     with monkeypatch.context() as cut:
-        cut.setattr("lakeingest.attempt.Attempt.next_batch", _fail)
+        cut.setattr("lakeingest.ingest.run.Attempt.next_batch", _fail)
         with pytest.raises(RuntimeError, match="killed"):
             world.run(schema=columns("n INT, text STRING"))
     shared = {"name": "maker_b", "schema": columns("n INT, text STRING")}
@@ -111,7 +111,7 @@ def test_a_deleted_table(stack: Addresses, spark: SparkSession) -> None:
         for each in client.list_objects_v2(Bucket=BUCKET, Prefix="deleted_table/")["Contents"]:
             client.delete_object(Bucket=BUCKET, Key=each["Key"])
     said = set()
-    for ask in (ALL["run"], ALL["plan"], Ingestion.status, Ingestion.audit):
+    for ask in (ALL["run"], ALL["plan"], Pipeline.status, Pipeline.audit):
         with pytest.raises(
             TableMismatch, match="holds nothing of pipeline 'deleted_table', but its quarantine"
         ) as told:
@@ -139,9 +139,9 @@ def test_the_audit_names_who_doubled(stack: Addresses, spark: SparkSession, monk
     world.produce(*kit.clean(10))
     world.run()
     with monkeypatch.context() as older:
-        older.setattr("lakeingest.identity._check_name", lambda *_: None)
-        older.setattr("lakeingest.identity.check_maker", lambda *_: None)
-        older.setattr("lakeingest.table._frontier_of_rows", lambda *_: {})
+        older.setattr("lakeingest.ingest.preflight._check_name", lambda *_: None)
+        older.setattr("lakeingest.ingest.preflight.check_maker", lambda *_: None)
+        older.setattr("lakeingest.delta.table._frontier_of_rows", lambda *_: {})
         world.run(name="doubled_b", quarantine={"path": "s3a://lake/doubled_b_q"})
     report = world.ingestion().audit()
     assert (report.duplicated, report.others) == (10, {"doubled_b": 1})
@@ -157,7 +157,7 @@ def test_partitions_of_an_older_table(stack: Addresses, spark: SparkSession) -> 
     world.produce(order(1, 1, at=TWO))
     world.run()
     (name,) = [row["key"] for row in spark.sql("SHOW TBLPROPERTIES delta.`s3a://lake/partition_kept`").collect()
-               if row["key"].startswith("lakeingest.partition")]  # fmt: skip
+               if row["key"].startswith("lakeingest.delta.partitioning")]  # fmt: skip
     world.sql(f"ALTER TABLE {{table}} UNSET TBLPROPERTIES ('{name}')")
     world.produce(order(2, 1, at=TWO))
     world.run()
@@ -218,7 +218,7 @@ def test_a_loosening_that_was_cut_off(stack: Addresses, spark: SparkSession, mon
     world.changes["schema"] = columns("n INT, amount DECIMAL(6,2)")
     world.produce(b'{"amount": 2.25}')
     with monkeypatch.context() as killed:
-        killed.setattr("lakeingest.commit.append", interrupted)
+        killed.setattr("lakeingest.delta.commit.append", interrupted)
         with pytest.raises(KeyboardInterrupt):
             world.run()
     world.run()

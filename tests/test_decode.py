@@ -12,9 +12,11 @@ from kit import shape_of
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from lakeingest import decode, jvm, partition, quarantine, session
-from lakeingest.batch import Batch, observed
-from lakeingest.config import Pipeline
+from lakeingest import decode
+from lakeingest.config import PipelineConfig
+from lakeingest.delta import partitioning, quarantine
+from lakeingest.ingest.batch_plan import Batch, observed
+from lakeingest.spark import jvm, session
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 COLUMNS = (
@@ -39,16 +41,18 @@ class Verdict(NamedTuple):
     message: str = ""
 
 
-def pipeline(columns: str | None = COLUMNS, **decoding: Any) -> Pipeline:
+def pipeline(columns: str | None = COLUMNS, **decoding: Any) -> PipelineConfig:
     parts = {"source": {"topics": ["flights"]}, "table": {"path": "s3a://lake/flights"}, "decode": decoding}
-    return Pipeline.model_validate({"name": "flights", **parts, "schema": {"columns": columns} if columns else {}})
+    return PipelineConfig.model_validate(
+        {"name": "flights", **parts, "schema": {"columns": columns} if columns else {}}
+    )
 
 
-def batch_of(config: Pipeline) -> Batch:
+def batch_of(config: PipelineConfig) -> Batch:
     shape = shape_of(config)
     decoded = decode.decode(config, shape)
     names = tuple(name for name in decoded.columns if name != "_headers")
-    return Batch(NOW, shape, decoded, partition.Layout(), names)
+    return Batch(NOW, shape, decoded, partitioning.Layout(), names)
 
 
 def kafka(spark: SparkSession, records: Sequence[tuple[bytes | None, bytes | None]]) -> DataFrame:
@@ -57,7 +61,7 @@ def kafka(spark: SparkSession, records: Sequence[tuple[bytes | None, bytes | Non
 
 
 def judge(
-    spark: SparkSession, config: Pipeline, records: Sequence[tuple[bytes | None, bytes | None]]
+    spark: SparkSession, config: PipelineConfig, records: Sequence[tuple[bytes | None, bytes | None]]
 ) -> list[Verdict | None]:
     """The way of pipeline.Batch, for many (key, value) at once; None for a record that is dropped."""
     batch = batch_of(config)

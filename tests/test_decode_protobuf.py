@@ -10,9 +10,9 @@ from google.protobuf import message_factory
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lakeingest.decode import project
+from lakeingest.decode import projection
 from lakeingest.decode.protobuf import Reader, record
-from lakeingest.schema import protobuf, protobuf_values
+from lakeingest.schema.formats import protobuf, protobuf_values
 from lakeingest.schema.model import SchemaError
 
 TEXT = """
@@ -65,7 +65,7 @@ def test_the_columns_are_those_of_the_schema(spark: SparkSession) -> None:
     """Field by field, as projection goes by names."""
     schema = protobuf.read_message(DESCRIPTORS, "shop.Order")
     frame = spark.range(1).select(record(F.lit(None).cast("binary"), DESCRIPTORS, "shop.Order").alias("value"))
-    assert frame.schema["value"].dataType == project.struct_type(schema)
+    assert frame.schema["value"].dataType == projection.struct_type(schema)
 
 
 def test_only_the_records_that_are_none_are_null(spark: SparkSession) -> None:

@@ -14,10 +14,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from test_decode import Verdict, judge, kafka, pipeline
 
-from lakeingest import decode, jvm, session
+from lakeingest import decode
 from lakeingest.config import JsonValue
-from lakeingest.decode import diagnose, fitted, observed
+from lakeingest.decode import inferred, json_columns, json_diagnosis
 from lakeingest.decode import json as json_decode
+from lakeingest.spark import jvm, session
 
 NUMBERS = "i INT, big BIGINT, sm SMALLINT, fl FLOAT, dbl DOUBLE, dec DECIMAL(10,2), arr ARRAY<BIGINT>"
 DECIMALS = "dec DECIMAL(10,2), whole DECIMAL(3,0), wide DECIMAL(38,2), m MAP<STRING,DECIMAL(4,1)>"
@@ -161,7 +162,7 @@ def test_the_diagnosis_finds_a_fault_where_the_reader_does(spark: SparkSession, 
     texts = [f'{{"{name}":{inner.get(name, "{}").format(text)}}}' for name, text in each]
     rules = json_decode.texts_of(JsonValue(format="json", **options))
     for text, found in zip(texts, read(spark, texts, COLUMNS, **options), strict=True):
-        reason, _ = diagnose.diagnose(text.encode(), schema.jsonValue(), rules)
+        reason, _ = json_diagnosis.diagnose(text.encode(), schema.jsonValue(), rules)
         assert found
         assert (text, found.reason) == (text, None if reason == "UNREADABLE" else reason)
 
@@ -191,7 +192,7 @@ def test_a_pattern_means_what_it_means_to_spark(spark: SparkSession, pattern: st
     # Spark knows years before Christ.
     theirs = F.when(F.try_to_timestamp("w", F.lit(pattern)) > "0001", F.try_to_timestamp("w", F.lit(pattern)))
     both = texts.select(
-        "w", fitted.fit(F.col("w"), T.TimestampType(), rules).value.alias("ours"), theirs.alias("theirs")
+        "w", json_columns.fit(F.col("w"), T.TimestampType(), rules).value.alias("ours"), theirs.alias("theirs")
     )
     with session.setting(spark, {"spark.sql.legacy.timeParserPolicy": "CORRECTED"}):
         rows = both.collect()
@@ -221,5 +222,5 @@ def test_a_key_is_read_as_its_own_options_say(spark: SparkSession) -> None:
 def test_a_field_is_observed_in_a_record_that_the_options_let_in(spark: SparkSession) -> None:
     """Who looks for new fields reads records as the pipeline file says: else no table could follow them."""
     config = pipeline("n INT", value={"format": "json", **QUOTED})
-    found = observed.fields(kafka(spark, [(None, b'{"n":"7","new":1}')]), config, decode.struct("n INT"))
+    found = inferred.fields(kafka(spark, [(None, b'{"n":"7","new":1}')]), config, decode.struct("n INT"))
     assert list(found) == ["new"]

@@ -11,10 +11,10 @@ import kit
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeingest import failures
 from lakeingest.errors import FilesLost, LakeingestError, SetupError, StorageUnreachable, TableChanged
 from lakeingest.local import Addresses
-from lakeingest.pipeline import Ingestion
+from lakeingest.pipeline import Pipeline
+from lakeingest.spark import failures
 
 PATH = "s3a://b/t"
 SDK = "software.amazon.awssdk.services.s3.model.S3Exception"
@@ -142,7 +142,7 @@ def test_a_store_that_really_refuses(
     kit.produce(stack, named, kit.clean(1))
     config = kit.config_of(stack, named, table={"path": f"s3a://{bucket}/t"}, storage=storage)
     with pytest.raises(StorageUnreachable) as caught:
-        Ingestion(config).run(until_caught_up=True)
+        Pipeline(config).run(until_caught_up=True)
     assert (what in caught.value.what, cure in caught.value.cure) == (True, True), caught.value
 
 

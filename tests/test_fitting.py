@@ -12,7 +12,7 @@ from pyspark import cloudpickle
 from pyspark.cloudpickle import register_pickle_by_value
 
 from lakeingest.config import JsonValue
-from lakeingest.decode import diagnose, fitting, struct, values
+from lakeingest.decode import json_diagnosis, json_values, least_types, struct
 from lakeingest.decode.json import texts_of
 from lakeingest.schema import ddl
 
@@ -54,8 +54,8 @@ def test_the_least_type_that_takes_a_value(declared: str, value: str, type: str 
     """The type takes the value, and all that the declared one takes."""
     record = f'{{"c":{value}}}'.encode()
     schema = struct(f"c {declared}").jsonValue()
-    assert fitting.fitting(record, schema) == ({"c": type} if type else {})
-    assert fitting.fitting(record, struct(f"c {type or declared}").jsonValue()) == {}
+    assert least_types.fitting(record, schema) == ({"c": type} if type else {})
+    assert least_types.fitting(record, struct(f"c {type or declared}").jsonValue()) == {}
 
 
 @pytest.mark.parametrize(
@@ -74,37 +74,39 @@ def test_types_are_found_under_the_options_of_the_file(
 ) -> None:
     """What an option lets in, needs no other type."""
     texts = texts_of(JsonValue.model_validate({"format": "json", **options}))
-    assert fitting.fitting(f'{{"c":{value}}}'.encode(), struct(f"c {declared}").jsonValue(), texts) == found
+    assert least_types.fitting(f'{{"c":{value}}}'.encode(), struct(f"c {declared}").jsonValue(), texts) == found
 
 
 def test_each_place_has_a_type_of_its_own() -> None:
     """All that is in one array or map becomes one type."""
     schema = struct("i INT, arr ARRAY<INT>, m MAP<STRING, DECIMAL(4,1)>, st STRUCT<a: STRUCT<d: DATE>>").jsonValue()
     record = b'{"arr":[1,2147483648,0.5],"m":{"a":1.25,"b":10000},"st":{"a":{"d":"x"}},"i":1}'
-    assert fitting.fitting(record, schema) == {"arr[*]": "DOUBLE", "m.*": "DECIMAL(7,2)", "st.a.d": "STRING"}
+    assert least_types.fitting(record, schema) == {"arr[*]": "DOUBLE", "m.*": "DECIMAL(7,2)", "st.a.d": "STRING"}
 
 
 @pytest.mark.parametrize("record", [b"\xff", b"{", b"[1]", b"5", b'{"i":"x"}', b'{"n":null,"i":"x"}', b"[" * 100_000])
 def test_where_no_type_helps(record: bytes) -> None:
     """No JSON object, or a required value that is not there: no column's type is at fault alone."""
-    assert fitting.fitting(record, struct("i INT, n INT NOT NULL").jsonValue()) is None
+    assert least_types.fitting(record, struct("i INT, n INT NOT NULL").jsonValue()) is None
 
 
 def test_types_join_in_any_order() -> None:
     """However the records are spread and whichever comes first, the columns' types are the same."""
     for one, two, three in product(TYPES, repeat=3):
-        assert fitting.join(one, two) == fitting.join(two, one)
-        assert fitting.join(fitting.join(one, two), three) == fitting.join(one, fitting.join(two, three))
-        ddl.parse(f"c {fitting.join(one, two)}")
+        assert least_types.join(one, two) == least_types.join(two, one)
+        assert least_types.join(least_types.join(one, two), three) == least_types.join(
+            one, least_types.join(two, three)
+        )
+        ddl.parse(f"c {least_types.join(one, two)}")
 
 
 def test_executors_need_not_have_lakeingest() -> None:
     """The functions go to them by value, with all that they need."""
-    for module in (values, diagnose, fitting):
+    for module in (json_values, json_diagnosis, least_types):
         register_pickle_by_value(module)
     schema = struct("amount DECIMAL(10,2), d DATE").jsonValue()
     texts = texts_of(JsonValue(format="json", date_format=("d MMM yyyy",)))
-    sent = cloudpickle.dumps((diagnose.diagnose, fitting.fitting, schema, texts))
+    sent = cloudpickle.dumps((json_diagnosis.diagnose, least_types.fitting, schema, texts))
     code = (
         "import pickle, sys; sys.modules['lakeingest'] = None\n"
         "diagnose, fitting, *rest = pickle.load(sys.stdin.buffer)\n"

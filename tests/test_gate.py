@@ -15,8 +15,8 @@ from lakeingest import gate
 from lakeingest.config import Gate
 from lakeingest.config import file as pipeline_file
 from lakeingest.errors import PipelineFileError
-from lakeingest.gate import rules
-from lakeingest.gate.known import KNOWN, ROWWISE
+from lakeingest.gate import predicates
+from lakeingest.gate.expectations import KNOWN, ROWWISE
 from lakeingest.gate.suite import Suite, load
 from lakeingest.schema import ddl
 
@@ -197,7 +197,7 @@ def test_the_severity_of_great_expectations_counts(
 
 def test_the_compiled_ones_are_known() -> None:
     """`check` knows without Spark which expectations have a Column."""
-    assert frozenset(rules.COMPILED) == ROWWISE <= set(KNOWN)
+    assert frozenset(predicates.COMPILED) == ROWWISE <= set(KNOWN)
 
 
 def test_a_missing_suite(tmp_path: Path) -> None:

@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 
 from lakeingest.cli import app
 from lakeingest.config import Quarantine
+from lakeingest.delta.table import PROPERTIES
 from lakeingest.errors import BatchHeld
 from lakeingest.local import Addresses
-from lakeingest.pipeline import Ingestion
-from lakeingest.table import PROPERTIES
+from lakeingest.pipeline import Pipeline
 
 MEAN = {"type": "expect_column_mean_to_be_between", "kwargs": {"column": "n", "max_value": 100}}
 ROWS = {"type": "expect_table_row_count_to_be_between", "kwargs": {"min_value": 10}}
@@ -34,13 +34,13 @@ def on_failure(what: str, expectation: dict[str, Any]) -> dict[str, Any]:
     return {**expectation, "meta": {"lakeingest": {"on_failure": what}}}
 
 
-def gated(stack: Addresses, name: str, folder: Path, *expectations: dict[str, Any]) -> Ingestion:
+def gated(stack: Addresses, name: str, folder: Path, *expectations: dict[str, Any]) -> Pipeline:
     suite = folder / "suite.json"
     suite.write_text(json.dumps({"name": "s", "expectations": list(expectations)}))
-    return Ingestion(kit.config_of(stack, name, gate={"suite": str(suite)}))
+    return Pipeline(kit.config_of(stack, name, gate={"suite": str(suite)}))
 
 
-def found(ingestion: Ingestion, batches: int = 1) -> list[tuple[Any, ...]]:
+def found(ingestion: Pipeline, batches: int = 1) -> list[tuple[Any, ...]]:
     named = "sequence", "outcome", "expectation", "success", "evaluated", "unexpected"
     return [tuple(row[name] for name in named) for row in ingestion.results(batches)]
 
@@ -143,9 +143,7 @@ def test_a_whole_batch_is_set_aside(stack: Addresses, spark: SparkSession, named
 @pytest.mark.slow
 def test_a_failure_budget(stack: Addresses, spark: SparkSession, named: str, tmp_path: Path) -> None:
     """When suddenly everything fails, the batch is kept back, its reasons are told, and quarantine stays empty."""
-    ingestion = Ingestion(
-        kit.config_of(stack, named, quarantine={"path": f"s3a://lake/{named}_q", "max_refused": "2%"})
-    )
+    ingestion = Pipeline(kit.config_of(stack, named, quarantine={"path": f"s3a://lake/{named}_q", "max_refused": "2%"}))
     wanted = dict(kit.produce(stack, named, [*kit.clean(49), kit.DIRTY]))
     assert ingestion.run(until_caught_up=True).refused == 1
     wanted |= kit.produce(stack, named, [kit.DIRTY, kit.DIRTY, b"{", *kit.clean(7)])
@@ -186,7 +184,7 @@ def test_results_of_quick_batches_are_written_together(
     suite.write_text(json.dumps({"name": "s", "expectations": [MEAN]}))
     kit.produce(stack, named, kit.clean(20))
     config = kit.config_of(stack, named, gate={"suite": str(suite)}, trigger={"max_records": 5})
-    ingestion = Ingestion(config)
+    ingestion = Pipeline(config)
     ingestion.run(until_caught_up=True)
     assert [(row[0], row[1]) for row in found(ingestion, 9)] == [(n, "committed") for n in (4, 3, 2, 1)]
     assert [row["operation"] for row in spark.sql(f"DESCRIBE HISTORY delta.`{config.results}`").collect()] == ["WRITE"]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lakeingest.errors import UsageError
-from lakeingest.gate import docs
+from lakeingest.gate import data_docs
 
 pytest.importorskip("great_expectations")
 BETWEEN = {"type": "expect_column_values_to_be_between", "kwargs": {"column": "n", "max_value": 3}}
@@ -39,7 +39,7 @@ def test_a_page_for_each_batch(tmp_path: Path) -> None:
     (tmp_path / "validations" / "mine").mkdir(parents=True)
     (tmp_path / "validations" / "mine" / "mine.txt").write_text("a file of somebody's own")
     bad = row(1, BETWEEN, success=False, evaluated=50, unexpected=5, sample=["7", SCRIPT])
-    index = docs.build([bad, row(1, MEAN, observed=json.dumps(2.5))], tmp_path)
+    index = data_docs.build([bad, row(1, MEAN, observed=json.dumps(2.5))], tmp_path)
     assert index == tmp_path / "index.html"
     [page] = texts(tmp_path)
     for wanted in ("batch 1 committed", "Failed", "5 unexpected values found. 10% of 50 total rows.", "7", "2.5"):
@@ -48,7 +48,7 @@ def test_a_page_for_each_batch(tmp_path: Path) -> None:
     assert SCRIPT not in whole
     assert "&lt;script&gt;alert(1)" in whole
 
-    docs.build([row(2, MEAN, observed=json.dumps({"quantiles": [SCRIPT]}))], tmp_path)
+    data_docs.build([row(2, MEAN, observed=json.dumps({"quantiles": [SCRIPT]}))], tmp_path)
     [page] = texts(tmp_path)
     assert "batch 2 committed" in page
     assert (tmp_path / "mine.html").exists()
@@ -60,7 +60,7 @@ def test_a_suite_writes_no_script_either(tmp_path: Path) -> None:
     """Its arguments are shown as the text that they are."""
     regex = {"type": "expect_column_values_to_match_regex", "kwargs": {"column": f"c{SCRIPT}", "regex": SCRIPT}}
     query = {"type": "unexpected_rows_expectation", "kwargs": {"unexpected_rows_query": f"SELECT '{SCRIPT}' FROM b"}}
-    docs.build([row(1, regex, evaluated=1, unexpected=0), row(1, query, evaluated=1, unexpected=0)], tmp_path)
+    data_docs.build([row(1, regex, evaluated=1, unexpected=0), row(1, query, evaluated=1, unexpected=0)], tmp_path)
     assert SCRIPT not in "".join(each.read_text(encoding="utf-8") for each in tmp_path.rglob("*.html"))
 
 
@@ -68,4 +68,4 @@ def test_a_folder_that_cannot_be(tmp_path: Path) -> None:
     """A file stands in its place."""
     (tmp_path / "there").write_text("")
     with pytest.raises(UsageError, match="there cannot be written"):
-        docs.build([row(1, MEAN)], tmp_path / "there")
+        data_docs.build([row(1, MEAN)], tmp_path / "there")

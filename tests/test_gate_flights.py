@@ -13,8 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakeingest.config import file as pipeline_file
-from lakeingest.local import Addresses, flights
-from lakeingest.pipeline import Ingestion
+from lakeingest.local import Addresses
+from lakeingest.local.demo import flights
+from lakeingest.pipeline import Pipeline
 
 FILE = Path(__file__).parent.parent / "pipelines" / "flights.yaml"
 COUNT = 12_000
@@ -67,7 +68,7 @@ def test_quarantine_counts_what_great_expectations_counts(
     suite = tmp_path / "flights.json"
     suite.write_text(json.dumps({"name": "flights", "expectations": SUITE}))
     columns = pipeline_file.read(FILE, {}).schema_.columns
-    ingestion = Ingestion(kit.config_of(stack, named, schema={"columns": columns}, gate={"suite": str(suite)}))
+    ingestion = Pipeline(kit.config_of(stack, named, schema={"columns": columns}, gate={"suite": str(suite)}))
     counts = ingestion.run(until_caught_up=True)
     kit.assert_exactly_once(spark, ingestion, wanted)
     assert ingestion.audit().conserved
@@ -83,7 +84,7 @@ def test_quarantine_counts_what_great_expectations_counts(
     held = spark.read.format("delta").load(ingestion.config.quarantine.path).where("stage = 'gate'").collect()
     wanted_moves = {tuple(row)[:3] for row in held if set(row["expectations"]) <= relaxed}
     suite.write_text(json.dumps({"name": "flights", "expectations": [e for e in SUITE if "carrier" not in str(e)]}))
-    again = Ingestion(kit.config_of(stack, named, schema={"columns": columns}, gate={"suite": str(suite)}))
+    again = Pipeline(kit.config_of(stack, named, schema={"columns": columns}, gate={"suite": str(suite)}))
     done = again.replay("all carriers are welcome")
     assert (done.looked, done.moved) == (counts.refused, len(wanted_moves))
     marked = spark.read.format("delta").load(ingestion.config.quarantine.path).where("moved IS NOT NULL").collect()

@@ -19,12 +19,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakeingest import jvm, session
 from lakeingest.config import Gate
-from lakeingest.gate import arguments, rules, suite
-from lakeingest.gate.known import ROWWISE
+from lakeingest.gate import arguments, predicates, suite
+from lakeingest.gate.expectations import ROWWISE
 from lakeingest.record import UNDECODED
 from lakeingest.schema import ddl
+from lakeingest.spark import jvm, session
 
 COLUMNS = "i INT, j INT, l BIGINT, d DOUBLE, m DECIMAL(10,2), s STRING, u STRING, b BOOLEAN, t TIMESTAMP, y DATE"
 NOT_NULL = {"type": "nullity", "column": {"name": "i"}, "is_null": False}
@@ -149,7 +149,7 @@ def numbered(spark: SparkSession, made: list[tuple[Any, ...]]) -> DataFrame:
 
 def ours(frame: DataFrame, asked: tuple[suite.Rule, ...]) -> list[list[int]]:
     marked = frame.withColumn(UNDECODED, F.lit(False))
-    bad = {f"bad{i}": rules.unexpected(rule, frame.schema) for i, rule in enumerate(asked)}
+    bad = {f"bad{i}": predicates.unexpected(rule, frame.schema) for i, rule in enumerate(asked)}
     found = marked.select("n", *(column.alias(name) for name, column in bad.items())).collect()
     return [sorted(row["n"] for row in found if row[name]) for name in bad]
 
@@ -173,7 +173,7 @@ def test_the_same_rows(
 def refused(spark: SparkSession, kind: str, of: str, values: list[Any], **kwargs: Any) -> list[Any]:
     frame = spark.createDataFrame([(value,) for value in values], f"x {of}")
     rule = suite.Rule("r", f"expect_{kind}", {"column": "x", **kwargs}, {}, True, "quarantine")
-    bad = frame.withColumn(UNDECODED, F.lit(False)).where(rules.unexpected(rule, frame.schema))
+    bad = frame.withColumn(UNDECODED, F.lit(False)).where(predicates.unexpected(rule, frame.schema))
     return [row["x"] for row in bad.collect()]
 
 
@@ -223,13 +223,13 @@ def test_a_dot_in_the_name_of_a_column(spark: SparkSession, name: str) -> None:
     condition = {"type": "comparison", "column": {"name": path}, "operator": ">", "parameter": 0}
     kwargs = {"column": path, "max_value": 5, "row_condition": condition}
     rule = suite.Rule("r", "expect_column_values_to_be_between", kwargs, {}, True, "quarantine")
-    refusal = rules.refusal([rule], frame.schema)
+    refusal = predicates.refusal([rule], frame.schema)
     bad = frame.withColumn(UNDECODED, F.lit(False)).where(refusal.when).select("s.c", refusal.diagnosis()["message"])
     ((value, message),) = bad.collect()
     assert (value, message.startswith(f"{path} is 9: ")) == (9, True), message
     of_type = {"column": path, "type_": "IntegerType"}
     integers = suite.Rule("t", "expect_column_values_to_be_of_type", of_type, {}, True, "warn")
-    assert not frame.withColumn(UNDECODED, F.lit(False)).where(rules.unexpected(integers, frame.schema)).collect()
+    assert not frame.withColumn(UNDECODED, F.lit(False)).where(predicates.unexpected(integers, frame.schema)).collect()
 
 
 @pytest.fixture(params=[jvm.FUNCTIONS["pattern"], "none"], ids=["with the jar", "without"])
@@ -278,7 +278,7 @@ def test_a_text_that_no_stack_holds_is_refused(
     assert refused(spark, kind, "STRING", [long, None], **kwargs) == [long]
     rule = suite.Rule("r", f"expect_{kind}", {"column": "x", **kwargs}, {}, True, "quarantine")
     frame = spark.createDataFrame([(long,)], "x STRING")
-    (row,) = frame.select(rules.refusal([rule], frame.schema).diagnosis()["message"]).collect()
+    (row,) = frame.select(predicates.refusal([rule], frame.schema).diagnosis()["message"]).collect()
     assert row[0] == (
         "x has 400000 characters, and to hold them against the pattern takes too many steps or too deep a stack: "
         + rule.text
@@ -359,7 +359,8 @@ def test_no_record_makes_a_rule_throw(spark: SparkSession, made: list[tuple[str,
     frame = spark.sql(" UNION ALL ".join(f"SELECT {row}" for row in rows)).localCheckpoint()
     for some in (asked[at : at + 60] for at in range(0, len(asked), 60)):
         bad = [
-            rules.unexpected(suite.Rule(str(e), e["type"], e["kwargs"], {}, True, "hold"), frame.schema) for e in some
+            predicates.unexpected(suite.Rule(str(e), e["type"], e["kwargs"], {}, True, "hold"), frame.schema)
+            for e in some
         ]
         frame.withColumn(UNDECODED, F.lit(False)).select(*bad).collect()
 
@@ -384,7 +385,7 @@ def test_what_cannot_be_compared_or_added_is_unexpected(
     rows = [(0, most, most, 1, "1"), (1, least, least, 1, "x"), (2, Decimal(1), Decimal(1), 1, "2")]
     frame = spark.createDataFrame(rows, "n INT, m DECIMAL(38,0), k DECIMAL(38,0), i INT, s STRING")
     rule = suite.Rule("r", f"expect_{kind}", kwargs, {}, True, "quarantine")
-    found = frame.withColumn(UNDECODED, F.lit(False)).where(rules.unexpected(rule, frame.schema)).collect()
+    found = frame.withColumn(UNDECODED, F.lit(False)).where(predicates.unexpected(rule, frame.schema)).collect()
     assert [row["n"] for row in found] == bad
 
 
@@ -421,7 +422,7 @@ def test_a_message_names_all_that_is_broken(spark: SparkSession, tmp_path: Path)
     path.write_text(json.dumps({"name": "s", "expectations": asked}))
     made = suite.load(Gate(suite=str(path)), ddl.parse(COLUMNS)).rules
     frame = spark.createDataFrame([(0, None, "x" * 500)], "i INT, j INT, s STRING")
-    refusal = rules.refusal(made, frame.schema)
+    refusal = predicates.refusal(made, frame.schema)
     why = frame.select(refusal.when, refusal.diagnosis()["message"], refusal.rules()).collect()[0]
     assert why[0] is True
     assert why[1].split("; ") == [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from lakeingest.schema.history import Entry, History
+from lakeingest.schema.ledger import Entry, History
 from lakeingest.schema.model import Schema, struct
 
 ENTRY = Entry(

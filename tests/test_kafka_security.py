@@ -22,9 +22,9 @@ from pyspark.sql import SparkSession
 
 from lakeingest.config import Source
 from lakeingest.errors import SourceRefused, SourceUnreachable, UsageError
+from lakeingest.kafka.broker import Broker
 from lakeingest.local import Addresses
-from lakeingest.pipeline import Ingestion
-from lakeingest.source import Broker
+from lakeingest.pipeline import Pipeline
 from lakeingest.testing.kafka import Cluster, SaslSsl, issue
 
 pytestmark = pytest.mark.slow
@@ -50,7 +50,7 @@ def test_who_may_come_in_ingests(stack: Addresses, spark: SparkSession, cluster:
         produce(beside, named, mixed(100), partitions=2)
         options = cluster.client_options(USER, mechanism)
         source = {"topics": [named], "bootstrap_servers": cluster.bootstrap, "options": options}
-        ingestion = Ingestion(kit.config_of(stack, named, source=source))
+        ingestion = Pipeline(kit.config_of(stack, named, source=source))
         assert ingestion.run(until_caught_up=True).consumed == 100
     assert ingestion.audit().conserved
     kit.assert_exactly_once(spark, ingestion, kit.manifest(beside, named))

@@ -14,9 +14,9 @@ import psutil
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeingest import launch
 from lakeingest.local import Addresses
-from lakeingest.pipeline import Ingestion
+from lakeingest.pipeline import Pipeline
+from lakeingest.spark import launch
 from lakeingest.testing.process import Process
 
 
@@ -86,7 +86,7 @@ def test_spark_says_nothing_on_the_terminal(
 ) -> None:
     """Where a query fails pyspark wrote 12 KB of JSON before the error; it is in the log, which nobody can run."""
     kit.produce(stack, named, [*kit.clean(2), kit.DIRTY])
-    Ingestion(kit.config_of(stack, named)).run(until_caught_up=True)
+    Pipeline(kit.config_of(stack, named)).run(until_caught_up=True)
     (tmp_path / "p.yaml").write_text(json.dumps(kit.values_of(stack, named)))
     wrong = ("--where", "nope = 1", "--reason", "x")
     with Process(tmp_path / "p.yaml", *wrong, command=("quarantine", "discard")) as process:

@@ -24,8 +24,8 @@ import pytest
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError
 
-from lakeingest import jvm
 from lakeingest.local import artifacts
+from lakeingest.spark import jvm
 
 REPO = Path(__file__).resolve().parents[1]
 DELTAS_OWN = "io.delta.storage.S3SingleDriverLogStore"

@@ -12,10 +12,10 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lakeingest.decode import looks
+from lakeingest.decode import sniff
 from lakeingest.errors import UsageError
 from lakeingest.local import Addresses
-from lakeingest.pipeline import Ingestion
+from lakeingest.pipeline import Pipeline
 
 JSON = b'{"origin": "JFK"}'
 REGISTRY = "looks like a schema registry's framing (byte 0, schema id 7); write decode.value.format: avro, protobuf or"
@@ -53,15 +53,15 @@ SNAPPY = bytes.fromhex("82534e415050590000000001")
 )
 def test_bytes_tell_their_format(spark: SparkSession, value: bytes, format: str, said: str | None) -> None:
     """A column says what a function of bytes does, and nothing is said that is not sure."""
-    found = looks.of(value, format)
-    column = spark.createDataFrame([(value,)], "raw BINARY").select(looks.hint(F.col("raw"), format, "value"))
+    found = sniff.of(value, format)
+    column = spark.createDataFrame([(value,)], "raw BINARY").select(sniff.hint(F.col("raw"), format, "value"))
     assert column.collect()[0][0] == found
     assert found is None if said is None else str(found).startswith(said)
 
 
 def test_the_key_is_told_of_by_its_own_name() -> None:
     """What is wrong with a key is no matter of decode.value."""
-    assert looks.of(JSON, "registry", "key") == "looks like JSON; write decode.key.format: json"
+    assert sniff.of(JSON, "registry", "key") == "looks like JSON; write decode.key.format: json"
 
 
 AVRO = json.dumps({"type": "record", "name": "R", "fields": [{"name": "at", "type": "string"}]})
@@ -89,7 +89,7 @@ def test_quarantine_says_what_it_looks_like(
     schema = {"schema": {}} if decode["format"] != "json" else {}
     changes = {"decode": {"value": decode}, "registry": {"url": stack.registry}} | schema
     values = {**kit.values_of(stack, named, **changes), **schema}
-    ingestion = Ingestion(kit.file.from_mapping(values))
+    ingestion = Pipeline(kit.file.from_mapping(values))
     assert ingestion.run(until_caught_up=True).refused == 1
     (found,) = ingestion.quarantined()
     assert (found["reason"], said in found["samples"][0]["message"]) == (reason, True), found
@@ -102,7 +102,7 @@ def test_plain_avro_that_was_written_with_a_registry(stack: Addresses, named: st
     kit.produce(stack, named, [b"\0\0\0\0\x07\x06JFK"])
     values = {**kit.values_of(stack, named), "schema": {}}
     values["decode"] = {"value": {"format": "avro", "schema_file": str(tmp_path / "r.avsc")}}
-    ingestion = Ingestion(kit.file.from_mapping(values))
+    ingestion = Pipeline(kit.file.from_mapping(values))
     assert ingestion.run(until_caught_up=True).refused == 1
     assert REGISTRY in ingestion.quarantined()[0]["samples"][0]["message"]
 
@@ -114,6 +114,6 @@ def test_a_table_that_cannot_be_made_says_what_the_records_are(stack: Addresses,
     values = {**kit.values_of(stack, named, registry={"url": stack.registry}), "schema": {}}
     values |= {"decode": {"value": {"format": "avro"}}, "partition": [{"by": "field", "field": "origin"}]}
     with pytest.raises(UsageError) as caught:
-        Ingestion(kit.file.from_mapping(values)).run(until_caught_up=True)
+        Pipeline(kit.file.from_mapping(values)).run(until_caught_up=True)
     assert f"the value at {named}-0 offset 0 {AS_JSON}" in caught.value.what
     assert "partitioned" not in caught.value.what

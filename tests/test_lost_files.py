@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from lakeingest.errors import FilesLost
 from lakeingest.local import Addresses
-from lakeingest.pipeline import Ingestion
+from lakeingest.pipeline import Pipeline
 
 
 def deleted(folder: Path) -> str:
@@ -23,16 +23,16 @@ def deleted(folder: Path) -> str:
 
 
 @pytest.fixture
-def ran(stack: Addresses, spark: SparkSession, named: str, tmp_path: Path) -> Ingestion:
+def ran(stack: Addresses, spark: SparkSession, named: str, tmp_path: Path) -> Pipeline:
     """A pipeline that ran, with records in both tables; these are on the local disk."""
     kit.produce(stack, named, kit.mixed(10))
     config = kit.config_of(stack, named, table={"path": str(tmp_path / "t")}, quarantine={"path": str(tmp_path / "q")})
-    ingestion = Ingestion(config)
+    ingestion = Pipeline(config)
     ingestion.run(until_caught_up=True)
     return ingestion
 
 
-def test_an_audit_names_a_lost_file_of_the_table(ran: Ingestion, tmp_path: Path) -> None:
+def test_an_audit_names_a_lost_file_of_the_table(ran: Pipeline, tmp_path: Path) -> None:
     """It is the very case of an audit; it gave a hundred lines of Java."""
     name = deleted(tmp_path / "t")
     with pytest.raises(FilesLost, match=r"is gone, and the log of .* names it") as caught:
@@ -45,15 +45,15 @@ def test_an_audit_names_a_lost_file_of_the_table(ran: Ingestion, tmp_path: Path)
 @pytest.mark.parametrize(
     "ask",
     [
-        Ingestion.audit,
-        Ingestion.quarantined,
+        Pipeline.audit,
+        Pipeline.quarantined,
         lambda it: it.quarantined_record(it.config.name, 0, 0),
         lambda it: it.replay("x"),
         lambda it: it.discard("x"),
     ],
     ids=["audit", "list", "show", "replay", "discard"],
 )
-def test_a_lost_file_of_quarantine_is_named(ran: Ingestion, tmp_path: Path, ask: Callable[[Ingestion], Any]) -> None:
+def test_a_lost_file_of_quarantine_is_named(ran: Pipeline, tmp_path: Path, ask: Callable[[Pipeline], Any]) -> None:
     """By each of the commands that read there; a traceback, but for the audit's."""
     name = deleted(tmp_path / "q")
     with pytest.raises(FilesLost) as caught:

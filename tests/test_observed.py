@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakeingest.decode import observed
+from lakeingest.decode import inferred
 from lakeingest.schema.model import Schema, struct
 
 STRING, LONG = Schema("string", optional=True), Schema("int64", optional=True)
@@ -14,17 +14,17 @@ def names(schema: Schema) -> list[str]:
 
 def test_an_observed_column_outlives_what_the_file_declares() -> None:
     """A column that the file drops is gone; one that it never declared stays, and is known as observed."""
-    declared = observed.declared("n INT, old STRING", None, 1)
-    grown = observed.with_fields(declared, {"extra": LONG}, 2)
-    assert [f.name for f in grown.fields if f.schema.doc == observed.OBSERVED] == ["extra"]
-    again = observed.declared("n INT", grown, 3)
+    declared = inferred.declared("n INT, old STRING", None, 1)
+    grown = inferred.with_fields(declared, {"extra": LONG}, 2)
+    assert [f.name for f in grown.fields if f.schema.doc == inferred.OBSERVED] == ["extra"]
+    again = inferred.declared("n INT", grown, 3)
     assert (names(again), again.version) == (["n", "extra"], 3)
 
 
 def test_a_field_within_a_declared_struct_makes_no_observed_column() -> None:
     """The struct grows, keeps its own fields' types, and stays the file's."""
-    declared = observed.declared("at STRUCT<lat: INT>", None, 1)
-    at = observed.with_fields(declared, {"at": struct({"lat": LONG, "zip": STRING}, optional=True)}, 2).field("at")
+    declared = inferred.declared("at STRUCT<lat: INT>", None, 1)
+    at = inferred.with_fields(declared, {"at": struct({"lat": LONG, "zip": STRING}, optional=True)}, 2).field("at")
     assert at is not None
     assert (names(at), at.doc) == (["lat", "zip"], None)
     assert at.field("lat") == Schema("int32", optional=True)

@@ -17,11 +17,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
-from lakeingest.config import parts, rules
+from lakeingest.config import consistency, parts
 from lakeingest.config.partition_format import FormatError, Segment, mistakes, parse_format
 from lakeingest.config.parts import Partition
+from lakeingest.delta.partitioning import NO_TIME, UNSTORABLE, Layout, layout
 from lakeingest.errors import PipelineFileError
-from lakeingest.partition import NO_TIME, UNSTORABLE, Layout, layout
 
 # A socket that pyspark's collect leaves to the garbage collector is no news of ours.
 pytestmark = [
@@ -52,7 +52,7 @@ TYPES = (
 def test_check_and_run_agree_on_types(spark: SparkSession, by: str, kind: str) -> None:
     """A file that passes `check` is not refused when the table is to be made, and the other way round."""
     made = part(by=by, field="c")
-    told = rules.mistakes(
+    told = consistency.mistakes(
         parts.Decode(), parts.Schema(columns=f"c {kind}"), {0: made}, table=None, quarantine=None, gate=None
     )
     checked = not list(told)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakeingest.errors import Fenced, SourceUnreachable
-from lakeingest.patience import Patience
+from lakeingest.ingest.retry import Patience
 
 AWAY = SourceUnreachable("the broker is away", cure="start it")
 

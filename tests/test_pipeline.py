@@ -20,10 +20,9 @@ from kit import DIRTY, Record, clean, config_of, mixed, produce, shape_of
 from pyarrow.parquet import ParquetFile
 from pyspark.sql import DataFrame, Observation, SparkSession
 
-from lakeingest import ahead, commit, kept, pipeline, source
-from lakeingest.batch import Batch, begin, observed, suspects
-from lakeingest.commit import Counts, Ledger, Receipt
-from lakeingest.corridor import Corridor, Progress
+from lakeingest import pipeline
+from lakeingest.delta import commit, prefetch, table_properties
+from lakeingest.delta.commit import Counts, Ledger, Receipt
 from lakeingest.errors import (
     Fenced,
     LakeingestError,
@@ -32,8 +31,11 @@ from lakeingest.errors import (
     StorageUnreachable,
     TableMismatch,
 )
+from lakeingest.ingest.batch_plan import Batch, begin, observed, suspects
+from lakeingest.ingest.microbatch import Corridor, Progress
+from lakeingest.kafka import reader
 from lakeingest.local import Addresses
-from lakeingest.pipeline import Ingestion
+from lakeingest.pipeline import Pipeline
 from lakeingest.record import Frontier, Span, Spans
 
 
@@ -45,7 +47,7 @@ class World:
     spark: SparkSession
     name: str
 
-    def ingestion(self, kind: type[Ingestion] = Ingestion, **changes: Any) -> Ingestion:
+    def ingestion(self, kind: type[Pipeline] = Pipeline, **changes: Any) -> Pipeline:
         """A pipeline as on a machine that never ran it: nothing local is handed over."""
         return kind(config_of(self.stack, self.name, **changes))
 
@@ -68,7 +70,7 @@ class World:
     def restore(self, version: int) -> None:
         self.spark.sql(f"RESTORE TABLE delta.`s3a://lake/{self.name}` TO VERSION AS OF {version}")
 
-    def read(self, ingestion: Ingestion) -> DataFrame:
+    def read(self, ingestion: Pipeline) -> DataFrame:
         """What the newest batch read."""
         ledger = self.ledger()
         return ingestion.open(None, ledger).read(ledger.commits[0].receipt.spans)
@@ -103,7 +105,7 @@ class Dying(Corridor):
         raise Crash
 
 
-class Crashing(Ingestion):
+class Crashing(Pipeline):
     """A pipeline whose process ends between the table's commit and quarantine's."""
 
     _corridor = Dying
@@ -143,7 +145,9 @@ def test_the_receipt_says_what_was_committed(world: World) -> None:
         "topics": topics.ids,
         "offsets": {world.name: {"0": [0, 2], "1": [0, 2]}},
         "quarantine": f"s3a://lake/{world.name}_quarantine",
-        "ledger": kept.ledger(kept.read(world.spark, f"s3a://lake/{world.name}"), world.name).digest,
+        "ledger": table_properties.ledger(
+            table_properties.read(world.spark, f"s3a://lake/{world.name}"), world.name
+        ).digest,
     }
 
 
@@ -270,7 +274,7 @@ def test_a_batch_finds_its_code_compiled(world: World) -> None:
 def test_each_commit_prepares_the_next(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The log is looked at when the table is made or found there, and after each commit but a run's last."""
     looked: list[str] = []
-    monkeypatch.setattr(ahead, "look", lambda _, *paths: looked.extend(paths))
+    monkeypatch.setattr(prefetch, "look", lambda _, *paths: looked.extend(paths))
     table, refused = (f"s3a://lake/{world.name}{where}" for where in ("", "_quarantine"))
     world.produce(DIRTY, *clean(3))
     world.ingestion(trigger={"max_records": 2}).run(until_caught_up=True)
@@ -297,7 +301,7 @@ def test_files_are_written_as_readers_can_skip_by_them(world: World) -> None:
 @pytest.mark.parametrize(("least", "files"), [(100, 1), (3, 3)])
 def test_a_small_batch_is_few_files(world: World, monkeypatch: pytest.MonkeyPatch, least: int, files: int) -> None:
     """One task reads several partitions of Kafka where these have too few records for tasks of their own."""
-    monkeypatch.setattr(source, "_LEAST_IN_A_TASK", least)
+    monkeypatch.setattr(reader, "_LEAST_IN_A_TASK", least)
     world.produce(*clean(9), partitions=3)
     world.run()
     assert len(world.spark.read.format("delta").load(f"s3a://lake/{world.name}").inputFiles()) == files
@@ -452,7 +456,7 @@ def test_a_topic_that_expired_whole_needs_consent_once(world: World) -> None:
 # Servers fail
 
 
-def failing(*failures: LakeingestError) -> type[Ingestion]:
+def failing(*failures: LakeingestError) -> type[Pipeline]:
     """A pipeline whose first batches fail, each with another failure."""
     left = list(failures)
 
@@ -462,7 +466,7 @@ def failing(*failures: LakeingestError) -> type[Ingestion]:
                 raise left.pop(0)
             return super().batch(receipt, behind)
 
-    class Pipeline(Ingestion):
+    class Pipeline(Pipeline):
         _corridor = Failing
 
     return Pipeline
@@ -470,7 +474,7 @@ def failing(*failures: LakeingestError) -> type[Ingestion]:
 
 def test_a_server_that_fails_is_tried_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run says why it waits and how long, begins anew from the tables, and takes each record once."""
-    monkeypatch.setattr("lakeingest.patience.LONGEST_PAUSE_S", 0.01)
+    monkeypatch.setattr("lakeingest.ingest.retry.LONGEST_PAUSE_S", 0.01)
     world.produce(*mixed(10))
     away, said = StorageUnreachable("503 SlowDown", cure="wait"), []
     ingestion = world.ingestion(failing(away, away), retry={"wait": "10 seconds"}, trigger={"max_records": 5})

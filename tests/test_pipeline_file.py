@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeingest.config import AvroFormat, Pipeline, SchemaFile, uses_registry
+from lakeingest.config import AvroFormat, PipelineConfig, SchemaFile, uses_registry
 from lakeingest.config.file import from_mapping, read
 from lakeingest.errors import PipelineFileError
 
@@ -35,7 +35,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "flights.yaml"
 
 
-def good(path: Path, text: str, **environment: str) -> Pipeline:
+def good(path: Path, text: str, **environment: str) -> PipelineConfig:
     """The pipeline of a file with this text."""
     path.write_text(text, encoding="utf-8")
     return read(path, environment)

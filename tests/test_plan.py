@@ -17,7 +17,7 @@ from lakeingest.config import Gate
 from lakeingest.errors import UsageError
 from lakeingest.gate import suite
 from lakeingest.local import Addresses
-from lakeingest.pipeline import Ingestion
+from lakeingest.pipeline import Pipeline
 from lakeingest.schema import ddl
 
 COLUMNS = "n INT NOT NULL, text STRING"
@@ -45,9 +45,9 @@ def objects(stack: Addresses, prefix: str) -> list[str]:
 def test_a_plan_names_the_type_that_would_do(stack: Addresses, spark: SparkSession, named: str) -> None:
     """One type for all values that a column refused, and how many records it would let pass."""
     kit.produce(stack, named, [b'{"n": 1}', b'{"n": 3000000000}', b'{"n": 4000000000}', b'{"n": 907.152}', b"{"])
-    made = Ingestion(kit.config_of(stack, named)).plan()
+    made = Pipeline(kit.config_of(stack, named)).plan()
     assert made.corrections == ({"column": "n", "type": "DOUBLE", "records": 3},)
-    made = Ingestion(kit.config_of(stack, named, schema={"columns": "n DOUBLE, text STRING"})).plan()
+    made = Pipeline(kit.config_of(stack, named, schema={"columns": "n DOUBLE, text STRING"})).plan()
     assert (made.counts["refused"], made.corrections) == (1, ())
 
 
@@ -91,7 +91,7 @@ def test_a_plan_is_what_a_run_then_does(stack: Addresses, spark: SparkSession, n
     ]
 
     path.write_text(json.dumps({**SUITE, "expectations": SUITE["expectations"][:1]}))
-    ingestion = Ingestion(kit.config_of(stack, named, gate=gate, partition=partition))
+    ingestion = Pipeline(kit.config_of(stack, named, gate=gate, partition=partition))
     counts = ingestion.run(until_caught_up=True)
     assert vars(counts) == told["counts"]
     written = objects(stack, named)
@@ -111,5 +111,5 @@ def test_nothing_can_be_told(stack: Addresses, spark: SparkSession, named: str) 
     """An empty topic: neither fine nor wrong."""
     kit.create(stack, named)
     with pytest.raises(UsageError, match="holds no record") as told:
-        Ingestion(kit.config_of(stack, named)).plan()
+        Pipeline(kit.config_of(stack, named)).plan()
     assert told.value.exit_code == 2

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakeingest import jvm, session
-from lakeingest.decode import avro, project, writers
+from lakeingest.decode import avro, projection, writers
 from lakeingest.decode.writers import Writer, Writers
-from lakeingest.schema import avro as avro_schema
+from lakeingest.schema.compatibility.verdict import structural
+from lakeingest.schema.formats import avro as avro_schema
 from lakeingest.schema.model import DATE, DECIMAL, Schema
-from lakeingest.schema.verdict import structural
+from lakeingest.spark import jvm, session
 
 NAMES = ("a", "b", "c", "d", "e")
 PLAIN = ("int", "long", "float", "double", "string", "bytes", "boolean")
@@ -198,7 +198,7 @@ def test_what_is_read_is_what_the_oracle_projects(
         "value",
         F.col("raw"),
         Writers((Writer(b"", None, "it", source, avro.Reader(json.dumps(writer))),), target, framed=False),
-        project.struct_type(target),
+        projection.struct_type(target),
     )
     frame = spark.createDataFrame(
         [(i, bytearray(encoded(writer, r))) for i, r in enumerate(records)], "n INT, raw BINARY"
@@ -219,7 +219,7 @@ def test_a_record_is_read_once(spark: SparkSession, way: None) -> None:
     schema = json.dumps({"type": "record", "name": "R", "fields": [{"name": n, "type": "int"} for n in NAMES]})
     known = (Writer(b"\0\0\0\0\1", 1, "one", avro_schema.read(schema), avro.Reader(schema)),)
     target = avro_schema.read(schema)
-    read = writers.read("value", F.col("raw"), Writers(known, target), project.struct_type(target))
+    read = writers.read("value", F.col("raw"), Writers(known, target), projection.struct_type(target))
     frame = spark.range(1, 2, 1, 1).select(F.encode(F.col("id").cast("string"), "UTF-8").alias("raw"))
     for stage in (*read.stages, read.columns, {str(n): refusal.when for n, refusal in enumerate(read.refusals)}):
         frame = frame.withColumns(stage)
@@ -357,7 +357,7 @@ def test_a_decimal_of_too_many_digits_is_no_other_number(spark: SparkSession, wa
 
     assert {n for n, (no, _) in found.items() if no} == {n for n in found if abs(n) > most}
     assert all(str(Decimal(n).scaleb(-2)) in text for n, (no, text) in found.items() if not no)
-    target = project.data_type(avro_schema.read(json.dumps(schema), (MONEY,)))
+    target = projection.data_type(avro_schema.read(json.dumps(schema), (MONEY,)))
     kinds = [
         spark.range(1).select(F.lit(None).cast(target).alias("v")),
         parsed.select(reader.value(F.col("p")).alias("v")),

@@ -31,7 +31,7 @@ from rehearsal import BUCKET
 
 from lakeingest.errors import LakeingestError
 from lakeingest.local import Addresses
-from lakeingest.pipeline import Ingestion
+from lakeingest.pipeline import Pipeline
 from lakeingest.testing.s3 import Request, S3Proxy, denied
 
 KINDS = "grbdg"
@@ -47,11 +47,11 @@ class Real:
         self.last = 0
         kit.create(stack, name)
 
-    def ingestion(self, most: int = 50) -> Ingestion:
+    def ingestion(self, most: int = 50) -> Pipeline:
         suite = self.folder / f"suite_{most}.json"
         rule = {"type": "expect_column_values_to_be_between", "kwargs": {"column": "n", "max_value": most}}
         suite.write_text(json.dumps({"name": "s", "expectations": [rule]}))
-        return Ingestion(
+        return Pipeline(
             kit.config_of(
                 self.stack,
                 self.name,

@@ -6,9 +6,9 @@ import boto3
 import kit
 from pyspark.sql import SparkSession
 
-from lakeingest import table
+from lakeingest.delta import table
 from lakeingest.local import Addresses
-from lakeingest.pipeline import Ingestion
+from lakeingest.pipeline import Pipeline
 
 
 def forget_receipts(spark: SparkSession, stack: Addresses, path: str) -> None:
@@ -34,12 +34,12 @@ def test_the_frontier_is_taken_from_the_rows(spark: SparkSession, stack: Address
     """A log without a receipt neither loses nor repeats a record, refused ones included, and Delta skips no write."""
     topic = "receipts_forgotten"
     kit.produce(stack, topic, kit.mixed(10))
-    ingestion = Ingestion(kit.config_of(stack, topic))
+    ingestion = Pipeline(kit.config_of(stack, topic))
     ingestion.run(until_caught_up=True)
     forget_receipts(spark, stack, ingestion.config.table.path)
     found, _ = table.ledgers(spark, ingestion.config)
     # Delta remembers the sequence number in the log's checkpoint, whatever the clock says.
     assert (found.newest, found.frontier, found.last_sequence) == (None, {(topic, 0): 10}, 1)
     kit.produce(stack, topic, kit.clean(3))
-    Ingestion(kit.config_of(stack, topic)).run(until_caught_up=True)
+    Pipeline(kit.config_of(stack, topic)).run(until_caught_up=True)
     kit.assert_exactly_once(spark, ingestion, kit.manifest(stack, topic))

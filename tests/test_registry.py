@@ -29,9 +29,9 @@ from cryptography.x509.oid import NameOID
 
 from lakeingest.config import Registry as Config
 from lakeingest.errors import RegistryRefused, RegistryUnreachable, UsageError
+from lakeingest.kafka.registry import Registry, Writer, subject
 from lakeingest.local import Addresses
 from lakeingest.local.server import free_ports
-from lakeingest.registry import Registry, Writer, subject
 
 Reference = tuple[str, str, int]
 BASIC = "Basic " + base64.b64encode(b"me:hunter2").decode()

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from rehearsal import Cell
 
 from lakeingest.local import Addresses
-from lakeingest.pipeline import Ingestion
+from lakeingest.pipeline import Pipeline
 from lakeingest.testing.s3 import S3Proxy, hang
 
 pytestmark = pytest.mark.slow
@@ -96,7 +96,7 @@ def test_others_read_the_table(stack: Addresses, spark: SparkSession, named: str
     from deltalake import DeltaTable
 
     kit.produce(stack, named, mixed(100))
-    ingestion = Ingestion(kit.config_of(stack, named))
+    ingestion = Pipeline(kit.config_of(stack, named))
     ingestion.run(until_caught_up=True)
     in_spark = spark.sql(f"SELECT count(*), sum(n) FROM delta.`{ingestion.config.table.path}`").collect()[0]
     options = {**stack.env(), "AWS_ALLOW_HTTP": "true"}

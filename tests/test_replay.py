@@ -14,11 +14,11 @@ from pyspark.sql import SparkSession
 from rehearsal import BUCKET, Cell, records
 from typer.testing import CliRunner
 
-from lakeingest import commit
 from lakeingest.cli import app
+from lakeingest.delta import commit
 from lakeingest.errors import StorageError, UsageError
 from lakeingest.local import Addresses
-from lakeingest.pipeline import Ingestion
+from lakeingest.pipeline import Pipeline
 from lakeingest.testing.manifest import Manifest
 from lakeingest.testing.s3 import Request, S3Proxy, denied
 from lakeingest.testing.steps import OF_REPLAY, Step
@@ -38,10 +38,10 @@ class World:
         table = {"path": f"s3a://{self.bucket}/{self.name}"}
         return kit.values_of(self.stack, self.name, gate={"suite": str(suite)}, table=table)
 
-    def with_most(self, most: int) -> Ingestion:
-        return Ingestion(kit.file.from_mapping(self.values(most)))
+    def with_most(self, most: int) -> Pipeline:
+        return Pipeline(kit.file.from_mapping(self.values(most)))
 
-    def check(self, ingestion: Ingestion, table: int) -> None:
+    def check(self, ingestion: Pipeline, table: int) -> None:
         kit.assert_exactly_once(self.spark, ingestion, self.wanted)
         report = ingestion.audit()
         assert report.conserved, report

@@ -13,11 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from lakeingest import cli, errors, evolution, quarantine
+from lakeingest import cli, errors
 from lakeingest.cli import explain
+from lakeingest.delta import quarantine
 from lakeingest.errors import Fenced, LakeingestError, PipelineFileError, UsageError
-from lakeingest.gate import rules
-from lakeingest.schema.verdict import Verdict
+from lakeingest.gate import predicates
+from lakeingest.ingest import evolution
+from lakeingest.schema.compatibility.verdict import Verdict
 
 ROOT = Path(errors.__file__).parent
 TOPICS = {"slow", "quarantine", "gap", "retries", "SIGTERM"}
@@ -74,7 +76,7 @@ def refusing() -> set[str]:
                 said = first.value if isinstance(first, ast.Constant) else constants.get(getattr(first, "id", ""))
                 found |= {str(said)} if said else set()
     found |= set(re.findall(r'"([A-Z]+(?:_[A-Z0-9]+)+)"', (ROOT / "decode" / "diagnose.py").read_text()))
-    return found | {*Verdict} - {Verdict.OK} | {rules.BATCH, evolution.UNUSABLE, quarantine.SETTLED}
+    return found | {*Verdict} - {Verdict.OK} | {predicates.BATCH, evolution.UNUSABLE, quarantine.SETTLED}
 
 
 def test_every_reason_is_explained() -> None:

@@ -17,16 +17,17 @@ from confluent_kafka.admin import NewTopic
 from pyspark.sql import SparkSession
 
 from lakeingest import config
-from lakeingest.commit import Counts
 from lakeingest.config import file
-from lakeingest.decode import observed, struct
-from lakeingest.decode.diagnose import diagnose
-from lakeingest.decode.reading import read
+from lakeingest.decode import inferred, struct
+from lakeingest.decode.json_diagnosis import diagnose
+from lakeingest.decode.readers import read
+from lakeingest.delta.commit import Counts
 from lakeingest.errors import PipelineFileError
 from lakeingest.gate import suite as gate_suite
 from lakeingest.local import Addresses
-from lakeingest.pipeline import Ingestion
-from lakeingest.schema import ddl, defaults, model
+from lakeingest.pipeline import Pipeline
+from lakeingest.schema import ddl, model
+from lakeingest.schema.formats import defaults
 from lakeingest.schema.model import Schema, SchemaError
 from lakeingest.testing.process import Process
 
@@ -424,7 +425,7 @@ def test_a_default_is_a_value_of_its_column(schema: Schema, fits: bool) -> None:
 )
 def test_an_observed_field_that_no_column_can_be(name: str, type: str) -> None:
     """Its name is whatever a record says; it stays in _rescued."""
-    assert observed._schema(name, type) is None
+    assert inferred._schema(name, type) is None
 
 
 # Records, in Python
@@ -550,9 +551,9 @@ def test_nasty_field_names_in_one_batch(stack: Addresses, spark: SparkSession, n
     values = [json.dumps({"n": i, name: i, "nested": {name: i}}).encode() for i, name in enumerate(NASTY)]
     kit.produce(stack, named, values)
     made = kit.config_of(stack, named, schema={"columns": "n INT NOT NULL", "compatibility": "BACKWARD"})
-    assert Ingestion(made).run(until_caught_up=True) == Counts(len(values), len(values), 0)
+    assert Pipeline(made).run(until_caught_up=True) == Counts(len(values), len(values), 0)
     kit.produce(stack, named, values)
-    assert Ingestion(made).run(until_caught_up=True) == Counts(len(values), len(values), 0)
+    assert Pipeline(made).run(until_caught_up=True) == Counts(len(values), len(values), 0)
     table = spark.read.format("delta").load(made.table.path)
     found = [row.asDict(recursive=True) for row in table.orderBy("_offset").collect()]
     for i, name in enumerate(NASTY):
@@ -569,7 +570,7 @@ def test_nasty_declared_names_in_one_batch(stack: Addresses, spark: SparkSession
     listed = ", ".join(f"`{name.replace('`', '``')}` STRUCT<`{name.replace('`', '``')}`: INT>" for name in names)
     kit.produce(stack, named, [json.dumps({name: {name: 1, "more": 2} for name in names}).encode()])
     made = kit.config_of(stack, named, schema={"columns": listed})
-    assert Ingestion(made).run(until_caught_up=True) == Counts(1, 1, 0)
+    assert Pipeline(made).run(until_caught_up=True) == Counts(1, 1, 0)
     (row,) = spark.read.format("delta").load(made.table.path).collect()
     assert {name: row[name][name] for name in names} == dict.fromkeys(names, 1)
     assert {name: part["more"] for name, part in json.loads(row["_rescued"]).items()} == dict.fromkeys(names, 2)
@@ -597,5 +598,5 @@ def test_schemas_and_payloads_that_are_bombs_in_one_batch(stack: Addresses, spar
     made = kit.config_of(
         stack, named, decode={"value": {"format": "avro"}}, schema={"columns": None}, registry={"url": stack.registry}
     )
-    assert Ingestion(made).run(until_caught_up=True) == Counts(len(payloads), 2, len(payloads) - 2)
-    kit.assert_exactly_once(spark, Ingestion(made), kit.manifest(stack, named))
+    assert Pipeline(made).run(until_caught_up=True) == Counts(len(payloads), 2, len(payloads) - 2)
+    kit.assert_exactly_once(spark, Pipeline(made), kit.manifest(stack, named))

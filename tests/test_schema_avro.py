@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeingest.schema import avro, model
+from lakeingest.schema import model
+from lakeingest.schema.formats import avro
 from lakeingest.schema.model import Schema, SchemaError, column_type, struct
 
 

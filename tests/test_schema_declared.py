@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lakeingest.schema import ddl, model
-from lakeingest.schema.declared import misfits
-from lakeingest.schema.verdict import Mode
+from lakeingest.schema.compatibility.declared import misfits
+from lakeingest.schema.compatibility.verdict import Mode
 
 HELD = "n INT NOT NULL, amount DECIMAL(10,2), at DATE, s STRUCT<a: INT>, l ARRAY<STRUCT<x: INT>>"
 

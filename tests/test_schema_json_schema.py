@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lakeingest.schema import model
-from lakeingest.schema.json_schema import read
+from lakeingest.schema.formats.json_schema import read
 from lakeingest.schema.model import Schema, SchemaError, struct
 
 TEXT, LONG = Schema("string"), Schema("int64")

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from google.protobuf import message_factory
 
-from lakeingest.schema import model, protobuf, protobuf_values, wire
+from lakeingest.schema import model
+from lakeingest.schema.formats import protobuf, protobuf_values, wire
 from lakeingest.schema.model import Schema, SchemaError, column_type, struct
 
 UNSIGNED = Schema("bytes", name=model.DECIMAL, parameters=(("precision", "20"), ("scale", "0")))

@@ -29,14 +29,15 @@ from pyspark.sql import DataFrame, SparkSession
 from registry_kit import Avro, header, json_schema, maybe, record, zigzag
 from test_recovery import forget_receipts
 
-from lakeingest import corridor, table
-from lakeingest.commit import Counts, Ledger
 from lakeingest.config import file
-from lakeingest.corridor import Progress
+from lakeingest.delta import table
+from lakeingest.delta.commit import Counts, Ledger
 from lakeingest.errors import RegistryUnreachable
+from lakeingest.ingest import microbatch
+from lakeingest.ingest.microbatch import Progress
 from lakeingest.local import Addresses
-from lakeingest.pipeline import Ingestion
-from lakeingest.schema.history import History
+from lakeingest.pipeline import Pipeline
+from lakeingest.schema.ledger import History
 
 pytestmark = pytest.mark.slow
 
@@ -62,9 +63,9 @@ class World:
             given["schema"] = {"columns": None, **given.get("schema", {})}
         return kit.values_of(self.stack, self.name, **given)
 
-    def ingestion(self, **changes: Any) -> Ingestion:
+    def ingestion(self, **changes: Any) -> Pipeline:
         """As on a machine that never ran it."""
-        return Ingestion(file.from_mapping(self.values(**changes)))
+        return Pipeline(file.from_mapping(self.values(**changes)))
 
     def produce(self, *records: bytes | Record | None, partitions: int = 1) -> None:
         kit.produce(self.stack, self.name, records, partitions)
@@ -506,7 +507,7 @@ import os, signal, sys
 from pathlib import Path
 from lakeingest import commit
 from lakeingest.config import file
-from lakeingest.pipeline import Ingestion
+from lakeingest.pipeline import Pipeline
 
 append, moment = commit.append, sys.argv[2]
 
@@ -516,7 +517,7 @@ def killed(*given, **more):
     os.killpg(0, signal.SIGKILL)
 
 commit.append = killed
-Ingestion(file.read(Path(sys.argv[1]), {})).run(until_caught_up=True)
+Pipeline(file.read(Path(sys.argv[1]), {})).run(until_caught_up=True)
 """
 
 
@@ -654,7 +655,7 @@ def test_plain_avro_follows_its_schema_file(world: World, tmp_path: Path) -> Non
         value = {"format": "avro", "schema_file": "weather.avsc"}
         (tmp_path / "pipeline.yaml").write_text(json.dumps(world.values(decode={"value": value})))
         world.produce(*(plain(each) for each in sent), plain(sent[0])[:-1])
-        ingestion = Ingestion(file.read(tmp_path / "pipeline.yaml", {}))
+        ingestion = Pipeline(file.read(tmp_path / "pipeline.yaml", {}))
         assert ingestion.run(until_caught_up=True) == Counts(len(sent) + 1, len(sent), 1)
     assert world.columns("origin", "gust") == [("v1-0", None), ("v2-1", 1.5), ("v2-2", 2.5)]
     assert "_schema_id" not in world.table.columns
@@ -829,7 +830,7 @@ def test_a_batch_is_judged_by_its_first_records(
     world: World, begin: tuple[int | None, int | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A schema that comes behind them, or all of them, is met in the same batch, and it is one commit as ever."""
-    monkeypatch.setattr(corridor, "_SAMPLE", 2)
+    monkeypatch.setattr(microbatch, "_SAMPLE", 2)
     writers = {v: world.avro(VERSIONS[v - 1]) for v in (1, 2)}
     versions = (*begin, 1, 2, None, 2, 1)
     world.produce(*(b"nonsense" if v is None else writers[v](weather(v, n)) for n, v in enumerate(versions)))

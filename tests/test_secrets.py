@@ -27,10 +27,11 @@ import registry_kit
 from pyspark.sql import SparkSession
 from registry_kit import record
 
-from lakeingest import cli, source
+from lakeingest import cli
 from lakeingest.config import file
+from lakeingest.kafka import reader
 from lakeingest.local import Addresses
-from lakeingest.pipeline import Ingestion
+from lakeingest.pipeline import Pipeline
 from lakeingest.record import Span, Spans
 from lakeingest.testing.kafka import Cluster, issue
 
@@ -315,10 +316,10 @@ def test_no_command_tells_a_secret(
 
 def test_no_plan_tells_a_secret(inside: Scene, spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> None:
     """`explain` of what is read from Kafka names offsets and no options, and SET hides those of s3a."""
-    ingestion = Ingestion(file.read(inside.file(), os.environ))
+    ingestion = Pipeline(file.read(inside.file(), os.environ))
     _ = ingestion.spark
     spans = Spans((Span(TOPIC, 0, 0, 5),))
-    records = source.frame(spark, ingestion.config.source, inside.cluster.bootstrap, TOPIC, spans)
+    records = reader.frame(spark, ingestion.config.source, inside.cluster.bootstrap, TOPIC, spans)
     records.explain("extended")
     plan = "".join(capfd.readouterr())
     settings = "\n".join(f"{row['key']} {row['value']}" for row in spark.sql("SET").collect())

@@ -15,8 +15,8 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from lakeingest import jvm, session
 from lakeingest.local.machine import java
+from lakeingest.spark import jvm, session
 
 
 def started_with(**options: str) -> SparkSession:

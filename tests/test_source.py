@@ -15,10 +15,12 @@ from pydantic import ValidationError
 
 from lakeingest.config import Source
 from lakeingest.errors import OffsetsLost, SourceChanged, SourceUnreachable, UsageError
+from lakeingest.kafka.broker import Broker
+from lakeingest.kafka.offsets import Topics, lag, next_ranges, starts
+from lakeingest.kafka.options import for_java
 from lakeingest.local import Addresses
 from lakeingest.local.server import free_ports
 from lakeingest.record import Span, Spans
-from lakeingest.source import Broker, Topics, _for_java, lag, next_spans, starts
 from lakeingest.testing.wire import Wire
 
 
@@ -48,7 +50,7 @@ def test_a_batch_is_shared_out_by_backlog(
     begin: dict[tuple[str, int], int], end: dict[tuple[str, int], int], most: int, taken: list[tuple[int, int]]
 ) -> None:
     """Each partition gives in proportion to what it holds, and empty spans carry the frontier on."""
-    assert [(s.start, s.end) for s in next_spans(begin, end, most)] == taken
+    assert [(s.start, s.end) for s in next_ranges(begin, end, most)] == taken
 
 
 @pytest.mark.parametrize("most", [1, 7, 99, 100, 1000, 10**9])
@@ -56,7 +58,7 @@ def test_a_batch_is_as_large_as_it_may_be(most: int) -> None:
     """However it is shared out, the spans sum up to max_records or to the whole backlog, and none goes too far."""
     begin = {("a", p): p for p in range(37)}
     end = {tp: start + start**2 % 11 for tp, start in begin.items()}
-    spans = next_spans(begin, end, most)
+    spans = next_ranges(begin, end, most)
     assert spans.offsets == min(most, sum(end.values()) - sum(begin.values()))
     assert all(begin[s.topic, s.partition] == s.start <= s.end <= end[s.topic, s.partition] for s in spans)
 
@@ -136,7 +138,7 @@ def test_lag_counts_what_lies_beyond_the_frontier() -> None:
 )
 def test_options_are_said_once_for_both_clients(given: dict[str, str], java: dict[str, str]) -> None:
     """The names of librdkafka become those of Kafka's Java client."""
-    assert _for_java(source(options=given)) == java
+    assert for_java(source(options=given)) == java
 
 
 def test_secrets_are_never_shown() -> None:

@@ -13,11 +13,11 @@ import kit
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeingest import failures, jvm, session, stores
 from lakeingest.config import Storage
 from lakeingest.errors import UsageError
 from lakeingest.local import Addresses
-from lakeingest.pipeline import Ingestion
+from lakeingest.pipeline import Pipeline
+from lakeingest.spark import failures, jvm, s3a, session
 from lakeingest.testing.s3 import S3Proxy
 
 OPTIONS = {"endpoint": "http://s3:1", "access_key": "k", "secret_key": "hush", "path_style": True}
@@ -39,7 +39,7 @@ def settings(spark: SparkSession) -> dict[str, str]:
 def test_a_table_under_another_scheme_of_s3(stack: Addresses, spark: SparkSession, named: str, scheme: str) -> None:
     """It is written through S3A and lakeingest's own log store, so that commits of several drivers are safe."""
     table = {"path": f"{scheme}://lake/{named}"}
-    ingestion = Ingestion(kit.config_of(stack, named, table=table))
+    ingestion = Pipeline(kit.config_of(stack, named, table=table))
     wanted = kit.produce(stack, named, kit.mixed(20))
     assert ingestion.run(until_caught_up=True).consumed == 20
     kit.assert_exactly_once(spark, ingestion, wanted)
@@ -64,8 +64,8 @@ def test_two_pipelines_with_two_stores_in_one_process(
     client = boto3.client("s3", endpoint_url=stack.s3, region_name="us-east-1", **keys)
     client.create_bucket(Bucket="another")
     client.close()
-    first = Ingestion(kit.config_of(stack, named))
-    second = Ingestion(
+    first = Pipeline(kit.config_of(stack, named))
+    second = Pipeline(
         kit.config_of(
             stack, f"{named}_2", table={"path": f"s3a://another/{named}"}, storage={"endpoint": another.endpoint}
         )
@@ -92,10 +92,10 @@ def test_two_pipelines_with_two_stores_in_one_process(
 def test_a_bucket_that_is_open_elsewhere_is_refused(named: str, change: dict[str, Any], told: str) -> None:
     """Hadoop would go on with the store that it opened first, and the rows would land there."""
     spark = somebodys()
-    stores.let_in(spark, Storage.model_validate(OPTIONS), [f"s3a://{named}/t", "/tmp/q"])
+    s3a.let_in(spark, Storage.model_validate(OPTIONS), [f"s3a://{named}/t", "/tmp/q"])
     before = dict(settings(spark))
     with pytest.raises(UsageError) as caught:
-        stores.let_in(somebodys(), Storage.model_validate({**OPTIONS, **change}), [f"s3://{named}/u"])
+        s3a.let_in(somebodys(), Storage.model_validate({**OPTIONS, **change}), [f"s3://{named}/u"])
     assert caught.value.what.startswith(
         f"bucket {named} was opened in this process at http://s3:1 (region us-east-1, path"
     )
@@ -109,7 +109,7 @@ def test_what_a_pipeline_sets_is_its_own_buckets() -> None:
     """Nothing general is set, so that the store of another bucket stays what it is."""
     spark = somebodys(fs__s3a__endpoint="http://theirs")
     storage = {**OPTIONS, "options": {"fs.s3a.bucket.c.endpoint": "x", "fs.s3a.multipart.size": "5M"}}
-    stores.let_in(spark, Storage.model_validate(storage), ["s3a://b.c/t", "s3n://d/q"])
+    s3a.let_in(spark, Storage.model_validate(storage), ["s3a://b.c/t", "s3n://d/q"])
     assert settings(spark).pop("fs.s3a.endpoint") == "http://theirs"
     assert settings(spark).pop("fs.s3a.bucket.c.endpoint") == "x"
     assert all(name.startswith(("fs.s3a.bucket.b.c.", "fs.s3a.bucket.d.")) for name in settings(spark))
@@ -120,7 +120,7 @@ def test_what_the_owner_of_a_session_has_set_for_a_bucket_stays(named: str) -> N
     """A proxy in front of one bucket, say; what lakeingest has set itself follows the pipeline file."""
     spark = somebodys(**{f"fs.s3a.bucket.{named}.endpoint": "http://proxy"})
     for key in ("old", "new"):
-        stores.let_in(spark, Storage.model_validate({**OPTIONS, "secret_key": key}), [f"s3a://{named}/t"])
+        s3a.let_in(spark, Storage.model_validate({**OPTIONS, "secret_key": key}), [f"s3a://{named}/t"])
         assert settings(spark)[f"fs.s3a.bucket.{named}.endpoint"] == "http://proxy"
         assert settings(spark)[f"fs.s3a.bucket.{named}.secret.key"] == key
 
@@ -129,8 +129,8 @@ def test_a_store_that_the_session_was_started_with_is_the_same(named: str) -> No
     """A pipeline that says where the bucket is, and one that leaves it to the session, mean one place."""
     general = {"endpoint": "http://s3:1/", "endpoint.region": "us-east-1", "path.style.access": "true"}
     spark = somebodys(**{f"spark.hadoop.fs.s3a.{name}": value for name, value in general.items()})
-    stores.let_in(spark, Storage(), [f"s3a://{named}/t"])
-    stores.let_in(spark, Storage.model_validate(OPTIONS), [f"s3a://{named}/t"])
+    s3a.let_in(spark, Storage(), [f"s3a://{named}/t"])
+    s3a.let_in(spark, Storage.model_validate(OPTIONS), [f"s3a://{named}/t"])
 
 
 STORE = "spark__delta__logStore__{}__impl"
@@ -153,7 +153,7 @@ def test_a_session_without_a_safe_log_store_is_told_how(
     """For the schemes that the pipeline's paths have, and only these, with the options to paste."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        stores.warn_of_log_store(somebodys(**options), paths, stacklevel=1)
+        s3a.warn_of_log_store(somebodys(**options), paths, stacklevel=1)
     assert len(caught) == bool(named)
     said = str(caught[0].message) if caught else ""
     for scheme in ("s3", "s3a", "s3n"):
@@ -189,7 +189,7 @@ def test_it_is_told_where_the_keys_came_from(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     bucket = named.replace("_", "-")
-    stores.let_in(somebodys(), Storage.model_validate(storage), [f"s3a://{bucket}/t"])
+    s3a.let_in(somebodys(), Storage.model_validate(storage), [f"s3a://{bucket}/t"])
     meant = failures.meaning(f"s3a://{bucket}/t", RuntimeError("InvalidAccessKeyId"))
     assert f"which comes from {source}; then run again" in meant.cure
 
@@ -197,6 +197,6 @@ def test_it_is_told_where_the_keys_came_from(
 def test_it_is_told_that_the_session_brought_the_keys(named: str) -> None:
     """Databricks and EMR have them set for the whole cluster."""
     for option in ("fs.s3a.access.key", f"spark.hadoop.fs.s3a.bucket.{named}.access.key"):
-        stores.let_in(somebodys(**{option: "k"}), Storage(), [f"s3a://{named}/t"])
+        s3a.let_in(somebodys(**{option: "k"}), Storage(), [f"s3a://{named}/t"])
         meant = failures.meaning(f"s3a://{named}/t", RuntimeError("Status Code: 403"))
         assert "which come from fs.s3a.access.key of the Spark session, and their" in meant.cure

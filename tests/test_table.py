@@ -11,17 +11,17 @@ from chispa.schema_comparer import assert_schema_equality
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from lakeingest import kept, table
-from lakeingest.batch import begin
-from lakeingest.config import Pipeline
+from lakeingest.config import PipelineConfig
 from lakeingest.config.file import from_mapping
+from lakeingest.delta import table, table_properties
 from lakeingest.errors import TableMismatch
-from lakeingest.evolution import Evolution
+from lakeingest.ingest.batch_plan import begin
+from lakeingest.ingest.evolution import Evolution
 
 BY_N = [{"by": "field", "field": "n"}]
 
 
-def made(spark: SparkSession, folder: Path, **parts: Any) -> Pipeline:
+def made(spark: SparkSession, folder: Path, **parts: Any) -> PipelineConfig:
     """The pipeline whose tables in the folder were made, or held to the file."""
     values = {
         "name": "p",
@@ -33,8 +33,8 @@ def made(spark: SparkSession, folder: Path, **parts: Any) -> Pipeline:
     config = from_mapping({**values, **parts})
     table.ensure_quarantine(spark, config)
     there = table.schema(spark, config.table.path)
-    properties = kept.read(spark, config.table.path) if there is not None else {}
-    ledger = kept.ledger(properties, config.known_as)
+    properties = table_properties.read(spark, config.table.path) if there is not None else {}
+    ledger = table_properties.ledger(properties, config.known_as)
     evolution = Evolution(config, ledger, lambda: pytest.fail("no registry is asked"), there)
     shape = evolution.shape(there, looked=True)
     columns = begin(config, shape, None).layout.columns

@@ -21,10 +21,10 @@ from kit import DIRTY, Record, produce
 from pyspark.sql import SparkSession
 
 import lakeingest
-from lakeingest.commit import Counts
+from lakeingest.delta.commit import Counts
 from lakeingest.local import Addresses, running
 from lakeingest.local.addresses import read, stack_dir
-from lakeingest.pipeline import Ingestion
+from lakeingest.pipeline import Pipeline
 
 FOLDERS = sorted(file.parent for file in (Path(__file__).parent / "fixtures").glob("*/kept.json"))
 
@@ -58,7 +58,7 @@ class Kept:
                         body = body.replace(old.encode(), new.encode())
                 yield member.name, body
 
-    def ingestion(self) -> Ingestion:
+    def ingestion(self) -> Pipeline:
         """Today's code with the file of then, which names no addresses."""
         return lakeingest.load(self.folder / "pipeline.yaml")
 

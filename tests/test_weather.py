@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from fastavro import parse_schema, schemaless_reader
 
-from lakeingest.config import Pipeline, file
-from lakeingest.local import weather
-from lakeingest.local.weather import UNKNOWN, Observation
-from lakeingest.schema import avro, compatibility
+from lakeingest.config import PipelineConfig, file
+from lakeingest.local.demo import weather
+from lakeingest.local.demo.weather import UNKNOWN, Observation
+from lakeingest.schema import compatibility
+from lakeingest.schema.formats import avro
 
 FILE = Path(__file__).parent.parent / "pipelines" / "weather.yaml"
 
@@ -26,7 +27,7 @@ def observations() -> list[Observation]:
 
 
 @pytest.fixture(scope="module")
-def pipeline() -> Pipeline:
+def pipeline() -> PipelineConfig:
     return file.read(FILE, {})
 
 
@@ -83,13 +84,13 @@ def test_the_damaged(observations: list[Observation]) -> None:
 @pytest.mark.parametrize(
     ("record", "current", "action"), [(2, 1, "evolve"), (3, 2, "evolve"), (1, 3, "project"), (4, 3, "quarantine")]
 )
-def test_what_the_table_makes_of_a_version(pipeline: Pipeline, record: int, current: int, action: str) -> None:
+def test_what_the_table_makes_of_a_version(pipeline: PipelineConfig, record: int, current: int, action: str) -> None:
     """It follows the three, brings the older ones up, and refuses the trial."""
     schemas = (replace(avro.read(weather.SCHEMAS[version]), version=version) for version in (record, current))
     assert compatibility.decide(*schemas, pipeline.compatibility).action == action
 
 
-def test_the_pipeline_file_is_good(pipeline: Pipeline) -> None:
+def test_the_pipeline_file_is_good(pipeline: PipelineConfig) -> None:
     """It reads what the producer sends."""
     assert pipeline.source.topics == (weather.TOPIC,)
     assert pipeline.compatibility == "BACKWARD"

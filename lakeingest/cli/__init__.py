@@ -11,11 +11,24 @@ from itertools import takewhile
 
 import typer
 
-from lakeingest import launch
-from lakeingest.cli import compact, explain, files, gate, ingest, interrupt, plan, refused, schema, stack
+from lakeingest.cli import (
+    audit,
+    compact,
+    explain,
+    gate,
+    interrupt,
+    pipeline_file,
+    plan,
+    quarantine,
+    run,
+    schema,
+    stack,
+    status,
+)
 from lakeingest.cli.demo import demo
 from lakeingest.cli.output import failed
 from lakeingest.errors import LakeingestError, PipelineFileError, printable
+from lakeingest.spark import launch
 
 app = typer.Typer(
     name="lakeingest",
@@ -26,17 +39,17 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 for _command in (
-    files.init,
-    files.check,
-    files.describe,
+    pipeline_file.init,
+    pipeline_file.check,
+    pipeline_file.describe,
     plan.plan,
-    ingest.run,
-    ingest.status,
-    ingest.audit,
+    run.run,
+    status.status,
+    audit.audit,
     compact.compact,
 ):
     app.command()(_command)
-app.add_typer(refused.app)
+app.add_typer(quarantine.app)
 app.add_typer(gate.app)
 app.add_typer(schema.app)
 app.add_typer(stack.app)

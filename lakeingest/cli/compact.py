@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lakeingest.cli.ingest import File, Format
+from lakeingest.cli.arguments import File, Format
 from lakeingest.cli.output import Output
 
 

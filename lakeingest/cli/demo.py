@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakeingest.cli import ingest, schema
+from lakeingest.cli import audit, run, schema
 from lakeingest.cli.output import Output
 from lakeingest.errors import UsageError
 
 if TYPE_CHECKING:
     from lakeingest.local import Addresses
-    from lakeingest.pipeline import Ingestion
+    from lakeingest.pipeline import Pipeline
 
 FILE = Path("pipelines/flights.yaml")
 SCHEMAS = Path("pipelines/weather.yaml")
@@ -55,7 +55,7 @@ def demo(
     _send_weather(out, addresses) if schemas else _send_flights(out, addresses)
     out.line(f"3. lakeingest run {file} --until-caught-up")
     sys.stdout.flush()
-    ingest.run(file, until_caught_up=True, accept_dropped_topics=False, output="text")
+    run.run(file, until_caught_up=True, accept_dropped_topics=False, output="text")
     out.line("4. What is where")
     _show(file, out, versions=schemas)
     if schemas:
@@ -63,7 +63,7 @@ def demo(
         schema.history(file, output="text")
         out.line(_WIDENED)
     out.line(f"{6 if schemas else 5}. lakeingest audit {file}")
-    ingest.audit(file, output="text")
+    audit.audit(file, output="text")
     out.line()
     out.line("Go on with:")
     for arguments, meaning in _NEXT:
@@ -81,7 +81,7 @@ def _stack(out: Output) -> Addresses:
 
 
 def _send_flights(out: Output, addresses: Addresses) -> None:
-    from lakeingest.local import flights
+    from lakeingest.local.demo import flights
 
     out.line(f"2. {flights.RECORDS:,} flights of 2013 into topic {flights.TOPIC!r}, {flights.DAMAGED} of them damaged")
     with out.progress("sending flights"):
@@ -90,7 +90,7 @@ def _send_flights(out: Output, addresses: Addresses) -> None:
 
 
 def _send_weather(out: Output, addresses: Addresses) -> None:
-    from lakeingest.local import weather
+    from lakeingest.local.demo import weather
 
     out.line(
         f"2. {weather.RECORDS:,} hours of weather of 2013 into topic {weather.TOPIC!r}, in three versions of "
@@ -117,8 +117,8 @@ def _show(file: Path, out: Output, *, versions: bool) -> None:
     )
 
 
-def _show_partitions(ingestion: Ingestion, out: Output) -> None:
-    from lakeingest import table
+def _show_partitions(ingestion: Pipeline, out: Output) -> None:
+    from lakeingest.delta import table
 
     rows = table.read(ingestion.spark, ingestion.config.table.path).groupBy("month").pivot("origin").count()
     airports = [name for name in rows.columns if name != "month"]
@@ -130,9 +130,9 @@ def _show_partitions(ingestion: Ingestion, out: Output) -> None:
     )
 
 
-def _show_versions(ingestion: Ingestion, out: Output) -> None:
+def _show_versions(ingestion: Pipeline, out: Output) -> None:
     """Month by month, by the schema that a row was written with: a rolling deploy, as the table remembers it."""
-    from lakeingest import table
+    from lakeingest.delta import table
 
     rows = table.read(ingestion.spark, ingestion.config.table.path)
     counted = rows.groupBy("observed").pivot("_schema_id").count()

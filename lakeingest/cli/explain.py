@@ -14,7 +14,7 @@ from lakeingest import errors
 from lakeingest.cli.output import Output
 from lakeingest.errors import LakeingestError, UsageError
 
-RUNBOOK = Path(errors.__file__).with_name("runbook.md")
+RUNBOOK = Path(__file__).with_name("runbook.md")
 _LOOK = (
     "`lakeingest quarantine list FILE` for how many, `lakeingest quarantine show FILE topic-partition:offset` for one."
 )

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakeingest.cli.ingest import File, Format
+from lakeingest.cli.arguments import File, Format
 from lakeingest.cli.output import Output
 from lakeingest.errors import UsageError
 
@@ -67,10 +67,10 @@ def docs(
         raise UsageError(
             f"{ingestion.config.results} holds no results of {ingestion.config.name} yet", cure="run the pipeline first"
         )
-    from lakeingest.gate import docs
+    from lakeingest.gate import data_docs
 
     with out.progress("Great Expectations writes the pages"):
-        index = docs.build(found, to)
+        index = data_docs.build(found, to)
     made = len({row["time"] for row in found})
     out.line(f"{ingestion.config.name}: Data Docs of {made} batches; open {index}")
     out.result({"pipeline": ingestion.config.name, "batches": made, "index": str(index)})

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lakeingest.cli.arguments import File, Format
 from lakeingest.cli.gate import HEADINGS, cells
-from lakeingest.cli.ingest import File, Format
 from lakeingest.cli.output import Output, as_json
 
 if TYPE_CHECKING:
-    from lakeingest.plan import Plan
+    from lakeingest.operations.plan import Plan
 
 
 def plan(

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from lakeingest.cli.ingest import File, Format
+from lakeingest.cli.arguments import File, Format
 from lakeingest.cli.output import Output
 from lakeingest.errors import UsageError
 
 if TYPE_CHECKING:
+    from lakeingest.operations.schema_history import Step, Timeline, Written
     from lakeingest.schema.compatibility import Decision, Mode
     from lakeingest.schema.model import Schema
-    from lakeingest.timeline import Step, Timeline, Written
 
 app = typer.Typer(
     name="schema",
@@ -220,13 +220,13 @@ def _text(file: Path) -> str:
 
 def _parse(suffix: str, text: str, references: Sequence[tuple[str, str]]) -> Schema:
     if suffix == ".avsc":
-        from lakeingest.schema import avro
+        from lakeingest.schema.formats import avro
 
         return avro.read(text, [reference for _, reference in references])
     if suffix == ".proto":
-        from lakeingest.schema import protobuf
+        from lakeingest.schema.formats import protobuf
 
         return protobuf.read(text, references)
-    from lakeingest.schema import json_schema
+    from lakeingest.schema.formats import json_schema
 
     return json_schema.read(text, references)

@@ -1,15 +1,12 @@
 """The pipeline file as frozen values. No Spark, no network.
 
-`file.read` turns a YAML file into a `Pipeline`; `lakeingest describe` prints the options.
-values.py holds the kinds of values, parts.py and formats.py the parts, rules.py what the parts must agree on.
+`file.read` turns a YAML file into a `PipelineConfig` (pipeline.py); `lakeingest describe` prints the options. values.py
+holds the kinds of values, parts.py and formats.py the parts, consistency.py what the parts must agree on.
 """
 
 from __future__ import annotations
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
-from pydantic_core import PydanticCustomError
-
-from lakeingest.config import rules
+from lakeingest.config.base import Part
 from lakeingest.config.formats import (
     AvroFormat,
     BytesFormat,
@@ -23,7 +20,6 @@ from lakeingest.config.formats import (
     ValueFormat,
     uses_registry,
 )
-from lakeingest.config.part import Part
 from lakeingest.config.parts import (
     Compatibility,
     Decode,
@@ -41,8 +37,8 @@ from lakeingest.config.parts import (
     TimePartition,
     Trigger,
 )
+from lakeingest.config.pipeline import PipelineConfig
 from lakeingest.config.values import Duration, FieldPath, Name, SchemaFile, Secret, Timezone
-from lakeingest.schema import ddl
 
 __all__ = [
     "AvroFormat",
@@ -61,7 +57,7 @@ __all__ = [
     "Name",
     "Part",
     "Partition",
-    "Pipeline",
+    "PipelineConfig",
     "ProtobufFormat",
     "Quarantine",
     "Registry",
@@ -80,96 +76,3 @@ __all__ = [
     "ValueFormat",
     "uses_registry",
 ]
-
-
-_COMPATIBILITY: dict[str, Compatibility] = {"json": "FORWARD", "string": "NONE", "bytes": "NONE"}
-
-
-class Pipeline(Part):
-    """A pipeline file: Kafka topics into one Delta table, refused records into quarantine."""
-
-    name: Name = Field(
-        description="The pipeline's name. It is what commits are known by: keep it for the life of the table.",
-        examples=["flights"],
-    )
-    renamed_from: Name | None = Field(
-        None,
-        description="The first name of a pipeline that was given another one: its commits, quarantine and results go "
-        "on being known by it. Keep it for the life of the table.",
-        examples=["flights_test"],
-    )
-    source: Source = Field(description="Which Kafka topics are read, and from where.")
-    table: Table = Field(description="The Delta table that accepted records are written to.")
-    decode: Decode = Field(default_factory=Decode, description="How the bytes of a record become columns.")
-    registry: Registry = Field(
-        default_factory=Registry,
-        description="The schema registry, for the formats avro, protobuf and json_schema.",
-    )
-    schema_: Schema = Field(default_factory=Schema, alias="schema", description="The columns of the value.")
-    partition: tuple[Partition, ...] = Field(
-        (), description="How the table is cut into partitions, the outermost first. Default: not at all."
-    )
-    quarantine: Quarantine = Field(
-        default_factory=Quarantine,
-        validate_default=True,
-        description="The Delta table for refused records. Default: beside the table, at table.path with _quarantine.",
-    )
-    gate: Gate | None = Field(None, description="The Great Expectations suite that records must meet. Default: none.")
-    trigger: Trigger = Field(default_factory=Trigger, description="When a micro-batch is cut.")
-    storage: Storage = Field(default_factory=Storage, description="How S3 is reached.")
-    retry: Retry = Field(default_factory=Retry, description="How long a run waits for servers that fail.")
-
-    @property
-    def known_as(self) -> str:
-        """The name that the tables know the pipeline by."""
-        return self.renamed_from or self.name
-
-    @property
-    def columns(self) -> tuple[ddl.Column, ...]:
-        """The columns that a record's value becomes, as far as the file tells; none where only the registry knows."""
-        return rules.columns(self.decode, self.schema_)
-
-    @property
-    def results(self) -> str:
-        """Where the results of the gate lie."""
-        return rules.results(self.table, self.gate)
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """Where its tables lie."""
-        return (self.table.path, self.quarantine.path, *((self.results,) if self.gate else ()))
-
-    @property
-    def compatibility(self) -> Compatibility:
-        """When a record with another schema than the table's is written: as the file says, or by its format.
-
-        Text and bytes have no schema that could change, so NONE holds for them.
-        """
-        given = self.schema_.compatibility
-        return given or _COMPATIBILITY.get(self.decode.value.format, "BACKWARD")
-
-    @field_validator("quarantine")
-    @classmethod
-    def _beside(cls, given: Quarantine, others: ValidationInfo) -> Quarantine:
-        # A table that is wrong in itself is not among the others.
-        if given.path or "table" not in others.data:
-            return given
-        return given.model_copy(update={"path": rules.aside(others.data["table"], given)})
-
-    @model_validator(mode="after")
-    def _agree(self) -> Pipeline:
-        partition = dict(enumerate(self.partition))
-        found = tuple(
-            rules.mistakes(
-                self.decode,
-                self.schema_,
-                partition,
-                table=self.table,
-                quarantine=self.quarantine,
-                gate=self.gate,
-            )
-        )
-        if found:
-            summary = "; ".join(f"{'.'.join(map(str, m.path))}: {m.text}" for m in found)
-            raise PydanticCustomError("disagree", "{summary}", {"summary": summary, "mistakes": found})
-        return self

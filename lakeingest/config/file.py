@@ -17,8 +17,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from lakeingest.config import Pipeline, mistakes, parts, rules, yaml_text
-from lakeingest.config.rules import Mistake
+from lakeingest.config import PipelineConfig, consistency, mistakes, parts, yaml_text
+from lakeingest.config.consistency import Mistake
 from lakeingest.config.values import SchemaFile
 from lakeingest.config.variables import Variables
 from lakeingest.errors import PipelineFileError
@@ -26,7 +26,7 @@ from lakeingest.errors import PipelineFileError
 _LARGEST = 1 << 22
 
 
-def read(path: Path, environment: Mapping[str, str]) -> Pipeline:
+def read(path: Path, environment: Mapping[str, str]) -> PipelineConfig:
     """Read a pipeline file. A relative `gate.suite` or `schema_file` is taken from the file's own folder.
 
     Args:
@@ -45,7 +45,7 @@ def read(path: Path, environment: Mapping[str, str]) -> Pipeline:
         for where, line, first in document.twice()
     ]
     try:
-        pipeline: Pipeline | None = _check(document.data, environment, path.parent)
+        pipeline: PipelineConfig | None = _check(document.data, environment, path.parent)
     except _Mistaken as error:
         pipeline = None
         found += [(document.line(m.path), m) for m in error.mistakes]
@@ -57,7 +57,7 @@ def read(path: Path, environment: Mapping[str, str]) -> Pipeline:
 
 def from_mapping(
     data: Mapping[str, Any], environment: Mapping[str, str] | None = None, folder: Path | None = None
-) -> Pipeline:
+) -> PipelineConfig:
     """Check the values of a pipeline file that Python holds, as `read` does.
 
     Args:
@@ -127,7 +127,7 @@ def _place(mistake: Mistake) -> str:
     return f"{path}: {mistake.text}" if path else mistake.text
 
 
-def _check(data: Any, environment: Mapping[str, str], folder: Path) -> Pipeline:
+def _check(data: Any, environment: Mapping[str, str], folder: Path) -> PipelineConfig:
     if data is None or data == {}:
         raise _Mistaken([Mistake((), "empty; `lakeingest init` writes a file to start from")])
     if not isinstance(data, Mapping):
@@ -138,7 +138,7 @@ def _check(data: Any, environment: Mapping[str, str], folder: Path) -> Pipeline:
     unread = [variables.as_written(m, values) for m in _read_schemas(values, folder)]
     missing = variables.missing + [m for m in unread if m.path not in {other.path for other in variables.missing}]
     try:
-        pipeline = Pipeline.model_validate(values)
+        pipeline = PipelineConfig.model_validate(values)
     except ValidationError as error:
         unset = {m.path for m in missing}
         found = [m for m in mistakes.of(error, values, variables.filled) if m.path not in unset]
@@ -181,7 +181,7 @@ def _disagreements(values: dict[str, Any]) -> Iterator[Mistake]:
     """What the parts that are right in themselves do not agree on, although others are wrong."""
     partition = values.get("partition")
     listed = [_valid(parts.Partition, p) for p in partition] if isinstance(partition, list) else []
-    return rules.mistakes(
+    return consistency.mistakes(
         _valid(parts.Decode, values.get("decode", {})),
         _valid(parts.Schema, values.get("schema", {})),
         {i: part for i, part in enumerate(listed) if part is not None},

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from lakeingest.config.part import Part
+from lakeingest.config.base import Part
 from lakeingest.config.values import Columns, DateFormat, SchemaPath, TimestampFormat, Timezone
 
 Strategy: TypeAlias = Literal["topic", "record", "topic_record"]

@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from lakeingest.config import options
+from lakeingest.config.consistency import Mistake
 from lakeingest.config.options import Option, Path
-from lakeingest.config.rules import Mistake
 from lakeingest.schema.ddl import DdlError
 
 _NOT_TOLD = "default_factory_not_called"

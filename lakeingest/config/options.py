@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from lakeingest.config import Pipeline
+from lakeingest.config import PipelineConfig
 from lakeingest.config.values import Kind, duration_text
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -57,7 +57,7 @@ class Option:
 @cache
 def tree() -> Option:
     """Every option of a pipeline file; the root is the file itself."""
-    return Option("", "", "part", _doc(Pipeline), True, options=_of(Pipeline, ""))
+    return Option("", "", "part", _doc(PipelineConfig), True, options=_of(PipelineConfig, ""))
 
 
 def find(path: str) -> Option | None:

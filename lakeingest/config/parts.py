@@ -7,8 +7,8 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
+from lakeingest.config.base import Part
 from lakeingest.config.formats import BytesFormat, JsonValue, KeyFormat, ValueFormat
-from lakeingest.config.part import Part
 from lakeingest.config.values import (
     Brokers,
     Duration,

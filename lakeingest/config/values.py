@@ -50,7 +50,8 @@ class SchemaFile:
         Raises:
             SchemaError: the text is no schema, or one that no table can hold.
         """
-        from lakeingest.schema import avro, model
+        from lakeingest.schema import model
+        from lakeingest.schema.formats import avro
 
         return model.value_columns(avro.read(self.text))
 

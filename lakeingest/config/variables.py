@@ -9,7 +9,7 @@ from functools import reduce
 from operator import getitem
 from typing import Any
 
-from lakeingest.config.rules import Mistake
+from lakeingest.config.consistency import Mistake
 
 Path = tuple[str | int, ...]
 

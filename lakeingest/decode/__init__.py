@@ -15,11 +15,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest import config
-from lakeingest.decode import json, looks, size, writers
+from lakeingest.decode import json, limits, sniff, writers
 from lakeingest.decode.writers import Writers
 from lakeingest.record import HEADERS, KEY, RAW_KEY, RAW_VALUE, RESCUED, UNPLANNED, Refusal, says
 from lakeingest.schema import ddl
-from lakeingest.schema.history import Side
+from lakeingest.schema.ledger import Side
 
 PARSED_KEY = "_parsed_key"
 PARSED_VALUE = "_parsed_value"
@@ -65,12 +65,12 @@ def struct(declared: str) -> T.StructType:
     return T.StructType.fromJson(_json.loads(ddl.to_json(ddl.parse(declared))))
 
 
-def decode(pipeline: config.Pipeline, shape: Shape) -> Decoded:
+def decode(pipeline: config.PipelineConfig, shape: Shape) -> Decoded:
     """The way of key, headers and value into columns, as the pipeline file and the writers' schemas say."""
     most = pipeline.decode.max_bytes
     key, value = _key(pipeline.decode, shape), _value(pipeline, shape)
     headers = {HEADERS: F.col(HEADERS)} if pipeline.decode.headers else {}
-    large = (size.refusal("key", F.col(RAW_KEY), most), size.refusal("value", F.col(RAW_VALUE), most))
+    large = (limits.refusal("key", F.col(RAW_KEY), most), limits.refusal("value", F.col(RAW_VALUE), most))
     null = F.col(RAW_VALUE).isNull()
     nulls = (Refusal("value", null, lambda: says("NULL_VALUE", F.lit("the record has no value"))),)
     return Decoded(
@@ -82,7 +82,7 @@ def decode(pipeline: config.Pipeline, shape: Shape) -> Decoded:
 
 
 def _key(decode: config.Decode, shape: Shape) -> Decoded:
-    raw, key = size.within(F.col(RAW_KEY), decode.max_bytes), decode.key
+    raw, key = limits.within(F.col(RAW_KEY), decode.max_bytes), decode.key
     if "key" in shape.writers:
         return _written(
             "key", raw, shape.writers["key"], T.StructType([T.StructField(KEY, shape.key)] if shape.key else [])
@@ -100,20 +100,20 @@ def _key(decode: config.Decode, shape: Shape) -> Decoded:
     return Decoded(
         parsed=({PARSED_KEY: json.parse(raw, schema, texts)},),
         columns={KEY: F.when(raw.isNotNull(), fields)},
-        refusals=(looks.told(json.refusal("key", raw, parsed, schema, texts), raw, "json"), extra),
+        refusals=(sniff.told(json.refusal("key", raw, parsed, schema, texts), raw, "json"), extra),
         dropped=F.lit(False),
     )
 
 
-def _value(pipeline: config.Pipeline, shape: Shape) -> Decoded:
-    raw, value = size.within(F.col(RAW_VALUE), pipeline.decode.max_bytes), pipeline.decode.value
+def _value(pipeline: config.PipelineConfig, shape: Shape) -> Decoded:
+    raw, value = limits.within(F.col(RAW_VALUE), pipeline.decode.max_bytes), pipeline.decode.value
     if "value" in shape.writers:
         return _written("value", raw, shape.writers["value"], shape.value)
     if not isinstance(value, config.JsonValue):
         return _scalar("value", "value", raw, value.format)
     schema, parsed, texts = shape.value, F.col(PARSED_VALUE), json.texts_of(value)
     rescued = json.rescued(raw, parsed, schema)
-    refusal = looks.told(json.refusal("value", raw, parsed, schema, texts), raw, "json")
+    refusal = sniff.told(json.refusal("value", raw, parsed, schema, texts), raw, "json")
     if shape.strict:
         rescued = F.when(rescued.isNotNull() & ~refusal.when, F.raise_error(F.lit(UNPLANNED)).cast("string"))
     return Decoded(
@@ -138,4 +138,4 @@ def _scalar(stage: str, name: str, raw: Column, format: str) -> Decoded:
     def why() -> Column:
         return says("INVALID_UTF8", F.concat(F.lit("not UTF-8; begins with bytes 0x"), F.hex(F.substring(raw, 1, 32))))
 
-    return Decoded((), {name: text}, (looks.told(Refusal(stage, broken, why), raw, "string"),), F.lit(False))
+    return Decoded((), {name: text}, (sniff.told(Refusal(stage, broken, why), raw, "string"),), F.lit(False))

@@ -24,9 +24,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakeingest import jvm
-from lakeingest.decode import project
-from lakeingest.schema import avro as avro_schema
+from lakeingest.decode import projection
+from lakeingest.schema.formats import avro as avro_schema
+from lakeingest.spark import jvm
 
 _SEAL = os.urandom(16)
 _LONG_DIGITS, _LONG_BYTES, _MOST_DIGITS = 18, 8, 38
@@ -67,7 +67,7 @@ class Reader:
         return None
 
     def rescued(self, parsed: Column, dropped: tuple[str, ...]) -> Column | None:
-        return project.rescued(self.value(parsed), dropped)
+        return projection.rescued(self.value(parsed), dropped)
 
     def _envelope(self, *behind: object) -> str:
         """A schema: for each reference a field that declares its types, then the value, then the fields behind it."""
@@ -79,7 +79,7 @@ class Reader:
 
     @cached_property
     def _type(self) -> T.DataType:
-        return project.data_type(avro_schema.read(self.text, self.references))
+        return projection.data_type(avro_schema.read(self.text, self.references))
 
 
 def _widened(tree: Any) -> Any:

@@ -23,12 +23,12 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakeingest import jvm
 from lakeingest.config import JsonValue, KeyFormat, ValueFormat, time_format
-from lakeingest.decode import diagnose, numbers, size, values
-from lakeingest.decode.fitted import any_of, fit, parsed_type
-from lakeingest.decode.values import AS_IT_IS, Pattern, Texts
+from lakeingest.decode import json_diagnosis, json_values, limits, numbers
+from lakeingest.decode.json_columns import any_of, fit, parsed_type
+from lakeingest.decode.json_values import AS_IT_IS, Pattern, Texts
 from lakeingest.record import Refusal, says
+from lakeingest.spark import jvm
 
 _CORRUPT = " corrupt"
 _LOOKED_AT = 2**20
@@ -131,10 +131,10 @@ def diagnosis(raw: Column, schema: T.StructType, texts: Texts) -> Column:
     from pyspark.cloudpickle import register_pickle_by_value
 
     # Executors of a cluster need not have lakeingest installed.
-    register_pickle_by_value(values)
-    register_pickle_by_value(diagnose)
+    register_pickle_by_value(json_values)
+    register_pickle_by_value(json_diagnosis)
     tree = json.loads(schema.json())
-    explain = diagnose.diagnose
+    explain = json_diagnosis.diagnose
     length = F.octet_length(raw)
     explained = F.udf(lambda value: explain(value, tree, texts), "reason STRING, message STRING")
     unread = F.concat(
@@ -142,7 +142,7 @@ def diagnosis(raw: Column, schema: T.StructType, texts: Texts) -> Column:
         F.lit(f" bytes that do not fit the columns; of more than {_LOOKED_AT} it is not said why"),
     )
     # Python takes a hundred values at once, however large they are.
-    return F.when(length > _LOOKED_AT, says("UNREADABLE", unread)).otherwise(explained(size.within(raw, _LOOKED_AT)))
+    return F.when(length > _LOOKED_AT, says("UNREADABLE", unread)).otherwise(explained(limits.within(raw, _LOOKED_AT)))
 
 
 def refusal(stage: str, raw: Column, parsed: Column, schema: T.StructType, texts: Texts) -> Refusal:

@@ -14,9 +14,9 @@ from pyspark.cloudpickle import register_pickle_by_value
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from lakeingest.decode import project
+from lakeingest.decode import projection
 from lakeingest.errors import SetupError
-from lakeingest.schema import protobuf, protobuf_values
+from lakeingest.schema.formats import protobuf, protobuf_values
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Reader:
         return F.udf(lambda value: fault(value), "STRING")(payload)  # noqa: PLW0108
 
     def rescued(self, parsed: Column, dropped: tuple[str, ...]) -> Column | None:
-        return project.rescued(parsed, dropped)
+        return projection.rescued(parsed, dropped)
 
 
 def record(payload: Column, descriptors: bytes, message: str) -> Column:
@@ -61,7 +61,7 @@ def record(payload: Column, descriptors: bytes, message: str) -> Column:
     """
     from pyspark.sql.pandas import functions
 
-    kind = project.struct_type(protobuf.read_message(descriptors, message))
+    kind = projection.struct_type(protobuf.read_message(descriptors, message))
     protobuf.need("pyarrow")
     if not hasattr(functions, "arrow_udf"):
         raise SetupError("Protobuf needs Spark 4.1", cure="run on Spark 4.1, or use another format")

@@ -18,10 +18,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakeingest.decode import looks, project
+from lakeingest.decode import projection, sniff
 from lakeingest.record import OFFSET, PARTITION, RESCUED, SCHEMA_ID, TIMESTAMP, TOPIC, UNPLANNED, Refusal, says
-from lakeingest.schema import wire
-from lakeingest.schema.history import Side
+from lakeingest.schema.formats import wire
+from lakeingest.schema.ledger import Side
 from lakeingest.schema.model import Schema
 
 HEADER = 5
@@ -129,9 +129,9 @@ def read(side: Side, raw: Column, writers: Writers, target: T.StructType) -> Rea
         broken = broken | ((which == i) & _reader(usable[i]).broken(F.col(name)))
     misfit = Refusal(side, _true(broken), lambda: _misfit(raw, which, usable))
     refusals = (
-        *((looks.told(each, raw, format) for each in _headers(raw, which, side)) if writers.framed else ()),
+        *((sniff.told(each, raw, format) for each in _headers(raw, which, side)) if writers.framed else ()),
         *_verdicts(which, writers),
-        looks.told(misfit, raw, format),
+        sniff.told(misfit, raw, format),
     )
     return Read(tuple(stage for stage in stages if stage), columns, refusals)
 
@@ -203,7 +203,9 @@ def _members(
         # A key is one column, whatever it is.
         whole = side == "key"
         members[i] = (
-            project.project(value, schema, current, f.dataType) if whole else project.member(value, f, schema, current)
+            projection.project(value, schema, current, f.dataType)
+            if whole
+            else projection.member(value, f, schema, current)
         )
     return members
 
@@ -212,7 +214,7 @@ def _rescued(parsed: Mapping[int, str], usable: Mapping[int, Writer], current: S
     rescued = {}
     for i, name in parsed.items():
         schema = usable[i].schema
-        dropped = project.dropped(schema, current) if schema and current else ()
+        dropped = projection.dropped(schema, current) if schema and current else ()
         text = _reader(usable[i]).rescued(F.col(name), dropped)
         if text is not None:
             rescued[i] = text

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from lakeingest.gate import suite
 
 if TYPE_CHECKING:
-    from lakeingest.config import Pipeline
+    from lakeingest.config import PipelineConfig
     from lakeingest.gate.suite import Suite
 
 
-def load(pipeline: Pipeline) -> Suite | None:
+def load(config: PipelineConfig) -> Suite | None:
     """The suite of a pipeline, checked against the columns of its value; None without a gate.
 
     Raises:
         PipelineFileError: the suite cannot be read, or is wrong; `problems` holds every mistake.
     """
-    return suite.load(pipeline.gate, pipeline.columns) if pipeline.gate else None
+    return suite.load(config.gate, config.columns) if config.gate else None

@@ -11,7 +11,7 @@ from typing import Any
 
 from lakeingest.config.mistakes import meant
 from lakeingest.gate import query
-from lakeingest.gate.known import EVERYWHERE, KNOWN
+from lakeingest.gate.expectations import EVERYWHERE, KNOWN
 from lakeingest.record import RESERVED
 from lakeingest.schema import ddl
 

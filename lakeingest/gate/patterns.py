@@ -13,7 +13,7 @@ import re
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from lakeingest import jvm
+from lakeingest.spark import jvm
 
 LONGEST = 1000
 """Characters of a text that a repeated group is held against where nothing can give up: the stack has room for more."""

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from lakeingest.gate.judge import Result
+from lakeingest.gate.evaluate import Result
 from lakeingest.gate.suite import Suite
 from lakeingest.record import Spans
 

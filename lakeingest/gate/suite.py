@@ -17,7 +17,7 @@ from lakeingest.config import Gate
 from lakeingest.config.file import failure, text
 from lakeingest.config.mistakes import meant
 from lakeingest.gate import arguments
-from lakeingest.gate.known import KNOWN, OF_ROWS, ROWWISE, WINDOWED, WITHOUT_SPARK
+from lakeingest.gate.expectations import KNOWN, OF_ROWS, ROWWISE, WINDOWED, WITHOUT_SPARK
 from lakeingest.gate.strftime import pattern
 from lakeingest.schema import ddl
 

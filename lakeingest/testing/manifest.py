@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakeingest.config import Pipeline
+from lakeingest.config import PipelineConfig
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,19 +53,19 @@ class Balance:
         return not (self.missing or self.double or self.foreign or self.changed)
 
 
-def balance(spark: SparkSession, pipeline: Pipeline, manifest: Manifest, *quarantines: str) -> Balance:
+def balance(spark: SparkSession, config: PipelineConfig, manifest: Manifest, *quarantines: str) -> Balance:
     """Hold both tables against a manifest. Reads with plain Spark, and brings every coordinate to the driver.
 
     Args:
         quarantines: those of other pipelines that write to the same table, if their records are in the manifest.
     """
-    table = [tuple(row) for row in _coordinates(spark, pipeline.table.path).collect()]
-    places = (pipeline.quarantine.path, *quarantines)
+    table = [tuple(row) for row in _coordinates(spark, config.table.path).collect()]
+    places = (config.quarantine.path, *quarantines)
     rows = [row for path in places for row in _refused(spark, path).collect()]
     refused = {tuple(row)[:3]: row[3] for row in rows}
     found = Counter(table) + Counter(tuple(row)[:3] for row in rows)
     nowhere = manifest.keys() - found.keys()
-    dropped = {place for place in nowhere if manifest[place] is None and pipeline.decode.on_null == "ignore"}
+    dropped = {place for place in nowhere if manifest[place] is None and config.decode.on_null == "ignore"}
     return Balance(
         produced=len(manifest),
         table=len(table),

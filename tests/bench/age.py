@@ -27,38 +27,38 @@ import kit  # noqa: E402
 import orders  # noqa: E402
 from embedded import embedded  # noqa: E402
 
-from lakeingest import commit  # noqa: E402
-from lakeingest.config import Pipeline  # noqa: E402
+from lakeingest.config import PipelineConfig  # noqa: E402
+from lakeingest.delta import commit  # noqa: E402
 from lakeingest.local import Addresses  # noqa: E402
-from lakeingest.pipeline import Ingestion  # noqa: E402
+from lakeingest.pipeline import Pipeline  # noqa: E402
 
 
-def pipeline(stack: Addresses) -> Pipeline:
+def pipeline(stack: Addresses) -> PipelineConfig:
     """The pipeline of all measurements."""
     partition = [{"by": "time", "field": "ts", "every": "day"}]
     return kit.config_of(stack, "aged", schema={"columns": orders.NARROW}, partition=partition)
 
 
-def batches(stack: Addresses, config: Pipeline, rounds: int) -> list[float]:
+def batches(stack: Addresses, config: PipelineConfig, rounds: int) -> list[float]:
     """Seconds of each of `rounds` batches of one run, and of the start that comes before."""
     encode, seconds = orders.encoder(stack, "aged", "json", "narrow"), []
     for _ in range(rounds):
         kit.produce(stack, "aged", orders.values("narrow", 100, 0, encode), 2)
-        Ingestion(config).run(until_caught_up=True, on_progress=lambda each: seconds.append(each.seconds))
+        Pipeline(config).run(until_caught_up=True, on_progress=lambda each: seconds.append(each.seconds))
     return seconds
 
 
-def starts(config: Pipeline, rounds: int) -> list[float]:
+def starts(config: PipelineConfig, rounds: int) -> list[float]:
     """Seconds of starts that find nothing to do."""
     seconds = []
     for _ in range(rounds):
         begun = time.monotonic()
-        Ingestion(config).run(until_caught_up=True)
+        Pipeline(config).run(until_caught_up=True)
         seconds.append(time.monotonic() - begun)
     return seconds
 
 
-def grow(stack: Addresses, ingestion: Ingestion, commits: int, files: int) -> None:
+def grow(stack: Addresses, ingestion: Pipeline, commits: int, files: int) -> None:
     """Write as many commits behind the newest one, and let Delta make a checkpoint of them."""
     spark, path, name = ingestion.spark, ingestion.config.table.path, ingestion.config.name
     newest = commit.read(spark, path, name).newest
@@ -121,7 +121,7 @@ def main() -> None:
         config = pipeline(stack)
         batches(stack, config, 3)
         found["new_batch_s"], found["new_start_s"] = batches(stack, config, asked.rounds), starts(config, 5)
-        grow(stack, Ingestion(config), asked.commits, asked.files)
+        grow(stack, Pipeline(config), asked.commits, asked.files)
         found["first_batch_s"] = batches(stack, config, 1)
         found["old_batch_s"], found["old_start_s"] = batches(stack, config, asked.rounds), starts(config, 5)
     if asked.json:

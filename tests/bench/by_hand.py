@@ -10,7 +10,7 @@ import orders
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakeingest.schema import protobuf, protobuf_values
+from lakeingest.schema.formats import protobuf, protobuf_values
 
 _COORDINATES = ("topic", "partition", "offset", "timestamp")
 

@@ -23,8 +23,9 @@ import kit  # noqa: E402
 from embedded import embedded  # noqa: E402
 
 from lakeingest.config import file as pipeline_file  # noqa: E402
-from lakeingest.local import Addresses, flights  # noqa: E402
-from lakeingest.pipeline import Ingestion  # noqa: E402
+from lakeingest.local import Addresses  # noqa: E402
+from lakeingest.local.demo import flights  # noqa: E402
+from lakeingest.pipeline import Pipeline  # noqa: E402
 
 FILE = TESTS.parent / "pipelines" / "flights.yaml"
 SUITE = TESTS.parent / "expectations" / "flights.json"
@@ -58,7 +59,7 @@ def measure(stack: Addresses, batches: int, records: int, rounds: int) -> None:
             changes = {"source": {"topics": ["bench"]}, "schema": {"columns": columns}, **gate}
             config = kit.config_of(stack, f"bench_{way}_{turn}", trigger={"max_records": records}, **changes)
             times = [time.monotonic()]
-            counts = Ingestion(config).run(
+            counts = Pipeline(config).run(
                 until_caught_up=True, on_progress=lambda _, times=times: times.append(time.monotonic())
             )
             took = times[1] - times[0], time.monotonic() - times[1]

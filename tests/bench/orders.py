@@ -14,7 +14,7 @@ from confluent_kafka.schema_registry import Schema
 from google.protobuf import message_factory
 
 from lakeingest.local import Addresses
-from lakeingest.schema import protobuf, protobuf_values
+from lakeingest.schema.formats import protobuf, protobuf_values
 
 Order = dict[str, Any]
 CITIES = ("Amsterdam", "Berlin", "Copenhagen", "Dublin", "Edinburgh", "Florence", "Geneva", "Helsinki")

@@ -23,7 +23,7 @@ import orders  # noqa: E402
 from embedded import embedded  # noqa: E402
 
 from lakeingest.local import Addresses  # noqa: E402
-from lakeingest.pipeline import Ingestion  # noqa: E402
+from lakeingest.pipeline import Pipeline  # noqa: E402
 from lakeingest.testing.s3 import S3Proxy  # noqa: E402
 
 _WARM = 10
@@ -43,7 +43,7 @@ def counted(stack: Addresses, proxy: S3Proxy, files: int, commits: int) -> dict[
         trigger={"max_records": 100},
     )
     seen: list[Counter[str]] = []
-    Ingestion(config).run(until_caught_up=True, on_progress=lambda _: seen.append(Counter(proxy.seen)))
+    Pipeline(config).run(until_caught_up=True, on_progress=lambda _: seen.append(Counter(proxy.seen)))
     return {kind: (seen[-1][kind] - seen[_WARM - 1][kind]) / commits for kind in seen[-1]}
 
 

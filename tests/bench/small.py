@@ -26,10 +26,10 @@ import orders  # noqa: E402
 from confluent_kafka import Producer  # noqa: E402
 from embedded import embedded  # noqa: E402
 
-from lakeingest import commit  # noqa: E402
-from lakeingest.corridor import Progress  # noqa: E402
+from lakeingest.delta import commit  # noqa: E402
+from lakeingest.ingest.microbatch import Progress  # noqa: E402
 from lakeingest.local import Addresses  # noqa: E402
-from lakeingest.pipeline import Ingestion  # noqa: E402
+from lakeingest.pipeline import Pipeline  # noqa: E402
 
 _WARM_S = 60.0
 """After which commits and records count: until then Java still compiles."""
@@ -61,7 +61,7 @@ def measured(stack: Addresses, rate: int, seconds: int) -> dict[str, Any]:
         partition=[{"by": "time", "field": "ts", "every": "day"}],
         trigger={"every": "1 second"},
     )
-    ingestion, told, stop = Ingestion(config), dict[int, float](), threading.Event()
+    ingestion, told, stop = Pipeline(config), dict[int, float](), threading.Event()
     took: dict[int, float] = {}
     _ = ingestion.spark
     producing = threading.Thread(target=stream, args=(stack, "small", rate, seconds, stop))

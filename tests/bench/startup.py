@@ -26,9 +26,9 @@ import kit  # noqa: E402
 import orders  # noqa: E402
 from embedded import embedded  # noqa: E402
 
-from lakeingest import session  # noqa: E402
 from lakeingest.config import file  # noqa: E402
 from lakeingest.local import Addresses  # noqa: E402
+from lakeingest.spark import session  # noqa: E402
 
 _RECORDS = 1000
 _WAYS = ("lakeingest", "by hand")

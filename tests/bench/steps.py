@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from lakeingest.kafka import offsets
+
 TESTS = Path(__file__).parent.parent
 sys.path.insert(0, str(TESTS))
 
@@ -24,9 +26,8 @@ from pyspark.sql import DataFrame, Observation  # noqa: E402
 from pyspark.sql import functions as F  # noqa: E402
 from ways import Bench  # noqa: E402
 
-from lakeingest import source  # noqa: E402
-from lakeingest.batch import observed  # noqa: E402
-from lakeingest.commit import Ledger  # noqa: E402
+from lakeingest.delta.commit import Ledger  # noqa: E402
+from lakeingest.ingest.batch_plan import observed  # noqa: E402
 
 _WARM = 2
 
@@ -36,7 +37,7 @@ def steps(bench: Bench) -> dict[str, Callable[[], None]]:
     ingestion = bench.ingestion("steps")
     topics = ingestion.broker.topics()
     corridor = ingestion.open(None, Ledger("", ingestion.config.name))
-    kafka = corridor.read(source.next_spans(topics.first, topics.last, bench.records))
+    kafka = corridor.read(offsets.next_ranges(topics.first, topics.last, bench.records))
     corridor.look(kafka, 1)
     batch = corridor.planned(looked=True)
     decided = batch.decide(kafka)

@@ -22,7 +22,7 @@ from by_hand import ByHand  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
 
 from lakeingest.local import Addresses, artifacts  # noqa: E402
-from lakeingest.stores import s3a_options  # noqa: E402
+from lakeingest.spark.s3a import s3a_options  # noqa: E402
 
 _READY = "ready"
 _DONE = "done"

@@ -23,8 +23,8 @@ from pyspark.sql import SparkSession
 from stock import Stock
 
 from lakeingest.local import Addresses
-from lakeingest.pipeline import Ingestion
-from lakeingest.stores import s3a_options
+from lakeingest.pipeline import Pipeline
+from lakeingest.spark.s3a import s3a_options
 
 PARTITIONS = 4
 """Of the topic."""
@@ -125,7 +125,7 @@ class Bench:
         """With everything on: coordinates, quarantine, compatibility, expectations, exactly-once, receipts."""
         self.ingestion(table).run(until_caught_up=True)
 
-    def ingestion(self, table: str) -> Ingestion:
+    def ingestion(self, table: str) -> Pipeline:
         """The pipeline of `lakeingest`."""
         if self.format == "json":
             declared: dict[str, Any] = {"schema": {"columns": orders.SHAPES[self.shape].columns}}
@@ -141,7 +141,7 @@ class Bench:
             gate={"suite": str(self.suite)},
             **declared,
         )
-        return Ingestion(config)
+        return Pipeline(config)
 
     # By hand, with Spark.
 

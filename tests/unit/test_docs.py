@@ -20,7 +20,7 @@ from ruamel.yaml import YAML
 
 import lakeingest
 from lakeingest import cli, errors, record
-from lakeingest.cli import explain, files
+from lakeingest.cli import explain, pipeline_file
 from lakeingest.config import options
 
 ROOT = Path(lakeingest.__file__).parent.parent
@@ -114,7 +114,7 @@ def test_a_pipeline_file_is_good(block: Any, tmp_path: Path, monkeypatch: pytest
     with (folder / "checked.yaml").open("w") as file:
         YAML().dump(part, file)
     try:
-        files.check([folder / "checked.yaml"])
+        pipeline_file.check([folder / "checked.yaml"])
     except errors.PipelineFileError as wrong:
         pytest.fail(f"{block}: {wrong}", pytrace=False)
 

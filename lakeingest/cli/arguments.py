@@ -1,0 +1,11 @@
+"""Arguments and options that several commands have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+File = Annotated[Path, typer.Argument(help="The pipeline file (YAML).", show_default=False)]
+Format = Annotated[str, typer.Option("--output", help="text, or json for programs.")]

@@ -1,0 +1,154 @@
+"""Commands about the quarantine: what was refused, why, the bytes of a record; a second chance, or none."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from lakeingest.cli.arguments import File, Format
+from lakeingest.cli.output import Output
+from lakeingest.errors import UsageError
+
+app = typer.Typer(
+    name="quarantine", help="Refused records: list them, show one, replay or discard them.", no_args_is_help=True
+)
+
+
+@app.command("list")
+def list_(
+    file: File,
+    samples: Annotated[int, typer.Option(help="Messages to show for each reason.", min=0)] = 3,
+    output: Format = "text",
+) -> None:
+    """Count refused records by stage and reason, with samples.
+
+    A record that breaks expectations is counted for each of them.
+
+    Example:
+
+        lakeingest quarantine list pipelines/flights.yaml
+    """
+    import lakeingest
+
+    out = Output.of(output)
+    ingestion = lakeingest.load(file)
+    groups = ingestion.quarantined(samples)
+    out.table(
+        f"{ingestion.config.name}: refused records in {ingestion.config.quarantine.path}",
+        ("stage", "reason", "records", "for example"),
+        [[g["stage"], g["reason"], f"{g['count']:,}", [*map(_sample, g["samples"])]] for g in groups],
+    )
+    if groups:
+        out.line("what a reason means: lakeingest explain REASON (EXPECTATION for the stage gate)")
+    out.result({"pipeline": ingestion.config.name, "reasons": groups})
+
+
+def _sample(sample: dict[str, Any]) -> str:
+    return f"{sample['coordinates']}: {sample['message']}"
+
+
+@app.command()
+def show(
+    file: File,
+    coordinates: Annotated[str, typer.Argument(help="topic-partition:offset, as `list` prints them.")],
+    output: Format = "text",
+) -> None:
+    """Show one refused record: what was wrong, its key, headers and bytes.
+
+    Example:
+
+        lakeingest quarantine show pipelines/flights.yaml flights-2:1041
+    """
+    import lakeingest
+
+    out = Output.of(output)
+    tp, _, offset = coordinates.rpartition(":")
+    topic, _, partition = tp.rpartition("-")
+    if not (topic and partition.isdecimal() and offset.isdecimal()):
+        raise UsageError(f"{coordinates!r} is no coordinate", cure="write topic-partition:offset, as in flights-2:1041")
+    found = lakeingest.load(file).quarantined_record(topic, int(partition), int(offset))
+    if found is None:
+        raise UsageError(f"{coordinates} is not in quarantine", cure="`lakeingest quarantine list` shows what is")
+    record = {name: _text(value) for name, value in found.items()}
+    for name, value in record.items():
+        out.line(f"{name:>12}  {value}")
+    out.result(record)
+
+
+Where = Annotated[
+    str | None,
+    typer.Option("--where", help="A condition over quarantine's columns, in Spark SQL.", show_default=False),
+]
+
+
+@app.command("replay")
+def replay_(
+    file: File,
+    *,
+    reason: Annotated[str, typer.Option("--reason", help="Why; it is kept with each record that moves.")],
+    where: Where = None,
+    limit: Annotated[int | None, typer.Option(help="Most records to look at.", min=1, show_default=False)] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Look only, and move nothing.")] = False,
+    output: Format = "text",
+) -> None:
+    """Decode and check refused records again, under today's rules and schemas, and move what passes into the table.
+
+    Exactly once, whatever is killed when: call it again. What does not pass stays, as it is. A record that was moved
+    keeps its row in quarantine, marked with who, when and why.
+
+    Examples:
+
+        lakeingest quarantine replay pipelines/flights.yaml --dry-run --reason "carrier codes were added"
+
+        lakeingest quarantine replay pipelines/flights.yaml --where "stage = 'gate'" --reason "carrier codes were added"
+    """
+    import lakeingest
+
+    out = Output.of(output)
+    ingestion = lakeingest.load(file)
+    done = ingestion.replay(reason, where=where, limit=limit, dry_run=dry_run)
+    would = "would be moved" if dry_run else "moved"
+    stay = done.looked - done.moved
+    counts = f"{done.looked:,} records checked again, {done.moved:,} {would} to the table, {stay:,} stay"
+    out.line(f"{ingestion.config.name}: {counts}")
+    if done.refused:
+        out.table(
+            "still refused",
+            ("stage", "reason", "records", "for example"),
+            [[r["stage"], r["reason"], f"{r['count']:,}", _sample(r["samples"][0])] for r in done.refused],
+        )
+    out.result({"pipeline": ingestion.config.name, "dry_run": dry_run, **asdict(done)})
+
+
+@app.command()
+def discard(
+    file: File,
+    *,
+    reason: Annotated[str, typer.Option("--reason", help="Why; it is kept with each record.")],
+    where: Where = None,
+    output: Format = "text",
+) -> None:
+    """Give refused records up: they stay in quarantine, marked with who, when and why, and are not listed any more.
+
+    Example:
+
+        lakeingest quarantine discard pipelines/flights.yaml --where "reason = 'BROKEN_JSON'" --reason "a broken test"
+    """
+    import lakeingest
+
+    out = Output.of(output)
+    ingestion = lakeingest.load(file)
+    count = ingestion.discard(reason, where=where)
+    out.line(f"{ingestion.config.name}: {count:,} records discarded; they stay in {ingestion.config.quarantine.path}")
+    out.result({"pipeline": ingestion.config.name, "discarded": count})
+
+
+def _text(value: Any) -> Any:
+    """Bytes as text where they are, with \\x escapes where they are not."""
+    if isinstance(value, bytes | bytearray):
+        return bytes(value).decode("utf-8", errors="backslashreplace")
+    if isinstance(value, list):
+        return [{"key": header["key"], "value": _text(header["value"])} for header in value]
+    return value

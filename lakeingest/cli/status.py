@@ -1,0 +1,46 @@
+"""The command that shows where a pipeline stands."""
+
+from __future__ import annotations
+
+from lakeingest.cli.arguments import File, Format
+from lakeingest.cli.output import Output
+
+
+def status(file: File, output: Format = "text") -> None:
+    """Show where a pipeline stands: frontier and lag per partition, last commits, rows, files and their average size.
+
+    Example:
+
+        lakeingest status pipelines/flights.yaml --output json
+    """
+    import lakeingest
+
+    out = Output.of(output)
+    found = lakeingest.load(file).status()
+    out.table(
+        f"{found.pipeline}: lag {found.lag:,}",
+        ("topic", "partition", "frontier", "end", "lag"),
+        [[p["topic"], p["partition"], _or_dash(p["frontier"]), p["end"], p["lag"]] for p in found.partitions],
+    )
+    out.table(
+        "last commits",
+        ("sequence", "version", "time", "rows", "offsets", "refused", "dropped", "writer"),
+        [list(commit.values()) for commit in found.commits],
+    )
+    out.table(
+        "tables",
+        ("", "path", "rows", "files", "MB", "average MB"),
+        [
+            [name, t["path"], f"{t['rows']:,}", t["files"], _mb(t["bytes"]), _mb(t["average_file_bytes"])]
+            for name, t in found.tables.items()
+        ],
+    )
+    out.result(found.to_json())
+
+
+def _or_dash(value: object) -> object:
+    return "—" if value is None else value
+
+
+def _mb(size: int) -> str:
+    return f"{size / 1e6:.2f}"

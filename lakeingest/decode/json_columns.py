@@ -1,0 +1,145 @@
+"""What the JSON parser is asked for, and what that becomes under the declared types, or why it does not fit them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from lakeingest.decode.json_values import Pattern, Texts
+from lakeingest.spark import timestamps
+
+_TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)
+_INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
+_REALS = (T.FloatType, T.DoubleType)
+_DATE = r"\A(?!0000)\d{4}-\d{2}-\d{2}\z"
+_INTEGER = r"\A(?=.{1,1000}\z)[+-]?\d+\z"
+_REAL = r"\A(?=.{1,1000}\z)[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?0*\d{1,4})?\z"
+"""As `values` has them: a number of a column that may be in quotes comes as text."""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A value under its declared type, and the tests that are true where the original does not fit it."""
+
+    value: Column
+    misfits: tuple[Column, ...] = ()
+
+
+def parsed_type(kind: T.DataType, texts: Texts) -> T.DataType:
+    """The type to ask the parser for: the declared one, with times and numbers that may be in quotes as text."""
+    if isinstance(kind, T.StructType):
+        return T.StructType([T.StructField(f.name, parsed_type(f.dataType, texts)) for f in kind])
+    if isinstance(kind, T.ArrayType):
+        return T.ArrayType(parsed_type(kind.elementType, texts))
+    if isinstance(kind, T.MapType):
+        return T.MapType(kind.keyType, parsed_type(kind.valueType, texts))
+    if isinstance(kind, T.DecimalType):
+        # Not as text: a number with a fraction would pass through a double on its way there. To be rounded once, half
+        # up, it is the parser that rounds it.
+        return kind if texts.rounds else T.DecimalType(38, 38 - (kind.precision - kind.scale))
+    quoted = texts.quotes and isinstance(kind, (*_INTEGERS, *_REALS))
+    return T.StringType() if quoted or isinstance(kind, _TIMES) else kind
+
+
+def fit(value: Column, kind: T.DataType, texts: Texts) -> Fitted:
+    """What was parsed under its declared type."""
+    if isinstance(kind, T.StructType):
+        return _fit_struct(value, kind, texts)
+    if isinstance(kind, T.ArrayType):
+        element = kind.elementType
+        fitted = F.transform(value, lambda e: fit(e, element, texts).value) if _converts(element, texts) else value
+        misfit = F.exists(value, lambda e: any_of(fit(e, element, texts).misfits))
+        return Fitted(fitted, (misfit,) if _checked(element, texts) else ())
+    if isinstance(kind, T.MapType):
+        inner = kind.valueType
+        converts, values = _converts(inner, texts), F.map_values(value)
+        fitted = F.transform_values(value, lambda _, v: fit(v, inner, texts).value) if converts else value
+        misfit = F.exists(values, lambda v: any_of(fit(v, inner, texts).misfits))
+        return Fitted(fitted, (misfit,) if _checked(inner, texts) else ())
+    return _fit_scalar(value, kind, texts)
+
+
+def any_of(tests: Sequence[Column]) -> Column:
+    """True where any test is; a test that is null counts as false."""
+    answer = F.lit(False)
+    for test in tests:
+        answer = answer | F.coalesce(test, F.lit(False))
+    return answer
+
+
+def _fit_scalar(value: Column, kind: T.DataType, texts: Texts) -> Fitted:
+    if isinstance(kind, T.DecimalType):
+        if texts.rounds:
+            return Fitted(value)
+        # Rounding may carry into a digit too many: null then, which is another value too.
+        fitted = value.try_cast(kind)
+        return Fitted(fitted, (~value.eqNullSafe(fitted),))
+    if parsed_type(kind, texts) == kind:
+        return Fitted(value, (F.abs(value) == float("inf"),) if isinstance(kind, _REALS) else ())
+    fitted = _from_text(value, kind, texts)
+    return Fitted(fitted, (value.isNotNull() & fitted.isNull(),))
+
+
+def _fit_struct(value: Column, kind: T.StructType, texts: Texts) -> Fitted:
+    misfits: list[Column] = []
+    fields = []
+    for field in kind:
+        fitted = fit(value[field.name], field.dataType, texts)
+        fields.append(fitted.value.alias(field.name))
+        misfits += fitted.misfits
+        if not field.nullable:
+            misfits.append(value.isNotNull() & value[field.name].isNull())
+    whole = F.when(value.isNotNull(), F.struct(*fields)) if _converts(kind, texts) else value
+    return Fitted(whole, tuple(misfits))
+
+
+def _from_text(text: Column, kind: T.DataType, texts: Texts) -> Column:
+    """Null where the text is no such value."""
+    if isinstance(kind, _INTEGERS):
+        return F.when(text.rlike(_INTEGER), text.try_cast(kind))
+    if isinstance(kind, _REALS):
+        number = F.when(text.rlike(_REAL), text.try_cast(kind))
+        return F.when(F.abs(number) != float("inf"), number)
+    read = [_in_pattern(text, p, kind, texts.zone) for p in texts.patterns(kind.typeName())]
+    return F.coalesce(*read) if len(read) > 1 else read[0]
+
+
+def _in_pattern(text: Column, pattern: Pattern, kind: T.DataType, zone: str) -> Column:
+    """Null where the text is no such time in the pattern."""
+    if not pattern.sought:
+        return _in_iso(text, kind, zone)
+    if pattern.zoned and isinstance(kind, T.TimestampNTZType):
+        return F.lit(None).cast(kind)
+    text = F.concat(text, F.lit(pattern.table)) if pattern.table else text
+    written = F.when(text.rlike(pattern.sought), F.regexp_replace(text, pattern.sought, pattern.instead))
+    if isinstance(kind, T.TimestampType):
+        return timestamps.from_iso(written, zone, zoned=pattern.zoned)
+    return written.try_cast(kind)
+
+
+def _in_iso(text: Column, kind: T.DataType, zone: str) -> Column:
+    if isinstance(kind, T.DateType):
+        return F.when(text.rlike(_DATE), text.try_cast("date"))
+    if isinstance(kind, T.TimestampType):
+        return timestamps.from_text(text, zone)
+    return timestamps.local_from_text(text)
+
+
+def _converts(kind: T.DataType, texts: Texts) -> bool:
+    return parsed_type(kind, texts) != _nullable(kind)
+
+
+def _nullable(kind: T.DataType) -> T.DataType:
+    if isinstance(kind, T.StructType):
+        return T.StructType([T.StructField(f.name, _nullable(f.dataType)) for f in kind])
+    if isinstance(kind, T.ArrayType):
+        return T.ArrayType(_nullable(kind.elementType))
+    return T.MapType(kind.keyType, _nullable(kind.valueType)) if isinstance(kind, T.MapType) else kind
+
+
+def _checked(kind: T.DataType, texts: Texts) -> bool:
+    return bool(fit(F.lit(None), kind, texts).misfits) if not isinstance(kind, T.StructType) else True

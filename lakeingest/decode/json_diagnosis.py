@@ -1,0 +1,129 @@
+"""Says what exactly is wrong with a JSON record that was refused. Plain Python: it runs on executors, by value.
+
+The hot path only knows *that* Spark's parser refused a record; this reads the bytes again, slowly, and finds out why.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from lakeingest.decode.json_values import AS_IT_IS, ISO, SHOWN, Object, Texts, fits, read
+
+_NAMES = {"byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT"}
+_LONGEST_MESSAGE = 500
+
+
+def diagnose(value: bytes | None, schema: dict[str, Any], texts: Texts = AS_IT_IS) -> tuple[str, str]:
+    """Reason code and message for a refused record.
+
+    Args:
+        value: the record's bytes.
+        schema: the declared columns, as Spark's schema JSON read into a dict.
+        texts: how what is written becomes a value.
+
+    Returns:
+        INVALID_UTF8, BROKEN_JSON, NOT_AN_OBJECT, WRONG_TYPE, REQUIRED_MISSING or REQUIRED_NULL with the place and the
+        value that is wrong; UNREADABLE where Spark's parser refuses what this one finds nothing wrong with. The
+        message has at most 500 characters, all of which UTF-8 can write.
+    """
+    try:
+        reason, message = _diagnose(value, schema, texts)
+    except RecursionError:
+        reason, message = "BROKEN_JSON", "nested too deep"
+    message = message.encode("utf-8", "replace").decode()
+    return reason, message if len(message) <= _LONGEST_MESSAGE else message[:_LONGEST_MESSAGE] + "…"
+
+
+def _diagnose(value: bytes | None, schema: dict[str, Any], texts: Texts) -> tuple[str, str]:
+    if value is None:
+        return "NULL_VALUE", "the record has no value"
+    try:
+        record = read(value)
+    except UnicodeDecodeError as error:
+        return "INVALID_UTF8", f"byte 0x{error.object[error.start]:02x} at position {error.start} is not UTF-8"
+    except json.JSONDecodeError as error:
+        return "BROKEN_JSON", f"{error.msg.removesuffix(' at')} at character {error.pos} of {len(error.doc)}"
+    except ValueError as error:
+        return "BROKEN_JSON", str(error)
+    if not isinstance(record, Object):
+        return "NOT_AN_OBJECT", f"a JSON object is needed, this is {_kind(record)}: {_short(record)}"
+    faults = (fault.said for fault in faults_of(record, schema, texts))
+    return next(faults, ("UNREADABLE", "Spark's JSON parser refuses this record"))
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong in one place.
+
+    Attributes:
+        path: the place, with * for any element of an array or map.
+        kind: the type of Spark's that the value does not have; None where a required one is not there.
+        value: the value.
+        said: reason code and message.
+    """
+
+    path: str
+    kind: Any
+    value: Any
+    said: tuple[str, str]
+
+
+def faults_of(record: Object, struct: dict[str, Any], texts: Texts, place: str = "", path: str = "") -> Iterator[Fault]:
+    """All that is wrong with an object that was read, in the order of the columns."""
+    for column in struct["fields"]:
+        name = column["name"]
+        for own, value in record.pairs:
+            if own == name:
+                yield from _misfits(value, column["type"], texts, place + name, path + name)
+        if not column["nullable"] and record.get(name) is None:
+            null = name in record
+            said = f"{place}{name} is required, and {'null' if null else 'missing'}"
+            yield Fault(path + name, None, None, ("REQUIRED_NULL" if null else "REQUIRED_MISSING", said))
+
+
+def _misfits(value: Any, kind: Any, texts: Texts, place: str, path: str) -> Iterator[Fault]:
+    if value is None or kind == "string":
+        return
+    if isinstance(kind, str):
+        if not fits(value, kind, texts):
+            said = f"{place} = {_short(value)} is no {_spelled(kind)}{_written(kind, texts)}"
+            yield Fault(path, kind, value, ("WRONG_TYPE", said))
+    elif kind["type"] == "struct" and isinstance(value, Object):
+        yield from faults_of(value, kind, texts, place + ".", path + ".")
+    elif kind["type"] == "array" and isinstance(value, list):
+        for i, element in enumerate(value):
+            yield from _misfits(element, kind["elementType"], texts, f"{place}[{i}]", f"{path}[*]")
+    elif kind["type"] == "map" and isinstance(value, Object):
+        for key, element in value.pairs:
+            yield from _misfits(element, kind["valueType"], texts, f"{place}.{key}", f"{path}.*")
+    else:
+        yield Fault(path, kind, value, ("WRONG_TYPE", f"{place} = {_short(value)} is no {kind['type'].upper()}"))
+
+
+def _spelled(kind: str) -> str:
+    return _NAMES.get(kind, kind.upper())
+
+
+def _written(kind: str, texts: Texts) -> str:
+    """The patterns, where there are others than ISO 8601."""
+    patterns = texts.patterns(kind)
+    return "" if patterns == ISO else f" as {' or '.join(pattern.written for pattern in patterns)}"
+
+
+def _kind(value: Any) -> str:
+    names = {list: "an array", str: "a string", bool: "a boolean", int: "a number", Decimal: "a number"}
+    return names.get(type(value), "null")
+
+
+def _short(value: Any) -> str:
+    text = (
+        str(value)
+        if isinstance(value, Decimal)
+        else json.dumps(value, ensure_ascii=False, default=lambda d: float(d) if math.isfinite(d) else str(d))
+    )
+    return text if len(text) <= SHOWN else text[:SHOWN] + "…"

@@ -1,0 +1,119 @@
+"""A writer's schema as its text → how its records are read, for the three formats that bring one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from pyspark.sql import types as T
+
+from lakeingest import config
+from lakeingest.decode import avro, json, projection
+from lakeingest.decode.writers import Reader
+from lakeingest.record import is_reserved
+from lakeingest.schema.formats import avro as avro_schema
+from lakeingest.schema.formats import defaults, json_schema, wire
+from lakeingest.schema.model import Schema, SchemaError
+
+_TYPES = {"avro": "AVRO", "protobuf": "PROTOBUF", "json_schema": "JSON"}
+"""A format in a pipeline file → what the registry calls such schemas."""
+_LARGEST = 1 << 21
+"""Characters of a schema and of all that it refers to."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A schema, how it is read, and its record's full name (None for what is no record)."""
+
+    schema: Schema
+    reader: Reader
+    name: str | None
+
+
+def read(
+    format: config.ValueFormat | config.KeyFormat,
+    type: str,
+    text: str,
+    references: Sequence[tuple[str, str]],
+    indexes: bytes,
+) -> Reading | None:
+    """How records of a schema are read; None where it has no message of these indexes.
+
+    Args:
+        type: AVRO, PROTOBUF or JSON.
+        text: the schema.
+        references: (name, text) of the schemas that it refers to, dependencies first.
+        indexes: Protobuf's message indexes, as in the wire format.
+
+    Raises:
+        SchemaError: it does not parse, is of another type than the format, too large, or no table can hold it.
+    """
+    if (size := len(text) + sum(len(other) for _, other in references)) > _LARGEST:
+        raise SchemaError(f"it has {size:,} characters, with all that it refers to; {_LARGEST:,} are read at most")
+    if type != _TYPES[format.format]:
+        raise SchemaError(f"it is a schema of type {type}, but the format is {format.format}")
+    match format:
+        case config.AvroFormat():
+            texts = [reference for _, reference in references]
+            schema = avro_schema.read(text, texts)
+            reading = Reading(schema, avro.Reader(text, tuple(texts)), schema.name)
+        case config.JsonSchemaFormat():
+            schema = json_schema.read(text, references)
+            if schema.type != "struct":
+                raise SchemaError(f"its root is no object, but {schema.type}; a record's fields become columns")
+            required = _required(schema, projection.struct_type(schema))
+            reading = Reading(schema, json.Reader(required, json.texts_of(format)), schema.name)
+        case _:
+            found = _message(text, references, indexes)
+            if found is None:
+                return None
+            reading = found
+    defaults.check(reading.schema)
+    taken = [name for name in projection.struct_type(reading.schema).fieldNames() if is_reserved(name)]
+    if taken:
+        raise SchemaError(f"{', '.join(taken)}: a column of lakeingest's own has that name")
+    return reading
+
+
+def _required(schema: Schema, kind: T.StructType) -> T.StructType:
+    """The type with NOT NULL where the schema demands a value: JSON's own parser does not."""
+    return T.StructType(
+        [
+            T.StructField(
+                f.name, _demanded(f.schema, kind[f.name].dataType), f.schema.optional or bool(f.schema.default)
+            )
+            for f in schema.fields
+        ]
+    )
+
+
+def _demanded(schema: Schema, kind: T.DataType) -> T.DataType:
+    if isinstance(kind, T.StructType):
+        return _required(schema, kind)
+    if isinstance(kind, T.ArrayType) and schema.value:
+        return T.ArrayType(_demanded(schema.value, kind.elementType))
+    if isinstance(kind, T.MapType) and schema.value:
+        return T.MapType(kind.keyType, _demanded(schema.value, kind.valueType))
+    return kind
+
+
+@lru_cache(maxsize=256)
+def _compiled(text: str, references: tuple[tuple[str, str], ...]) -> bytes:
+    """A file has many messages, and protoc is a process of its own."""
+    from lakeingest.schema.formats import protobuf as protobuf_schema
+
+    return protobuf_schema.compile(text, references)
+
+
+def _message(text: str, references: Sequence[tuple[str, str]], indexes: bytes) -> Reading | None:
+    # What it needs is an extra: lakeingest[protobuf].
+    from lakeingest.decode import protobuf
+    from lakeingest.schema.formats import protobuf as protobuf_schema
+
+    descriptors = _compiled(text, tuple(references))
+    path = wire.index(indexes)
+    message = protobuf_schema.messages(descriptors).get(path[0]) if path else None
+    if message is None:
+        return None
+    return Reading(protobuf_schema.read_message(descriptors, message), protobuf.Reader(descriptors, message), message)

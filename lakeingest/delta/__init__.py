@@ -1,0 +1,1 @@
+"""The Delta tables: their columns and partitions, the commits with their receipts, and the quarantine."""

@@ -1,0 +1,114 @@
+"""The history of a Delta table's log: who did what, which version a RESTORE went back to, and what it was made over."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from lakeingest.spark.failures import told_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+RECENT = 20
+"""Commits that are read where the newest one does not tell enough: it may be another's, or a table service's."""
+_FILE = "STRUCT<path: STRING, deletionVector: STRUCT<pathOrInlineDv: STRING, offset: INT>>"
+_SERVICES = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES"})
+"""Operations that change no row."""
+
+
+@dataclass(frozen=True)
+class Log:
+    """The log of the table at `path`.
+
+    Raises:
+        StorageUnreachable: from every method, when it cannot be read.
+    """
+
+    spark: SparkSession
+    path: str
+
+    def history(self, limit: int | None) -> Sequence[Mapping[str, Any]]:
+        """The newest commits, each an object of the store, or all: version, timestamp, operation, operationParameters,
+        operationMetrics and userMetadata, the newest first.
+        """
+        wanted = "version, timestamp, operation, operationParameters, operationMetrics, userMetadata"
+        newest = "" if limit is None else f" LIMIT {limit}"
+        with told_of(self.path):
+            frame = self.spark.sql(f"DESCRIBE HISTORY delta.`{self.path}`{newest}").select(*wanted.split(", "))
+            return [row.asDict() for row in frame.collect()]
+
+    def since(self, version: int) -> Sequence[Mapping[str, Any]]:
+        """The history of the versions behind this one; to find that there is none is a look at one object."""
+        from pyspark.errors import AnalysisException
+
+        with told_of(self.path):
+            try:
+                _ = self.spark.read.text(f"{self.path}/_delta_log/{version + 1:020}.json").columns
+            except AnalysisException:
+                return ()
+        history: Sequence[Mapping[str, Any]] = ()
+        for limit in (RECENT, None):
+            history = self.history(limit)
+            if history[-1]["version"] <= version:
+                break
+        return [entry for entry in history if entry["version"] > version]
+
+    def restored(self, version: int, before: int | None = None) -> bool:
+        """Whether somebody has restored the table since this version, and before that one."""
+        if before is not None and before <= version + 1:
+            return False
+        entries = (entry for entry in self.since(version) if before is None or entry["version"] < before)
+        return any(entry["operation"] == "RESTORE" for entry in entries)
+
+    def take_back(self, version: int, mine: Callable[[Mapping[str, Any]], bool]) -> bool:
+        """Restore the table to what it was before this version; whether that is possible.
+
+        It is not where others have changed rows since: that would be taken back too.
+
+        Args:
+            mine: whether an entry of the history may be.
+        """
+        if not all(entry["operation"] in _SERVICES or mine(entry) for entry in self.since(version)):
+            return False
+        with told_of(self.path):
+            self.spark.sql(f"RESTORE TABLE delta.`{self.path}` TO VERSION AS OF {version - 1}").collect()
+        return True
+
+    def restored_to(self, restore: Mapping[str, Any], oldest: int) -> int:
+        """The version that a RESTORE went back to; -1 if none since `oldest` can be it.
+
+        Args:
+            restore: its entry of the history.
+        """
+        named = restore["operationParameters"].get("version")
+        return self._same_files(restore["version"], oldest) if named in (None, "null") else int(named)
+
+    def _same_files(self, restore: int, oldest: int) -> int:
+        """The newest version before a RESTORE that has the files which the RESTORE left.
+
+        A RESTORE to a time names the time as text, in whatever zone that session had. Its files leave no doubt: going
+        back from it, they are the same where what each commit adds and removes adds up to nothing. Versions that
+        differ in no file hold the same rows, and those that have no rows of theirs are in quarantine.
+        """
+        from pyspark.sql import functions as F
+
+        names = [f"{self.path}/_delta_log/{version:020}.json" for version in range(oldest, restore + 1)]
+        with told_of(self.path):
+            actions = self.spark.read.schema(f"add {_FILE}, remove {_FILE}").json(names)
+            version = F.substring("_metadata.file_name", 1, 20).cast("bigint").alias("version")
+            file = F.coalesce("add", "remove")
+            rows = actions.where(file.isNotNull()).select(version, F.col("add").isNotNull().alias("added"), file)
+            changes = sorted((tuple(row) for row in rows.collect()), key=lambda row: -row[0])
+        if not any(version == restore for version, _, _ in changes):
+            return restore - 1
+        standing: Counter[Any] = Counter()
+        for version, files in groupby(changes, key=itemgetter(0)):
+            standing.update({file: 1 if added else -1 for _, added, file in files})
+            if not any(standing.values()):
+                return int(version) - 1
+        return -1

@@ -1,0 +1,1 @@
+"""What keeps the files of a table in good order."""

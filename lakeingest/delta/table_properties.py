@@ -1,0 +1,95 @@
+"""What a pipeline keeps among its table's properties: the ledger of schemas, the partitions, for whom it was made.
+
+They outlive the log's receipts, and spare them from repeating the ledger. A property is the pipeline's own, under a
+digest of its name, and its value is in hexadecimal digits: Spark shows no property with a word such as url, password
+or token in it, and puts settings and environment in the place of ${…}.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from lakeingest.config import PipelineConfig
+from lakeingest.schema.ledger import History
+from lakeingest.spark.failures import told_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SCHEMAS, _PARTITIONS, _MAKER = "schemas", "partition", "maker"
+
+
+def properties(config: PipelineConfig, history: History) -> dict[str, str]:
+    """What a new table keeps: the file's partitions, for whom it is made, and the ledger if it is not empty."""
+    kept = {
+        _name(_PARTITIONS, config.known_as): _packed(options(config)),
+        _name(_MAKER, config.known_as): _packed({"name": config.known_as, "topics": [*config.source.topics]}),
+    }
+    return kept | ({_name(_SCHEMAS, config.known_as): _packed(history.to_json())} if history.entries else {})
+
+
+def write(spark: SparkSession, path: str, properties: Mapping[str, str]) -> None:
+    """Keep these from now on; a commit of metadata alone.
+
+    Raises:
+        StorageUnreachable: the table cannot be reached.
+    """
+    named = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+    with told_of(path):
+        spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ({named})")
+
+
+def read(spark: SparkSession, path: str) -> dict[str, str]:
+    """The table's properties.
+
+    Raises:
+        StorageUnreachable: the table cannot be reached.
+    """
+    with told_of(path):
+        rows = spark.sql(f"SHOW TBLPROPERTIES delta.`{path}`").collect()
+    return {row["key"]: row["value"] for row in rows}
+
+
+def ledger(properties: Mapping[str, str], pipeline: str) -> History:
+    """The ledger of schemas among a table's properties; empty if none is kept."""
+    value = properties.get(_name(_SCHEMAS, pipeline))
+    return History.from_json(_unpacked(value)) if value else History()
+
+
+def options(config: PipelineConfig) -> list[dict[str, Any]]:
+    """The options of each partition in the file, as JSON has them."""
+    found = [part.model_dump(mode="json") for part in config.partition]
+    return [{**part, "extract": _extract(part)} if "extract" in part else part for part in found]
+
+
+def _extract(part: Mapping[str, Any]) -> str:
+    return part["extract"] or ("field" if part["field"] else "record")
+
+
+def partitions(properties: Mapping[str, str], pipeline: str) -> tuple[Mapping[str, Any], ...] | None:
+    """The options of each partition that the table was made with; None where an older version made it."""
+    value = properties.get(_name(_PARTITIONS, pipeline))
+    return tuple(_unpacked(value)) if value else None
+
+
+def makers(properties: Mapping[str, str]) -> dict[str, list[str]]:
+    """The pipeline that the table was made for, and its topics then; empty where an older version or a user made it."""
+    prefix = f"lakeingest.{_MAKER}."
+    found = [_unpacked(value) for name, value in properties.items() if name.startswith(prefix)]
+    return {maker["name"]: maker["topics"] for maker in found}
+
+
+def _packed(tree: Any) -> str:
+    return zlib.compress(json.dumps(tree, separators=(",", ":")).encode()).hex()
+
+
+def _unpacked(value: str) -> Any:
+    return json.loads(zlib.decompress(bytes.fromhex(value)))
+
+
+def _name(what: str, pipeline: str) -> str:
+    return f"lakeingest.{what}.{hashlib.sha256(pipeline.encode()).hexdigest()[:16]}"

@@ -1,0 +1,1 @@
+"""The run of a pipeline: preflight, micro-batches, recovery, schema evolution, retries."""

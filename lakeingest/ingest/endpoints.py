@@ -1,0 +1,55 @@
+"""Where brokers, storage and registry are: as the pipeline file says, or else where the embedded stack runs."""
+
+from __future__ import annotations
+
+from lakeingest.config import PipelineConfig, Storage
+from lakeingest.errors import SetupError
+from lakeingest.kafka.registry import Registry
+from lakeingest.local import running
+
+
+def addresses(config: PipelineConfig) -> tuple[str, Storage]:
+    """Brokers and storage: the file's own, or, where it names no brokers, the running embedded stack's.
+
+    Raises:
+        SetupError: the file names none, and no stack is running.
+    """
+    if config.source.bootstrap_servers is not None:
+        return config.source.bootstrap_servers, config.storage
+    stack = running()
+    if stack is None:
+        raise SetupError(
+            f"pipeline {config.name!r} names no brokers, and no embedded stack is running",
+            cure="start one with `lakeingest stack up`, or set source.bootstrap_servers (and storage)",
+        )
+    if config.storage.endpoint is not None or config.storage.access_key is not None:
+        return stack.kafka, config.storage
+    keys = {"access_key": stack.s3_access_key, "secret_key": stack.s3_secret_key}
+    return stack.kafka, Storage.model_validate({"endpoint": stack.s3, **keys, "path_style": True})
+
+
+def _registry_url(config: PipelineConfig) -> str:
+    """Where the schema registry is: the file's own URL, or the running embedded stack's.
+
+    Raises:
+        SetupError: the file names none, and no stack is running.
+    """
+    if config.registry.url is not None:
+        return config.registry.url
+    stack = running()
+    if stack is None:
+        raise SetupError(
+            f"pipeline {config.name!r} names no schema registry, and no embedded stack is running",
+            cure="set registry.url, or start the stack with `lakeingest stack up`",
+        )
+    return stack.registry
+
+
+def registry(config: PipelineConfig) -> Registry:
+    """The schema registry; asked nothing yet.
+
+    Raises:
+        SetupError: the file names none, and no stack is running.
+        UsageError: registry.options make no sense.
+    """
+    return Registry(config.registry, _registry_url(config))

@@ -1,0 +1,187 @@
+"""Whether table, quarantine, topics and cluster are still the ones that the pipeline's last commit names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakeingest.config import PipelineConfig
+from lakeingest.delta import table, table_properties
+from lakeingest.delta.commit import Ledger, Receipt
+from lakeingest.errors import SourceChanged, TableMismatch
+from lakeingest.kafka import offsets, reader
+from lakeingest.kafka.offsets import Topics
+from lakeingest.record import COORDINATES, OFFSET, PARTITION, TIMESTAMP, TOPIC, Span, Spans
+from lakeingest.spark.failures import told_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_ANEW = "give the pipeline a new name and table for the new topic"
+
+
+@dataclass(frozen=True)
+class Consents:
+    """What whoever started the run consents to.
+
+    Attributes:
+        dropped_topics: that the file no longer names a topic which the table was fed from.
+        gaps: that Kafka has deleted offsets which were never read.
+    """
+
+    dropped_topics: bool = False
+    gaps: bool = False
+
+
+def check(config: PipelineConfig, ledger: Ledger, refused: Ledger, topics: Topics, consents: Consents) -> None:
+    """Notice that the pipeline file was changed to another name, table, quarantine, topic or cluster.
+
+    Raises:
+        SourceChanged, TableMismatch: with what to do about it.
+    """
+    check_tables(config, ledger, refused)
+    if ledger.newest is None:
+        return
+    last = ledger.newest.receipt
+    check_topics(last, topics)
+    dropped = sorted(set(last.topics) - set(topics.ids))
+    if dropped and not consents.dropped_topics:
+        raise SourceChanged(
+            f"the table was fed from {', '.join(dropped)} too, which source.topics no longer names",
+            cure="name it again, or run once with --accept-dropped-topics; its frontier stays remembered",
+        )
+
+
+def check_tables(config: PipelineConfig, ledger: Ledger, refused: Ledger) -> None:
+    """The part of `check` that asks no broker.
+
+    Raises:
+        TableMismatch: with what to do about it.
+    """
+    if ledger.newest is None:
+        _check_name(config, ledger)
+        check_maker(config, ledger.properties)
+        # A table that a RESTORE took back to its beginning still knows the sequence numbers.
+        if refused.newest is not None and not ledger.recovered and not ledger.last_sequence:
+            raise TableMismatch(
+                f"{config.table.path} holds nothing of pipeline {config.name!r}, but its quarantine "
+                f"{config.quarantine.path} does, up to sequence {refused.last_sequence}",
+                cure="put table.path back as it was, or give the pipeline a new name",
+            )
+    elif (before := ledger.newest.receipt.quarantine) != config.quarantine.path:
+        raise TableMismatch(
+            f"pipeline {config.name!r} kept its refused records in {before}, "
+            f"the file now says {config.quarantine.path}",
+            cure="put quarantine.path (or table.path) back as it was, or give the pipeline a new name and table",
+        )
+
+
+def _check_name(config: PipelineConfig, ledger: Ledger) -> None:
+    """Notice that another pipeline has written these topics to the table: this one would write all of them again.
+
+    Raises:
+        TableMismatch: it names the other one.
+    """
+    for name, receipt in ledger.others_of(config.source.topics).items():
+        topics = sorted({s.topic for s in receipt.spans}.intersection(config.source.topics))
+        raise TableMismatch(
+            f"{config.table.path} has records of {', '.join(topics)} by pipeline {name!r}, batch {receipt.sequence}, "
+            f"and none by {config.known_as!r}, which would write them a second time",
+            cure=f"if {name!r} was this pipeline's name before, write renamed_from: {name} beneath name in its file; "
+            "else give this one a table of its own",
+        )
+
+
+def check_maker(config: PipelineConfig, properties: Mapping[str, str]) -> None:
+    """Notice that the table was made for another pipeline of these topics, which may be at its first batch now.
+
+    Args:
+        properties: the table's, read after it was made: of two pipelines that start at once, one has made it.
+
+    Raises:
+        TableMismatch: it names the other one.
+    """
+    for name, fed in table_properties.makers(properties).items():
+        topics = sorted(set(fed).intersection(config.source.topics))
+        if topics and name != config.known_as:
+            raise TableMismatch(
+                f"{config.table.path} was made for {', '.join(topics)} of pipeline {name!r}, whose first batch may "
+                f"be under way; {config.known_as!r} would write the same records a second time",
+                cure=f"if {name!r} was this pipeline's name before, write renamed_from: {name} beneath name in its "
+                "file; else give this one a table of its own",
+            )
+
+
+def check_there(spark: SparkSession, config: PipelineConfig) -> None:
+    """Notice that the table is gone, while its quarantine still has the pipeline's commits. A run says the same.
+
+    Raises:
+        TableMismatch: with what to do about it.
+        StorageUnreachable: a table cannot be read.
+    """
+    paths = config.table.path, config.quarantine.path
+    missing = {path for path in paths if table.schema(spark, path) is None}
+    if config.table.path in missing:
+        check_tables(config, *table.ledgers(spark, config, new=missing))
+
+
+def check_topics(last: Receipt | None, topics: Topics) -> None:
+    """Notice that the cluster or a topic is another one than in the pipeline's last commit, if there is one.
+
+    Raises:
+        SourceChanged: the coordinates of the table mean other records there.
+    """
+    if last is None:
+        return
+    if last.cluster != topics.cluster:
+        raise SourceChanged(
+            f"the table was fed from Kafka cluster {last.cluster}, source.bootstrap_servers now leads to "
+            f"{topics.cluster}: the same offsets are other records there",
+            cure="correct source.bootstrap_servers, or give the pipeline a new name and table",
+        )
+    known = {**last.left, **last.topics}
+    for name, identity in topics.ids.items():
+        # A cluster may get ids by an upgrade; see `check_records` for those without.
+        if identity and offsets.topic_id(known.get(name)) not in ("", identity):
+            raise SourceChanged(
+                f"topic {name!r} was deleted and made again (id {identity}, it was {known[name]}): "
+                "its offsets begin anew",
+                cure=_ANEW,
+            )
+
+
+def check_records(
+    spark: SparkSession, config: PipelineConfig, bootstrap_servers: str, ledger: Ledger, topics: Topics
+) -> None:
+    """Notice that a topic was made again where no topic id tells it: the cluster gives none, or has given none before.
+
+    The newest record of each topic-partition that the last commit wrote is read again: it has its time.
+
+    Raises:
+        SourceChanged: it has another one.
+    """
+    from pyspark.sql import functions as F
+
+    if ledger.newest is None:
+        return
+    last = ledger.newest.receipt
+    known = {**last.left, **last.topics}
+    blind = [name for name, identity in topics.ids.items() if not (identity and offsets.topic_id(known.get(name)))]
+    spans = Spans(tuple(s for s in last.spans if s.topic in blind and s.topic in known))
+    if not spans.offsets:
+        return
+    with told_of(config.table.path):
+        rows = table.within(table.read(spark, config.table.path), spans)
+        newest = rows.groupBy(TOPIC, PARTITION).agg(F.max(F.struct(OFFSET, TIMESTAMP)).alias("row"))
+        ours = {(r[0], r[1], r["row"][0]): r["row"][1] for r in newest.collect()}
+        kept = Spans(tuple(Span(t, p, o, o + 1) for t, p, o in ours if topics.first[t, p] <= o < topics.last[t, p]))
+        kafka = reader.frame(spark, config.source, bootstrap_servers, config.name, kept)
+        theirs = {tuple(r)[:3]: r[3] for r in kafka.select(*COORDINATES, TIMESTAMP).collect()}
+    for place, time in theirs.items():
+        if time != ours[place]:
+            raise SourceChanged(
+                f"topic {place[0]!r} was deleted and made again: the record at {place[0]}-{place[1]} offset {place[2]} "
+                f"is of {time}, and the table has it as of {ours[place]}",
+                cure=_ANEW,
+            )

@@ -1,0 +1,162 @@
+"""Whose records are these? The schemas that a batch's headers name, fetched from the registry and made readable."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from lakeingest.config import (
+    AvroFormat,
+    JsonSchemaFormat,
+    PipelineConfig,
+    ProtobufFormat,
+    partition_format,
+    uses_registry,
+)
+from lakeingest.decode import projection, sniff, writers
+from lakeingest.decode.readers import Reading, read
+from lakeingest.kafka import registry
+from lakeingest.kafka.registry import Registry
+from lakeingest.record import COORDINATES, OFFSET, PARTITION, RAW_KEY, RAW_VALUE, TOPIC
+from lakeingest.schema.formats import wire
+from lakeingest.schema.ledger import History, Side
+from lakeingest.schema.model import Schema, SchemaError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Place = tuple[str, int, int]
+"""Coordinates: topic, partition, offset."""
+SIDES: dict[Side, str] = {"key": RAW_KEY, "value": RAW_VALUE}
+"""A side of a record → the column of its bytes."""
+_LOOKED_AT = 20
+"""Records whose first bytes are looked at, where none brings a schema."""
+MOST_IDS = 1000
+"""Ids that the registry is asked for in one batch, the frequent ones first: bytes that are no schema's id have any."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """A writer's schema that a record was met of: what it is, apart from what the table makes of it.
+
+    Attributes:
+        header: the bytes that its records begin with.
+        reading: how it is read; None where no table can hold it, for the reason in `problem`.
+        first: where it was met.
+    """
+
+    side: Side
+    header: bytes
+    id: int | None
+    subject: str | None
+    version: int | None
+    fingerprint: str
+    first: Place | None
+    reading: Reading | None = None
+    problem: str | None = None
+
+    @property
+    def schema(self) -> Schema | None:
+        return replace(self.reading.schema, version=self.version) if self.reading else None
+
+    def order(self) -> tuple[object, ...]:
+        """What is decided first; a Protobuf schema of one version may have several messages."""
+        return self.side, self.version is None, self.version or 0, self.id or 0, self.header
+
+    @property
+    def label(self) -> str:
+        if self.id is None:
+            return "the schema of decode.schema_file"
+        version = f"version {self.version} of {self.subject}" if self.version else f"in no version of {self.subject}"
+        return f"schema id {self.id} ({version})"
+
+
+def meet(
+    config: PipelineConfig,
+    ask: Registry,
+    history: History,
+    kafka: DataFrame,
+    planned: Collection[tuple[Side, bytes]],
+) -> tuple[list[Known], bool]:
+    """The schemas that a batch's headers name and that are not planned for; and whether some headers name none.
+
+    Raises:
+        RegistryUnreachable: the registry did not answer for as long as registry.wait says.
+    """
+    sides = {side: column for side, column in SIDES.items() if uses_registry(getattr(config.decode, side))}
+    headers = {side: [header for s, header in planned if s == side] for side in sides}
+    indexed = {side for side in sides if isinstance(getattr(config.decode, side), ProtobufFormat)}
+    found: list[Known] = []
+    strangers, asked = False, set[int]()
+    for side, header, place in writers.headers(kafka, sides, headers, indexed):
+        asked.add(_id(header))
+        known = _known(config, ask, history, side=side, header=header, place=place) if len(asked) <= MOST_IDS else None
+        if known is None:
+            strangers = True
+        else:
+            found.append(known)
+    return found, strangers
+
+
+def foresee(config: PipelineConfig, ask: Registry, history: History) -> Known | None:
+    """The latest version of a topic's subject, before a record names it; None under other strategies."""
+    format = config.decode.value
+    if not isinstance(format, AvroFormat | ProtobufFormat | JsonSchemaFormat) or format.subject != "topic":
+        return None
+    for topic in config.source.topics:
+        latest = ask.latest(registry.subject("topic", topic, "value", None))
+        if latest is not None:
+            indexes = wire.prefix((0,)) if isinstance(format, ProtobufFormat) else b""
+            header = b"\0" + latest[0].id.to_bytes(writers.HEADER - 1, "big") + indexes
+            known = _known(config, ask, history, side="value", header=header, place=(topic, 0, 0))
+            if known is not None and known.reading:
+                return replace(known, first=None)
+    return None
+
+
+def look_of(kafka: DataFrame) -> str:
+    """What the first value looks like of a batch that brought no schema; empty where that is not sure."""
+    start = F.substring(RAW_VALUE, 1, sniff.LENGTH).alias("start")
+    for row in kafka.where(F.col(RAW_VALUE).isNotNull()).select(*COORDINATES, start).limit(_LOOKED_AT).collect():
+        if found := sniff.of(bytes(row["start"]), "registry"):
+            return f"the value at {row[TOPIC]}-{row[PARTITION]} offset {row[OFFSET]} {found}"
+    return ""
+
+
+def unpartitionable(config: PipelineConfig, schema: Schema) -> str | None:
+    """Why a table that is partitioned as the file says cannot have the schema's fields."""
+    names = projection.struct_type(schema).fieldNames()
+    found = partition_format.mistakes(dict(enumerate(config.partition)), names)
+    return next((text for _, text in found), None)
+
+
+def _known(
+    config: PipelineConfig, ask: Registry, history: History, *, side: Side, header: bytes, place: Place
+) -> Known | None:
+    format = getattr(config.decode, side)
+    found = ask.writer(_id(header))
+    if found is None:
+        return None
+    known = Known(side, header, found.id, None, None, found.fingerprint, place)
+    try:
+        reading = read(format, found.type, found.text, found.references, header[writers.HEADER :])
+    except SchemaError as error:
+        name = registry.subject(format.subject, place[0], side, None) if format.subject == "topic" else None
+        # Whatever message of it is meant: bytes that are no Protobuf have all kinds of indexes.
+        return replace(known, header=header[: writers.HEADER], subject=name, problem=str(error))
+    if reading is None:
+        return None
+    if side == "value" and (problem := unpartitionable(config, reading.schema)):
+        return replace(known, problem=problem)
+    if (seen := history.seen(side, found.fingerprint, reading.name)) and seen.version:
+        # As it was decided: another topic's subject may have it as another version.
+        return replace(known, subject=seen.subject, version=seen.version, reading=reading)
+    subject = registry.subject(format.subject, place[0], side, reading.name)
+    return replace(known, subject=subject, version=ask.version(subject, found), reading=reading)
+
+
+def _id(header: bytes) -> int:
+    return int.from_bytes(header[1 : writers.HEADER], "big")

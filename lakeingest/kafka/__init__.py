@@ -1,0 +1,1 @@
+"""Kafka: what the topics hold, the offsets of the next batch, the records, and the schema registry."""

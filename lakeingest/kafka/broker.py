@@ -1,0 +1,204 @@
+"""Asks the brokers what the topics hold: ids, first and last offsets."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Collection
+from contextlib import suppress
+from typing import Any
+
+from lakeingest.config import Source
+from lakeingest.errors import SourceRefused, SourceUnreachable, UsageError
+from lakeingest.kafka import options
+from lakeingest.kafka.offsets import Topics, topic_id
+
+TIMEOUT_S = 30.0
+_PAUSES_S = (0.2, 0.5, 1.0, 2.0, 4.0)
+_LISTEN_S, _GRACE_S = 0.2, 5.0
+_CURE = "start the broker, or correct source.bootstrap_servers or security.protocol in source.options"
+_CURES = {
+    "_AUTHENTICATION": "correct source.options (sasl.username, sasl.password, sasl.mechanism)",
+    "_SSL": "let source.options name the CA of the broker's certificate (ssl.ca.location), and "
+    "source.bootstrap_servers the broker as its certificate names it",
+}
+"""What librdkafka tells of a refusal, and only there: the requests themselves time out."""
+
+
+class Broker:
+    """Asks Kafka about topics and offsets; records themselves are read by Spark.
+
+    Raises:
+        UsageError: from the constructor, when source.options make no sense.
+        SourceUnreachable: from every method, when the broker does not answer within `timeout_s` seconds, or for five
+            after a password or a certificate was refused, or no broker let itself be connected.
+        SourceRefused: from every method, when the broker lets us in, and not to what we ask for.
+    """
+
+    def __init__(self, source: Source, bootstrap_servers: str, *, timeout_s: float = TIMEOUT_S) -> None:
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
+
+        self._source = source
+        self._servers = bootstrap_servers
+        self._timeout_s = timeout_s
+        self._heard: deque[Any] = deque(maxlen=20)
+        own: dict[str, Any] = {"bootstrap.servers": bootstrap_servers, "error_cb": self._heard.append}
+        try:
+            self._admin = AdminClient({**options.librdkafka(source), **own}, logger=_silent())
+        except KafkaException as failed:
+            raise UsageError(
+                f"source.options cannot be used: {options.without_values(source, failed.args[0].str())}",
+                cure="correct them; they are those of librdkafka, as Kafka's clients in other languages have them",
+            ) from None
+
+    def topics(self) -> Topics:
+        """Ids, first and last offsets of every partition of the pipeline's topics.
+
+        Raises:
+            UsageError: a topic does not exist.
+        """
+        from confluent_kafka import KafkaException
+
+        # What was told since the last question is of brokers that may be back.
+        self._admin.poll(0)
+        for pause_s in (*_PAUSES_S, None):
+            self._heard.clear()
+            try:
+                return self._topics()
+            except (KafkaException, TimeoutError) as failed:
+                # A leader that moves, or is not elected yet for a new topic, answers a moment later.
+                passing = isinstance(failed, KafkaException) and failed.args[0].code() in _passing()
+                if isinstance(failed, KafkaException) and failed.args[0].code() in _denials():
+                    raise self._denied(", ".join(self._source.topics), failed.args[0].str()) from failed
+                if pause_s is None or not passing:
+                    raise self._unreachable(failed) from failed
+                time.sleep(pause_s)
+                self._look_anew()
+        raise AssertionError("the last attempt returns or raises")
+
+    def _unreachable(self, failed: Exception) -> SourceUnreachable:
+        heard = self._refusal() or next((e for e in reversed(self._heard) if e.name() != "_ALL_BROKERS_DOWN"), None)
+        said = heard.str() if heard else str(failed) or f"no answer within {self._timeout_s:g} s"
+        cure = _CURES.get(heard.name() if heard else "", _CURE)
+        return SourceUnreachable(
+            f"Kafka at {self._servers} does not answer: {said}", cure=f"{cure}; nothing was lost, run again"
+        )
+
+    def _denied(self, topics: str, said: str) -> SourceRefused:
+        return SourceRefused(
+            f"Kafka at {self._servers} denies access to {topics}: {said}",
+            cure=f"let the user of source.options Describe and Read {topics} (kafka-acls.sh --add --allow-principal … "
+            "--operation Read --topic …), or name another user; nothing was consumed",
+        )
+
+    def _refusal(self) -> Any:
+        return next((error for error in self._heard if error.name() in _CURES), None)
+
+    def _hopeless(self) -> bool:
+        """Whether we are refused, or each broker that is known: a port is closed, or a name unknown."""
+        return self._refusal() is not None or any(error.name() == "_ALL_BROKERS_DOWN" for error in self._heard)
+
+    def _answer(self, future: Any) -> Any:
+        """The result of a request. Where there is little hope of one, a few seconds are enough."""
+        until = time.monotonic() + self._timeout_s
+        while True:
+            try:
+                return future.result(_LISTEN_S)
+            except TimeoutError:
+                self._admin.poll(0)
+                if self._hopeless():
+                    until = min(until, time.monotonic() + _GRACE_S)
+                if time.monotonic() > until:
+                    raise
+
+    def _look_anew(self) -> None:
+        """Librdkafka keeps "no leader yet" in its cache for minutes, and asks again only when told to."""
+        from confluent_kafka import KafkaException
+
+        with suppress(KafkaException):
+            self._admin.list_topics(timeout=self._timeout_s)
+
+    def _topics(self) -> Topics:
+        from confluent_kafka import TopicCollection
+
+        cluster = self._answer(self._admin.describe_cluster(request_timeout=self._timeout_s)).cluster_id
+        names = list(self._source.topics)
+        described = self._admin.describe_topics(
+            TopicCollection(names), request_timeout=self._timeout_s, include_authorized_operations=True
+        )
+        known = {name: self._described(name, future) for name, future in described.items()}
+        partitions = [(name, p.id) for name, topic in known.items() for p in topic.partitions]
+        return Topics(
+            cluster=cluster,
+            ids={name: topic_id(str(topic.topic_id)) for name, topic in known.items()},
+            first=self._offsets(partitions, "earliest"),
+            last=self._offsets(partitions, "latest"),
+        )
+
+    def _described(self, name: str, future: Any) -> Any:
+        from confluent_kafka import KafkaError, KafkaException
+        from confluent_kafka.admin import AclOperation
+
+        try:
+            topic = self._answer(future)
+            # Spark alone reads: it would be told so in the middle of the batch, as a failure of the table.
+            if AclOperation.READ not in (topic.authorized_operations or [AclOperation.READ]):
+                raise self._denied(name, "it may be described, and not be read")
+            return topic
+        except KafkaException as failed:
+            if failed.args[0].code() in _denials():
+                raise self._denied(name, failed.args[0].str()) from failed
+            if failed.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise
+            raise UsageError(
+                f"topic {name!r} does not exist on {self._servers}",
+                cure="create the topic, or correct source.topics",
+            ) from failed
+
+    def _offsets(self, partitions: Collection[tuple[str, int]], which: str) -> dict[tuple[str, int], int]:
+        from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
+        from confluent_kafka.admin import OffsetSpec
+
+        spec = getattr(OffsetSpec, which)()
+        asked = {TopicPartition(topic, partition): spec for topic, partition in partitions}
+        futures = self._admin.list_offsets(
+            asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=self._timeout_s
+        )
+        found = {(tp.topic, tp.partition): self._answer(future).offset for tp, future in futures.items()}
+        if any(offset < 0 for offset in found.values()):
+            # What librdkafka gives, without an error, where a leader is just moving (seen: -1001).
+            raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+        return found
+
+
+def _passing() -> set[int]:
+    from confluent_kafka import KafkaError
+
+    return {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError._NOENT,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError._WAIT_COORD,
+    }
+
+
+def _denials() -> set[int]:
+    from confluent_kafka import KafkaError
+
+    return {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    }
+
+
+def _silent() -> Any:
+    """Silence: librdkafka repeats every failed connection on stderr; the error that is raised says it once."""
+    import logging
+
+    logger = logging.getLogger("lakeingest.librdkafka")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False
+    return logger

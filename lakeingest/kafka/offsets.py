@@ -1,0 +1,94 @@
+"""Which offsets the next micro-batch takes: pure arithmetic of what a broker has and where the table stands.
+
+lakeingest names the offsets of a batch itself, starting at the frontier of the Delta log. There is no checkpoint that
+could be lost, stale or another pipeline's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakeingest.config import Source
+from lakeingest.errors import OffsetsLost, SourceChanged
+from lakeingest.record import Frontier, Span, Spans
+
+
+@dataclass(frozen=True)
+class Topics:
+    """What the broker says of the topics at one moment.
+
+    Attributes:
+        cluster: id of the Kafka cluster.
+        ids: topic → topic id, "" where the cluster gives none; a topic that is deleted and made again has another one.
+        first, last: (topic, partition) → first offset kept, and one past the last committed record.
+    """
+
+    cluster: str
+    ids: Mapping[str, str]
+    first: Frontier
+    last: Frontier
+
+
+def topic_id(told: str | None) -> str:
+    """A topic's id; "" for none, and for the one of zeros that stands for none (KIP-516)."""
+    return told if told and told.strip("A=") else ""
+
+
+def starts(source: Source, topics: Topics, frontier: Frontier) -> dict[tuple[str, int], int]:
+    """Where each topic-partition goes on: at its frontier, or where `source.start` says if its topic is new.
+
+    A new partition of a topic that is known begins at its first offset, whatever `source.start` says.
+
+    Raises:
+        OffsetsLost: the frontier lies before the first offset that the broker still has.
+        SourceChanged: the frontier lies after the last one, as it does when a topic was made anew.
+    """
+    known = {topic for topic, _ in frontier}
+    begin = {}
+    for tp, last in topics.last.items():
+        first = topics.first[tp]
+        fresh = last if source.start == "latest" and tp[0] not in known else first
+        begin[tp] = frontier.get(tp, fresh)
+        if begin[tp] < first:
+            raise OffsetsLost(
+                f"{tp[0]}-{tp[1]}: offsets {begin[tp]} to {first - 1} were never read, and Kafka no longer has them",
+                cure="run once with --accept-gap to go on behind them (its commit and `audit` will name them), or "
+                "begin a new table under another pipeline name; make the topic's retention longer than any stop",
+            )
+        if begin[tp] > last:
+            raise SourceChanged(
+                f"{tp[0]}-{tp[1]}: the table was fed up to offset {begin[tp]}, but the topic ends at {last}",
+                cure="the topic was made anew or the cluster is another one: give the pipeline a new name and table",
+            )
+    return begin
+
+
+def gaps(topics: Topics, frontier: Frontier) -> Spans:
+    """The offsets beyond the frontier that the broker no longer has."""
+    lost = ((tp, end, topics.first.get(tp, end)) for tp, end in sorted(frontier.items()))
+    return Spans(tuple(Span(*tp, end, first) for tp, end, first in lost if end < first))
+
+
+def next_ranges(begin: Frontier, end: Frontier, max_records: int) -> Spans:
+    """The next micro-batch: at most `max_records` offsets, shared out in proportion to each partition's backlog.
+
+    Partitions without new records keep an empty span, so that the spans always hold the whole frontier. So do those
+    that are beyond `end`: another run may have committed more than this one set out for.
+    """
+    backlog = {tp: max(0, end.get(tp, start) - start) for tp, start in begin.items()}
+    total = sum(backlog.values())
+    room = min(total, max_records)
+    spans, given, seen = [], 0, 0
+    for (topic, partition), start in sorted(begin.items()):
+        # Rounding the running sum, not each share, gives out exactly `room` in the end.
+        seen += backlog[topic, partition]
+        upto = room * seen // total if total else 0
+        spans.append(Span(topic, partition, start, start + upto - given))
+        given = upto
+    return Spans(tuple(spans))
+
+
+def lag(frontier: Frontier, last: Frontier) -> int:
+    """How many offsets Kafka holds beyond the frontier."""
+    return sum(end - frontier.get(tp, 0) for tp, end in last.items())

@@ -1,0 +1,296 @@
+"""The conservation proof: every consumed offset is in the table, in quarantine, or a declared drop, exactly once.
+
+It needs nothing but the two tables. The log says which offsets were consumed, commit by commit; a commit that has a
+row for each of its offsets proves itself, any other is accounted for by quarantine's commit of the same sequence
+number, which counts what was consumed, refused and dropped. The rows' coordinates say what is really there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lakeingest.config import PipelineConfig
+from lakeingest.delta import quarantine, table
+from lakeingest.delta.commit import Commit, Counts, Ledger
+from lakeingest.operations import replay
+from lakeingest.record import OFFSET, PARTITION, TOPIC, Span, Spans
+from lakeingest.spark.failures import told_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_NAMED = 20
+"""Most coordinates that a report names of each kind."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What an audit found, in records unless it says offsets.
+
+    Attributes:
+        consumed: records that the log says were consumed: table + quarantine + dropped, if all is well.
+        table, quarantine: records that are there, within the consumed offsets.
+        dropped: declared drops (tombstones under on_null: ignore).
+        missing: consumed, and nowhere.
+        duplicated: rows too many: in one table twice, or in both.
+        unexpected: rows of these topics at offsets that the log never consumed.
+        gaps: offsets that hold no record (compaction, transaction markers).
+        lost: offsets that Kafka had deleted unread, and whose loss was accepted (`run --accept-gap`).
+        unproved: offsets in neither table of commits whose counts went with the clean-up of quarantine's log.
+        earlier: rows that were committed before the oldest receipt which the table's log still has: proved while they
+            were younger (30 days by default), and not any more.
+        commits: how many commits were audited.
+        others: other pipelines that have written records of these topics to the table: name → their newest batch. What
+            both have consumed is there twice.
+        breaks: spans of offsets that the chain of commits jumps over or takes twice.
+        named: coordinates of the first 20 of each kind that is not as it should be.
+    """
+
+    pipeline: str
+    consumed: int
+    table: int
+    quarantine: int
+    dropped: int
+    missing: int
+    duplicated: int
+    unexpected: int
+    gaps: int
+    lost: int
+    unproved: int
+    earlier: int
+    commits: int
+    others: dict[str, int] = field(default_factory=dict)
+    breaks: tuple[str, ...] = ()
+    named: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def conserved(self) -> bool:
+        """Whether the proof holds; without a receipt there is none for the rows that are there."""
+        wrong = self.missing or self.duplicated or self.unexpected or self.breaks
+        return not wrong and bool(self.commits or not self.earlier)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"conserved": self.conserved, **vars(self)}
+
+
+def audit(spark: SparkSession, config: PipelineConfig) -> Report:
+    """Prove the pipeline's conservation, or say what is missing or double. Reads the coordinates of every row once.
+
+    Raises:
+        StorageUnreachable: a table cannot be read.
+    """
+    ledger, refused = table.ledgers(spark, config, back=None)
+    topics = {*config.source.topics, *(s.topic for commit in ledger.commits for s in commit.receipt.spans)}
+    whole, accounts = _whole(ledger), _Accounts.of(ledger, refused)
+    rows = _Rows(spark, config, whole, replay.unsettled(spark, config))
+    found = rows.counted(accounts.unknown, accounts.skipped)
+    # What was not read again since Kafka had deleted it may be there all the same, from before a RESTORE.
+    consumed, lost = accounts.counts.consumed + found["spared"], accounts.lost - found["spared"]
+    missing = consumed - accounts.counts.dropped - found["distinct"]
+    # What the clean-up of quarantine's log leaves open is neither missing nor proved to be no record.
+    unproved = min(max(missing, 0), accounts.unknown.offsets - found["known"])
+    duplicated = found["in_table"] + found["in_quarantine"] - found["distinct"]
+    named = rows.named(missing=missing - unproved, doubtful=duplicated + found["unexpected"])
+    accepted = [s for commit in (*ledger.commits, *refused.commits) for s in commit.receipt.gaps]
+    if accepted:
+        named["lost"] = [f"{s.topic}-{s.partition} offsets {s.start} to {s.end - 1}" for s in sorted(accepted)]
+    return Report(
+        pipeline=config.name,
+        consumed=consumed - unproved,
+        table=found["in_table"],
+        quarantine=found["in_quarantine"],
+        dropped=accounts.counts.dropped,
+        missing=missing - unproved,
+        duplicated=duplicated,
+        unexpected=found["unexpected"],
+        gaps=whole.offsets - lost - consumed,
+        lost=lost,
+        unproved=unproved,
+        earlier=found["earlier"],
+        commits=len(ledger.commits),
+        others={name: receipt.sequence for name, receipt in ledger.others_of(topics).items()},
+        breaks=tuple(_breaks(ledger)),
+        named=named,
+    )
+
+
+@dataclass(frozen=True)
+class _Accounts:
+    """What the table's commits consumed, all together.
+
+    Attributes:
+        lost: offsets whose loss was accepted.
+        skipped: those among them that lie before a batch.
+        unknown: the offsets of commits whose account is no longer in quarantine's log.
+    """
+
+    counts: Counts
+    lost: int
+    skipped: Spans
+    unknown: Spans
+
+    @classmethod
+    def of(cls, ledger: Ledger, refused: Ledger) -> _Accounts:
+        receipts = {commit.receipt.batch: commit.receipt for commit in refused.commits}
+        oldest = min(receipts, default=refused.last_sequence + 1)
+        counts, unknown = Counts(), list[Span]()
+        skipped = Spans(tuple(s for commit in ledger.commits for s in commit.receipt.gaps))
+        lost = skipped.offsets
+        for commit in ledger.commits:
+            receipt = commit.receipt
+            account = None if receipt.whole(commit.rows) else receipts.get(receipt.sequence)
+            if account is not None and account.counts is not None:
+                counts += account.counts
+                lost += account.lost
+                continue
+            # Without an account nothing but whole offsets can be vouched for: what is not there shows as missing.
+            counts += Counts(receipt.spans.offsets, commit.rows)
+            if not (receipt.whole(commit.rows) or refused.complete) and receipt.sequence < oldest:
+                unknown += receipt.spans
+        return cls(counts, lost, skipped, Spans(tuple(unknown)))
+
+
+def _whole(ledger: Ledger) -> Spans:
+    """From the first offset that the log knows of to the frontier, for each topic-partition."""
+    ends = ledger.frontier
+    starts: dict[tuple[str, int], int] = {}
+    for commit in ledger.commits:
+        for s in commit.receipt.spans:
+            starts[s.topic, s.partition] = min(s.start, starts.get((s.topic, s.partition), s.start))
+    return Spans(tuple(Span(*tp, start, ends.get(tp, start)) for tp, start in sorted(starts.items())))
+
+
+def _breaks(ledger: Ledger) -> Iterator[str]:
+    """Each commit must begin where the one before it ended."""
+    reached: dict[tuple[str, int], int] = {}
+    for commit in sorted(ledger.commits, key=_sequence):
+        for s in (*commit.receipt.gaps, *commit.receipt.spans):
+            if s.end < s.start:
+                yield f"commit {commit.receipt.sequence} goes back: {s.topic}-{s.partition} from {s.start} to {s.end}"
+            end = reached.get((s.topic, s.partition), s.start)
+            if s.start != end:
+                what = "jumps over" if s.start > end else "takes again"
+                low, high = sorted((s.start, end))
+                yield f"commit {commit.receipt.sequence} {what} {s.topic}-{s.partition} offsets {low} to {high - 1}"
+            reached[s.topic, s.partition] = s.end
+
+
+def _sequence(commit: Commit) -> int:
+    return commit.receipt.sequence
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of both tables, as coordinates.
+
+    Attributes:
+        whole: what the log says was consumed.
+        unsettled: what quarantine does not say yet of replays.
+    """
+
+    spark: SparkSession
+    config: PipelineConfig
+    whole: Spans
+    unsettled: replay.Unsettled
+
+    def _parts(self) -> Iterator[DataFrame]:
+        """The coordinates of the table's rows, and of those in quarantine, with in_table and in_quarantine: 0 or 1."""
+        from pyspark.sql import functions as F
+
+        topics = sorted({s.topic for s in self.whole} or self.config.source.topics)
+        there = table.read(self.spark, self.config.table.path)
+        refused = quarantine.whole(table.read(self.spark, self.config.quarantine.path))
+        refused = quarantine.of(refused, self.config.known_as)
+        moved = F.col("moved.replay")
+        standing = self.unsettled.standing
+        # What a RESTORE took out of the table is in quarantine again, once the next run or replay has begun.
+        marked = moved.isNotNull() if standing is None else moved <= standing
+        for rows, flags in (
+            (there, (F.lit(1), F.lit(0))),
+            (refused.where(~F.coalesce(marked, F.lit(False))), (F.lit(0), F.lit(1))),
+        ):
+            names = (TOPIC, PARTITION, OFFSET)
+            kept = rows.where(F.col(TOPIC).isin(topics))
+            yield kept.select(*names, flags[0].alias("in_table"), flags[1].alias("in_quarantine"))
+
+    def _once(self) -> DataFrame:
+        """Each coordinate that is anywhere, once: how often in the table and in quarantine, and if it was consumed."""
+        from pyspark.sql import functions as F
+
+        table_rows, refused_rows = self._parts()
+        coordinate = [TOPIC, PARTITION, OFFSET]
+        once = (
+            table_rows.union(refused_rows)
+            .groupBy(*coordinate)
+            .agg(F.sum("in_table").alias("in_table"), F.sum("in_quarantine").alias("in_quarantine"))
+        )
+        both = (F.col("in_table") > 0) & (F.col("in_quarantine") > 0)
+        if self.unsettled.moved is not None or self.unsettled.standing is not None:
+            # A replay has moved it, and has not said so in quarantine; or its mark is about to be taken back.
+            once = once.withColumn("in_quarantine", F.when(both, F.lit(0)).otherwise(F.col("in_quarantine")))
+        bounds = self.spark.createDataFrame(
+            [(s.topic, s.partition, s.start, s.end) for s in self.whole],
+            f"{TOPIC} STRING, {PARTITION} INT, low LONG, high LONG",
+        )
+        inside = (F.col(OFFSET) >= F.col("low")) & (F.col(OFFSET) < F.col("high"))
+        return once.join(F.broadcast(bounds), [TOPIC, PARTITION], "left").withColumn(
+            "consumed", F.coalesce(inside, F.lit(False))
+        )
+
+    def counted(self, unknown: Spans, skipped: Spans) -> dict[str, int]:
+        """Rows in_table and in_quarantine, distinct coordinates of them, and known and spared: those of them within
+        `unknown` and `skipped`; rows that are unexpected, and earlier than the log tells.
+        """
+        from pyspark.sql import functions as F
+
+        consumed = F.col("consumed")
+        # Rows before the first commit that the log remembers were proved while it did; all of them, if it knows none.
+        low = F.col("low") if self.whole.spans else F.lit(2**63 - 1)
+        earlier = ~consumed & (F.col(OFFSET) < F.coalesce(low, F.lit(0)))
+        totals = self._once().agg(
+            F.coalesce(F.sum(F.when(consumed, F.col("in_table"))), F.lit(0)).alias("in_table"),
+            F.coalesce(F.sum(F.when(consumed, F.col("in_quarantine"))), F.lit(0)).alias("in_quarantine"),
+            F.count_if(consumed).alias("distinct"),
+            F.count_if(consumed & table.inside(unknown.merged)).alias("known"),
+            F.count_if(consumed & table.inside(skipped.merged)).alias("spared"),
+            F.count_if(~consumed & ~earlier).alias("unexpected"),
+            F.count_if(earlier).alias("earlier"),
+        )
+        with told_of(self.config.table.path):
+            return totals.collect()[0].asDict()
+
+    def named(self, *, missing: int, doubtful: int) -> dict[str, list[str]]:
+        """The first coordinates of each kind, looked for only where there are some."""
+        named = {}
+        with told_of(self.config.table.path):
+            if doubtful:
+                rows = self._once()
+                double = rows.where("consumed AND in_table + in_quarantine > 1")
+                stray = rows.where(f"NOT consumed AND {OFFSET} >= coalesce(low, 0)")
+                named = {
+                    "duplicated": [f"{r[0]}-{r[1]} offset {r[2]}" for r in _first(double)],
+                    "unexpected": [f"{r[0]}-{r[1]} offset {r[2]}" for r in _first(stray)],
+                }
+            if missing:
+                named["missing"] = self._holes()
+        return {kind: names for kind, names in named.items() if names}
+
+    def _holes(self) -> list[str]:
+        from pyspark.sql import Window
+        from pyspark.sql import functions as F
+
+        rows = self._once().where("consumed").select(TOPIC, PARTITION, OFFSET)
+        edges = [(s.topic, s.partition, edge) for s in self.whole if s.end > s.start for edge in (s.start - 1, s.end)]
+        rows = rows.union(self.spark.createDataFrame(edges, rows.schema))
+        before = F.lag(OFFSET).over(Window.partitionBy(TOPIC, PARTITION).orderBy(OFFSET))
+        holes = rows.withColumn("before", before).where(f"{OFFSET} - before > 1")
+        return [
+            f"{r[0]}-{r[1]} offsets {r['before'] + 1} to {r[2] - 1}"
+            for r in holes.orderBy(*holes.columns[:3]).take(_NAMED)
+        ]
+
+
+def _first(rows: DataFrame) -> list[Any]:
+    return rows.orderBy(TOPIC, PARTITION, OFFSET).take(_NAMED)

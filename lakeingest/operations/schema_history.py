@@ -1,0 +1,174 @@
+"""How a table came to its columns: the ledger of schemas, and what each writer's schema has brought so far.
+
+The ledger rides in the table's commits and says what was decided, and when. How many records a schema has brought, and
+where the last of them lies, is asked of the rows: each says in _schema_id what it was written with, and a refused one
+still has the bytes that begin with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from lakeingest.config import Compatibility, PipelineConfig, uses_registry
+from lakeingest.decode import writers
+from lakeingest.delta import quarantine, table
+from lakeingest.ingest.writer_schemas import Place
+from lakeingest.record import OFFSET, PARTITION, SCHEMA_ID, TIMESTAMP, TOPIC
+from lakeingest.schema.ledger import Entry, History, Side
+from lakeingest.schema.model import type_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class Step:
+    """A line of the ledger: a schema at its first sight, or one that changed the table.
+
+    Attributes:
+        entry: as the ledger has it.
+        meaning: what was done, in words.
+        current: whether the table is in the form that this step gave it.
+    """
+
+    entry: Entry
+    meaning: str
+    current: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self.entry), "meaning": self.meaning, "current": self.current}
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a writer's schema has brought.
+
+    Attributes:
+        side, id, subject, version, name: the schema.
+        rows: records in the table; None for a key's schema, which no column tells.
+        refused: records in quarantine, for whatever reason.
+        first: coordinates of the first record; None where the schema was taken before a record of it came.
+        last: coordinates of the record with the latest timestamp; None where there is none.
+    """
+
+    side: Side
+    id: int
+    subject: str | None
+    version: int | None
+    name: str | None
+    rows: int | None
+    refused: int
+    first: Place | None
+    last: Place | None
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """What `lakeingest schema history` shows.
+
+    Attributes:
+        compatibility: the pipeline's mode.
+        steps: oldest first.
+        writers: one for each schema of the registry, in the order of their first steps.
+        columns: side → the fields of the schema that is current, as (name, type).
+    """
+
+    pipeline: str
+    compatibility: Compatibility
+    steps: tuple[Step, ...]
+    writers: tuple[Written, ...]
+    columns: dict[Side, tuple[tuple[str, str], ...]]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "pipeline": self.pipeline,
+            "compatibility": self.compatibility,
+            "steps": [step.to_json() for step in self.steps],
+            "writers": [asdict(writer) for writer in self.writers],
+            "columns": {side: [{"name": n, "type": t} for n, t in fields] for side, fields in self.columns.items()},
+        }
+
+
+def timeline(spark: SparkSession, config: PipelineConfig) -> Timeline:
+    """Ask both tables; reads two columns' worth of every row where the registry has the schemas.
+
+    Raises:
+        UsageError: there is no table yet.
+        StorageUnreachable: a table cannot be read.
+    """
+    ledger, _ = table.ledgers(spark, config)
+    history = ledger.schemas
+    return Timeline(
+        config.name,
+        config.compatibility,
+        tuple(steps(history)),
+        tuple(_writers(history, _brought(spark, config))),
+        {side: tuple((f.name, type_text(f.schema)) for f in schema.fields) for side, schema in history.current.items()},
+    )
+
+
+def steps(history: History) -> Iterator[Step]:
+    """Each entry with its meaning, which depends on the version that was current before it."""
+    evolved: dict[Side, int] = {e.side: n for n, e in enumerate(history.entries) if e.action == "evolve"}
+    before: dict[Side, Entry] = {}
+    for number, entry in enumerate(history.entries):
+        yield Step(entry, _meaning(entry, before.get(entry.side)), current=evolved.get(entry.side) == number)
+        if entry.action == "evolve":
+            before[entry.side] = entry
+
+
+def _meaning(entry: Entry, current: Entry | None) -> str:
+    what = "the table" if entry.side == "value" else "the column _key"
+    match entry.action:
+        case "evolve":
+            return f"{what} follows" if current else f"{what} begins with it"
+        case "project" if current and current.version and entry.version and current.version != entry.version:
+            return f"projected {'up' if entry.version < current.version else 'down'} to version {current.version}"
+        case "project":
+            return "projected to what the table has"
+        case "write":
+            return "written as it is"
+        case _:
+            return "refused, to quarantine"
+
+
+def _writers(history: History, brought: dict[tuple[str, int], dict[str, Any]]) -> Iterator[Written]:
+    told: set[tuple[str, int]] = set()
+    for e in history.entries:
+        if e.id is None or (e.side, e.id) in told:
+            continue
+        told.add((e.side, e.id))
+        found = brought.get((e.side, e.id), {})
+        rows = found.get("rows", 0) if e.side == "value" else None
+        last = found.get("last")
+        yield Written(
+            e.side, e.id, e.subject, e.version, e.name, rows, found.get("refused", 0), e.first, last and tuple(last)[1:]
+        )
+
+
+def _brought(spark: SparkSession, config: PipelineConfig) -> dict[tuple[str, int], dict[str, Any]]:
+    """(side, schema id) → rows, refused, last: one pass over the ids of both tables."""
+    from pyspark.sql import functions as F
+
+    sides = [side for side in ("key", "value") if uses_registry(getattr(config.decode, side))]
+    refused = quarantine.of(table.read(spark, config.quarantine.path), config.known_as)
+    place = F.struct(TIMESTAMP, TOPIC, PARTITION, OFFSET).alias("place")
+    parts: list[DataFrame] = []
+    for side in sides:
+        named = refused.where(writers.framed(F.col(side)))
+        id_ = writers.schema_id(F.col(side)).alias("id")
+        parts.append(named.select(F.lit(side).alias("side"), id_, F.lit(False).alias("row"), place))
+    if "value" in sides:
+        rows = table.read(spark, config.table.path).where(F.col(SCHEMA_ID).isNotNull())
+        parts.append(rows.select(F.lit("value"), F.col(SCHEMA_ID), F.lit(True), place))
+    if not parts:
+        return {}
+    counted = (
+        reduce(lambda one, other: one.unionAll(other), parts)
+        .groupBy("side", "id")
+        .agg(F.count_if("row").alias("rows"), F.count_if(~F.col("row")).alias("refused"), F.max("place").alias("last"))
+    )
+    return {(row["side"], row["id"]): row.asDict() for row in counted.collect()}

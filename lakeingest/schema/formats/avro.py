@@ -1,0 +1,241 @@
+"""Avro schemas, as Connect sees them and in the shape in which Spark's from_avro returns their records. Pure.
+
+fastavro resolves names, namespaces and references, and validates; `avro_text` prepares the text for it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from fastavro.schema import SchemaParseException, UnknownType, fullname, parse_schema
+
+from lakeingest.schema import model
+from lakeingest.schema.formats.avro_text import MAX_DEPTH, normalise
+from lakeingest.schema.model import ELEMENT, VALUE, Field, Kind, Schema, SchemaError, step
+
+UNION = "io.confluent.connect.avro.Union"
+"""The name of the struct that stands for a union of several types, as Confluent's converter calls it."""
+UNION_PREFIX = "member_"
+"""What its fields' names begin with, under from_avro's option enableStableIdentifiersForUnionType."""
+MAX_PARTS = 20_000
+"""Fields, elements, keys and values of one schema, named types counted wherever they are used."""
+
+_PRIMITIVES: Mapping[str, Kind] = {
+    "boolean": "boolean",
+    "int": "int32",
+    "long": "int64",
+    "float": "float32",
+    "double": "float64",
+    "bytes": "bytes",
+    "string": "string",
+}
+_LOGICAL = {
+    ("int", "date"): model.DATE,
+    ("int", "time-millis"): model.TIME,
+    ("long", "time-micros"): model.TIME_MICROS,
+    ("long", "timestamp-millis"): model.TIMESTAMP,
+    ("long", "timestamp-micros"): model.TIMESTAMP_MICROS,
+    ("long", "local-timestamp-millis"): model.LOCAL_TIMESTAMP_MILLIS,
+    ("long", "local-timestamp-micros"): model.LOCAL_TIMESTAMP_MICROS,
+    ("string", "uuid"): model.UUID,
+    ("fixed", "uuid"): model.UUID,
+}
+_AS_ONE: Mapping[frozenset[str], Kind] = {
+    frozenset(("int", "long")): "int64",
+    frozenset(("float", "double")): "float64",
+}
+"""Unions that from_avro reads as one number; a logical type of a branch is lost there."""
+
+
+def read(text: str, references: Sequence[str] = ()) -> Schema:
+    """The schema of an Avro schema's JSON text.
+
+    A union with null is optional; one of [int, long] or [float, double] is the wider number; any other is a struct with
+    one optional field a branch, of which one is set. An enum is a string with a name and symbols, a fixed is bytes with
+    a name. Logical types that are unknown, or invalid where they stand, are ignored, as the Avro specification has it.
+    A named type that two references define is the last one's.
+
+    Args:
+        text: the schema.
+        references: the texts of schemas whose named types it uses, each behind those that it uses itself.
+
+    Raises:
+        SchemaError: the text is no schema; or it contains itself, null alone, or more than a table can hold.
+    """
+    named: dict[str, Any] = {}
+    for reference in references:
+        _parse(reference, named)
+    return _Reader(named).part(_parse(text, named), "", ())
+
+
+def name(text: str) -> str | None:
+    """The full name of a record; None for a schema of another type.
+
+    Raises:
+        SchemaError: the text is no JSON, or a record without a name.
+    """
+    tree = _json(text)
+    if not isinstance(tree, dict) or tree.get("type") not in ("record", "error"):
+        return None
+    try:
+        return str(fullname(tree))
+    except (SchemaParseException, TypeError) as error:
+        raise SchemaError(f"a record without a name: {error}") from None
+
+
+def _json(text: str) -> Any:
+    try:
+        tree = json.loads(text)
+        # Half a character can be written in JSON, and nowhere else.
+        json.dumps(tree, ensure_ascii=False).encode()
+        return tree
+    except RecursionError:
+        raise SchemaError(f"nested deeper than {MAX_DEPTH} levels") from None
+    except ValueError as error:
+        raise SchemaError(f"not JSON: {error}") from None
+
+
+def _parse(text: str, named: dict[str, Any]) -> Any:
+    """The schema as a tree in which every name is a full one; `named` gains the types that it defines."""
+    tree = _json(text)
+    try:
+        return parse_schema(normalise(tree), named)
+    except SchemaError:
+        raise
+    except UnknownType as error:
+        raise SchemaError(f"the type {error.name} is defined neither here nor in a reference") from None
+    except (SchemaParseException, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise SchemaError(str(error)) from None
+    except KeyError as error:
+        raise SchemaError(f"{error} is missing") from None
+
+
+class _Reader:
+    """Turns parsed trees into schemas; counts the parts."""
+
+    def __init__(self, named: Mapping[str, Any]) -> None:
+        self._named = named
+        self._parts = 0
+
+    def part(self, tree: Any, path: str, around: tuple[str, ...]) -> Schema:
+        """The schema of a tree at a path, within the levels of `around`: names of records, and steps."""
+        self._parts += 1
+        if self._parts > MAX_PARTS:
+            raise SchemaError(f"{path}: more than {MAX_PARTS:,} fields, elements and values in one schema")
+        if len(around) > MAX_DEPTH:
+            raise SchemaError(f"{path}: nested deeper than {MAX_DEPTH} levels")
+        if isinstance(tree, list):
+            return self._union(tree, path, around)
+        if isinstance(tree, str):
+            return self._atomic({"type": tree}, path) if tree not in self._named else self._use(tree, path, around)
+        match tree["type"]:
+            case "record" | "error":
+                return self._record(tree, path, around)
+            case "array":
+                return Schema(
+                    "array", value=self.part(tree["items"], path + ELEMENT, (*around, ELEMENT)), doc=_doc(tree)
+                )
+            case "map":
+                value = self.part(tree["values"], path + VALUE, (*around, VALUE))
+                return Schema("map", key=Schema("string"), value=value, doc=_doc(tree))
+            case _:
+                return self._atomic(tree, path)
+
+    def _use(self, type_name: str, path: str, around: tuple[str, ...]) -> Schema:
+        if type_name in around:
+            raise SchemaError(f"{path}: {type_name} contains itself, and a table cannot hold it")
+        return self.part(self._named[type_name], path, around)
+
+    def _record(self, tree: Mapping[str, Any], path: str, around: tuple[str, ...]) -> Schema:
+        around = (*around, tree["name"])
+        fields = tuple(
+            Field(field["name"], self._field(field, step(path, field["name"]), around)) for field in tree["fields"]
+        )
+        return Schema("struct", name=tree["name"], fields=fields, doc=_doc(tree))
+
+    def _field(self, field: Mapping[str, Any], path: str, around: tuple[str, ...]) -> Schema:
+        schema = self.part(field["type"], path, around)
+        default = field.get("default")
+        if schema.name == UNION and default is not None:
+            default = {_member(_branch(field["type"], default)): default}
+        return replace(schema, default=model.default_text(default), doc=_doc(field) or schema.doc)
+
+    def _atomic(self, tree: Mapping[str, Any], path: str) -> Schema:
+        kind, logical = tree["type"], tree.get("logicalType")
+        if kind == "null":
+            raise SchemaError(f"{path or 'the record'}: null alone, which no column can hold; write a union with null")
+        if logical == "decimal":
+            return _decimal(tree, path)
+        if kind == "enum":
+            symbols = ((model.SYMBOLS, ",".join(tree["symbols"])),)
+            return Schema("string", name=tree["name"], parameters=symbols, doc=_doc(tree))
+        found = _LOGICAL.get((kind, logical)) if isinstance(logical, str) else None
+        if kind == "fixed":
+            return Schema("bytes", name=found or tree["name"], doc=_doc(tree))
+        return Schema(_PRIMITIVES[kind], name=found, doc=_doc(tree))
+
+    def _union(self, branches: Sequence[Any], path: str, around: tuple[str, ...]) -> Schema:
+        types = [branch if isinstance(branch, str) else branch["type"] for branch in branches]
+        optional = "null" in types
+        others = [branch for branch, kind in zip(branches, types, strict=True) if kind != "null"]
+        if not others:
+            return self._atomic({"type": "null"}, path)
+        if len(others) == 1:
+            return replace(self.part(others[0], path, around), optional=optional)
+        if as_one := _AS_ONE.get(frozenset(types) - {"null"}):
+            return Schema(as_one, optional=optional)
+        fields = []
+        for branch in others:
+            member = _member(branch)
+            schema = self.part(branch, step(path, member), around)
+            fields.append(Field(member, replace(schema, optional=True)))
+        _distinct([field.name for field in fields], path)
+        return Schema("struct", name=UNION, optional=optional, fields=tuple(fields))
+
+
+def _member(branch: Any) -> str:
+    """The field of a union's branch, as Spark names it: after its type, a named type without its namespace."""
+    type_name = branch if isinstance(branch, str) else branch.get("name", branch["type"])
+    return UNION_PREFIX + str(type_name).rpartition(".")[2]
+
+
+def _branch(branches: Sequence[Any], default: Any) -> Any:
+    """The branch of a union that a default belongs to: Avro's rule is the first one that is not null."""
+    fits: Mapping[type, tuple[str, ...]] = {
+        bool: ("boolean",),
+        int: ("int", "long", "float", "double"),
+        float: ("float", "double"),
+        str: ("string", "bytes", "enum", "fixed"),
+        list: ("array",),
+        dict: ("map", "record"),
+    }
+    others = [branch for branch in branches if branch != "null"]
+    of_type = [b for b in others if (b if isinstance(b, str) else b["type"]) in fits.get(type(default), ())]
+    return (of_type or others)[0]
+
+
+def _distinct(members: Sequence[str], path: str) -> None:
+    """Spark compares without regard to case, and refuses two branches of one name."""
+    seen: set[str] = set()
+    for member in members:
+        if member.lower() in seen:
+            raise SchemaError(
+                f"{path or 'the record'}: a union with two branches {member}, which Spark cannot tell apart"
+            )
+        seen.add(member.lower())
+
+
+def _decimal(tree: Mapping[str, Any], path: str) -> Schema:
+    precision, scale = tree["precision"], tree.get("scale", 0)
+    if precision > 38:
+        raise SchemaError(f"{path or 'the record'}: a decimal of {precision} digits; Spark's decimals have at most 38")
+    parameters = ((model.PRECISION, str(precision)), (model.SCALE, str(scale)))
+    return Schema("bytes", name=model.DECIMAL, parameters=parameters, doc=_doc(tree))
+
+
+def _doc(tree: Mapping[str, Any]) -> str | None:
+    doc = tree.get("doc")
+    return doc if isinstance(doc, str) and doc else None

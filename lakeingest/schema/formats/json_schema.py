@@ -1,0 +1,277 @@
+"""JSON Schema (draft 4 to 2020-12) → the form that all formats share, as Confluent's JsonSchemaConverter reads it.
+
+What only restricts values (minimum, pattern, if, not, …) says nothing about columns and is passed over. The others:
+
+    object with properties            struct named by its title, in written order, or in that of `connect.index`
+    object of additionalProperties    map<string, …>, also with one of patternProperties
+    object that says neither          string, which holds the object's JSON text
+    array                             array of its items; Confluent's list of entries stays a list of key and value
+    integer, number, boolean          int64, float64, boolean, or what `connect.type` says
+    string                            string; with `enum`, `const` or oneOf of those its symbols too
+    string of format date, date-time  Connect's Date and Timestamp: the record holds ISO text, the table a time.
+                                      Confluent leaves them strings, so there this differs
+    allOf                             one schema that has the keywords of all
+    oneOf, anyOf of null and one      that one, optional; of several others: refused, no column can hold them
+
+A field is optional unless it is listed in `required`, and always where its type includes null.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, NamedTuple, TypeAlias, cast
+
+from lakeingest.schema import model
+from lakeingest.schema.formats.json_documents import Documents
+from lakeingest.schema.model import Field, Kind, Schema, SchemaError
+
+_Node: TypeAlias = dict[str, Any]
+_DEEPEST = 64
+_LARGEST = 20_000
+"""Parts of one schema: references can make a text of a few lines as wide as one likes."""
+_PLAIN: Mapping[str, Kind] = {"string": "string", "integer": "int64", "number": "float64", "boolean": "boolean"}
+_CONNECT = frozenset(model.KINDS) - {"array", "map", "struct"}
+_FITS: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys(("int8", "int16", "int32", "int64"), (int,)),
+    "float32": (int, float),
+    "float64": (int, float),
+    "boolean": (bool,),
+    "string": (str,),
+    "array": (list,),
+    "map": (dict,),
+    "struct": (dict,),
+}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TYPE_OF = {
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    dict: "object",
+    list: "array",
+    type(None): "null",
+}
+_WIDER = {"integer": "number"}
+_TIMES = {"date": Schema("int32", name=model.DATE), "date-time": Schema("int64", name=model.TIMESTAMP)}
+_WRITTEN: Mapping[str, type] = {
+    **dict.fromkeys(("properties", "patternProperties", "connect.parameters"), dict),
+    **dict.fromkeys(("allOf", "oneOf", "anyOf", "enum"), list),
+    **dict.fromkeys(("title", "description", "format", "connect.type"), str),
+}
+_COMBINING = frozenset({"$ref", "allOf", "oneOf", "anyOf"})
+
+
+def read(text: str, references: Sequence[tuple[str, str]] = ()) -> Schema:
+    """A JSON Schema, of any type, as a schema without a version.
+
+    Args:
+        text: the schema.
+        references: (name or URI, text) of the schemas that `$ref` may name, by that name or by their own `$id`.
+
+    Raises:
+        SchemaError: no JSON, no schema, a recursive one, a `$ref` that leads nowhere, or a type that no column holds;
+            the message begins with the place.
+    """
+    try:
+        documents = Documents([("", text), *references])
+        return _Reader(documents).schema(_Bound(documents.root, ("#",)), "")
+    except RecursionError:
+        raise SchemaError("nested too deep") from None
+
+
+class _Bound(NamedTuple):
+    """A part, and the references that led to it: one that comes twice on a way is recursive."""
+
+    node: Any
+    way: tuple[str, ...]
+
+
+class _Reader:
+    """Walks a schema; `place` is the way to a part within the record."""
+
+    def __init__(self, documents: Documents) -> None:
+        self._documents = documents
+        self._parts = 0
+
+    def schema(self, node: Any, place: str) -> Schema:
+        return self._typed(self._flat(node, place, ()), place)
+
+    def _typed(self, flat: _Node, place: str) -> Schema:
+        kinds = _kinds(flat)
+        null, kinds = "null" in kinds, kinds - {"null"}
+        kinds -= {"integer"} if "number" in kinds else set()
+        if not kinds:
+            raise _refusal(place, "is always null" if null else "says no type, and a column needs one")
+        if len(kinds) > 1:
+            raise _refusal(place, f"is {' or '.join(sorted(kinds))}, and no column can hold that")
+        match next(iter(kinds)):
+            case "object":
+                found = self._object(flat, place)
+            case "array":
+                found = self._array(flat, place)
+            case kind:
+                found = _scalar(flat, kind, place)
+        found = replace(found, name=found.name or flat.get("title"), optional=null, doc=flat.get("description"))
+        return replace(found, default=_default(found, flat.get("default"), place))
+
+    def _flat(self, part: Any, place: str, way: tuple[str, ...]) -> _Node:
+        """The part as one set of keywords, with those of its $ref, its allOf, and a choice of null or one other."""
+        node, way = part if isinstance(part, _Bound) else (part, way)
+        self._parts += 1
+        if len(way) + place.count(".") > _DEEPEST or self._parts > _LARGEST:
+            raise _refusal(place, f"is nested too deep, or the schema has more than {_LARGEST} parts")
+        if not isinstance(node, dict):
+            raise _refusal(place, f"is {json.dumps(node)[:80]}, which says no type, and a column needs one")
+        if wrong := [word for word, wanted in _WRITTEN.items() if not isinstance(node.get(word, wanted()), wanted)]:
+            raise _refusal(place, f"has {wrong[0]} with something else than its kind of value")
+        flat = {word: _bound(word, value, way) for word, value in node.items() if word not in _COMBINING}
+        if isinstance(node.get("$ref"), tuple):
+            written, address = node["$ref"]
+            if address in way:
+                raise _refusal(place, f"is recursive ($ref {written!r}), and no table can hold that")
+            target = self._documents.find(written, address, place)
+            flat = _merged(flat, self._flat(target, place, (*way, address)))
+        for other in node.get("allOf", ()):
+            flat = _merged(flat, self._flat(other, place, way))
+        for word in ("oneOf", "anyOf"):
+            if branches := node.get(word):
+                flat = self._chosen(flat, [self._flat(branch, place, way) for branch in branches], place)
+        return flat
+
+    def _chosen(self, flat: _Node, branches: list[_Node], place: str) -> _Node:
+        """The one branch that is not null, or the symbols of all of them."""
+        real = [branch for branch in branches if _kinds(branch) != {"null"}]
+        null = ["null"] if len(real) < len(branches) else []
+        if real and all(map(_symbols, real)):
+            symbols = [symbol for branch in real for symbol in _symbols(branch)]
+            return {**flat, "type": ["string", *null], "enum": symbols}
+        if all(_kinds(branch) <= {"object"} and "properties" not in branch for branch in branches):
+            return flat  # Each says only which fields are required, say.
+        if len(real) != 1:
+            raise _refusal(place, f"is a choice of {len(real)} types, and no column can hold that")
+        merged = _merged(real[0], {word: value for word, value in flat.items() if word != "type"})
+        return {**merged, "type": [*_kinds(merged), *null]}
+
+    def _object(self, flat: _Node, place: str) -> Schema:
+        properties, more = flat.get("properties") or {}, flat.get("additionalProperties")
+        if flat.get("connect.type") != "map" and (properties or _unbound(more) is False):
+            return Schema("struct", fields=self._fields(properties, flat.get("required"), place))
+        patterns = list((flat.get("patternProperties") or {}).values())
+        values = patterns[0] if len(patterns) == 1 and not isinstance(_unbound(more), dict) else more
+        if not isinstance(_unbound(values), dict) or not _unbound(values):
+            return Schema("string")
+        return Schema("map", key=Schema("string"), value=self.schema(values, f"{place}.*"))
+
+    def _fields(self, properties: _Node, required: Any, place: str) -> tuple[Field, ...]:
+        listed = required if isinstance(required, list) else []
+        found: list[tuple[int, Field]] = []
+        for name, part in properties.items():
+            inside = f"{place}.{name}".removeprefix(".")
+            flat = self._flat(part, inside, ())
+            schema = self._typed(flat, inside)
+            index = flat.get("connect.index")
+            field = Field(name, replace(schema, optional=schema.optional or name not in listed))
+            found.append((index if isinstance(index, int) else len(found), field))
+        return tuple(field for _, field in sorted(found, key=lambda pair: pair[0]))
+
+    def _array(self, flat: _Node, place: str) -> Schema:
+        if not isinstance(_unbound(flat.get("items")), dict):
+            raise _refusal(place, "is an array without one schema for all of its items, and a column needs one")
+        return Schema("array", value=self.schema(flat["items"], f"{place}[]"))
+
+
+def _refusal(place: str, reason: str) -> SchemaError:
+    return SchemaError(f"{place or 'the schema'} {reason}")
+
+
+def _bound(word: str, value: Any, way: tuple[str, ...]) -> Any:
+    if word in ("properties", "patternProperties") and isinstance(value, dict):
+        return {name: _Bound(part, way) for name, part in value.items()}
+    return _Bound(value, way) if word in ("items", "additionalProperties") else value
+
+
+def _unbound(part: Any) -> Any:
+    return part.node if isinstance(part, _Bound) else part
+
+
+def _merged(mine: _Node, others: _Node) -> _Node:
+    """Both sets of keywords; where they cannot both hold, mine do."""
+    merged = {**others, **mine}
+    for word in mine.keys() & others.keys():
+        if word == "properties":
+            both = {
+                name: {"allOf": [mine[word][name], others[word][name]]} for name in mine[word] if name in others[word]
+            }
+            merged[word] = {**mine[word], **others[word], **both}
+        elif word == "required" and isinstance(mine[word], list) and isinstance(others[word], list):
+            merged[word] = [*mine[word], *others[word]]
+        elif word == "type":
+            one, other = _types(mine), _types(others)
+            merged[word] = [t for t in one | other if {t, _WIDER.get(t)} & one and {t, _WIDER.get(t)} & other]
+    return merged
+
+
+def _types(flat: _Node) -> set[str]:
+    written = flat.get("type")
+    return {kind for kind in (written if isinstance(written, list) else [written]) if isinstance(kind, str)}
+
+
+def _kinds(flat: _Node) -> set[str]:
+    """The types that a value may have; where none is written, those that the other keywords speak of."""
+    if "type" in flat:
+        return _types(flat)
+    if values := _values(flat):
+        return {_TYPE_OF[type(value)] for value in values}
+    if flat.keys() & {"properties", "additionalProperties", "patternProperties"}:
+        return {"object"}
+    return {"array"} if "items" in flat else set()
+
+
+def _values(flat: _Node) -> list[Any]:
+    found: list[Any] = flat.get("enum", [])
+    return [flat["const"]] if "const" in flat else found
+
+
+def _symbols(flat: _Node) -> list[str]:
+    """The texts that an enum allows; none where some are no texts, or have the comma that would join them."""
+    found = [value for value in _values(flat) if value is not None]
+    return found if all(isinstance(value, str) and "," not in value for value in found) else []
+
+
+def _scalar(flat: _Node, kind: str, place: str) -> Schema:
+    parameters = {str(name): str(value) for name, value in (flat.get("connect.parameters") or {}).items()}
+    if "connect.decimal.precision" in parameters:
+        parameters[model.PRECISION] = parameters.pop("connect.decimal.precision")
+    connect, format = flat.get("connect.type"), flat.get("format")
+    if connect is None and kind == "string" and format in _TIMES:
+        return _TIMES[format]
+    if kind == "string" and (symbols := _symbols(flat)):
+        parameters[model.SYMBOLS] = ",".join(symbols)
+    written = tuple(sorted(parameters.items()))
+    if connect in _CONNECT:
+        return Schema(cast(Kind, connect), parameters=written)
+    if connect is not None or kind not in _PLAIN:
+        raise _refusal(place, f"is of an unknown type: {connect or kind}")
+    return Schema(_PLAIN[kind], parameters=written)
+
+
+def _default(schema: Schema, value: Any, place: str) -> str | None:
+    """The default as the model holds it: JSON Schema writes times as ISO text, and Confluent bytes as base64."""
+    wanted = _FITS.get(schema.type, ())
+    try:
+        if isinstance(value, str) and schema.name == model.DATE:
+            value = (date.fromisoformat(value) - _EPOCH.date()).days
+        elif isinstance(value, str) and schema.name == model.TIMESTAMP:
+            moment = datetime.fromisoformat(value)
+            value = (moment.replace(tzinfo=moment.tzinfo or UTC) - _EPOCH) // timedelta(milliseconds=1)
+        elif isinstance(value, str) and schema.type == "bytes":
+            value, wanted = base64.b64decode(value, validate=True).decode("latin-1"), (str,)
+    except ValueError:
+        wanted = ()
+    if value is not None and (not isinstance(value, wanted) or isinstance(value, bool) != (schema.type == "boolean")):
+        raise _refusal(place, f"is a {schema.name or schema.type}, and its default {json.dumps(value)} is none")
+    return model.default_text(value)

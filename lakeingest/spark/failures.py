@@ -1,0 +1,293 @@
+"""What a failure of Spark means: whose it is, what the cure is, and whether a retry helps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from lakeingest.errors import (
+    FilesLost,
+    LakeingestError,
+    SetupError,
+    SourceUnreachable,
+    StorageUnreachable,
+    TableChanged,
+    UnsafeStore,
+    UsageError,
+)
+from lakeingest.local import running
+from lakeingest.spark import s3a
+from lakeingest.spark.jvm import REFUSAL
+
+
+@dataclass(frozen=True)
+class _Case:
+    """What Spark may say, and what it means.
+
+    Attributes:
+        said: a pattern that is searched in what the exceptions say; what it names can stand in `what` and `cure`.
+        what, cure: with {path}, {bucket}, {where} (the store), {keys} (where they come from), {line} (of Spark's).
+    """
+
+    kind: type[LakeingestError]
+    said: str
+    what: str
+    cure: str
+
+
+_ANEW = "then run again, in a new process: Hadoop keeps the keys of a bucket as long as a process lives"
+_TABLE = (
+    _Case(
+        UsageError,
+        r"DELTA_TABLE_ONLY_OPERATION|DELTA_MISSING_DELTA_TABLE|PATH_NOT_FOUND",
+        "there is no Delta table at {path} yet",
+        "run the pipeline first: it makes the table",
+    ),
+    _Case(
+        TableChanged,
+        r"DELTA_(VIOLATE_CONSTRAINT_WITH_VALUES|NOT_NULL_CONSTRAINT_VIOLATED|MISSING_NOT_NULL_COLUMN_VALUE"
+        r"|METADATA_CHANGED|PROTOCOL_CHANGED)",
+        "{path} was changed while a batch was written: {line}",
+        "run again: the batch is decided anew by what the table is now; see `lakeingest plan`",
+    ),
+    _Case(
+        TableChanged,
+        r"DELTA_CONCURRENT_",
+        "another commit changed {path} at the same time: {line}",
+        "run again: nothing of this one was written",
+    ),
+    _Case(
+        TableChanged,
+        r"DELTA_(METADATA_MISMATCH|FAILED_TO_MERGE_FIELDS|MERGE_INCOMPATIBLE_\w+|SCHEMA_CHANGED\w*)",
+        "{path} has other columns than the batch that was to be written: {line}",
+        "run again: the columns are looked at anew; if that does not help, see in DESCRIBE HISTORY who changed them, "
+        "and put them back, or write to a new table under a new pipeline name",
+    ),
+    _Case(
+        TableChanged,
+        r"DELTA_TRUNCATED_TRANSACTION_LOG|DELTA_VERSIONS_NOT_CONTIGUOUS|DELTA_LOG_FILE_NOT_FOUND"
+        r"|FAILED_READ_FILE\S* [^\n]*/_delta_log/",
+        "the log of {path} has a gap, or an object that is damaged: {line}",
+        "bring the object of _delta_log back, from the bucket's versions or a backup: nothing but Delta itself may "
+        "delete or change one; without it the table cannot be read",
+    ),
+    _Case(
+        FilesLost,
+        r"(FILE_NOT_EXIST[^\n]* file |FileNotFoundException: [^\n]*?)(?P<file>\S+\.(parquet|bin))\b",
+        "{file} is gone, and the log of {path} names it: its records are missing",
+        "bring that very file back, from the bucket's older versions or a backup; or RESTORE the table to a version "
+        "before it (DESCRIBE HISTORY), and run: what Kafka still has is read again",
+    ),
+)
+_MACHINE = (
+    _Case(
+        SetupError,
+        r"No FileSystem for scheme|ClassNotFoundException: Class org\.apache\.hadoop\.fs\.",
+        "this Spark session cannot open {path}: {line}",
+        "write s3a://bucket/path or a local path; for s3:// and s3n:// start the session with hadoop-aws and "
+        f"--conf spark.hadoop.fs.s3.impl={s3a.S3A}",
+    ),
+    _Case(
+        StorageUnreachable,
+        r"No space left on device|Disk quota exceeded|Could not find any valid local directory",
+        "a disk is full, while {path} was read or written: {line}",
+        "free some space, on the disk of the table or on Spark's own (spark.local.dir, fs.s3a.buffer.dir), then run "
+        "again",
+    ),
+    _Case(
+        StorageUnreachable,
+        r"DELTA_CANNOT_CREATE_LOG_PATH|Permission denied|Read-only file system|Mkdirs failed|ParentNotDirectory",
+        "{path} cannot be written: {line}",
+        "let the user of this process write there, or correct the path, then run again",
+    ),
+)
+_KEYS = (
+    _Case(
+        StorageUnreachable,
+        r"NoAuthWithAWSException|No AWS Credentials|Unable to load credentials",
+        "no keys for bucket {bucket} at {where} are to be found: {line}",
+        "write storage.access_key and storage.secret_key, or export AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; a "
+        "profile is read with storage.options alone (fs.s3a.aws.credentials.provider: "
+        "org.apache.hadoop.fs.s3a.auth.ProfileAWSCredentialsProvider); the embedded stack's are used where the file "
+        "names no source.bootstrap_servers",
+    ),
+    _Case(
+        StorageUnreachable,
+        r"ExpiredToken|TokenRefreshRequired|InvalidToken|security token (included in the request )?is",
+        "the session token for bucket {bucket} has expired, or is none: {line}",
+        f"renew the temporary keys, which come from {{keys}}; {_ANEW}",
+    ),
+    _Case(
+        StorageUnreachable,
+        r"RequestTimeTooSkewed",
+        "the store at {where} has another time than this machine: {line}",
+        "set the clock of this machine, then run again",
+    ),
+    _Case(
+        StorageUnreachable,
+        r"AuthorizationHeaderMalformed|PermanentRedirect|IllegalLocationConstraint|Status Code: 301",
+        "bucket {bucket} is in another region than it was looked for: {line}",
+        "set storage.region to the bucket's, then run again in a new process",
+    ),
+    _Case(
+        StorageUnreachable,
+        r"InvalidAccessKeyId",
+        "the store at {where} does not know the access key: {line}",
+        f"correct the access key, which comes from {{keys}}; {_ANEW}",
+    ),
+    _Case(
+        StorageUnreachable,
+        r"SignatureDoesNotMatch",
+        "the store at {where} knows the access key, but the secret key is another: {line}",
+        f"correct the secret key; the keys come from {{keys}}; {_ANEW}",
+    ),
+    _Case(
+        StorageUnreachable,
+        r"Status Code: 403|AccessDenied\b",
+        "the store at {where} denies access to bucket {bucket} (403), of a wrong key or for want of a right: {line}",
+        "check the keys, which come from {keys}, and their rights to list, get, put and delete at {path}; " + _ANEW,
+    ),
+)
+_STORE = (
+    _Case(
+        StorageUnreachable,
+        r"NoSuchBucket|UnknownStoreException",
+        "there is no bucket {bucket} at {where}: {line}",
+        "make the bucket, which lakeingest does not, or correct the path (and storage.endpoint), then run again",
+    ),
+    _Case(
+        StorageUnreachable,
+        r"Status Code: 400",
+        "the store at {where} takes the request for a wrong one (400), and says no more at a first look: {line}",
+        "renew the session token, if there is one (the keys come from {keys}), and set storage.region to the bucket's; "
+        + _ANEW,
+    ),
+    _Case(
+        StorageUnreachable,
+        r"s3[an]?://(?P<name>[^/\s]+)/.*UnknownHostException: (?P<host>(?P=name)\.(?!\S*amazonaws\.com)\S+)",
+        "no server is called {host}: the bucket's name stands before that of the endpoint: {line}",
+        "set storage.path_style: true, which most servers that are not AWS need; then run again in a new process",
+    ),
+    _Case(
+        StorageUnreachable,
+        r"UnknownHostException",
+        "the server of bucket {bucket} has a name that is not known: {line}",
+        "correct storage.endpoint or storage.region, or look at this machine's network, then run again",
+    ),
+    _Case(
+        StorageUnreachable,
+        r"Unsupported or unrecognized SSL message",
+        "the store at {where} does not speak TLS: {line}",
+        "write storage.endpoint with http://, then run again in a new process",
+    ),
+    _Case(
+        StorageUnreachable,
+        r"PKIX path|valid certification path|SSLHandshakeException",
+        "the certificate of the store at {where} is not trusted: {line}",
+        "put its authority into a trust store of Java's, and name that to driver and executors "
+        "(spark.driver.extraJavaOptions, spark.executor.extraJavaOptions: -Djavax.net.ssl.trustStore=…)",
+    ),
+    _Case(
+        StorageUnreachable,
+        r"Connection refused",
+        "nothing listens at {where}, where bucket {bucket} is looked for: {line}",
+        "start the store (`lakeingest stack up`, if it is the embedded stack's), or correct storage.endpoint, then "
+        "run again",
+    ),
+    _Case(
+        StorageUnreachable,
+        r"software\.amazon\.awssdk|fs\.s3a",
+        "{path}: {line}",
+        "look at the store at {where} and its log; the keys come from {keys}; then run again",
+    ),
+)
+_KAFKA = _Case(
+    SourceUnreachable,
+    r"org\.apache\.kafka\.|KAFKA_DATA_LOSS|not available in Kafka any more",
+    "records cannot be read from Kafka: {line}",
+    "look at the broker and its log; nothing of the batch was consumed, run again",
+)
+_CASES = (*_TABLE, _KAFKA, *_MACHINE, *_KEYS, *_STORE)
+
+
+def spark_failures() -> tuple[type[Exception], ...]:
+    """What Spark raises: errors that it names itself, and, but for Spark Connect, those of the JVM as they come."""
+    from pyspark.errors import PySparkException
+
+    try:
+        from py4j.protocol import Py4JJavaError
+    except ImportError:
+        return (PySparkException,)
+    return (PySparkException, Py4JJavaError)
+
+
+@contextmanager
+def told_of(path: str) -> Iterator[None]:
+    """Say what a failure of Spark within the block means, which is about the table at `path`.
+
+    Raises:
+        LakeingestError: see `meaning`.
+    """
+    try:
+        yield
+    except spark_failures() as failed:
+        raise meaning(path, failed) from failed
+
+
+def in_a_line(failed: Exception) -> str:
+    """The beginning of what Spark says, and the cause at the bottom of its stack traces."""
+    said = _said(failed)
+    causes = [line.removeprefix("Caused by: ") for line in said if line.startswith("Caused by: ")]
+    first = (said or [type(failed).__name__])[0][:300]
+    return f"{first} (cause: {causes[-1][:300]})" if causes and causes[-1] not in first else first
+
+
+def _said(failed: Exception) -> list[str]:
+    """What the exceptions say, without the places that they passed."""
+    lines = [line.strip(": \t") for line in str(failed).splitlines() if line.strip()]
+    # What Python called comes first, where the error is one of the JVM's own.
+    return [line for line in lines if not line.startswith(("An error occurred while calling", "at ", "..."))]
+
+
+def meaning(path: str, failed: Exception) -> LakeingestError:
+    """What a failure of Spark means where a table is read or written, perhaps with records of Kafka's.
+
+    Returns:
+        UnsafeStore, UsageError (there is no such table), FilesLost, TableChanged, SourceUnreachable, SetupError (the
+        session has no such file system) or StorageUnreachable.
+    """
+    text = str(failed)
+    if REFUSAL in text:
+        reason = text[text.index(REFUSAL) + len(REFUSAL) :].splitlines()[0]
+        what, _, cure = reason.partition("; ")
+        return UnsafeStore(what, cure=cure or "use a store that honours If-None-Match")
+    said, line = "\n".join(_said(failed)), in_a_line(failed)
+    for case in _CASES:
+        if match := re.search(case.said, said, re.DOTALL):
+            facts = {**_facts(path), **match.groupdict(), "line": line}
+            return case.kind(case.what.format_map(facts), cure=case.cure.format_map(facts))
+    return StorageUnreachable(
+        f"{path}: {line}",
+        cure="look at the end of Spark's log (logs/NAME/COMMAND-TIME.log in the state folder, or the platform's), then "
+        "run again",
+    )
+
+
+def _facts(path: str) -> dict[str, str]:
+    bucket, endpoint, keys = s3a.opened(path)
+    return {"path": path, "bucket": bucket, "where": endpoint, "keys": _source(endpoint, keys)}
+
+
+def _source(endpoint: str, keys: s3a.Keys) -> str:
+    """Where keys come from, as the end of a sentence; the embedded stack's may stand in the file too."""
+    try:
+        stack = running()
+    except SetupError:
+        stack = None
+    if stack is None or endpoint != stack.s3:
+        return keys.source
+    if keys.access_key is not None and keys.access_key.get_secret_value() == stack.s3_access_key:
+        return "the embedded stack (`lakeingest stack env`)"
+    return f"{keys.source}, and are not the embedded stack's (`lakeingest stack env`)"

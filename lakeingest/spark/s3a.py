@@ -1,0 +1,173 @@
+"""The object stores of a session: bucket by bucket, so that pipelines with several of them can share one.
+
+Hadoop keeps a file system for each bucket as long as the process lives, with the options of the moment when it was
+first opened. So options are set for the buckets that a pipeline's paths name, and a bucket is in one place only.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlparse
+
+from lakeingest.config import Storage, location
+from lakeingest.errors import UsageError
+from lakeingest.spark import jvm
+
+if TYPE_CHECKING:
+    from pydantic import SecretStr
+    from pyspark.sql import SparkSession
+
+S3A = "org.apache.hadoop.fs.s3a.S3AFileSystem"
+_OF_ALL = ("fs.s3a.bucket.", "fs.s3a.impl")
+"""Options that are no bucket's: for S3A they name one themselves, or are read before a bucket is known."""
+_WHERE = ("endpoint", "endpoint.region", "path.style.access")
+"""What says which store a bucket is in."""
+_SET: dict[str, str] = {}
+"""What was set here, in whatever session: anything else that a session has is its owner's."""
+_OPENED: dict[str, tuple[str, ...]] = {}
+"""Bucket → where it is, as far as this process knows."""
+_KEYS: dict[str, Keys] = {}
+"""Bucket → what it was opened with."""
+
+
+@dataclass(frozen=True)
+class Keys:
+    """What a bucket is opened with.
+
+    Attributes:
+        source: where the keys come from, as the end of a sentence.
+        access_key: the pipeline's, if it has one.
+    """
+
+    source: str
+    access_key: SecretStr | None = None
+
+
+def s3a_options(storage: Storage) -> dict[str, str]:
+    """The Hadoop options (fs.s3a.…) that say what `storage` says. The values hold secrets: never print them."""
+    secrets = {
+        "fs.s3a.access.key": storage.access_key,
+        "fs.s3a.secret.key": storage.secret_key,
+        "fs.s3a.session.token": storage.session_token,
+        **storage.options,
+    }
+    options = {name: secret.get_secret_value() for name, secret in secrets.items() if secret is not None}
+    if storage.access_key is not None:
+        kind = "TemporaryAWSCredentialsProvider" if storage.session_token else "SimpleAWSCredentialsProvider"
+        options.setdefault("fs.s3a.aws.credentials.provider", f"org.apache.hadoop.fs.s3a.{kind}")
+    if storage.endpoint is not None:
+        options["fs.s3a.endpoint"] = storage.endpoint
+        options["fs.s3a.connection.ssl.enabled"] = str(urlparse(storage.endpoint).scheme == "https").lower()
+        options.setdefault("fs.s3a.endpoint.region", storage.region or "us-east-1")
+    if storage.region is not None:
+        options["fs.s3a.endpoint.region"] = storage.region
+    if storage.path_style:
+        options["fs.s3a.path.style.access"] = "true"
+    return options
+
+
+def options(storage: Storage, paths: Iterable[str]) -> dict[str, str]:
+    """The same for the buckets of these paths alone."""
+    named = {}
+    for name, value in s3a_options(storage).items():
+        own = name.startswith("fs.s3a.") and not name.startswith(_OF_ALL)
+        for bucket in _buckets(paths):
+            named[f"fs.s3a.bucket.{bucket}.{name.removeprefix('fs.s3a.')}" if own else name] = value
+    return named
+
+
+def let_in(session: SparkSession, storage: Storage, paths: Iterable[str]) -> None:
+    """Set on the session what lets it into the buckets of these paths. What its owner has set for one stays.
+
+    Raises:
+        UsageError: another pipeline of this process has opened one of them in another store.
+    """
+    paths = tuple(paths)
+    wanted = options(storage, paths)
+    theirs = {name for name in wanted if session.conf.get(name, None) not in (None, _SET.get(name))}
+    ours = {name: value for name, value in wanted.items() if name not in theirs}
+    places = {bucket: _where(session, ours, bucket) for bucket in _buckets(paths)}
+    for bucket, place in places.items():
+        opened = _OPENED.get(bucket, place)
+        if opened != place:
+            raise UsageError(
+                f"bucket {bucket} was opened in this process at {_told(opened)}, and this pipeline's is at "
+                f"{_told(place)}: Spark would go on with the first",
+                cure="run this pipeline in a process of its own",
+            )
+    _OPENED.update(places)
+    _KEYS.update({bucket: _keys(session, storage, bucket) for bucket in places})
+    for name, value in ours.items():
+        session.conf.set(name, value)
+    _SET.update(ours)
+
+
+def _buckets(paths: Iterable[str]) -> list[str]:
+    places = map(location.place, paths)
+    return sorted({place.bucket for place in places if place.on_s3})
+
+
+def _where(session: SparkSession, ours: Mapping[str, str], bucket: str) -> tuple[str, ...]:
+    """Endpoint, region and path style of a bucket: as they will be set, or as the session was started."""
+    found = []
+    for what in _WHERE:
+        own, general = f"fs.s3a.bucket.{bucket}.{what}", f"fs.s3a.{what}"
+        names = (own, f"spark.hadoop.{own}", general, f"spark.hadoop.{general}")
+        values = (ours.get(own), *(session.conf.get(name, None) for name in names))
+        found.append(next((value for value in values if value), "").rstrip("/"))
+    return tuple(found)
+
+
+def _keys(session: SparkSession, storage: Storage, bucket: str) -> Keys:
+    """Where s3a finds its keys, in the order in which it looks."""
+    if storage.access_key is not None:
+        return Keys("storage.access_key and storage.secret_key", storage.access_key)
+    if any(name.endswith((".credentials.provider", ".access.key")) for name in storage.options):
+        return Keys("storage.options")
+    names = (f"{start}.access.key" for start in (f"fs.s3a.bucket.{bucket}", "fs.s3a"))
+    if any(session.conf.get(start + name, None) for name in names for start in ("", "spark.hadoop.")):
+        return Keys("fs.s3a.access.key of the Spark session")
+    if os.environ.get("AWS_ACCESS_KEY_ID"):
+        return Keys("AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY of the environment")
+    return Keys("the platform (no storage.access_key, no AWS_ACCESS_KEY_ID)")
+
+
+def opened(path: str) -> tuple[str, str, Keys]:
+    """The bucket of a path, the endpoint where this process looks for it, and with which keys."""
+    bucket = location.place(path).bucket
+    endpoint = _OPENED[bucket][0] or "AWS" if bucket in _OPENED else "its endpoint"
+    return bucket, endpoint, _KEYS.get(bucket, Keys("the Spark session, or the platform"))
+
+
+def _told(place: tuple[str, ...]) -> str:
+    endpoint, region, path_style = place
+    style = "path style" if path_style == "true" else "host style"
+    return f"{endpoint or 'AWS'} (region {region or 'not set'}, {style})"
+
+
+def warn_of_log_store(session: SparkSession, paths: Iterable[str], *, stacklevel: int) -> None:
+    """Name the options that keep commits from getting lost, where somebody else started the session without them.
+
+    Databricks commits through a service of its own; elsewhere Delta's default store for S3 loses commits.
+    """
+    schemes = sorted({place.scheme for place in map(location.place, paths) if place.on_s3})
+    bare = [each for each in schemes if session.conf.get(f"spark.delta.logStore.{each}.impl", None) is None]
+    if not bare or on_databricks(session):
+        return
+    names = [f"spark.delta.logStore.{each}.impl={jvm.LOG_STORE}" for each in bare]
+    names += [f"spark.hadoop.fs.{each}.impl={S3A}" for each in bare if each != "s3a"]
+    warnings.warn(
+        f"this Spark session has no safe log store for {', '.join(f'{each}://' for each in bare)} tables: two drivers "
+        f"that write one table can lose commits. Start it with --jars {jvm.JAR} "
+        + " ".join(f"--conf {name}" for name in names),
+        stacklevel=stacklevel + 1,
+    )
+
+
+def on_databricks(session: SparkSession) -> bool:
+    """Whether it is one of Databricks', whose Delta is another."""
+    return session.conf.get("spark.databricks.clusterUsageTags.sparkVersion", None) is not None

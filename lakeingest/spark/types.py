@@ -1,0 +1,99 @@
+"""A table's columns against those that a batch is to have: what fits, what is lacking, what must become wider. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pyspark.sql import types as T
+from pyspark.sql.types import DataType, StructType
+
+from lakeingest.schema import ddl
+from lakeingest.schema.compatibility.widening import delta_widens
+
+
+def declared(there: StructType) -> tuple[ddl.Column, ...]:
+    """A table's columns as the rules of compatibility know columns."""
+    return tuple(ddl.Column(f.name, _declared(f.dataType)) for f in there)
+
+
+def _declared(kind: DataType) -> ddl.Type:
+    if isinstance(kind, T.StructType):
+        return ddl.Struct(declared(kind))
+    if isinstance(kind, T.ArrayType):
+        return ddl.Array(_declared(kind.elementType))
+    if isinstance(kind, T.MapType):
+        return ddl.Map(_declared(kind.keyType), _declared(kind.valueType))
+    return ddl.Atomic(kind.simpleString())
+
+
+def fitted(there: StructType, wanted: StructType) -> StructType:
+    """The columns to write: those that are wanted, as wide and with as many nested fields as the table has them.
+
+    What is wanted NOT NULL stays so, because decoding refuses by it what Delta would stop the whole batch for.
+    """
+    held = {field.name.lower(): field.dataType for field in there}
+    return T.StructType(
+        [T.StructField(f.name, _fitted(held.get(f.name.lower(), f.dataType), f.dataType), f.nullable) for f in wanted]
+    )
+
+
+def _fitted(held: DataType, wanted: DataType) -> DataType:
+    if isinstance(held, T.StructType) and isinstance(wanted, T.StructType):
+        names = {f.name.lower() for f in wanted}
+        kept = [T.StructField(f.name, f.dataType) for f in held if f.name.lower() not in names]
+        return T.StructType([*fitted(held, wanted), *kept])
+    if isinstance(held, T.ArrayType) and isinstance(wanted, T.ArrayType):
+        return T.ArrayType(_fitted(held.elementType, wanted.elementType))
+    if isinstance(held, T.MapType) and isinstance(wanted, T.MapType):
+        return T.MapType(_fitted(held.keyType, wanted.keyType), _fitted(held.valueType, wanted.valueType))
+    return wanted if delta_widens(held.simpleString(), wanted.simpleString()) else held
+
+
+def lacks(there: DataType, wanted: DataType) -> bool:
+    """Whether a field of `wanted`, a nested one perhaps, is not in the table."""
+    if isinstance(there, T.StructType) and isinstance(wanted, T.StructType):
+        held = {field.name.lower(): field.dataType for field in there}
+        return any(f.name.lower() not in held or lacks(held[f.name.lower()], f.dataType) for f in wanted)
+    if isinstance(there, T.ArrayType) and isinstance(wanted, T.ArrayType):
+        return lacks(there.elementType, wanted.elementType)
+    if isinstance(there, T.MapType) and isinstance(wanted, T.MapType):
+        return lacks(there.keyType, wanted.keyType) or lacks(there.valueType, wanted.valueType)
+    return False
+
+
+def required(there: StructType, path: str = "") -> Iterator[tuple[str, str | None]]:
+    """The fields that are NOT NULL, through structs: a path as ALTER COLUMN takes it, and a column's name."""
+    for field in there:
+        name = f"{path}{ddl.quoted(field.name)}"
+        if not field.nullable:
+            yield name, None if path else field.name
+        if isinstance(field.dataType, T.StructType):
+            yield from required(field.dataType, f"{name}.")
+
+
+def sql(kind: DataType) -> str:
+    """A type as SQL takes it, with any names within it."""
+    if isinstance(kind, T.StructType):
+        return f"STRUCT<{', '.join(f'{ddl.quoted(field.name)}: {sql(field.dataType)}' for field in kind)}>"
+    if isinstance(kind, T.ArrayType):
+        return f"ARRAY<{sql(kind.elementType)}>"
+    if isinstance(kind, T.MapType):
+        return f"MAP<{sql(kind.keyType)}, {sql(kind.valueType)}>"
+    return kind.simpleString()
+
+
+def widened(there: DataType, wanted: DataType, path: str = "") -> Iterator[tuple[str, str]]:
+    """The columns to be widened: a path as ALTER COLUMN takes it, and the type."""
+    if isinstance(there, T.StructType) and isinstance(wanted, T.StructType):
+        held = {field.name.lower(): field for field in there}
+        for f in wanted:
+            if (old := held.get(f.name.lower())) is not None:
+                name = ddl.quoted(old.name)
+                yield from widened(old.dataType, f.dataType, f"{path}.{name}" if path else name)
+    elif isinstance(there, T.ArrayType) and isinstance(wanted, T.ArrayType):
+        yield from widened(there.elementType, wanted.elementType, f"{path}.element")
+    elif isinstance(there, T.MapType) and isinstance(wanted, T.MapType):
+        yield from widened(there.keyType, wanted.keyType, f"{path}.key")
+        yield from widened(there.valueType, wanted.valueType, f"{path}.value")
+    elif there.simpleString() != wanted.simpleString():
+        yield path, wanted.simpleString()
