@@ -33,7 +33,7 @@ _FENCE = re.compile(r"```(\w*)(?: title=\"([^\"]+)\")?\s*$")
 _MARK = re.compile(r"<!-- output(?:: (.+?))? -->\s*$")
 _EXCERPT = re.compile(r'from "(.+)" to "(.+)"')
 _LINKED = ("pipelines", "expectations", "Makefile", "pyproject.toml", "constraints.txt")
-_COLUMNS = "110"
+_COLUMNS = "130"
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,8 @@ def brought_up_to_date(page: Path, runner: Runner, *, offline: bool) -> str:
 
 def main(wanted: list[Path], *, offline: bool) -> None:
     """Bring pages up to date."""
-    folder = Path(tempfile.mkdtemp(prefix="lakeingest-docs-"))
+    # Short, because tables show paths within it.
+    folder = Path(tempfile.mkdtemp(prefix="docs-"))
     state = folder / "state"
     servers = Runner(folder / "servers", state)
     try:
