@@ -22,6 +22,7 @@ from typing import Any
 
 import typer
 from pyspark.sql.types import BinaryType, StructType
+from ruamel.yaml import YAML
 
 import lakeingest
 from lakeingest import cli, errors, pipeline, record, testing
@@ -59,6 +60,19 @@ def write(folder: Path) -> None:
     (folder / "reference").mkdir(exist_ok=True)
     for name, make in PAGES.items():
         (folder / "reference" / f"{name}.md").write_text("\n".join(make()).strip() + "\n", encoding="utf-8")
+
+
+def misplaced(folder: Path) -> list[str]:
+    """The pages that the navigation of mkdocs.yml lacks, and those that it names and that are not there."""
+
+    def named(node: Any) -> Iterator[str]:
+        if isinstance(node, str):
+            yield node
+        for child in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+            yield from named(child)
+
+    listed = {*named(YAML(typ="safe").load(ROOT / "mkdocs.yml")["nav"])}
+    return sorted(listed ^ {str(page.relative_to(folder)) for page in folder.rglob("*.md")})
 
 
 def cell(text: object) -> str:
@@ -308,3 +322,5 @@ PAGES: dict[str, Callable[[], Iterable[str]]] = {
 
 if __name__ == "__main__":
     write(Path(sys.argv[1]))
+    if wrong := misplaced(Path(sys.argv[1])):
+        sys.exit(f"mkdocs.yml and the pages disagree on {', '.join(wrong)}")

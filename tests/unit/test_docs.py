@@ -71,15 +71,14 @@ def test_the_readme_links_to_what_is_there() -> None:
 
 def test_every_page_is_in_the_navigation(written: Path) -> None:
     """And each entry of the navigation is a page."""
-
-    def leaves(node: Any) -> Iterator[str]:
-        if isinstance(node, str):
-            yield node
-        for child in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
-            yield from leaves(child)
-
-    listed = sorted(leaves(YAML(typ="safe").load(ROOT / "mkdocs.yml")["nav"]))
-    assert listed == sorted(str(page.relative_to(written)) for page in written.rglob("*.md"))
+    assert reference.misplaced(written) == []
+    (written / "left.md").touch()
+    (written / "index.md").rename(written / "start.md")
+    try:
+        assert reference.misplaced(written) == ["index.md", "left.md", "start.md"]
+    finally:
+        (written / "left.md").unlink()
+        (written / "start.md").rename(written / "index.md")
 
 
 def test_every_link_of_a_page_leads_somewhere(written: Path) -> None:
