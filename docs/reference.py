@@ -119,7 +119,7 @@ def prose(docstring: str | None) -> Iterator[str]:
     for line in inspect.cleandoc(docstring or "").split("\n"):
         if re.fullmatch(r"(Args|Returns|Raises|Attributes):", line):
             yield from (f"**{line.removesuffix(':')}**", "")
-        elif found := re.fullmatch(r" {4}([\w, ]+): (.+)", line):
+        elif found := re.fullmatch(r" {4}(\w[\w, ]*): (.+)", line):
             yield f"- `{found[1]}`: {found[2]}"
         else:
             yield line if line.startswith("        ") else line.removeprefix("    ")
@@ -179,6 +179,8 @@ def runbook() -> Iterator[str]:
     yield "# Every error, and what to do"
     for block in RUNBOOK.read_text(encoding="utf-8").split("\n\n")[1:]:
         error = getattr(errors, block.removeprefix("## "), None)
+        if block.startswith("A record that cannot be a row"):
+            yield from ("", "## Reasons in quarantine")
         if block == "## UsageError":
             tree = inspect.cleandoc(errors.__doc__ or "").split("\n\n", 1)[1]
             yield from ("", "## The tree of errors", "", "```text", *tree.split("\n"), "```")
