@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from lakeingest import gate
 from lakeingest.config import PipelineConfig
 from lakeingest.delta import commit, prefetch, quarantine, table
-from lakeingest.delta.commit import Counts, Ledger, Run
+from lakeingest.delta.commit import CommitLog, Counts, Run
 from lakeingest.delta.maintenance import optimize
 from lakeingest.delta.maintenance.optimize import Compacted
 from lakeingest.errors import LakeingestError, StorageError, UsageError
 from lakeingest.gate import results
 from lakeingest.ingest import endpoints, preflight
-from lakeingest.ingest.batch_gate import Gatekeeper
+from lakeingest.ingest.batch_gate import BatchGate
 from lakeingest.ingest.batch_plan import REFUSED
-from lakeingest.ingest.microbatch import Corridor, Progress
-from lakeingest.ingest.preflight import Consents
-from lakeingest.ingest.retry import Patience, Retry
+from lakeingest.ingest.microbatch import MicroBatchExecution, Progress
+from lakeingest.ingest.preflight import Accept
+from lakeingest.ingest.retry import Retry, RetryBudget
 from lakeingest.ingest.run import Attempt
 from lakeingest.kafka import broker, offsets
 from lakeingest.kafka.offsets import Topics
@@ -31,11 +31,11 @@ from lakeingest.operations import audit, plan, replay, schema_history, status
 from lakeingest.operations.audit import Report
 from lakeingest.operations.plan import Plan
 from lakeingest.operations.replay import Replayed
-from lakeingest.operations.schema_history import Timeline
+from lakeingest.operations.schema_history import SchemaHistory
 from lakeingest.operations.status import Status
-from lakeingest.record import Frontier, Spans
+from lakeingest.record import Frontier, OffsetRanges
 from lakeingest.spark import session
-from lakeingest.spark.failures import told_of
+from lakeingest.spark.failures import storage_failures
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,13 +51,13 @@ class Pipeline:
         SetupError: the file gives no addresses and no embedded stack is running.
     """
 
-    _corridor: ClassVar[type[Corridor]] = Corridor
+    _corridor: ClassVar[type[MicroBatchExecution]] = MicroBatchExecution
     config: PipelineConfig
     me: Run = field(default_factory=Run)
 
     def __post_init__(self) -> None:
         self.suite = gate.load(self.config)
-        self.gate = Gatekeeper(self.config, self.suite)
+        self.gate = BatchGate(self.config, self.suite)
         self.bootstrap_servers, self.storage = endpoints.addresses(self.config)
         self.broker = broker.Broker(self.config.source, self.bootstrap_servers)
 
@@ -71,14 +71,14 @@ class Pipeline:
 
     @cached_property
     def _logs(self) -> SparkSession | None:
-        return session.for_logs(self.spark, self.storage, self.config.paths)
+        return session.log_session(self.spark, self.storage, self.config.paths)
 
     def look_ahead(self, *paths: str) -> None:
         """Prepare the next commits to these tables, while there is nothing else to do."""
         if self._logs is not None:
-            prefetch.look(self._logs, *paths)
+            prefetch.prefetch_snapshots(self._logs, *paths)
 
-    def open(self, there: StructType | None, ledger: Ledger) -> Corridor:
+    def open(self, there: StructType | None, ledger: CommitLog) -> MicroBatchExecution:
         """The corridor for the next batches, from the table's columns (None if there is no table), and its ledger."""
         return self._corridor(
             self.config,
@@ -125,9 +125,9 @@ class Pipeline:
             Fenced: another run of the pipeline has taken over.
             SourceError, StorageError: see their subclasses; nothing is lost, a later run goes on from the frontier.
         """
-        stop, total, patience = stop or threading.Event(), Counts(), Patience(self.config.retry.wait.total_seconds())
+        stop, total, patience = stop or threading.Event(), Counts(), RetryBudget(self.config.retry.wait.total_seconds())
         goal: Frontier | None = None
-        consents = Consents(accept_dropped_topics, accept_gap)
+        consents = Accept(accept_dropped_topics, accept_gap)
         self.gate.reason = accept_held
         while True:
             try:
@@ -156,8 +156,8 @@ class Pipeline:
         topics: Topics,
         goal: Frontier | None,
         stop: threading.Event,
-        consents: Consents,
-        patience: Patience,
+        consents: Accept,
+        patience: RetryBudget,
     ) -> Iterator[Progress]:
         """Commit batch after batch, by the pipeline's trigger, up to the goal if there is one; then wait for the gate's
         results.
@@ -205,13 +205,13 @@ class Pipeline:
             UsageError: there are no records, or none that a table's columns could be told from.
         """
         topics, path = self.broker.topics(), self.config.table.path
-        ledger = Ledger(path, self.config.known_as)
+        ledger = CommitLog(path, self.config.known_as)
         there = table.schema(self.spark, path)
         if there is None:
             preflight.check_there(self.spark, self.config)
         else:
             ledger, refused = table.ledgers(self.spark, self.config)
-            preflight.check(self.config, ledger, refused, topics, Consents())
+            preflight.check(self.config, ledger, refused, topics, Accept())
         starts = offsets.starts(self.config.source, topics, ledger.frontier)
         committed = starts == topics.last
         if committed:
@@ -230,10 +230,10 @@ class Pipeline:
 
     def _plan(
         self,
-        corridor: Corridor,
-        spans: Spans,
+        corridor: MicroBatchExecution,
+        spans: OffsetRanges,
         there: StructType | None,
-        ledger: Ledger,
+        ledger: CommitLog,
         *,
         committed: bool,
         suggest: bool,
@@ -270,12 +270,12 @@ class Pipeline:
                 f"pipeline {self.config.name!r} has no gate", cure="name a suite as gate.suite in its file"
             )
         found = table.existing(self.spark, self.config.results)
-        with told_of(self.config.results):
+        with storage_failures(self.config.results):
             return results.newest(found, self.config.known_as, batches)
 
-    def schemas(self) -> Timeline:
+    def schemas(self) -> SchemaHistory:
         """How the table came to its columns; see `timeline.Timeline`."""
-        return schema_history.timeline(self.spark, self.config)
+        return schema_history.schema_history(self.spark, self.config)
 
     def quarantined(self, samples: int = 3) -> list[dict[str, Any]]:
         """Refused records by stage and reason: stage, reason, count, samples (coordinates, message).
@@ -283,7 +283,7 @@ class Pipeline:
         Raises:
             UsageError: there is no quarantine yet.
         """
-        with told_of(self.config.quarantine.path):
+        with storage_failures(self.config.quarantine.path):
             return quarantine.reasons(self._refused(), samples)
 
     def replay(
@@ -305,7 +305,7 @@ class Pipeline:
         there = table.existing(self.spark, self.config.table.path).schema
         table.existing(self.spark, self.config.quarantine.path)
         table.ensure_quarantine(self.spark, self.config)
-        with told_of(self.config.quarantine.path):
+        with storage_failures(self.config.quarantine.path):
             return self._replay(there, why, where, limit, dry_run=dry_run)
 
     def _replay(self, there: StructType, why: str, where: str | None, limit: int | None, *, dry_run: bool) -> Replayed:
@@ -376,7 +376,7 @@ class Pipeline:
         if table.schema(self.spark, self.config.results) is not None:
             paths.append(self.config.results)
         if dry_run:
-            now = {path: optimize.look(self.spark, path) for path in paths}
+            now = {path: optimize.table_files(self.spark, path) for path in paths}
             return [Compacted(path, files, files) for path, files in now.items()]
         return [optimize.compact(self.spark, p, target_bytes, where if p == paths[0] else None) for p in paths]
 
@@ -386,7 +386,7 @@ class Pipeline:
         Raises:
             UsageError: there is no quarantine yet.
         """
-        with told_of(self.config.quarantine.path):
+        with storage_failures(self.config.quarantine.path):
             return quarantine.record(self._refused(), topic, partition, offset)
 
     def _refused(self) -> DataFrame:

@@ -37,15 +37,15 @@ RESERVED = frozenset({TOPIC, PARTITION, OFFSET, TIMESTAMP, KEY, HEADERS, SCHEMA_
 UNDECODED = "_undecoded"
 """Whether key or value could not be decoded: BOOLEAN, never null; what rules ask of a record is asked of the others."""
 
-UNPLANNED = "LAKEINGEST_UNPLANNED "
+UNKNOWN_SCHEMA = "LAKEINGEST_UNPLANNED "
 """What a running batch fails with when it meets a schema that it was not planned for; it is planned anew then."""
 
 
-class Unplanned(Exception):
+class UnknownSchema(Exception):
     """A batch met `UNPLANNED`. No error: it never leaves `pipeline`."""
 
 
-class Untimely(Exception):
+class UnreadableTime(Exception):
     """A batch has a record whose time Spark's reader cannot hold; it is read by another. No error: it never leaves
     `corridor`.
     """
@@ -54,12 +54,12 @@ class Untimely(Exception):
 _OVERFLOW = ("KafkaRecordToRowConverter", "long overflow")
 
 
-def again(failed: Exception) -> Unplanned | Untimely | None:
+def replan_reason(failed: Exception) -> UnknownSchema | UnreadableTime | None:
     """Why the batch has to be taken in another way, if that is what a failure of Spark says."""
     text = str(failed)
-    if UNPLANNED in text:
-        return Unplanned()
-    return Untimely() if all(words in text for words in _OVERFLOW) else None
+    if UNKNOWN_SCHEMA in text:
+        return UnknownSchema()
+    return UnreadableTime() if all(words in text for words in _OVERFLOW) else None
 
 
 _WITHIN = ("_raw_", "_parsed_", "_key_", "_value_", "_refused", "_dropped", "_undecoded")
@@ -75,7 +75,7 @@ Frontier = Mapping[tuple[str, int], int]
 
 
 @dataclass(frozen=True, order=True)
-class Span:
+class OffsetRange:
     """The offsets start ≤ offset < end of one topic-partition. Some may hold no record (see `Spans.offsets`)."""
 
     topic: str
@@ -85,15 +85,15 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Spans:
+class OffsetRanges:
     """What one micro-batch consumes: a span for each topic-partition, empty ones included.
 
     As JSON: `{topic: {partition: [start, end]}}`, the form in which every commit carries it.
     """
 
-    spans: tuple[Span, ...]
+    spans: tuple[OffsetRange, ...]
 
-    def __iter__(self) -> Iterator[Span]:
+    def __iter__(self) -> Iterator[OffsetRange]:
         return iter(self.spans)
 
     @property
@@ -102,35 +102,35 @@ class Spans:
         return sum(s.end - s.start for s in self.spans)
 
     @property
-    def backwards(self) -> tuple[Span, ...]:
+    def backwards(self) -> tuple[OffsetRange, ...]:
         """Those whose end lies before their start: no receipt may bear one."""
         return tuple(s for s in self.spans if s.end < s.start)
 
     @property
-    def merged(self) -> Spans:
+    def merged(self) -> OffsetRanges:
         """The same offsets with as few spans as can be, none of them empty."""
-        found: list[Span] = []
+        found: list[OffsetRange] = []
         for s in sorted(s for s in self.spans if s.end > s.start):
             last = found[-1] if found else None
             if last and (last.topic, last.partition) == (s.topic, s.partition) and s.start <= last.end:
                 found[-1] = replace(last, end=max(last.end, s.end))
             else:
                 found.append(s)
-        return Spans(tuple(found))
+        return OffsetRanges(tuple(found))
 
-    def before(self, first: Frontier) -> Spans:
+    def before(self, first: Frontier) -> OffsetRanges:
         """What lies before these offsets, without empty spans; of a topic-partition that is not named, nothing."""
         cut = (replace(s, end=min(s.end, first.get((s.topic, s.partition), s.start))) for s in self.spans)
-        return Spans(tuple(s for s in cut if s.end > s.start))
+        return OffsetRanges(tuple(s for s in cut if s.end > s.start))
 
-    def since(self, first: Frontier) -> Spans:
+    def since(self, first: Frontier) -> OffsetRanges:
         """What lies at these offsets or behind them, empty spans included."""
         begin = ((s, first.get((s.topic, s.partition), s.start)) for s in self.spans)
-        return Spans(tuple(replace(s, start=min(max(s.start, at), s.end)) for s, at in begin))
+        return OffsetRanges(tuple(replace(s, start=min(max(s.start, at), s.end)) for s, at in begin))
 
-    def first(self, offsets: int) -> Spans:
+    def first(self, offsets: int) -> OffsetRanges:
         """The first so many offsets of each span."""
-        return Spans(tuple(replace(s, end=min(s.end, s.start + offsets)) for s in self.spans))
+        return OffsetRanges(tuple(replace(s, end=min(s.end, s.start + offsets)) for s in self.spans))
 
     @property
     def frontier(self) -> dict[tuple[str, int], int]:
@@ -147,11 +147,11 @@ class Spans:
         return tree
 
     @classmethod
-    def from_json(cls, tree: Mapping[str, Mapping[str, Any]]) -> Spans:
+    def from_json(cls, tree: Mapping[str, Mapping[str, Any]]) -> OffsetRanges:
         return cls(
             tuple(
                 sorted(
-                    Span(topic, int(partition), int(start), int(end))
+                    OffsetRange(topic, int(partition), int(start), int(end))
                     for topic, partitions in tree.items()
                     for partition, (start, end) in partitions.items()
                 )
@@ -194,14 +194,14 @@ class Refusal:
         return F.when(self.when, F.struct(*told, rules.alias("rules")))
 
 
-def tally(condition: Column) -> Column:
+def count_where(condition: Column) -> Column:
     """BIGINT: how many rows meet a condition. Spark makes a column, which each row carries, of one in `count_if`."""
     from pyspark.sql import functions as F
 
     return F.count(F.when(condition, F.lit(1)))
 
 
-def says(reason: str, message: Column) -> Column:
+def diagnosis(reason: str, message: Column) -> Column:
     """A refusal's diagnosis."""
     from pyspark.sql import functions as F
 

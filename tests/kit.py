@@ -23,7 +23,7 @@ from lakeingest.decode import Shape
 from lakeingest.ingest.evolution import Evolution
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
-from lakeingest.schema.ledger import History
+from lakeingest.schema.ledger import SchemaLedger
 from lakeingest.testing.manifest import Manifest, balance, sha256
 
 DIRTY = b'{"n": "not a number"}'
@@ -51,7 +51,7 @@ def mixed(count: int, every: int = 5) -> list[bytes]:
 
 def shape_of(config: PipelineConfig) -> Shape:
     """The columns that the pipeline file declares, before any record was seen."""
-    return Evolution(config, History(), lambda: pytest.fail("no registry is asked")).shape(None, looked=True)
+    return Evolution(config, SchemaLedger(), lambda: pytest.fail("no registry is asked")).shape(None, looked=True)
 
 
 @cache

@@ -28,37 +28,37 @@ def jobs(spark: SparkSession, group: str, work: Callable[[], object]) -> int:
 
 def test_a_commit_finds_the_state_of_the_log(spark: SparkSession, tmp_path: Path) -> None:
     """What is left are two jobs: the rows are written, and the log is asked what was committed."""
-    path, logs = tmp_path / "t", session.for_logs(spark, Storage())
+    path, logs = tmp_path / "t", session.log_session(spark, Storage())
     assert logs is not None
     write(spark, path, receipt(1, 10))
     by_itself = jobs(spark, "by itself", lambda: write(spark, path, receipt(2, 20)))
-    prefetch.look(logs, str(path)).join()
+    prefetch.prefetch_snapshots(logs, str(path)).join()
     assert jobs(spark, "ahead", lambda: write(spark, path, receipt(3, 30))) == 2
     assert by_itself > 2
 
 
 def test_somebody_elses_commit_is_seen(spark: SparkSession, tmp_path: Path) -> None:
     """The state that was computed is not taken for a newer one."""
-    path, logs = tmp_path / "t", session.for_logs(spark, Storage())
+    path, logs = tmp_path / "t", session.log_session(spark, Storage())
     assert logs is not None
     write(spark, path, receipt(1, 10))
-    prefetch.look(logs, str(path)).join()
+    prefetch.prefetch_snapshots(logs, str(path)).join()
     elsewhere = spark.newSession()
     write(elsewhere, path, receipt(2, 20))
     with pytest.raises(Fenced):
         write(spark, path, receipt(2, 20))
-    prefetch.look(logs, str(path)).join()
+    prefetch.prefetch_snapshots(logs, str(path)).join()
     write(spark, path, receipt(3, 30))
     assert spark.read.format("delta").load(str(path)).count() == 6
 
 
 def test_a_log_that_cannot_be_read(spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Nothing is said: the commit will."""
-    logs = session.for_logs(spark, Storage())
+    logs = session.log_session(spark, Storage())
     assert logs is not None
     (tmp_path / "t" / "_delta_log").mkdir(parents=True)
     (tmp_path / "t" / "_delta_log" / f"{0:020}.json").write_text("{")
-    prefetch.look(logs, str(tmp_path / "t")).join()
+    prefetch.prefetch_snapshots(logs, str(tmp_path / "t")).join()
 
     class Gone:
         """A session whose JVM has ended."""
@@ -66,7 +66,7 @@ def test_a_log_that_cannot_be_read(spark: SparkSession, tmp_path: Path, capfd: p
         def sql(self, _: str) -> None:
             raise Py4JNetworkError("Answer from Java side is empty")
 
-    prefetch.look(Gone(), "t").join()
+    prefetch.prefetch_snapshots(Gone(), "t").join()
     assert capfd.readouterr() == ("", "")
 
 
@@ -74,4 +74,4 @@ def test_databricks_is_left_alone(spark: SparkSession) -> None:
     """Its Delta keeps states in a way of its own."""
     theirs = spark.newSession()
     theirs.conf.set("spark.databricks.clusterUsageTags.sparkVersion", "16.4.x")
-    assert session.for_logs(theirs, Storage()) is None
+    assert session.log_session(theirs, Storage()) is None

@@ -20,11 +20,11 @@ from lakeingest.delta import commit
 from lakeingest.delta.commit import Receipt
 from lakeingest.errors import BatchHeld, Fenced, OffsetsLost, SourceChanged, StorageError, TableMismatch
 from lakeingest.ingest import preflight, run
-from lakeingest.ingest.preflight import Consents
+from lakeingest.ingest.preflight import Accept
 from lakeingest.kafka import offsets
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
-from lakeingest.record import Span, Spans
+from lakeingest.record import OffsetRange, OffsetRanges
 from lakeingest.testing.manifest import Manifest
 from lakeingest.testing.s3 import Request, S3Proxy, call_before, denied
 
@@ -210,7 +210,7 @@ def test_a_goal_that_another_run_has_passed(world: World) -> None:
     world.produce(*kit.clean(5))
     world.run()
     topics = late.broker.topics()
-    assert run.Attempt.begin(late, topics, Consents()).next_batch(topics, goal) is None
+    assert run.Attempt.begin(late, topics, Accept()).next_batch(topics, goal) is None
     world.produce(*kit.clean(5))
     world.run()
     world.checked()
@@ -219,7 +219,9 @@ def test_a_goal_that_another_run_has_passed(world: World) -> None:
 def test_no_span_goes_backwards() -> None:
     """Of a partition that is beyond the end nothing is taken, and it counts for nothing in the others' share."""
     begin, end = {("t", 0): 150, ("t", 1): 0}, {("t", 0): 50, ("t", 1): 100}
-    assert offsets.next_ranges(begin, end, 1000) == Spans((Span("t", 0, 150, 150), Span("t", 1, 0, 100)))
+    assert offsets.next_ranges(begin, end, 1000) == OffsetRanges(
+        (OffsetRange("t", 0, 150, 150), OffsetRange("t", 1, 0, 100))
+    )
 
 
 def test_the_audit_names_a_span_that_goes_backwards(world: World) -> None:
@@ -227,7 +229,7 @@ def test_the_audit_names_a_span_that_goes_backwards(world: World) -> None:
     world.produce(*kit.clean(6))
     ingestion = world.run()
     made = commit.read(world.spark, ingestion.config.table.path, world.name).commits[0].receipt
-    back = replace(made, sequence=2, spans=Spans((Span(world.name, 0, 6, 4),)))
+    back = replace(made, sequence=2, spans=OffsetRanges((OffsetRange(world.name, 0, 6, 4),)))
     path = ingestion.config.table.path
     rows = world.spark.read.format("delta").load(path).limit(0)
     # An empty frame is committed where it bears a number.
@@ -455,7 +457,7 @@ BLANK = "AAAAAAAAAAAAAAAAAAAAAA"
 )
 def test_topic_ids_that_come_and_go(known: str, now: str, changed: bool) -> None:
     """A cluster that gets topic ids by an upgrade has the same topics; only two ids can differ."""
-    last = Receipt("p", 1, commit.Run(), "c", {"t": known}, Spans(()), "q")
+    last = Receipt("p", 1, commit.Run(), "c", {"t": known}, OffsetRanges(()), "q")
     topics = offsets.Topics("c", {"t": offsets.topic_id(now)}, {}, {})
     if not changed:
         preflight.check_topics(last, topics)

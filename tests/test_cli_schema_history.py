@@ -20,7 +20,7 @@ from lakeingest.errors import UsageError
 from lakeingest.local import Addresses
 from lakeingest.operations.schema_history import steps
 from lakeingest.pipeline import Pipeline
-from lakeingest.schema.ledger import Entry, History, Side
+from lakeingest.schema.ledger import Entry, SchemaLedger, Side
 
 NAME = "history"
 SUBJECT = f"{NAME}-value"
@@ -151,4 +151,4 @@ def entry(version: int, action: str, side: Side = "value") -> Entry:
 )
 def test_actions_in_words(then: Entry, meaning: str) -> None:
     """What became of a schema that was met when version 2 was the table's."""
-    assert list(steps(History((entry(2, "evolve"), then))))[-1].meaning == meaning
+    assert list(steps(SchemaLedger((entry(2, "evolve"), then))))[-1].meaning == meaning

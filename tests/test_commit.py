@@ -14,12 +14,12 @@ from pyspark.sql import SparkSession
 from lakeingest.delta import commit
 from lakeingest.delta.commit import Counts, Receipt, Run
 from lakeingest.errors import Fenced, StorageUnreachable, UnsafeStore, UsageError
-from lakeingest.record import Span, Spans
+from lakeingest.record import OffsetRange, OffsetRanges
 from lakeingest.spark import failures
 
 
 def receipt(sequence: int, end: int, *, pipeline: str = "p", run: Run | None = None) -> Receipt:
-    spans = Spans((Span("t", 0, 0, end),))
+    spans = OffsetRanges((OffsetRange("t", 0, 0, end),))
     return Receipt(pipeline, sequence, run or Run(), "cluster", {"t": "id"}, spans, "quarantine", Counts(3, 1, 1, 1))
 
 
@@ -58,7 +58,7 @@ Caused by: java.io.IOException: No space left on device
 )
 def test_a_line_tells_the_cause(said: str, line: str) -> None:
     """Not what Python called, but what went wrong, and why."""
-    assert failures.in_a_line(ValueError(said)) == line
+    assert failures.summary(ValueError(said)) == line
 
 
 def test_the_ledger_of_one_pipeline_among_others(spark: SparkSession, tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_number_that_was_taken_is_lost(spark: SparkSession, tmp_path: Path) ->
 )
 def test_what_an_error_of_spark_means(text: str, kind: type[Exception], cure: str) -> None:
     """A refusal of the log store, a table that is not there yet, and anything else."""
-    meant = failures.meaning("s3a://b/t", RuntimeError(text))
+    meant = failures.translate("s3a://b/t", RuntimeError(text))
     assert type(meant) is kind
     assert cure in meant.cure
 

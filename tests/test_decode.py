@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from lakeingest import decode
 from lakeingest.config import PipelineConfig
 from lakeingest.delta import partitioning, quarantine
-from lakeingest.ingest.batch_plan import Batch, observed
+from lakeingest.ingest.batch_plan import BatchPlan, observed
 from lakeingest.spark import jvm, session
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -48,11 +48,11 @@ def pipeline(columns: str | None = COLUMNS, **decoding: Any) -> PipelineConfig:
     )
 
 
-def batch_of(config: PipelineConfig) -> Batch:
+def batch_of(config: PipelineConfig) -> BatchPlan:
     shape = shape_of(config)
     decoded = decode.decode(config, shape)
     names = tuple(name for name in decoded.columns if name != "_headers")
-    return Batch(NOW, shape, decoded, partitioning.Layout(), names)
+    return BatchPlan(NOW, shape, decoded, partitioning.Layout(), names)
 
 
 def kafka(spark: SparkSession, records: Sequence[tuple[bytes | None, bytes | None]]) -> DataFrame:

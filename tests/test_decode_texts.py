@@ -14,11 +14,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from test_decode import Verdict, judge, kafka, pipeline
 
-from lakeingest import decode
 from lakeingest.config import JsonValue
 from lakeingest.decode import inferred, json_columns, json_diagnosis
 from lakeingest.decode import json as json_decode
-from lakeingest.spark import jvm, session
+from lakeingest.spark import jvm, session, types
 
 NUMBERS = "i INT, big BIGINT, sm SMALLINT, fl FLOAT, dbl DOUBLE, dec DECIMAL(10,2), arr ARRAY<BIGINT>"
 DECIMALS = "dec DECIMAL(10,2), whole DECIMAL(3,0), wide DECIMAL(38,2), m MAP<STRING,DECIMAL(4,1)>"
@@ -156,7 +155,7 @@ VALUES = (
 @pytest.mark.parametrize("options", [{}, ROUND | QUOTED | FORMATS], ids=["by default", "with every option"])
 def test_the_diagnosis_finds_a_fault_where_the_reader_does(spark: SparkSession, options: dict[str, Any]) -> None:
     """Whatever stands in whatever column, with quotes and without, Spark and Python come to one verdict."""
-    schema = decode.struct(COLUMNS)
+    schema = types.struct(COLUMNS)
     inner = {"arr": "[{}]", "m": '{{"k":{}}}', "st": '{{"x":{}}}'}
     each = [(name, text) for name in schema.names for value in VALUES for text in (value, json.dumps(value))]
     texts = [f'{{"{name}":{inner.get(name, "{}").format(text)}}}' for name, text in each]
@@ -222,5 +221,5 @@ def test_a_key_is_read_as_its_own_options_say(spark: SparkSession) -> None:
 def test_a_field_is_observed_in_a_record_that_the_options_let_in(spark: SparkSession) -> None:
     """Who looks for new fields reads records as the pipeline file says: else no table could follow them."""
     config = pipeline("n INT", value={"format": "json", **QUOTED})
-    found = inferred.fields(kafka(spark, [(None, b'{"n":"7","new":1}')]), config, decode.struct("n INT"))
+    found = inferred.fields(kafka(spark, [(None, b'{"n":"7","new":1}')]), config, types.struct("n INT"))
     assert list(found) == ["new"]

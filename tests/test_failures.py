@@ -90,7 +90,7 @@ STORE = StorageUnreachable
 )
 def test_a_failure_has_the_cure_that_would_work(text: str, kind: type[LakeingestError], what: str, cure: str) -> None:
     """As Spark, Delta and S3A word it; what is none of the store's is not sent there."""
-    meant = failures.meaning(PATH, RuntimeError(text))
+    meant = failures.translate(PATH, RuntimeError(text))
     assert (type(meant), what in meant.what, cure in meant.cure) == (kind, True, True), meant
     assert ("credentials" in meant.cure) is (text == NO_KEYS)
 
@@ -153,5 +153,5 @@ def test_a_data_file_that_somebody_deleted(spark: SparkSession, tmp_path: Path) 
     for file in path.glob("*.parquet"):
         file.unlink()
     named = pytest.raises(FilesLost, match=r"\S+\.parquet is gone, and the log of \S+ names it")
-    with named, failures.told_of(str(path)):
+    with named, failures.storage_failures(str(path)):
         spark.read.format("delta").load(str(path)).agg({"id": "sum"}).collect()

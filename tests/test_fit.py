@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lakeingest.decode import struct
 from lakeingest.spark import types
+from lakeingest.spark.types import struct
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_rows_are_written_as_wide_as_the_table_is_or_must_become(there: str, wan
 )
 def test_what_must_become_wider(there: str, wanted: str, alter: list[tuple[str, str]]) -> None:
     """Each part of a column is named as ALTER COLUMN takes it."""
-    assert list(types.widened(struct(there), struct(wanted))) == alter
+    assert list(types.widenings(struct(there), struct(wanted))) == alter
 
 
 @pytest.mark.parametrize(
@@ -63,11 +63,11 @@ def test_what_must_become_wider(there: str, wanted: str, alter: list[tuple[str, 
 )
 def test_what_the_table_lacks(there: str, wanted: str, lacks: bool) -> None:
     """A field at any level that the table does not have makes the commit add it."""
-    assert types.lacks(struct(there), struct(wanted)) is lacks
+    assert types.has_new_fields(struct(there), struct(wanted)) is lacks
 
 
 def test_a_tables_columns_as_the_rules_know_columns() -> None:
     """Spark's type and the rules' own say the same."""
     text = "a INT, s STRUCT<x: ARRAY<DECIMAL(5,2)>, y: MAP<STRING, DATE>>"
-    shown = ", ".join(f"{column.name} {column.type}" for column in types.declared(struct(text)))
+    shown = ", ".join(f"{column.name} {column.type}" for column in types.ddl_columns(struct(text)))
     assert struct(shown) == struct(text)

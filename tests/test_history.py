@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from lakeingest.schema.ledger import Entry, History
+from lakeingest.schema.ledger import Entry, SchemaLedger
 from lakeingest.schema.model import Schema, struct
 
 ENTRY = Entry(
@@ -37,25 +37,25 @@ SCHEMA = struct(
 def test_a_receipt_gives_the_ledger_back() -> None:
     """Through JSON text every entry and every part of the current schemas stays what it was."""
     bare = replace(ENTRY, side="key", id=None, subject=None, version=None, name=None, changes=(), first=None)
-    history = History().after(ENTRY, SCHEMA).after(bare, Schema("string"))
-    assert History.from_json(json.loads(json.dumps(history.to_json()))) == history
+    history = SchemaLedger().after(ENTRY, SCHEMA).after(bare, Schema("string"))
+    assert SchemaLedger.from_json(json.loads(json.dumps(history.to_json()))) == history
 
 
 def test_no_ledger_is_an_empty_one() -> None:
     """A receipt from before there were ledgers has none."""
-    assert History.from_json({}) == History()
+    assert SchemaLedger.from_json({}) == SchemaLedger()
 
 
 def test_an_entry_changes_what_is_current_only_if_it_says_so() -> None:
     """A schema that is merely seen leaves the current one as it is, and the other side's alone."""
-    history = History().after(ENTRY, SCHEMA).after(replace(ENTRY, fingerprint="beef", action="project"), None)
+    history = SchemaLedger().after(ENTRY, SCHEMA).after(replace(ENTRY, fingerprint="beef", action="project"), None)
     assert history.current == {"value": SCHEMA}
     assert len(history.entries) == 2
 
 
 def test_a_schema_is_known_by_its_text_and_the_records_name() -> None:
     """One Protobuf file holds many messages; the key's and the value's schemas are apart."""
-    history = History().after(ENTRY, SCHEMA)
+    history = SchemaLedger().after(ENTRY, SCHEMA)
     assert history.seen("value", "f00d", "Weather") == ENTRY
     assert history.seen("value", "f00d", "Station") is None
     assert history.seen("key", "f00d", "Weather") is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakeingest.errors import Fenced, SourceUnreachable
-from lakeingest.ingest.retry import Patience
+from lakeingest.ingest.retry import RetryBudget
 
 AWAY = SourceUnreachable("the broker is away", cure="start it")
 
@@ -18,7 +18,7 @@ class Clock:
         monkeypatch.setattr("time.monotonic", lambda: self.now)
 
 
-def pauses(patience: Patience, clock: Clock, attempt_s: float = 0.0) -> list[float]:
+def pauses(patience: RetryBudget, clock: Clock, attempt_s: float = 0.0) -> list[float]:
     """All pauses until it gives up, each attempt taking so long."""
     found = []
     while (retry := patience.after(AWAY)) is not None:
@@ -29,21 +29,21 @@ def pauses(patience: Patience, clock: Clock, attempt_s: float = 0.0) -> list[flo
 
 def test_pauses_grow_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """They double up to a minute, and sum up to the time that is allowed."""
-    clock, patience = Clock(monkeypatch), Patience(200.0)
+    clock, patience = Clock(monkeypatch), RetryBudget(200.0)
     patience.underway()
     assert pauses(patience, clock) == [1, 2, 4, 8, 16, 32, 60, 60, 17]
 
 
 def test_attempts_count_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time that failing takes is part of it."""
-    clock, patience = Clock(monkeypatch), Patience(50.0)
+    clock, patience = Clock(monkeypatch), RetryBudget(50.0)
     patience.underway()
     assert pauses(patience, clock, attempt_s=20.0) == [1, 2, 4]
 
 
 def test_getting_on_renews(monkeypatch: pytest.MonkeyPatch) -> None:
     """A commit begins the time anew; attempts that each take longer than the time do not."""
-    clock, patience = Clock(monkeypatch), Patience(10.0)
+    clock, patience = Clock(monkeypatch), RetryBudget(10.0)
     patience.underway()
     assert pauses(patience, clock) == [1, 2, 4, 3]
     patience.renew()
@@ -54,7 +54,7 @@ def test_getting_on_renews(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_it_does_not_wait_for() -> None:
     """A run that never came up, a failure that waiting does not mend, and a file that says 0 seconds."""
-    fresh, patience, none = Patience(10.0), Patience(10.0), Patience(0.0)
+    fresh, patience, none = RetryBudget(10.0), RetryBudget(10.0), RetryBudget(0.0)
     patience.underway()
     none.underway()
     assert (fresh.after(AWAY), none.after(AWAY)) == (None, None)

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 
 from lakeingest import pipeline
 from lakeingest.delta import commit, prefetch, table_properties
-from lakeingest.delta.commit import Counts, Ledger, Receipt
+from lakeingest.delta.commit import CommitLog, Counts, Receipt
 from lakeingest.errors import (
     Fenced,
     LakeingestError,
@@ -31,12 +31,12 @@ from lakeingest.errors import (
     StorageUnreachable,
     TableMismatch,
 )
-from lakeingest.ingest.batch_plan import Batch, begin, observed, suspects
-from lakeingest.ingest.microbatch import Corridor, Progress
+from lakeingest.ingest.batch_plan import BatchPlan, maybe_refused, observed, plan_batch
+from lakeingest.ingest.microbatch import MicroBatchExecution, Progress
 from lakeingest.kafka import reader
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
-from lakeingest.record import Frontier, Span, Spans
+from lakeingest.record import Frontier, OffsetRange, OffsetRanges
 
 
 @dataclass
@@ -64,7 +64,7 @@ class World:
     def refused(self) -> list[dict[str, Any]]:
         return self.rows("_quarantine")
 
-    def ledger(self, where: str = "") -> Ledger:
+    def ledger(self, where: str = "") -> CommitLog:
         return commit.read(self.spark, f"s3a://lake/{self.name}{where}", self.name, back=None)
 
     def restore(self, version: int) -> None:
@@ -98,10 +98,10 @@ class Crash(Exception):
     """The process ended here."""
 
 
-class Dying(Corridor):
+class Dying(MicroBatchExecution):
     """It ends between the table's commit and quarantine's."""
 
-    def _set_aside(self, refused: DataFrame, batch: Batch, receipt: Receipt) -> dict[str, int]:
+    def _set_aside(self, refused: DataFrame, batch: BatchPlan, receipt: Receipt) -> dict[str, int]:
         raise Crash
 
 
@@ -240,7 +240,7 @@ def test_a_clean_batch_reads_once_and_keeps_nothing(world: World) -> None:
     world.produce(*clean(3))
     ingestion = world.ingestion()
     ingestion.run(until_caught_up=True)
-    batch = begin(ingestion.config, shape_of(ingestion.config), None)
+    batch = plan_batch(ingestion.config, shape_of(ingestion.config), None)
     decided = batch.decide(world.read(ingestion))
     frame = batch.accepted(observed(decided, Observation(), *batch.metrics, *batch.marks))
     plan = frame._jdf.queryExecution().executedPlan().toString()
@@ -314,10 +314,10 @@ def test_only_suspects_are_decoded_again(world: World) -> None:
     ingestion = world.ingestion()
     assert ingestion.run(until_caught_up=True).refused == 30
     world.checked()
-    batch = begin(ingestion.config, shape_of(ingestion.config), None)
+    batch = plan_batch(ingestion.config, shape_of(ingestion.config), None)
     kafka, seen = world.read(ingestion), Observation()
     observed(batch.decide(kafka), seen, *batch.marks).count()
-    some = batch.decide(suspects(kafka, seen.get))
+    some = batch.decide(maybe_refused(kafka, seen.get))
     assert some.where("_refused").count() == 30
     assert some.count() < 60
 
@@ -433,7 +433,7 @@ def test_offsets_that_expired_unread_need_consent(world: World) -> None:
         world.run()
     assert "--accept-gap" in stopped.value.cure
     assert world.ingestion().run(until_caught_up=True, accept_gap=True) == Counts(6, 5, 1)
-    assert world.ledger().commits[0].receipt.gaps == Spans((Span(world.name, 0, 10, 14),))
+    assert world.ledger().commits[0].receipt.gaps == OffsetRanges((OffsetRange(world.name, 0, 10, 14),))
     report = world.ingestion().audit()
     assert (report.conserved, report.lost, report.gaps) == (True, 4, 0)
     assert report.named == {"lost": [f"{world.name}-0 offsets 10 to 13"]}
@@ -460,7 +460,7 @@ def failing(*failures: LakeingestError) -> type[Pipeline]:
     """A pipeline whose first batches fail, each with another failure."""
     left = list(failures)
 
-    class Failing(Corridor):
+    class Failing(MicroBatchExecution):
         def batch(self, receipt: Receipt, behind: Frontier) -> Progress:
             if left:
                 raise left.pop(0)
@@ -642,7 +642,7 @@ def test_a_stale_writer_is_fenced(world: World) -> None:
     receipt = replace(world.ledger().commits[0].receipt, run=stale.me)
     version = world.ledger().commits[0].version
     with pytest.raises(Fenced, match=re.escape(winner.me.started)):
-        stale.open(None, Ledger("", world.name)).batch(receipt, {})
+        stale.open(None, CommitLog("", world.name)).batch(receipt, {})
     assert world.ledger().commits[0].version == version
     world.checked()
 

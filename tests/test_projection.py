@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakeingest.decode import avro, projection, writers
-from lakeingest.decode.writers import Writer, Writers
+from lakeingest.decode.writers import SchemaBranch, SchemaBranches
 from lakeingest.schema.compatibility.verdict import structural
 from lakeingest.schema.formats import avro as avro_schema
 from lakeingest.schema.model import DATE, DECIMAL, Schema
@@ -197,7 +197,7 @@ def test_what_is_read_is_what_the_oracle_projects(
     read = writers.read(
         "value",
         F.col("raw"),
-        Writers((Writer(b"", None, "it", source, avro.Reader(json.dumps(writer))),), target, framed=False),
+        SchemaBranches((SchemaBranch(b"", None, "it", source, avro.Reader(json.dumps(writer))),), target, framed=False),
         projection.struct_type(target),
     )
     frame = spark.createDataFrame(
@@ -217,9 +217,9 @@ def test_what_is_read_is_what_the_oracle_projects(
 def test_a_record_is_read_once(spark: SparkSession, way: None) -> None:
     """However many columns and tests look at it: what is read twice takes twice as long."""
     schema = json.dumps({"type": "record", "name": "R", "fields": [{"name": n, "type": "int"} for n in NAMES]})
-    known = (Writer(b"\0\0\0\0\1", 1, "one", avro_schema.read(schema), avro.Reader(schema)),)
+    known = (SchemaBranch(b"\0\0\0\0\1", 1, "one", avro_schema.read(schema), avro.Reader(schema)),)
     target = avro_schema.read(schema)
-    read = writers.read("value", F.col("raw"), Writers(known, target), projection.struct_type(target))
+    read = writers.read("value", F.col("raw"), SchemaBranches(known, target), projection.struct_type(target))
     frame = spark.range(1, 2, 1, 1).select(F.encode(F.col("id").cast("string"), "UTF-8").alias("raw"))
     for stage in (*read.stages, read.columns, {str(n): refusal.when for n, refusal in enumerate(read.refusals)}):
         frame = frame.withColumns(stage)

@@ -29,7 +29,7 @@ from cryptography.x509.oid import NameOID
 
 from lakeingest.config import Registry as Config
 from lakeingest.errors import RegistryRefused, RegistryUnreachable, UsageError
-from lakeingest.kafka.registry import Registry, Writer, subject
+from lakeingest.kafka.registry import RegisteredSchema, Registry, subject
 from lakeingest.local import Addresses
 from lakeingest.local.server import free_ports
 
@@ -169,7 +169,7 @@ def test_three_versions_of_an_avro_schema(stack: Addresses, producer: SchemaRegi
     ids = [register(producer, named, text) for text in texts]
     registry = asking(stack.registry)
     writers = [registry.writer(id) for id in ids]
-    assert writers == [Writer.of(id, "AVRO", text) for id, text in zip(ids, texts, strict=True)]
+    assert writers == [RegisteredSchema.of(id, "AVRO", text) for id, text in zip(ids, texts, strict=True)]
     assert [registry.version(named, writer) for writer in writers if writer] == [1, 2, 3]
     assert registry.latest(named) == (writers[2], 3)
 
@@ -202,7 +202,7 @@ def test_protobuf_with_references(stack: Addresses, producer: SchemaRegistryClie
     id = register(producer, named, order, "PROTOBUF", (to_money, to_unit))
     registry = asking(stack.registry)
     writer = registry.writer(id)
-    assert writer == Writer.of(id, "PROTOBUF", order, (("unit.proto", unit), ("a/money.proto", money)))
+    assert writer == RegisteredSchema.of(id, "PROTOBUF", order, (("unit.proto", unit), ("a/money.proto", money)))
     assert registry.version(named, writer) == 1
 
 
@@ -227,13 +227,17 @@ def test_a_json_schema(stack: Addresses, producer: SchemaRegistryClient, named: 
     text = json.dumps({"$schema": "http://json-schema.org/draft-07/schema#", "title": "J", "type": "object"}, indent=3)
     id = register(producer, named, text, "JSON")
     registry = asking(stack.registry)
-    assert registry.latest(named) == (Writer.of(id, "JSON", text), 1)
+    assert registry.latest(named) == (RegisteredSchema.of(id, "JSON", text), 1)
 
 
 def test_a_fingerprint_is_of_the_text() -> None:
     """The id does not count, type, text and references do."""
-    same = {Writer.of(id, "AVRO", "a").fingerprint for id in (1, 2)}
-    others = [Writer.of(1, "JSON", "a"), Writer.of(1, "AVRO", "b"), Writer.of(1, "AVRO", "a", (("n", "t"),))]
+    same = {RegisteredSchema.of(id, "AVRO", "a").fingerprint for id in (1, 2)}
+    others = [
+        RegisteredSchema.of(1, "JSON", "a"),
+        RegisteredSchema.of(1, "AVRO", "b"),
+        RegisteredSchema.of(1, "AVRO", "a", (("n", "t"),)),
+    ]
     assert len(same | {writer.fingerprint for writer in others}) == 4
 
 

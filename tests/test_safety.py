@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from lakeingest import config
 from lakeingest.config import file
-from lakeingest.decode import inferred, struct
+from lakeingest.decode import inferred
 from lakeingest.decode.json_diagnosis import diagnose
 from lakeingest.decode.readers import read
 from lakeingest.delta.commit import Counts
@@ -29,6 +29,7 @@ from lakeingest.pipeline import Pipeline
 from lakeingest.schema import ddl, model
 from lakeingest.schema.formats import defaults
 from lakeingest.schema.model import Schema, SchemaError
+from lakeingest.spark.types import struct
 from lakeingest.testing.process import Process
 
 GOOD = """\

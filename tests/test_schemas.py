@@ -31,13 +31,13 @@ from test_recovery import forget_receipts
 
 from lakeingest.config import file
 from lakeingest.delta import table
-from lakeingest.delta.commit import Counts, Ledger
+from lakeingest.delta.commit import CommitLog, Counts
 from lakeingest.errors import RegistryUnreachable
 from lakeingest.ingest import microbatch
 from lakeingest.ingest.microbatch import Progress
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
-from lakeingest.schema.ledger import History
+from lakeingest.schema.ledger import SchemaLedger
 
 pytestmark = pytest.mark.slow
 
@@ -99,11 +99,11 @@ class World:
         return {(r["_partition"], r["_offset"]): (r["stage"], r["reason"], r["message"]) for r in rows}
 
     @property
-    def ledger(self) -> Ledger:
+    def ledger(self) -> CommitLog:
         return table.ledgers(self.spark, self.ingestion().config, back=None)[0]
 
     @property
-    def history(self) -> History:
+    def history(self) -> SchemaLedger:
         return self.ledger.schemas
 
     def checked(self, **changes: Any) -> None:

@@ -32,7 +32,7 @@ from lakeingest.config import file
 from lakeingest.kafka import reader
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
-from lakeingest.record import Span, Spans
+from lakeingest.record import OffsetRange, OffsetRanges
 from lakeingest.testing.kafka import Cluster, issue
 
 pytestmark = pytest.mark.slow
@@ -318,7 +318,7 @@ def test_no_plan_tells_a_secret(inside: Scene, spark: SparkSession, capfd: pytes
     """`explain` of what is read from Kafka names offsets and no options, and SET hides those of s3a."""
     ingestion = Pipeline(file.read(inside.file(), os.environ))
     _ = ingestion.spark
-    spans = Spans((Span(TOPIC, 0, 0, 5),))
+    spans = OffsetRanges((OffsetRange(TOPIC, 0, 0, 5),))
     records = reader.frame(spark, ingestion.config.source, inside.cluster.bootstrap, TOPIC, spans)
     records.explain("extended")
     plan = "".join(capfd.readouterr())

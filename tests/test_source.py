@@ -20,7 +20,7 @@ from lakeingest.kafka.offsets import Topics, lag, next_ranges, starts
 from lakeingest.kafka.options import for_java
 from lakeingest.local import Addresses
 from lakeingest.local.server import free_ports
-from lakeingest.record import Span, Spans
+from lakeingest.record import OffsetRange, OffsetRanges
 from lakeingest.testing.wire import Wire
 
 
@@ -97,10 +97,10 @@ def test_a_frontier_outside_of_the_topic_is_refused(stands: int, error: type[Exc
 
 def test_spans_survive_json() -> None:
     """What a commit carries is read back as it was, partitions in the order of numbers."""
-    spans = Spans((Span("a", 2, 0, 5), Span("a", 10, 7, 7), Span("b.c-d", 0, 1, 2**40)))
+    spans = OffsetRanges((OffsetRange("a", 2, 0, 5), OffsetRange("a", 10, 7, 7), OffsetRange("b.c-d", 0, 1, 2**40)))
     tree = {"a": {"2": [0, 5], "10": [7, 7]}, "b.c-d": {"0": [1, 2**40]}}
     assert spans.to_json() == tree
-    assert Spans.from_json(tree) == spans
+    assert OffsetRanges.from_json(tree) == spans
     assert spans.frontier == {("a", 2): 5, ("a", 10): 7, ("b.c-d", 0): 2**40}
 
 

@@ -190,7 +190,7 @@ def test_it_is_told_where_the_keys_came_from(
         monkeypatch.setenv(name, value)
     bucket = named.replace("_", "-")
     s3a.let_in(somebodys(), Storage.model_validate(storage), [f"s3a://{bucket}/t"])
-    meant = failures.meaning(f"s3a://{bucket}/t", RuntimeError("InvalidAccessKeyId"))
+    meant = failures.translate(f"s3a://{bucket}/t", RuntimeError("InvalidAccessKeyId"))
     assert f"which comes from {source}; then run again" in meant.cure
 
 
@@ -198,5 +198,5 @@ def test_it_is_told_that_the_session_brought_the_keys(named: str) -> None:
     """Databricks and EMR have them set for the whole cluster."""
     for option in ("fs.s3a.access.key", f"spark.hadoop.fs.s3a.bucket.{named}.access.key"):
         s3a.let_in(somebodys(**{option: "k"}), Storage(), [f"s3a://{named}/t"])
-        meant = failures.meaning(f"s3a://{named}/t", RuntimeError("Status Code: 403"))
+        meant = failures.translate(f"s3a://{named}/t", RuntimeError("Status Code: 403"))
         assert "which come from fs.s3a.access.key of the Spark session, and their" in meant.cure

@@ -15,7 +15,7 @@ from lakeingest.config import PipelineConfig
 from lakeingest.config.file import from_mapping
 from lakeingest.delta import table, table_properties
 from lakeingest.errors import TableMismatch
-from lakeingest.ingest.batch_plan import begin
+from lakeingest.ingest.batch_plan import plan_batch
 from lakeingest.ingest.evolution import Evolution
 
 BY_N = [{"by": "field", "field": "n"}]
@@ -37,7 +37,7 @@ def made(spark: SparkSession, folder: Path, **parts: Any) -> PipelineConfig:
     ledger = table_properties.ledger(properties, config.known_as)
     evolution = Evolution(config, ledger, lambda: pytest.fail("no registry is asked"), there)
     shape = evolution.shape(there, looked=True)
-    columns = begin(config, shape, None).layout.columns
+    columns = plan_batch(config, shape, None).layout.columns
     if there is not None:
         table.check(spark, config, there, properties, shape=shape, partitions=columns)
     table.ensure(spark, config, shape, columns, there=there)

@@ -13,7 +13,7 @@ from lakeingest.cli.output import Output
 from lakeingest.errors import UsageError
 
 if TYPE_CHECKING:
-    from lakeingest.operations.schema_history import Step, Timeline, Written
+    from lakeingest.operations.schema_history import SchemaHistory, Step, Written
     from lakeingest.schema.compatibility import Decision, Mode
     from lakeingest.schema.model import Schema
 
@@ -130,7 +130,7 @@ def _named(step: Step) -> str:
     return f"{side}schema {entry.id}, {version} of {entry.subject or 'a subject without a name'} ({name})"
 
 
-def _writers(out: Output, found: Timeline) -> None:
+def _writers(out: Output, found: SchemaHistory) -> None:
     if not found.writers:
         return
     several = len({writer.side for writer in found.writers}) > 1

@@ -6,7 +6,6 @@ tests are never null, and the columns of a refused record mean nothing.
 
 from __future__ import annotations
 
-import json as _json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -16,10 +15,10 @@ from pyspark.sql import types as T
 
 from lakeingest import config
 from lakeingest.decode import json, limits, sniff, writers
-from lakeingest.decode.writers import Writers
-from lakeingest.record import HEADERS, KEY, RAW_KEY, RAW_VALUE, RESCUED, UNPLANNED, Refusal, says
-from lakeingest.schema import ddl
+from lakeingest.decode.writers import SchemaBranches
+from lakeingest.record import HEADERS, KEY, RAW_KEY, RAW_VALUE, RESCUED, UNKNOWN_SCHEMA, Refusal, diagnosis
 from lakeingest.schema.ledger import Side
+from lakeingest.spark import types
 
 PARSED_KEY = "_parsed_key"
 PARSED_VALUE = "_parsed_value"
@@ -38,7 +37,7 @@ class Shape:
 
     value: T.StructType
     key: T.DataType | None
-    writers: Mapping[Side, Writers] = field(default_factory=dict)
+    writers: Mapping[Side, SchemaBranches] = field(default_factory=dict)
     strict: bool = False
 
 
@@ -60,11 +59,6 @@ class Decoded:
     dropped: Column
 
 
-def struct(declared: str) -> T.StructType:
-    """DDL text as Spark's type, without asking Spark."""
-    return T.StructType.fromJson(_json.loads(ddl.to_json(ddl.parse(declared))))
-
-
 def decode(pipeline: config.PipelineConfig, shape: Shape) -> Decoded:
     """The way of key, headers and value into columns, as the pipeline file and the writers' schemas say."""
     most = pipeline.decode.max_bytes
@@ -72,7 +66,7 @@ def decode(pipeline: config.PipelineConfig, shape: Shape) -> Decoded:
     headers = {HEADERS: F.col(HEADERS)} if pipeline.decode.headers else {}
     large = (limits.refusal("key", F.col(RAW_KEY), most), limits.refusal("value", F.col(RAW_VALUE), most))
     null = F.col(RAW_VALUE).isNull()
-    nulls = (Refusal("value", null, lambda: says("NULL_VALUE", F.lit("the record has no value"))),)
+    nulls = (Refusal("value", null, lambda: diagnosis("NULL_VALUE", F.lit("the record has no value"))),)
     return Decoded(
         parsed=key.parsed + value.parsed,
         columns=key.columns | headers | value.columns,
@@ -89,12 +83,12 @@ def _key(decode: config.Decode, shape: Shape) -> Decoded:
         )
     if not isinstance(key, config.JsonKey):
         return _scalar("key", KEY, raw, key.format)
-    schema, parsed, texts = struct(key.columns), F.col(PARSED_KEY), json.texts_of(key)
+    schema, parsed, texts = types.struct(key.columns), F.col(PARSED_KEY), json.texts_of(key)
     undeclared = json.rescued(raw, parsed, schema)
     extra = Refusal(
         "key",
         undeclared.isNotNull(),
-        lambda: says("UNDECLARED_FIELD", F.concat(F.lit("decode.key.columns does not declare "), undeclared)),
+        lambda: diagnosis("UNDECLARED_FIELD", F.concat(F.lit("decode.key.columns does not declare "), undeclared)),
     )
     fields = F.struct(*(c.alias(name) for name, c in json.columns(parsed, schema, texts).items()))
     return Decoded(
@@ -115,7 +109,7 @@ def _value(pipeline: config.PipelineConfig, shape: Shape) -> Decoded:
     rescued = json.rescued(raw, parsed, schema)
     refusal = sniff.told(json.refusal("value", raw, parsed, schema, texts), raw, "json")
     if shape.strict:
-        rescued = F.when(rescued.isNotNull() & ~refusal.when, F.raise_error(F.lit(UNPLANNED)).cast("string"))
+        rescued = F.when(rescued.isNotNull() & ~refusal.when, F.raise_error(F.lit(UNKNOWN_SCHEMA)).cast("string"))
     return Decoded(
         parsed=({PARSED_VALUE: json.parse(raw, schema, texts)},),
         columns=json.columns(parsed, schema, texts) | {RESCUED: rescued},
@@ -124,7 +118,7 @@ def _value(pipeline: config.PipelineConfig, shape: Shape) -> Decoded:
     )
 
 
-def _written(side: Side, raw: Column, by: Writers, target: T.StructType) -> Decoded:
+def _written(side: Side, raw: Column, by: SchemaBranches, target: T.StructType) -> Decoded:
     found = writers.read(side, raw, by, target)
     return Decoded(found.stages, found.columns, found.refusals, F.lit(False))
 
@@ -136,6 +130,8 @@ def _scalar(stage: str, name: str, raw: Column, format: str) -> Decoded:
     broken = raw.isNotNull() & ~F.is_valid_utf8(text)
 
     def why() -> Column:
-        return says("INVALID_UTF8", F.concat(F.lit("not UTF-8; begins with bytes 0x"), F.hex(F.substring(raw, 1, 32))))
+        return diagnosis(
+            "INVALID_UTF8", F.concat(F.lit("not UTF-8; begins with bytes 0x"), F.hex(F.substring(raw, 1, 32)))
+        )
 
     return Decoded((), {name: text}, (sniff.told(Refusal(stage, broken, why), raw, "string"),), F.lit(False))

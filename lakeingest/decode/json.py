@@ -27,7 +27,7 @@ from lakeingest.config import JsonValue, KeyFormat, ValueFormat, time_format
 from lakeingest.decode import json_diagnosis, json_values, limits, numbers
 from lakeingest.decode.json_columns import any_of, fit, parsed_type
 from lakeingest.decode.json_values import AS_IT_IS, Pattern, Texts
-from lakeingest.record import Refusal, says
+from lakeingest.record import Refusal, diagnosis
 from lakeingest.spark import jvm
 
 _CORRUPT = " corrupt"
@@ -66,7 +66,7 @@ class Reader:
         return F.struct(*(c.alias(n) for n, c in columns(parsed["json"], self.schema, self.texts).items()))
 
     def why(self, payload: Column) -> Column | None:
-        return diagnosis(payload, self.schema, self.texts)["message"]
+        return explained(payload, self.schema, self.texts)["message"]
 
     def rescued(self, parsed: Column, dropped: tuple[str, ...]) -> Column | None:
         kept = T.StructType([f for f in self.schema if f.name not in dropped])
@@ -126,7 +126,7 @@ def refused(raw: Column, parsed: Column, schema: T.StructType, texts: Texts) -> 
     return F.coalesce(~whole, F.lit(True)) | any_of(fit(parsed, schema, texts).misfits)
 
 
-def diagnosis(raw: Column, schema: T.StructType, texts: Texts) -> Column:
+def explained(raw: Column, schema: T.StructType, texts: Texts) -> Column:
     """STRUCT<reason: STRING, message: STRING>: what exactly is wrong, by reading the bytes again in Python."""
     from pyspark.cloudpickle import register_pickle_by_value
 
@@ -136,20 +136,22 @@ def diagnosis(raw: Column, schema: T.StructType, texts: Texts) -> Column:
     tree = json.loads(schema.json())
     explain = json_diagnosis.diagnose
     length = F.octet_length(raw)
-    explained = F.udf(lambda value: explain(value, tree, texts), "reason STRING, message STRING")
+    explain_udf = F.udf(lambda value: explain(value, tree, texts), "reason STRING, message STRING")
     unread = F.concat(
         length.cast("string"),
         F.lit(f" bytes that do not fit the columns; of more than {_LOOKED_AT} it is not said why"),
     )
     # Python takes a hundred values at once, however large they are.
-    return F.when(length > _LOOKED_AT, says("UNREADABLE", unread)).otherwise(explained(limits.within(raw, _LOOKED_AT)))
+    return F.when(length > _LOOKED_AT, diagnosis("UNREADABLE", unread)).otherwise(
+        explain_udf(limits.within(raw, _LOOKED_AT))
+    )
 
 
 def refusal(stage: str, raw: Column, parsed: Column, schema: T.StructType, texts: Texts) -> Refusal:
     """The test and its diagnosis, for a record whose `raw` is not null."""
     broken = raw.isNotNull() & refused(raw, parsed, schema, texts)
     # Python is asked about every record that is refused, also where it is for something else: null costs it nothing.
-    return Refusal(stage, broken, lambda: diagnosis(F.when(broken, raw), schema, texts))
+    return Refusal(stage, broken, lambda: explained(F.when(broken, raw), schema, texts))
 
 
 def rescued(raw: Column, parsed: Column, schema: T.StructType) -> Column:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from lakeingest.record import Refusal, says
+from lakeingest.record import Refusal, diagnosis
 from lakeingest.schema.ledger import Side
 
 
@@ -20,6 +20,6 @@ def refusal(side: Side, raw: Column, most: int) -> Refusal:
 
     def why() -> Column:
         told = F.concat(F.lit(f"{side} has "), size.cast("string"), F.lit(f" bytes, decode.max_bytes is {most}"))
-        return says("TOO_LARGE", told)
+        return diagnosis("TOO_LARGE", told)
 
     return Refusal(side, F.coalesce(size > most, F.lit(False)), why)

@@ -19,7 +19,17 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest.decode import projection, sniff
-from lakeingest.record import OFFSET, PARTITION, RESCUED, SCHEMA_ID, TIMESTAMP, TOPIC, UNPLANNED, Refusal, says
+from lakeingest.record import (
+    OFFSET,
+    PARTITION,
+    RESCUED,
+    SCHEMA_ID,
+    TIMESTAMP,
+    TOPIC,
+    UNKNOWN_SCHEMA,
+    Refusal,
+    diagnosis,
+)
 from lakeingest.schema.formats import wire
 from lakeingest.schema.ledger import Side
 from lakeingest.schema.model import Schema
@@ -57,7 +67,7 @@ class Reader(Protocol):
 
 
 @dataclass(frozen=True)
-class Writer:
+class SchemaBranch:
     """A schema that records were written with, and what becomes of them.
 
     Attributes:
@@ -77,7 +87,7 @@ class Writer:
 
 
 @dataclass(frozen=True)
-class Writers:
+class SchemaBranches:
     """One side of a batch's records: who wrote them, and the schema that they are projected to.
 
     Attributes:
@@ -87,7 +97,7 @@ class Writers:
         strict: whether an unknown header stops the batch; else its record is refused.
     """
 
-    known: tuple[Writer, ...] = ()
+    known: tuple[SchemaBranch, ...] = ()
     current: Schema | None = None
     framed: bool = True
     strict: bool = True
@@ -102,7 +112,7 @@ class Read:
     refusals: tuple[Refusal, ...] = field(default_factory=tuple)
 
 
-def read(side: Side, raw: Column, writers: Writers, target: T.StructType) -> Read:
+def read(side: Side, raw: Column, writers: SchemaBranches, target: T.StructType) -> Read:
     """The columns of `target`, and why a record has none.
 
     Args:
@@ -181,11 +191,11 @@ def schema_id(header: Column) -> Column:
     return F.conv(F.hex(F.substring(header, 2, HEADER - 1)), 16, 10).cast("bigint")
 
 
-def _which(raw: Column, writers: Writers) -> Column:
+def _which(raw: Column, writers: SchemaBranches) -> Column:
     """INT: the position of the record's writer among the known ones; null where there is none."""
     if not writers.framed:
         return F.when(raw.isNotNull(), F.lit(0))
-    stranger = F.concat(F.lit(UNPLANNED), F.hex(F.substring(raw, 1, HEADER)))
+    stranger = F.concat(F.lit(UNKNOWN_SCHEMA), F.hex(F.substring(raw, 1, HEADER)))
     unknown = F.when(framed(raw), F.raise_error(stranger)).cast("int") if writers.strict else F.lit(None).cast("int")
     return _cases(
         [(raw.startswith(F.lit(bytearray(w.header))), F.lit(i)) for i, w in enumerate(writers.known)], unknown
@@ -193,7 +203,11 @@ def _which(raw: Column, writers: Writers) -> Column:
 
 
 def _members(
-    side: Side, f: T.StructField, values: Mapping[int, Column], usable: Mapping[int, Writer], current: Schema | None
+    side: Side,
+    f: T.StructField,
+    values: Mapping[int, Column],
+    usable: Mapping[int, SchemaBranch],
+    current: Schema | None,
 ) -> dict[int, Column]:
     members = {}
     for i, value in values.items():
@@ -210,7 +224,9 @@ def _members(
     return members
 
 
-def _rescued(parsed: Mapping[int, str], usable: Mapping[int, Writer], current: Schema | None) -> dict[int, Column]:
+def _rescued(
+    parsed: Mapping[int, str], usable: Mapping[int, SchemaBranch], current: Schema | None
+) -> dict[int, Column]:
     rescued = {}
     for i, name in parsed.items():
         schema = usable[i].schema
@@ -225,11 +241,11 @@ def _headers(raw: Column, which: Column, side: Side) -> tuple[Refusal, Refusal]:
     def strange() -> Column:
         begins = F.concat(F.octet_length(raw).cast("string"), F.lit(" bytes, 0x"), F.hex(F.substring(raw, 1, 8)))
         what = "…: the registry's format begins with a byte 0x00 and a schema id of four bytes"
-        return says("NO_SCHEMA_ID", F.concat(begins, F.lit(what)))
+        return diagnosis("NO_SCHEMA_ID", F.concat(begins, F.lit(what)))
 
     def unknown() -> Column:
         what = F.lit("no schema of the registry has id "), schema_id(raw), F.lit(" (or not that message)")
-        return says("UNKNOWN_SCHEMA_ID", F.concat(*what))
+        return diagnosis("UNKNOWN_SCHEMA_ID", F.concat(*what))
 
     def of_nobody(test: Column) -> Column:
         # Behind a THEN, so that Spark does not look at the headers of all others too.
@@ -241,18 +257,18 @@ def _headers(raw: Column, which: Column, side: Side) -> tuple[Refusal, Refusal]:
     )
 
 
-def _verdicts(which: Column, writers: Writers) -> tuple[Refusal, ...]:
+def _verdicts(which: Column, writers: SchemaBranches) -> tuple[Refusal, ...]:
     refused = {i: w.refusal for i, w in enumerate(writers.known) if w.refusal is not None}
     if not refused:
         return ()
 
     def why() -> Column:
-        return _case(which, {i: says(reason, F.lit(message)) for i, (reason, message) in refused.items()}, None)
+        return _case(which, {i: diagnosis(reason, F.lit(message)) for i, (reason, message) in refused.items()}, None)
 
     return (Refusal("schema", _true(which.isin(*refused)), why),)
 
 
-def _misfit(raw: Column, which: Column, usable: Mapping[int, Writer]) -> Column:
+def _misfit(raw: Column, which: Column, usable: Mapping[int, SchemaBranch]) -> Column:
     labels = _case(which, {i: F.lit(w.label) for i, w in usable.items()}, T.StringType())
     sizes = {i: F.octet_length(raw) - F.lit(len(w.header)) for i, w in usable.items()}
     begins = _case(which, {i: F.hex(F.substring(_payload(raw, w), 1, 32)) for i, w in usable.items()}, T.StringType())
@@ -260,17 +276,17 @@ def _misfit(raw: Column, which: Column, usable: Mapping[int, Writer]) -> Column:
     guess = F.concat(F.lit("cut short, bytes too many, or written with another schema; begins with 0x"), begins)
     told = F.coalesce(_case(which, {i: why for i, why in whys.items() if why is not None}, T.StringType()), guess)
     size = _case(which, sizes, T.IntegerType()).cast("string")
-    return says(
+    return diagnosis(
         "PAYLOAD_MISMATCH",
         F.concat(F.lit("a payload of "), size, F.lit(" bytes that is none of "), labels, F.lit(": "), told),
     )
 
 
-def _payload(raw: Column, writer: Writer) -> Column:
+def _payload(raw: Column, writer: SchemaBranch) -> Column:
     return F.substring(raw, len(writer.header) + 1, _ALL) if writer.header else raw
 
 
-def _reader(writer: Writer) -> Reader:
+def _reader(writer: SchemaBranch) -> Reader:
     assert writer.reader is not None
     return writer.reader
 

@@ -17,11 +17,11 @@ from dataclasses import astuple, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from lakeingest.delta.history import RECENT, Log
+from lakeingest.delta.history import RECENT, TableHistory
 from lakeingest.errors import Fenced, StorageError, TableMismatch
-from lakeingest.record import Spans, again
-from lakeingest.schema.ledger import History
-from lakeingest.spark.failures import meaning, spark_failures, told_of
+from lakeingest.record import OffsetRanges, replan_reason
+from lakeingest.schema.ledger import SchemaLedger
+from lakeingest.spark.failures import spark_failures, storage_failures, translate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -95,13 +95,13 @@ class Receipt:
     run: Run
     cluster: str
     topics: Mapping[str, str]
-    spans: Spans
+    spans: OffsetRanges
     quarantine: str
     counts: Counts | None = None
     left: Mapping[str, str] = field(default_factory=dict)
     ledger: str = ""
-    schemas: History = field(default_factory=History)
-    gaps: Spans = field(default_factory=lambda: Spans(()))
+    schemas: SchemaLedger = field(default_factory=SchemaLedger)
+    gaps: OffsetRanges = field(default_factory=lambda: OffsetRanges(()))
     accepted: Mapping[str, Any] = field(default_factory=dict)
     lost: int = 0
     settles: int = 0
@@ -172,13 +172,13 @@ class Receipt:
             run=Run(**data["run"]),
             cluster=data["cluster"],
             topics=data["topics"],
-            spans=Spans.from_json(data["offsets"]),
+            spans=OffsetRanges.from_json(data["offsets"]),
             quarantine=data["quarantine"],
             counts=Counts(**data["counts"]) if "counts" in data else None,
             left=data.get("left", {}),
             ledger=data.get("ledger", ""),
-            schemas=History.from_json(data.get("schemas", {})),
-            gaps=Spans.from_json(data.get("gaps", {})),
+            schemas=SchemaLedger.from_json(data.get("schemas", {})),
+            gaps=OffsetRanges.from_json(data.get("gaps", {})),
             accepted=data.get("accepted", {}),
             lost=data.get("lost", 0),
             settles=data.get("settles", 0),
@@ -197,7 +197,7 @@ class Commit:
 
 
 @dataclass(frozen=True)
-class Ledger:
+class CommitLog:
     """The commits of one pipeline to one table, newest first, as far back as the log tells and was asked.
 
     Commits that a RESTORE took back are not among them; `last_sequence` counts them all the same, because Delta
@@ -226,8 +226,8 @@ class Ledger:
     complete: bool = True
     begun: Mapping[tuple[str, int], int] = field(default_factory=dict)
     recovered: Mapping[tuple[str, int], int] = field(default_factory=dict)
-    schemas: History = field(default_factory=History)
-    kept: History = field(default_factory=History)
+    schemas: SchemaLedger = field(default_factory=SchemaLedger)
+    kept: SchemaLedger = field(default_factory=SchemaLedger)
     properties: Mapping[str, str] = field(default_factory=dict)
     others: Mapping[str, Receipt] = field(default_factory=dict)
 
@@ -249,7 +249,7 @@ class Ledger:
         return {**self.recovered, **self.begun, **{tp: min(self.begun[tp], self.recovered[tp]) for tp in both}}
 
 
-def read(spark: SparkSession, path: str, pipeline: str, *, back: int | None = 1) -> Ledger:
+def read(spark: SparkSession, path: str, pipeline: str, *, back: int | None = 1) -> CommitLog:
     """The ledger of `pipeline` in the table at `path`.
 
     Args:
@@ -260,7 +260,7 @@ def read(spark: SparkSession, path: str, pipeline: str, *, back: int | None = 1)
         StorageUnreachable: the table cannot be read.
         TableMismatch: a newer lakeingest has written to it.
     """
-    log = Log(spark, path)
+    log = TableHistory(spark, path)
     for limit in (back, RECENT, None):
         history = log.history(limit)
         ledger = _ledger(pipeline, history, log)
@@ -269,7 +269,7 @@ def read(spark: SparkSession, path: str, pipeline: str, *, back: int | None = 1)
     return ledger
 
 
-def _ledger(pipeline: str, history: Sequence[Mapping[str, Any]], log: Log) -> Ledger:
+def _ledger(pipeline: str, history: Sequence[Mapping[str, Any]], log: TableHistory) -> CommitLog:
     commits, last, taken_back, restored = list[Commit](), 0, False, False
     begun: dict[tuple[str, int], int] = {}
     others: dict[str, Receipt] = {}
@@ -292,7 +292,7 @@ def _ledger(pipeline: str, history: Sequence[Mapping[str, Any]], log: Log) -> Le
         elif not commits:
             taken_back = True
             begun |= {(s.topic, s.partition): s.start for s in receipt.spans}
-    return Ledger(
+    return CommitLog(
         path=log.path,
         pipeline=pipeline,
         commits=tuple(commits),
@@ -306,7 +306,7 @@ def _ledger(pipeline: str, history: Sequence[Mapping[str, Any]], log: Log) -> Le
     )
 
 
-def numbered(spark: SparkSession, ledger: Ledger) -> Ledger:
+def numbered(spark: SparkSession, ledger: CommitLog) -> CommitLog:
     """The ledger with the sequence number that Delta remembers, where clean-up took all receipts that bore one."""
     if ledger.last_sequence or ledger.complete:
         return ledger
@@ -325,7 +325,7 @@ def _newest_number(spark: SparkSession, path: str, pipeline: str) -> int:
 
     shape = "txn STRUCT<appId: STRING, version: BIGINT>"
     files = ("parquet", "*.checkpoint*.parquet"), ("json", "*.json")
-    with told_of(path):
+    with storage_failures(path):
         logs = [spark.read.schema(shape).format(kind).load(f"{path}/_delta_log/{names}") for kind, names in files]
         ours = logs[0].union(logs[1]).where(F.col("txn.appId") == _application(pipeline))
         return int(ours.agg(F.coalesce(F.max("txn.version"), F.lit(0))).collect()[0][0])
@@ -367,10 +367,10 @@ def append(
     try:
         writer.options(**options).save(path)
     except spark_failures() as failed:
-        if other := again(failed):
+        if other := replan_reason(failed):
             raise other from failed
         if not _overtaken(spark, path, receipt):
-            raise meaning(path, failed) from failed
+            raise translate(path, failed) from failed
     newest = _told(spark, path, receipt) or read(spark, path, receipt.pipeline).newest
     if newest is None or not _same(newest.receipt, receipt):
         raise fenced(path, receipt, newest)
@@ -401,7 +401,7 @@ def _told(spark: SparkSession, path: str, receipt: Receipt) -> Commit | None:
     except spark_failures():
         return None
     history = [{"version": int(version), "operation": "WRITE", **row.asDict()} for row in rows]
-    newest = _ledger(receipt.pipeline, history, Log(spark, path)).newest
+    newest = _ledger(receipt.pipeline, history, TableHistory(spark, path)).newest
     return newest if newest is not None and _same(newest.receipt, receipt) else None
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest.delta.partitioning import Layout
-from lakeingest.record import UNDECODED, Refusal, says
+from lakeingest.record import UNDECODED, Refusal, diagnosis
 from lakeingest.schema import ddl
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Constraints:
             broken = broken | ~test
         # Not of records that could not be decoded: their columns mean nothing.
         when = F.when(F.col(UNDECODED), False).otherwise(broken)
-        return Refusal(STAGE, when, lambda: says(CONSTRAINT, F.array_join(F.array(*self._told(tests)), "; ")))
+        return Refusal(STAGE, when, lambda: diagnosis(CONSTRAINT, F.array_join(F.array(*self._told(tests)), "; ")))
 
     def _told(self, tests: Mapping[str, Column]) -> list[Column]:
         return [

@@ -9,7 +9,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from lakeingest.spark.failures import told_of
+from lakeingest.spark.failures import storage_failures
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,7 +22,7 @@ _SERVICES = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERT
 
 
 @dataclass(frozen=True)
-class Log:
+class TableHistory:
     """The log of the table at `path`.
 
     Raises:
@@ -38,7 +38,7 @@ class Log:
         """
         wanted = "version, timestamp, operation, operationParameters, operationMetrics, userMetadata"
         newest = "" if limit is None else f" LIMIT {limit}"
-        with told_of(self.path):
+        with storage_failures(self.path):
             frame = self.spark.sql(f"DESCRIBE HISTORY delta.`{self.path}`{newest}").select(*wanted.split(", "))
             return [row.asDict() for row in frame.collect()]
 
@@ -46,7 +46,7 @@ class Log:
         """The history of the versions behind this one; to find that there is none is a look at one object."""
         from pyspark.errors import AnalysisException
 
-        with told_of(self.path):
+        with storage_failures(self.path):
             try:
                 _ = self.spark.read.text(f"{self.path}/_delta_log/{version + 1:020}.json").columns
             except AnalysisException:
@@ -75,7 +75,7 @@ class Log:
         """
         if not all(entry["operation"] in _SERVICES or mine(entry) for entry in self.since(version)):
             return False
-        with told_of(self.path):
+        with storage_failures(self.path):
             self.spark.sql(f"RESTORE TABLE delta.`{self.path}` TO VERSION AS OF {version - 1}").collect()
         return True
 
@@ -98,7 +98,7 @@ class Log:
         from pyspark.sql import functions as F
 
         names = [f"{self.path}/_delta_log/{version:020}.json" for version in range(oldest, restore + 1)]
-        with told_of(self.path):
+        with storage_failures(self.path):
             actions = self.spark.read.schema(f"add {_FILE}, remove {_FILE}").json(names)
             version = F.substring("_metadata.file_name", 1, 20).cast("bigint").alias("version")
             file = F.coalesce("add", "remove")

@@ -27,7 +27,7 @@ from pyspark.sql import types as T
 from lakeingest.config import partition_format
 from lakeingest.config.parts import FieldPartition, KafkaPartition, Partition, TimePartition
 from lakeingest.errors import PipelineFileError
-from lakeingest.record import PARTITION, TIMESTAMP, Refusal, says
+from lakeingest.record import PARTITION, TIMESTAMP, Refusal, diagnosis
 from lakeingest.schema import ddl
 from lakeingest.spark import timestamps
 
@@ -150,7 +150,7 @@ def _by_time(part: TimePartition, schema: T.StructType, now: datetime) -> Layout
 
 
 def _no_time(field: _Field) -> Column:
-    return says(NO_TIME, F.concat(F.lit(f"{field.path} "), timestamps.why_not(field.column, field.type)))
+    return diagnosis(NO_TIME, F.concat(F.lit(f"{field.path} "), timestamps.why_not(field.column, field.type)))
 
 
 def _periods(
@@ -188,7 +188,7 @@ def _unstorable(field: _Field, name: str, *, required: bool) -> Refusal:
             .when(~F.is_valid_utf8(value), F.lit("a text that is not UTF-8, which Delta stores as another one"))
             .otherwise(too_long)
         )
-        return says(UNSTORABLE, F.concat(F.lit(f"{field.path} is "), message))
+        return diagnosis(UNSTORABLE, F.concat(F.lit(f"{field.path} is "), message))
 
     return Refusal(STAGE, when, why)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def look(logs: SparkSession, *paths: str) -> Thread:
+def prefetch_snapshots(logs: SparkSession, *paths: str) -> Thread:
     """Begin to compute the states of these tables' logs as they stand now; a commit that comes earlier waits for its
     own.
 

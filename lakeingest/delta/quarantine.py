@@ -30,7 +30,7 @@ from lakeingest.record import (
     TIMESTAMP,
     TOPIC,
     Refusal,
-    tally,
+    count_where,
 )
 
 if TYPE_CHECKING:
@@ -100,7 +100,9 @@ def by_expectation(names: Sequence[str]) -> dict[str, Column]:
     """What counts, over `rows`, the records that break each of these expectations."""
     from pyspark.sql import functions as F
 
-    return {name: tally(F.array_contains("expectations", name)).alias(f"broken_{at}") for at, name in enumerate(names)}
+    return {
+        name: count_where(F.array_contains("expectations", name)).alias(f"broken_{at}") for at, name in enumerate(names)
+    }
 
 
 def whole(table: DataFrame) -> DataFrame:

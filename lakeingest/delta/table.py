@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakeingest.config import PipelineConfig, uses_registry
-from lakeingest.decode import Shape, struct
+from lakeingest.decode import Shape
 from lakeingest.delta import commit, quarantine, table_properties
-from lakeingest.delta.commit import Ledger
+from lakeingest.delta.commit import CommitLog
 from lakeingest.delta.partitioning import PartitionColumn
 from lakeingest.errors import TableMismatch, UsageError
 from lakeingest.record import (
@@ -23,12 +23,13 @@ from lakeingest.record import (
     TIMESTAMP,
     TOPIC,
     Frontier,
-    Spans,
+    OffsetRanges,
 )
 from lakeingest.schema import ddl
-from lakeingest.schema.ledger import History
+from lakeingest.schema.ledger import SchemaLedger
 from lakeingest.spark import types
-from lakeingest.spark.failures import meaning, spark_failures, told_of
+from lakeingest.spark.failures import spark_failures, storage_failures, translate
+from lakeingest.spark.types import struct
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -91,14 +92,14 @@ def ensure_quarantine(spark: SparkSession, config: PipelineConfig) -> bool:
         StorageUnreachable, UnsafeStore: the object store.
     """
     path, wanted = config.quarantine.path, struct(quarantine.COLUMNS)
-    with told_of(path):
+    with storage_failures(path):
         there = schema(spark, path)
         if there is None:
             _make(spark, path, wanted, (), {})
             return True
         for column in wanted:
             if column.name not in there.names:
-                named = f"{ddl.quoted(column.name)} {types.sql(column.dataType)}"
+                named = f"{ddl.quoted(column.name)} {types.sql_type(column.dataType)}"
                 spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMNS ({named})")
         return False
 
@@ -110,7 +111,7 @@ def ensure(
     partitions: Sequence[PartitionColumn],
     *,
     there: StructType | None,
-    history: History = History(),  # noqa: B008
+    history: SchemaLedger = SchemaLedger(),  # noqa: B008
 ) -> StructType:
     """Make the table if it is missing, and register its name.
 
@@ -124,7 +125,7 @@ def ensure(
     Raises:
         StorageUnreachable, UnsafeStore: the object store.
     """
-    with told_of(config.table.path):
+    with storage_failures(config.table.path):
         if there is None:
             wanted, properties = columns(config, shape), table_properties.properties(config, history)
             there = _make(spark, config.table.path, wanted, partitions, properties)
@@ -203,7 +204,7 @@ def schema(spark: SparkSession, path: str) -> StructType | None:
     except AnalysisException:
         return None
     except spark_failures() as failed:
-        raise meaning(path, failed) from failed
+        raise translate(path, failed) from failed
 
 
 def check(
@@ -227,7 +228,7 @@ def check(
         TableMismatch: with what to do about it.
     """
     path = config.table.path
-    with told_of(path):
+    with storage_failures(path):
         laid, wanted = _partition_columns(spark, path), [partition.name for partition in partitions]
     if laid != wanted:
         raise _otherwise(path, f"partitioned by {', '.join(laid) or 'nothing'}", ", ".join(wanted) or "nothing")
@@ -265,10 +266,10 @@ def widen(spark: SparkSession, path: str, there: StructType, wanted: StructType)
     Raises:
         StorageUnreachable: Delta refused, or the store failed.
     """
-    wider = list(types.widened(there, wanted))
+    wider = list(types.widenings(there, wanted))
     if not wider:
         return False
-    with told_of(path):
+    with storage_failures(path):
         spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
         for name, kind in wider:
             spark.sql(f"ALTER TABLE delta.`{path}` ALTER COLUMN {name} TYPE {kind}")
@@ -281,7 +282,7 @@ def loosen(spark: SparkSession, path: str, columns: Sequence[str]) -> bool:
     Raises:
         StorageUnreachable: Delta refused, or the store failed.
     """
-    with told_of(path):
+    with storage_failures(path):
         for name in columns:
             spark.sql(f"ALTER TABLE delta.`{path}` ALTER COLUMN {name} DROP NOT NULL")
     return bool(columns)
@@ -312,7 +313,7 @@ def existing(spark: SparkSession, path: str) -> DataFrame:
 
 def ledgers(
     spark: SparkSession, config: PipelineConfig, *, back: int | None = 1, new: Collection[str] = ()
-) -> tuple[Ledger, Ledger]:
+) -> tuple[CommitLog, CommitLog]:
     """The ledgers of table and quarantine (see `commit.read`).
 
     Where the log does not say how far the pipeline has come (clean-up took its receipts, after 30 days by default; or
@@ -328,7 +329,7 @@ def ledgers(
     """
     path = config.table.path
     mine, refused = (
-        Ledger(at, config.known_as)
+        CommitLog(at, config.known_as)
         if at in new
         else commit.numbered(spark, commit.read(spark, at, config.known_as, back=back))
         for at in (path, config.quarantine.path)
@@ -354,7 +355,7 @@ def _check_retention(path: str, properties: Mapping[str, str]) -> None:
         )
 
 
-def _schemas(spark: SparkSession, mine: Ledger) -> History:
+def _schemas(spark: SparkSession, mine: CommitLog) -> SchemaLedger:
     """The ledger of schemas: the newest commit's own, or the one whose digest it bears."""
     newest = mine.newest.receipt if mine.newest else None
     if newest is not None and (newest.schemas.entries or not newest.ledger):
@@ -374,7 +375,7 @@ def _frontier_of_rows(spark: SparkSession, config: PipelineConfig) -> dict[tuple
     from pyspark.sql import functions as F
 
     ours = F.col(TOPIC).isin(*config.source.topics)
-    with told_of(config.table.path):
+    with storage_failures(config.table.path):
         rows = read(spark, config.table.path).where(ours).groupBy(TOPIC, PARTITION).agg(F.max(OFFSET) + 1)
         ends = {(topic, partition): end for topic, partition, end in rows.collect()}
     if schema(spark, config.quarantine.path) is None:
@@ -383,7 +384,7 @@ def _frontier_of_rows(spark: SparkSession, config: PipelineConfig) -> dict[tuple
         *(F.when((F.col(TOPIC) == topic) & (F.col(PARTITION) == p), F.lit(end)) for (topic, p), end in ends.items()),
         F.lit(0),
     )
-    with told_of(config.quarantine.path):
+    with storage_failures(config.quarantine.path):
         behind = _refused(spark, config).where(ours).where(F.col(OFFSET) >= reached)
         extents = behind.groupBy(TOPIC, PARTITION).agg(F.min(OFFSET), F.max(OFFSET) + 1, F.count_distinct(OFFSET))
         for topic, partition, start, end, count in extents.collect():
@@ -403,12 +404,12 @@ def beyond(spark: SparkSession, config: PipelineConfig, frontier: Frontier) -> d
     ahead = F.lit(False)
     for (topic, partition), end in frontier.items():
         ahead = ahead | ((F.col(TOPIC) == topic) & (F.col(PARTITION) == partition) & (F.col(OFFSET) >= end))
-    with told_of(config.quarantine.path):
+    with storage_failures(config.quarantine.path):
         ends = _refused(spark, config).where(ahead).groupBy(TOPIC, PARTITION).agg(F.max(OFFSET) + 1)
         return {(topic, partition): end for topic, partition, end in ends.collect()}
 
 
-def refused(spark: SparkSession, config: PipelineConfig, spans: Spans) -> DataFrame:
+def refused(spark: SparkSession, config: PipelineConfig, spans: OffsetRanges) -> DataFrame:
     """The coordinates of records within `spans` that are in quarantine, and not moved into the table."""
     return within(quarantine.here(_refused(spark, config)), spans).select(TOPIC, PARTITION, OFFSET)
 
@@ -418,17 +419,17 @@ def _refused(spark: SparkSession, config: PipelineConfig) -> DataFrame:
     return quarantine.of(read(spark, config.quarantine.path), config.known_as)
 
 
-def coordinates(spark: SparkSession, path: str, spans: Spans) -> DataFrame:
+def coordinates(spark: SparkSession, path: str, spans: OffsetRanges) -> DataFrame:
     """The coordinates of the table's rows within `spans`: _topic STRING, _partition INT, _offset BIGINT."""
     return within(read(spark, path), spans).select(TOPIC, PARTITION, OFFSET)
 
 
-def within(rows: DataFrame, spans: Spans) -> DataFrame:
+def within(rows: DataFrame, spans: OffsetRanges) -> DataFrame:
     """The rows whose coordinates lie within `spans`."""
     return rows.where(inside(spans))
 
 
-def inside(spans: Spans) -> Column:
+def inside(spans: OffsetRanges) -> Column:
     """BOOLEAN: whether a row's coordinates lie within `spans`."""
     from pyspark.sql import functions as F
 

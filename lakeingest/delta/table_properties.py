@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from lakeingest.config import PipelineConfig
-from lakeingest.schema.ledger import History
-from lakeingest.spark.failures import told_of
+from lakeingest.schema.ledger import SchemaLedger
+from lakeingest.spark.failures import storage_failures
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _SCHEMAS, _PARTITIONS, _MAKER = "schemas", "partition", "maker"
 
 
-def properties(config: PipelineConfig, history: History) -> dict[str, str]:
+def properties(config: PipelineConfig, history: SchemaLedger) -> dict[str, str]:
     """What a new table keeps: the file's partitions, for whom it is made, and the ledger if it is not empty."""
     kept = {
         _name(_PARTITIONS, config.known_as): _packed(options(config)),
@@ -39,7 +39,7 @@ def write(spark: SparkSession, path: str, properties: Mapping[str, str]) -> None
         StorageUnreachable: the table cannot be reached.
     """
     named = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
-    with told_of(path):
+    with storage_failures(path):
         spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ({named})")
 
 
@@ -49,15 +49,15 @@ def read(spark: SparkSession, path: str) -> dict[str, str]:
     Raises:
         StorageUnreachable: the table cannot be reached.
     """
-    with told_of(path):
+    with storage_failures(path):
         rows = spark.sql(f"SHOW TBLPROPERTIES delta.`{path}`").collect()
     return {row["key"]: row["value"] for row in rows}
 
 
-def ledger(properties: Mapping[str, str], pipeline: str) -> History:
+def ledger(properties: Mapping[str, str], pipeline: str) -> SchemaLedger:
     """The ledger of schemas among a table's properties; empty if none is kept."""
     value = properties.get(_name(_SCHEMAS, pipeline))
-    return History.from_json(_unpacked(value)) if value else History()
+    return SchemaLedger.from_json(_unpacked(value)) if value else SchemaLedger()
 
 
 def options(config: PipelineConfig) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from lakeingest.errors import SetupError, UsageError, printable
 from lakeingest.gate import predicates
 from lakeingest.gate.suite import Rule, Suite
-from lakeingest.record import UNDECODED, tally
+from lakeingest.record import UNDECODED, count_where
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -73,13 +73,13 @@ def metrics(watched: Sequence[Rule], columns: StructType) -> list[Column]:
         columns: the table's columns of the value.
     """
     decoded = ~F.col(UNDECODED)
-    found = [tally(decoded).alias("decoded")]
+    found = [count_where(decoded).alias("decoded")]
     for i, rule in enumerate(watched):
         bad = decoded & predicates.unexpected(rule, columns)
         text = F.concat_ws(", ", *(predicates.shown(name, columns) for name in rule.columns))
         found += [
-            tally(decoded & predicates.present(rule, columns)).alias(f"present_{i}"),
-            tally(bad).alias(f"unexpected_{i}"),
+            count_where(decoded & predicates.present(rule, columns)).alias(f"present_{i}"),
+            count_where(bad).alias(f"unexpected_{i}"),
             F.min(F.when(bad, text)).alias(f"least_{i}"),
             F.max(F.when(bad, text)).alias(f"most_{i}"),
         ]

@@ -24,7 +24,7 @@ from pyspark.sql import types as T
 from lakeingest.gate import arguments, patterns
 from lakeingest.gate.strftime import pattern
 from lakeingest.gate.suite import Rule
-from lakeingest.record import UNDECODED, Refusal, says
+from lakeingest.record import UNDECODED, Refusal, diagnosis
 from lakeingest.schema import ddl
 from lakeingest.spark import timestamps
 
@@ -66,7 +66,7 @@ def refusal(rules: Sequence[Rule], columns: T.StructType) -> Refusal:
 
 
 def _why(bad: Mapping[Rule, Column], columns: T.StructType) -> Column:
-    return says(EXPECTATION, F.concat_ws("; ", *(F.when(b, _says(r, columns)) for r, b in bad.items())))
+    return diagnosis(EXPECTATION, F.concat_ws("; ", *(F.when(b, _says(r, columns)) for r, b in bad.items())))
 
 
 def _names(bad: Mapping[Rule, Column]) -> Column:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeingest.gate.evaluate import Result
 from lakeingest.gate.suite import Suite
-from lakeingest.record import Spans
+from lakeingest.record import OffsetRanges
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -42,7 +42,7 @@ def rows(
     *,
     pipeline: str,
     sequence: int,
-    spans: Spans,
+    spans: OffsetRanges,
     now: datetime,
     outcome: str,
 ) -> list[tuple[Any, ...]]:

@@ -19,8 +19,8 @@ from lakeingest.errors import BatchHeld
 from lakeingest.gate import evaluate, results
 from lakeingest.gate.evaluate import Result
 from lakeingest.gate.suite import Suite
-from lakeingest.ingest.batch_plan import REFUSED, Batch
-from lakeingest.spark.failures import told_of
+from lakeingest.ingest.batch_plan import REFUSED, BatchPlan
+from lakeingest.spark.failures import storage_failures
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation, SparkSession
@@ -31,7 +31,7 @@ _TOGETHER_S = 10.0
 
 
 @dataclass(frozen=True)
-class Verdict:
+class GateDecision:
     """What was decided about a batch before its commit.
 
     Attributes:
@@ -49,7 +49,7 @@ class Verdict:
         return "set aside" if self.aside else "accepted" if self.accepted else "committed"
 
 
-class Gatekeeper:
+class BatchGate:
     """The gate of one run.
 
     Attributes:
@@ -72,7 +72,9 @@ class Gatekeeper:
         rules = self._suite.rules if self._suite else ()
         return self._config.quarantine.max_refused is not None or any(rule.decides for rule in rules)
 
-    def judge(self, batch: Batch, decided: DataFrame, rows: DataFrame, seen: Observation, receipt: Receipt) -> Verdict:
+    def judge(
+        self, batch: BatchPlan, decided: DataFrame, rows: DataFrame, seen: Observation, receipt: Receipt
+    ) -> GateDecision:
         """Decide about a batch before it is committed.
 
         Args:
@@ -99,7 +101,7 @@ class Gatekeeper:
             accepted = {"who": somebody(), "why": self.reason, "broken": why}
             self._let = receipt.sequence
         aside = tuple(each for each in found if not each.success and each.rule.action == "quarantine")
-        return Verdict(tuple(found), aside, accepted)
+        return GateDecision(tuple(found), aside, accepted)
 
     def committed(self, receipt: Receipt) -> None:
         """Note a batch of this run that was committed; the consent that let it through is used up."""
@@ -109,8 +111,8 @@ class Gatekeeper:
     def note(
         self,
         spark: SparkSession,
-        verdict: Verdict | None,
-        batch: Batch,
+        verdict: GateDecision | None,
+        batch: BatchPlan,
         receipt: Receipt,
         *,
         seen: Mapping[str, Any],
@@ -134,7 +136,7 @@ class Gatekeeper:
         if time.monotonic() - self._written >= _TOGETHER_S:
             self.flush(spark)
 
-    def _most(self, batch: Batch, decided: DataFrame) -> str:
+    def _most(self, batch: BatchPlan, decided: DataFrame) -> str:
         """For what reasons most of the refused records are refused."""
         from pyspark.sql import functions as F
 
@@ -143,7 +145,7 @@ class Gatekeeper:
         most = rows.groupBy("stage", "reason").count().orderBy(F.desc("count"), "reason").take(3)
         return ", ".join(f"{row['count']:,} {row['reason']} ({row['stage']})" for row in most)
 
-    def _keep(self, found: Sequence[Result], batch: Batch, receipt: Receipt, outcome: str) -> None:
+    def _keep(self, found: Sequence[Result], batch: BatchPlan, receipt: Receipt, outcome: str) -> None:
         if self._suite is None:
             return
         self._rows += results.rows(
@@ -172,7 +174,7 @@ class Gatekeeper:
 
     def _write(self, spark: SparkSession, rows: Sequence[tuple[Any, ...]]) -> None:
         path = self._config.results
-        with told_of(path):
+        with storage_failures(path):
             frame = spark.createDataFrame(rows, results.COLUMNS).coalesce(1)
             # The first write makes the table.
             frame.write.format("delta").mode("append").options(**table.PROPERTIES).save(path)

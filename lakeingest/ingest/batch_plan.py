@@ -18,7 +18,7 @@ from lakeingest.gate import evaluate, predicates
 from lakeingest.gate.evaluate import Result
 from lakeingest.gate.expectations import WINDOWED
 from lakeingest.gate.suite import Suite
-from lakeingest.record import COORDINATES, HEADERS, UNDECODED, Refusal, says, tally
+from lakeingest.record import COORDINATES, HEADERS, UNDECODED, Refusal, count_where, diagnosis
 from lakeingest.schema import ddl
 from lakeingest.spark import types
 
@@ -37,7 +37,7 @@ _SLOT = f"pmod(xxhash64({', '.join(COORDINATES)}), {_MAPS * _BITS})"
 
 
 @dataclass(frozen=True)
-class Batch:
+class BatchPlan:
     """How the records of one micro-batch are decided.
 
     Attributes:
@@ -125,19 +125,19 @@ def layout(config: PipelineConfig, shape: Shape, suite: Suite | None, now: datet
     """
     made = partitioning.layout(config.partition, shape.value, now)
     if suite is not None:
-        suite.check(types.declared(shape.value))
+        suite.check(types.ddl_columns(shape.value))
     return made
 
 
-def begin(
+def plan_batch(
     config: PipelineConfig,
     shape: Shape,
     suite: Suite | None,
-    last: Batch | None = None,
+    last: BatchPlan | None = None,
     *,
     properties: Mapping[str, str] = MappingProxyType({}),
     there: StructType | None = None,
-) -> Batch:
+) -> BatchPlan:
     """The batch that begins now, for records that become columns of this shape and have to meet the suite.
 
     Args:
@@ -153,7 +153,7 @@ def begin(
         return replace(last, now=now, layout=partitioning.layout(config.partition, shape.value, now))
     made, columns = layout(config, shape, suite, now), table.columns(config, shape)
     demands = constraints.of(properties, there, columns) if there is not None else None
-    batch = Batch(now, shape, decode.decode(config, shape), made, tuple(columns.fieldNames()), constraints=demands)
+    batch = BatchPlan(now, shape, decode.decode(config, shape), made, tuple(columns.fieldNames()), constraints=demands)
     if suite is None:
         return batch
     refusing = suite.refusing
@@ -162,7 +162,7 @@ def begin(
     return replace(batch, gate=gate, metrics=tuple(evaluate.metrics(suite.watched, columns)), alone=alone)
 
 
-def set_aside(batch: Batch, why: Sequence[Result]) -> Batch:
+def set_aside(batch: BatchPlan, why: Sequence[Result]) -> BatchPlan:
     """The batch with all its records refused, because these expectations failed for it as a whole."""
     from pyspark.sql import functions as F
 
@@ -170,7 +170,7 @@ def set_aside(batch: Batch, why: Sequence[Result]) -> Batch:
     refusal = Refusal(
         predicates.STAGE,
         F.lit(True),
-        lambda: says(predicates.BATCH, F.lit("; ".join(map(str, why)))),
+        lambda: diagnosis(predicates.BATCH, F.lit("; ".join(map(str, why)))),
         lambda: F.array(*map(F.lit, names)),
     )
     return replace(batch, gate=(*batch.gate, refusal))
@@ -187,13 +187,13 @@ def observed(decided: DataFrame, seen: Observation, *metrics: Column) -> DataFra
     return decided.observe(
         seen,
         F.count(F.lit(1)).alias("consumed"),
-        tally(F.col(REFUSED)).alias("refused"),
-        tally(F.col(DROPPED)).alias("dropped"),
+        count_where(F.col(REFUSED)).alias("refused"),
+        count_where(F.col(DROPPED)).alias("dropped"),
         *metrics,
     )
 
 
-def suspects(kafka: DataFrame, seen: Mapping[str, Any]) -> DataFrame:
+def maybe_refused(kafka: DataFrame, seen: Mapping[str, Any]) -> DataFrame:
     """All records of a batch that were refused, and some more: so that the others need not be decoded again.
 
     While a batch is written, each refused record sets one of 131,072 bits, by a hash of its coordinates: 16 KiB,

@@ -20,12 +20,19 @@ from pyspark.sql import types as T
 
 from lakeingest import config
 from lakeingest.config import PipelineConfig, uses_registry
-from lakeingest.decode import Shape, inferred, projection, struct
+from lakeingest.decode import Shape, inferred, projection
 from lakeingest.decode.readers import read
-from lakeingest.decode.writers import Writer, Writers
+from lakeingest.decode.writers import SchemaBranch, SchemaBranches
 from lakeingest.delta.table import ANEW
 from lakeingest.errors import TableMismatch
-from lakeingest.ingest.writer_schemas import SIDES, Known, foresee, look_of, meet, unpartitionable
+from lakeingest.ingest.writer_schemas import (
+    SIDES,
+    WriterSchema,
+    discover,
+    latest_of_subject,
+    sniff_values,
+    unpartitionable,
+)
 from lakeingest.kafka.registry import Registry
 from lakeingest.record import KEY
 from lakeingest.schema import ddl, model
@@ -33,9 +40,10 @@ from lakeingest.schema.compatibility import declared
 from lakeingest.schema.compatibility.changes import changes
 from lakeingest.schema.compatibility.decision import Decision, decide
 from lakeingest.schema.compatibility.verdict import Mode, Verdict, check
-from lakeingest.schema.ledger import Entry, History, Side
+from lakeingest.schema.ledger import Entry, SchemaLedger, Side
 from lakeingest.schema.model import Schema, without_defaults
 from lakeingest.spark import types
+from lakeingest.spark.types import struct
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -61,7 +69,7 @@ class Evolution:
     def __init__(
         self,
         config: PipelineConfig,
-        history: History,
+        history: SchemaLedger,
         registry: Callable[[], Registry],
         there: StructType | None = None,
     ) -> None:
@@ -73,7 +81,7 @@ class Evolution:
         self.history = history
         self._config = config
         self._open = registry
-        self._known: dict[tuple[Side, bytes], Known] = {}
+        self._known: dict[tuple[Side, bytes], WriterSchema] = {}
         self._declare(_held(there))
         self.declares = self.history != history
         self.blank = bool(self._framed)
@@ -115,7 +123,7 @@ class Evolution:
             there: the table's columns; None if there is no table yet.
             looked: whether `look` saw this very batch; else a schema that is not known stops it.
         """
-        sides: dict[Side, Writers] = {}
+        sides: dict[Side, SchemaBranches] = {}
         held = _held(there)
         for side in SIDES:
             # The longest header first: one without indexes stands for a schema that cannot be read at all.
@@ -127,7 +135,7 @@ class Evolution:
                 if current and self._mode(side) == "NONE":
                     # A record is written as it is: what it lacks is null, whatever default another schema gives it.
                     current = without_defaults(current)
-                sides[side] = Writers(branches, current, framed=framed, strict=framed and not looked)
+                sides[side] = SchemaBranches(branches, current, framed=framed, strict=framed and not looked)
         value, key = self._value(), self._key()
         if there is not None and "value" in self.history.current:
             value = types.fitted(there, self._with_partitions(value, there))
@@ -135,8 +143,8 @@ class Evolution:
             key = types.fitted(there, T.StructType([T.StructField(KEY, key)]))[KEY].dataType
         return Shape(value, key, sides, strict=self._observes and not looked)
 
-    def _writer(self, known: Known, current: Schema | None, held: Held) -> Writer:
-        writer = Writer(known.header, known.id, known.label)
+    def _writer(self, known: WriterSchema, current: Schema | None, held: Held) -> SchemaBranch:
+        writer = SchemaBranch(known.header, known.id, known.label)
         decision = self._decision(known, held)
         if decision is None or known.reading is None:
             return replace(writer, refusal=(UNUSABLE, f"{known.label}: {known.problem}"))
@@ -180,7 +188,7 @@ class Evolution:
         """
         strangers, held = False, _held(there)
         if self._framed:
-            met, strangers = meet(self._config, self._registry, self.history, kafka, self._known)
+            met, strangers = discover(self._config, self._registry, self.history, kafka, self._known)
             self._known.update({(k.side, k.header): k for k in met})
         if not self.settled:
             self._foresee()
@@ -188,7 +196,7 @@ class Evolution:
             strangers = self._observe(kafka, sequence, held)
         self._decide(sequence, held)
         self.watchful, self.blank = strangers, False
-        self.looks = "" if self.settled else look_of(kafka)
+        self.looks = "" if self.settled else sniff_values(kafka)
 
     def foresees(self, sequence: int) -> bool:
         """Whether the value's columns are known before a record came: from the registry, if need be."""
@@ -204,7 +212,7 @@ class Evolution:
         """
         none = self._mode("value") == "NONE"
         if not any(k.side == "value" and k.reading and (k.version or none) for k in self._known.values()):
-            latest = foresee(self._config, self._registry, self.history)
+            latest = latest_of_subject(self._config, self._registry, self.history)
             if latest is not None:
                 self._known[latest.side, latest.header] = latest
 
@@ -219,10 +227,10 @@ class Evolution:
         # A schema that was refused may fit what a later one made of the table.
         while before != self.history.current:
             before = self.history.current
-            for known in sorted(self._known.values(), key=Known.order):
+            for known in sorted(self._known.values(), key=WriterSchema.order):
                 self._note(known, self._decision(known, held), sequence)
 
-    def _decision(self, known: Known, held: Held) -> Decision | None:
+    def _decision(self, known: WriterSchema, held: Held) -> Decision | None:
         """What the table makes of a writer's schema; None for one that no table can hold."""
         schema, current, mode = known.schema, self.history.current.get(known.side), self._mode(known.side)
         if schema is None:
@@ -245,7 +253,7 @@ class Evolution:
                 return f"{path} is {was.type} in the table, which is partitioned by it, and would become {now.type}"
         return None
 
-    def _note(self, known: Known, decision: Decision | None, sequence: int) -> None:
+    def _note(self, known: WriterSchema, decision: Decision | None, sequence: int) -> None:
         """A new entry of the ledger: for a schema that was not seen before, and for one that changes the table.
 
         Args:
@@ -280,7 +288,7 @@ class Evolution:
             if isinstance(format_, config.AvroFormat) and format_.schema_file is not None:
                 text = format_.schema_file.text
                 reading = read(format_, "AVRO", text, (), b"")
-                known = Known(side, b"", None, None, self._version(side, text), _sha(text), None, reading)
+                known = WriterSchema(side, b"", None, None, self._version(side, text), _sha(text), None, reading)
                 self._known[side, b""] = known
             elif side == "value" and isinstance(format_, config.JsonValue):
                 self._declare_columns(self._config.schema_.columns or "", held)
@@ -300,7 +308,7 @@ class Evolution:
             self._fits(text, held, decision, before)
         last = next((e for e in reversed(self.history.entries) if e.side == "value" and e.first is None), None)
         if last is None or last.fingerprint != _sha(text):
-            self._note(Known("value", b"", None, None, version, _sha(text), None), decision, 1)
+            self._note(WriterSchema("value", b"", None, None, version, _sha(text), None), decision, 1)
 
     def _fits(self, text: str, held: tuple[ddl.Column, ...], decision: Decision, before: Schema | None) -> None:
         assert decision.current is not None
@@ -315,8 +323,8 @@ class Evolution:
 
     def loosened(self, there: StructType, wanted: StructType) -> tuple[str, ...]:
         """The table's fields, paths as SQL has them, that were declared NOT NULL and are so no more."""
-        still = {path for path, _ in types.required(wanted)}
-        gone = [(path, name) for path, name in types.required(there) if path not in still]
+        still = {path for path, _ in types.not_null_fields(wanted)}
+        gone = [(path, name) for path, name in types.not_null_fields(there) if path not in still]
         # A column that somebody else made NOT NULL is a constraint of the table's.
         return tuple(path for path, name in gone if name is None or self.history.demanded(name))
 
@@ -340,7 +348,7 @@ class Evolution:
         if decision.action != "evolve" or model.value_columns(seen) == model.value_columns(current):
             return True
         first = min(met[name][1] for name in fields)
-        known = Known("value", b"", None, None, version, _sha(repr(seen.to_json())), first)
+        known = WriterSchema("value", b"", None, None, version, _sha(repr(seen.to_json())), first)
         self._note(known, decision, sequence)
         return len(fields) < len(met)
 
@@ -358,7 +366,7 @@ class Evolution:
 
 
 def _held(there: StructType | None) -> Held:
-    return types.declared(there) if there is not None else None
+    return types.ddl_columns(there) if there is not None else None
 
 
 def _columns(schema: Schema | None) -> tuple[ddl.Column, ...]:

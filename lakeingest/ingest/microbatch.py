@@ -19,19 +19,28 @@ from pyspark.sql.types import StructField, StructType
 from lakeingest.config import PipelineConfig
 from lakeingest.decode import Shape
 from lakeingest.delta import commit, quarantine, table, table_properties
-from lakeingest.delta.commit import Commit, Counts, Ledger, Receipt, Run
-from lakeingest.delta.history import Log
+from lakeingest.delta.commit import Commit, CommitLog, Counts, Receipt, Run
+from lakeingest.delta.history import TableHistory
 from lakeingest.delta.partitioning import Layout
 from lakeingest.errors import OffsetsLost, PipelineFileError, SourceUnreachable, TableChanged, UsageError
 from lakeingest.gate.suite import Suite
 from lakeingest.ingest import endpoints, preflight
-from lakeingest.ingest.batch_gate import Gatekeeper, Verdict
-from lakeingest.ingest.batch_plan import DROPPED, REFUSED, Batch, begin, layout, observed, set_aside, suspects
+from lakeingest.ingest.batch_gate import BatchGate, GateDecision
+from lakeingest.ingest.batch_plan import (
+    DROPPED,
+    REFUSED,
+    BatchPlan,
+    layout,
+    maybe_refused,
+    observed,
+    plan_batch,
+    set_aside,
+)
 from lakeingest.ingest.evolution import Evolution
 from lakeingest.kafka import reader
-from lakeingest.record import COORDINATES, Frontier, Spans, Unplanned, Untimely, again
+from lakeingest.record import COORDINATES, Frontier, OffsetRanges, UnknownSchema, UnreadableTime, replan_reason
 from lakeingest.schema import ddl
-from lakeingest.schema.ledger import History
+from lakeingest.schema.ledger import SchemaLedger
 from lakeingest.spark import failures, types
 
 if TYPE_CHECKING:
@@ -61,7 +70,7 @@ class Progress:
 
 
 @dataclass
-class Corridor:
+class MicroBatchExecution:
     """The way of a pipeline's records, from what its tables hold: each run opens one, anew after a failure.
 
     Attributes:
@@ -77,17 +86,17 @@ class Corridor:
     spark: SparkSession
     bootstrap_servers: str
     suite: Suite | None
-    gate: Gatekeeper
+    gate: BatchGate
     me: Run
     look_ahead: Callable[..., None]
     there: StructType | None
-    ledger: InitVar[Ledger]
+    ledger: InitVar[CommitLog]
     evolution: Evolution = field(init=False)
 
-    def __post_init__(self, ledger: Ledger) -> None:
+    def __post_init__(self, ledger: CommitLog) -> None:
         self.evolution = Evolution(self.config, ledger.schemas, partial(endpoints.registry, self.config), self.there)
         self._kept, self._properties, self._version = ledger.kept, ledger.properties, ledger.version
-        self._begun: Batch | None = None
+        self._begun: BatchPlan | None = None
         self._held = False
         self._slowly = False
 
@@ -124,7 +133,7 @@ class Corridor:
             self.look(kafka, receipt.sequence)
         try:
             return self._take(kafka, receipt, known, looked=looked)
-        except Unplanned:
+        except UnknownSchema:
             self.look(kafka, receipt.sequence)
             return self._take(kafka, receipt, known, looked=True)
 
@@ -138,7 +147,7 @@ class Corridor:
             self.ensure()
         batch = self.planned(looked=looked)
         decided, accepted, seen = _decided(batch, kafka)
-        verdict: Verdict | None = None
+        verdict: GateDecision | None = None
         try:
             if self.gate.decides:
                 with self.reading():
@@ -164,17 +173,17 @@ class Corridor:
         if not receipt.whole(counts.accepted):
             refused = decided.limit(0)
             if counts.refused:
-                again = batch.decide(suspects(kafka, found)) if batch.alone else decided
+                again = batch.decide(maybe_refused(kafka, found)) if batch.alone else decided
                 refused = observed(again, Observation()).where(REFUSED)
             self._check_restored()
-            broken = self._set_aside(refused, batch, replace(receipt, counts=counts, gaps=Spans(())))
+            broken = self._set_aside(refused, batch, replace(receipt, counts=counts, gaps=OffsetRanges(())))
         self._keep()
         self.gate.note(self.spark, verdict, batch, receipt, seen=found, broken=broken)
         return Progress(receipt.sequence, done.version, counts)
 
     @property
-    def _log(self) -> Log:
-        return Log(self.spark, self.config.table.path)
+    def _log(self) -> TableHistory:
+        return TableHistory(self.spark, self.config.table.path)
 
     @property
     def _restored(self) -> TableChanged:
@@ -192,14 +201,14 @@ class Corridor:
         if self._version is not None and self._log.restored(self._version):
             raise self._restored
 
-    def _append(self, batch: Batch, accepted: DataFrame, receipt: Receipt) -> Commit:
+    def _append(self, batch: BatchPlan, accepted: DataFrame, receipt: Receipt) -> Commit:
         """Commit the table's rows, its new columns and the ledger of schemas, all in one."""
         assert self.there is not None
         path, history = self.config.table.path, self.evolution.history
         altered = table.widen(self.spark, path, self.there, accepted.schema)
         altered |= table.loosen(self.spark, path, self.evolution.loosened(self.there, batch.shape.value))
-        evolves = types.lacks(self.there, accepted.schema)
-        receipt = replace(receipt, ledger=history.digest, schemas=History() if history == self._kept else history)
+        evolves = types.has_new_fields(self.there, accepted.schema)
+        receipt = replace(receipt, ledger=history.digest, schemas=SchemaLedger() if history == self._kept else history)
         done = commit.append(self.spark, path, accepted, receipt, self.config.table.compression, evolve=evolves)
         if evolves or altered:
             self.there = table.read(self.spark, path).schema
@@ -213,9 +222,9 @@ class Corridor:
             table_properties.write(self.spark, self.config.table.path, wanted)
             self._kept, self._properties = history, {**self._properties, **wanted}
 
-    def _set_aside(self, refused: DataFrame, batch: Batch, receipt: Receipt) -> dict[str, int]:
+    def _set_aside(self, refused: DataFrame, batch: BatchPlan, receipt: Receipt) -> dict[str, int]:
         """Commit refused records to quarantine; how many break which expectation."""
-        receipt, seen = replace(receipt, ledger="", schemas=History(), accepted={}), Observation()
+        receipt, seen = replace(receipt, ledger="", schemas=SchemaLedger(), accepted={}), Observation()
         rows = quarantine.rows(refused, batch.refusals, receipt.pipeline, receipt.sequence, batch.now)
         named = quarantine.by_expectation([rule.name for rule in self.suite.refusing] if self.suite else [])
         if named:
@@ -223,18 +232,18 @@ class Corridor:
         commit.append(self.spark, self.config.quarantine.path, rows, receipt, self.config.table.compression)
         return {name: seen.get[f"broken_{at}"] for at, name in enumerate(named)} if named else {}
 
-    def _unknown(self, kafka: DataFrame, spans: Spans, behind: Frontier) -> tuple[DataFrame, int]:
+    def _unknown(self, kafka: DataFrame, spans: OffsetRanges, behind: Frontier) -> tuple[DataFrame, int]:
         """The records that neither table holds yet, and how many one of them does.
 
         After a RESTORE quarantine may hold records of the batch, and the table those that a replay has moved since.
         """
         if all(behind.get((s.topic, s.partition), 0) <= s.start for s in spans):
             return kafka, 0
-        with failures.told_of(self.config.quarantine.path):
+        with failures.storage_failures(self.config.quarantine.path):
             held = self._rows(spans)
             return kafka.join(held, list(COORDINATES), "left_anti"), held.count()
 
-    def settle(self, ledger: Ledger, refused: Ledger, first: Frontier, *, accept_gap: bool) -> int:
+    def settle(self, ledger: CommitLog, refused: CommitLog, first: Frontier, *, accept_gap: bool) -> int:
         """Finish the newest batch, if its writer ended between the table's commit and quarantine's.
 
         A batch with a row for each offset is whole; any other is, if quarantine has its sequence number or a later
@@ -261,7 +270,7 @@ class Corridor:
             if last == number or self._accounted(number):
                 return 0
             number = max(ledger.last_sequence, last) + 1
-        with failures.told_of(self.config.quarantine.path):
+        with failures.storage_failures(self.config.quarantine.path):
             self.readable(lambda: self._settle(newest, number, first, accept_gap=accept_gap))
         return number
 
@@ -297,16 +306,16 @@ class Corridor:
             told = replace(receipt, sequence=number, run=self.me, counts=counts, lost=lost)
             settles = sequence if number != sequence else 0
             self._check_restored()
-            self._set_aside(missing, batch, replace(told, settles=settles, gaps=gone if lost else Spans(())))
+            self._set_aside(missing, batch, replace(told, settles=settles, gaps=gone if lost else OffsetRanges(())))
         finally:
             left.unpersist()
 
-    def _rows(self, spans: Spans) -> DataFrame:
+    def _rows(self, spans: OffsetRanges) -> DataFrame:
         """The coordinates within `spans` that are in one of the tables."""
         there = table.coordinates(self.spark, self.config.table.path, spans)
         return there.union(table.refused(self.spark, self.config, spans)).distinct()
 
-    def read(self, spans: Spans) -> DataFrame:
+    def read(self, spans: OffsetRanges) -> DataFrame:
         where = self.config.source, self.bootstrap_servers, self.config.name
         return reader.frame(self.spark, *where, spans, slowly=self._slowly)
 
@@ -314,7 +323,7 @@ class Corridor:
         """What `take` gives, which reads spans; it is called again where Spark's reader cannot hold a record's time."""
         try:
             return take()
-        except Untimely:
+        except UnreadableTime:
             self._slowly = True
             try:
                 return take()
@@ -331,7 +340,7 @@ class Corridor:
         with self.reading():
             self.evolution.look(kafka, sequence, self.there)
 
-    def planned(self, *, looked: bool) -> Batch:
+    def planned(self, *, looked: bool) -> BatchPlan:
         """A batch under the columns that are known by now.
 
         Args:
@@ -344,7 +353,7 @@ class Corridor:
         with self._planning():
             shape = self.evolution.shape(self.there, looked=looked)
             there = self._loosened(shape)
-            batch = begin(self.config, shape, self.suite, self._begun, properties=self._properties, there=there)
+            batch = plan_batch(self.config, shape, self.suite, self._begun, properties=self._properties, there=there)
         self._check(shape, batch.layout)
         self._begun = batch
         return batch
@@ -395,10 +404,10 @@ class Corridor:
         try:
             yield
         except failures.spark_failures() as failed:
-            if other := again(failed):
+            if other := replan_reason(failed):
                 raise other from failed
             raise SourceUnreachable(
-                f"the batch cannot be read from Kafka at {self.bootstrap_servers}: {failures.in_a_line(failed)}",
+                f"the batch cannot be read from Kafka at {self.bootstrap_servers}: {failures.summary(failed)}",
                 cure="look at the broker and its log; nothing was consumed, run again",
             ) from failed
 
@@ -422,7 +431,7 @@ class Corridor:
             ) from mistake
 
 
-def _decided(batch: Batch, kafka: DataFrame) -> tuple[DataFrame, DataFrame, Observation]:
+def _decided(batch: BatchPlan, kafka: DataFrame) -> tuple[DataFrame, DataFrame, Observation]:
     """All records, the rows among them that the table takes, and what is seen while these are written."""
     decided, seen = batch.decide(kafka), Observation()
     return decided, batch.accepted(observed(decided, seen, *batch.metrics, *batch.marks)), seen

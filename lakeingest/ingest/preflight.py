@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from lakeingest.config import PipelineConfig
 from lakeingest.delta import table, table_properties
-from lakeingest.delta.commit import Ledger, Receipt
+from lakeingest.delta.commit import CommitLog, Receipt
 from lakeingest.errors import SourceChanged, TableMismatch
 from lakeingest.kafka import offsets, reader
 from lakeingest.kafka.offsets import Topics
-from lakeingest.record import COORDINATES, OFFSET, PARTITION, TIMESTAMP, TOPIC, Span, Spans
-from lakeingest.spark.failures import told_of
+from lakeingest.record import COORDINATES, OFFSET, PARTITION, TIMESTAMP, TOPIC, OffsetRange, OffsetRanges
+from lakeingest.spark.failures import storage_failures
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,7 +22,7 @@ _ANEW = "give the pipeline a new name and table for the new topic"
 
 
 @dataclass(frozen=True)
-class Consents:
+class Accept:
     """What whoever started the run consents to.
 
     Attributes:
@@ -34,7 +34,7 @@ class Consents:
     gaps: bool = False
 
 
-def check(config: PipelineConfig, ledger: Ledger, refused: Ledger, topics: Topics, consents: Consents) -> None:
+def check(config: PipelineConfig, ledger: CommitLog, refused: CommitLog, topics: Topics, consents: Accept) -> None:
     """Notice that the pipeline file was changed to another name, table, quarantine, topic or cluster.
 
     Raises:
@@ -53,7 +53,7 @@ def check(config: PipelineConfig, ledger: Ledger, refused: Ledger, topics: Topic
         )
 
 
-def check_tables(config: PipelineConfig, ledger: Ledger, refused: Ledger) -> None:
+def check_tables(config: PipelineConfig, ledger: CommitLog, refused: CommitLog) -> None:
     """The part of `check` that asks no broker.
 
     Raises:
@@ -77,7 +77,7 @@ def check_tables(config: PipelineConfig, ledger: Ledger, refused: Ledger) -> Non
         )
 
 
-def _check_name(config: PipelineConfig, ledger: Ledger) -> None:
+def _check_name(config: PipelineConfig, ledger: CommitLog) -> None:
     """Notice that another pipeline has written these topics to the table: this one would write all of them again.
 
     Raises:
@@ -152,7 +152,7 @@ def check_topics(last: Receipt | None, topics: Topics) -> None:
 
 
 def check_records(
-    spark: SparkSession, config: PipelineConfig, bootstrap_servers: str, ledger: Ledger, topics: Topics
+    spark: SparkSession, config: PipelineConfig, bootstrap_servers: str, ledger: CommitLog, topics: Topics
 ) -> None:
     """Notice that a topic was made again where no topic id tells it: the cluster gives none, or has given none before.
 
@@ -168,14 +168,16 @@ def check_records(
     last = ledger.newest.receipt
     known = {**last.left, **last.topics}
     blind = [name for name, identity in topics.ids.items() if not (identity and offsets.topic_id(known.get(name)))]
-    spans = Spans(tuple(s for s in last.spans if s.topic in blind and s.topic in known))
+    spans = OffsetRanges(tuple(s for s in last.spans if s.topic in blind and s.topic in known))
     if not spans.offsets:
         return
-    with told_of(config.table.path):
+    with storage_failures(config.table.path):
         rows = table.within(table.read(spark, config.table.path), spans)
         newest = rows.groupBy(TOPIC, PARTITION).agg(F.max(F.struct(OFFSET, TIMESTAMP)).alias("row"))
         ours = {(r[0], r[1], r["row"][0]): r["row"][1] for r in newest.collect()}
-        kept = Spans(tuple(Span(t, p, o, o + 1) for t, p, o in ours if topics.first[t, p] <= o < topics.last[t, p]))
+        kept = OffsetRanges(
+            tuple(OffsetRange(t, p, o, o + 1) for t, p, o in ours if topics.first[t, p] <= o < topics.last[t, p])
+        )
         kafka = reader.frame(spark, config.source, bootstrap_servers, config.name, kept)
         theirs = {tuple(r)[:3]: r[3] for r in kafka.select(*COORDINATES, TIMESTAMP).collect()}
     for place, time in theirs.items():

@@ -25,7 +25,7 @@ class Retry:
     left_s: float
 
 
-class Patience:
+class RetryBudget:
     """Pauses that double from 1 s to 60 s, for `wait_s` seconds in all.
 
     A commit, or a look that finds nothing to commit, begins that time anew. A run that never came so far as to know

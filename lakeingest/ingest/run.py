@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from lakeingest.config import PipelineConfig
 from lakeingest.delta import table
-from lakeingest.delta.commit import Ledger, Receipt, Run
-from lakeingest.delta.history import Log
+from lakeingest.delta.commit import CommitLog, Receipt, Run
+from lakeingest.delta.history import TableHistory
 from lakeingest.errors import TableMismatch
 from lakeingest.ingest import preflight
-from lakeingest.ingest.batch_gate import Gatekeeper
-from lakeingest.ingest.microbatch import Corridor, Progress
-from lakeingest.ingest.preflight import Consents
+from lakeingest.ingest.batch_gate import BatchGate
+from lakeingest.ingest.microbatch import MicroBatchExecution, Progress
+from lakeingest.ingest.preflight import Accept
 from lakeingest.kafka import offsets
 from lakeingest.kafka.offsets import Topics
 from lakeingest.operations import replay
-from lakeingest.record import Frontier, Spans
+from lakeingest.record import Frontier, OffsetRanges
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +33,7 @@ class Context(Protocol):
 
     config: PipelineConfig
     me: Run
-    gate: Gatekeeper
+    gate: BatchGate
     bootstrap_servers: str
 
     @property
@@ -43,7 +43,7 @@ class Context(Protocol):
     def look_ahead(self, *paths: str) -> None:
         """Prepare the next commits to these tables."""
 
-    def open(self, there: StructType | None, ledger: Ledger) -> Corridor:
+    def open(self, there: StructType | None, ledger: CommitLog) -> MicroBatchExecution:
         """The way of a batch."""
 
 
@@ -59,10 +59,10 @@ class Attempt:
     """
 
     context: Context
-    consents: Consents
-    corridor: Corridor
-    ledger: Ledger
-    refused: Ledger
+    consents: Accept
+    corridor: MicroBatchExecution
+    ledger: CommitLog
+    refused: CommitLog
     sequence: int
     last: Receipt | None
     frontier: Frontier
@@ -71,7 +71,7 @@ class Attempt:
     _declares: bool = False
 
     @classmethod
-    def begin(cls, context: Context, topics: Topics, consents: Consents) -> Attempt:
+    def begin(cls, context: Context, topics: Topics, consents: Accept) -> Attempt:
         """What comes before the first batch.
 
         1. Read both frontiers, take back a commit that was made over a RESTORE, and check that the source is the one
@@ -118,7 +118,7 @@ class Attempt:
             goal: the offsets at which the run is to end; None if it goes on for ever.
         """
         config = self.context.config
-        gaps = offsets.gaps(topics, self.frontier) if self.consents.gaps else Spans(())
+        gaps = offsets.gaps(topics, self.frontier) if self.consents.gaps else OffsetRanges(())
         starts = {**self.frontier, **gaps.frontier}
         starts |= offsets.starts(config.source, topics, starts)
         spans = offsets.next_ranges(starts, goal or topics.last, config.trigger.max_records)
@@ -151,7 +151,7 @@ class Attempt:
             self._behind = table.beyond(self.context.spark, self.context.config, starts) if holds else {}
         return self._behind
 
-    def _receipt(self, topics: Topics, spans: Spans) -> Receipt:
+    def _receipt(self, topics: Topics, spans: OffsetRanges) -> Receipt:
         config, last = self.context.config, self.last
         left = {n: i for n, i in {**last.left, **last.topics}.items() if n not in topics.ids} if last else {}
         where = config.quarantine.path
@@ -160,14 +160,14 @@ class Attempt:
         )
 
 
-def _made_over_a_restore(spark: SparkSession, config: PipelineConfig, ledger: Ledger) -> bool:
+def _made_over_a_restore(spark: SparkSession, config: PipelineConfig, ledger: CommitLog) -> bool:
     """Take back the newest batch if somebody restored the table between its decision and its commit, which Delta lets
     happen: it jumps over what the RESTORE took back, or doubles what it brought back.
 
     Raises:
         TableMismatch: others have changed rows since.
     """
-    newest, log = ledger.newest, Log(spark, ledger.path)
+    newest, log = ledger.newest, TableHistory(spark, ledger.path)
     if newest is None or newest.receipt.base is None or not log.restored(newest.receipt.base, newest.version):
         return False
 

@@ -22,7 +22,7 @@ from lakeingest.kafka import registry
 from lakeingest.kafka.registry import Registry
 from lakeingest.record import COORDINATES, OFFSET, PARTITION, RAW_KEY, RAW_VALUE, TOPIC
 from lakeingest.schema.formats import wire
-from lakeingest.schema.ledger import History, Side
+from lakeingest.schema.ledger import SchemaLedger, Side
 from lakeingest.schema.model import Schema, SchemaError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ MOST_IDS = 1000
 
 
 @dataclass(frozen=True)
-class Known:
+class WriterSchema:
     """A writer's schema that a record was met of: what it is, apart from what the table makes of it.
 
     Attributes:
@@ -74,13 +74,13 @@ class Known:
         return f"schema id {self.id} ({version})"
 
 
-def meet(
+def discover(
     config: PipelineConfig,
     ask: Registry,
-    history: History,
+    history: SchemaLedger,
     kafka: DataFrame,
     planned: Collection[tuple[Side, bytes]],
-) -> tuple[list[Known], bool]:
+) -> tuple[list[WriterSchema], bool]:
     """The schemas that a batch's headers name and that are not planned for; and whether some headers name none.
 
     Raises:
@@ -89,7 +89,7 @@ def meet(
     sides = {side: column for side, column in SIDES.items() if uses_registry(getattr(config.decode, side))}
     headers = {side: [header for s, header in planned if s == side] for side in sides}
     indexed = {side for side in sides if isinstance(getattr(config.decode, side), ProtobufFormat)}
-    found: list[Known] = []
+    found: list[WriterSchema] = []
     strangers, asked = False, set[int]()
     for side, header, place in writers.headers(kafka, sides, headers, indexed):
         asked.add(_id(header))
@@ -101,7 +101,7 @@ def meet(
     return found, strangers
 
 
-def foresee(config: PipelineConfig, ask: Registry, history: History) -> Known | None:
+def latest_of_subject(config: PipelineConfig, ask: Registry, history: SchemaLedger) -> WriterSchema | None:
     """The latest version of a topic's subject, before a record names it; None under other strategies."""
     format = config.decode.value
     if not isinstance(format, AvroFormat | ProtobufFormat | JsonSchemaFormat) or format.subject != "topic":
@@ -117,7 +117,7 @@ def foresee(config: PipelineConfig, ask: Registry, history: History) -> Known | 
     return None
 
 
-def look_of(kafka: DataFrame) -> str:
+def sniff_values(kafka: DataFrame) -> str:
     """What the first value looks like of a batch that brought no schema; empty where that is not sure."""
     start = F.substring(RAW_VALUE, 1, sniff.LENGTH).alias("start")
     for row in kafka.where(F.col(RAW_VALUE).isNotNull()).select(*COORDINATES, start).limit(_LOOKED_AT).collect():
@@ -134,13 +134,13 @@ def unpartitionable(config: PipelineConfig, schema: Schema) -> str | None:
 
 
 def _known(
-    config: PipelineConfig, ask: Registry, history: History, *, side: Side, header: bytes, place: Place
-) -> Known | None:
+    config: PipelineConfig, ask: Registry, history: SchemaLedger, *, side: Side, header: bytes, place: Place
+) -> WriterSchema | None:
     format = getattr(config.decode, side)
     found = ask.writer(_id(header))
     if found is None:
         return None
-    known = Known(side, header, found.id, None, None, found.fingerprint, place)
+    known = WriterSchema(side, header, found.id, None, None, found.fingerprint, place)
     try:
         reading = read(format, found.type, found.text, found.references, header[writers.HEADER :])
     except SchemaError as error:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.cloudpickle import register_pickle_by_value
 
 from lakeingest.errors import SetupError
-from lakeingest.record import Spans
+from lakeingest.record import OffsetRanges
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,7 +29,7 @@ _YEARS = (-62_135_596_800_000, 253_402_300_799_999)
 """0001 to 9999, in milliseconds."""
 
 
-def frame(spark: SparkSession, options: Mapping[str, str], spans: Spans, columns: str) -> DataFrame:
+def frame(spark: SparkSession, options: Mapping[str, str], spans: OffsetRanges, columns: str) -> DataFrame:
     """Exactly the committed records of `spans`, as bytes.
 
     Args:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from lakeingest.config import Source
 from lakeingest.errors import OffsetsLost, SourceChanged
-from lakeingest.record import Frontier, Span, Spans
+from lakeingest.record import Frontier, OffsetRange, OffsetRanges
 
 
 @dataclass(frozen=True)
@@ -64,13 +64,13 @@ def starts(source: Source, topics: Topics, frontier: Frontier) -> dict[tuple[str
     return begin
 
 
-def gaps(topics: Topics, frontier: Frontier) -> Spans:
+def gaps(topics: Topics, frontier: Frontier) -> OffsetRanges:
     """The offsets beyond the frontier that the broker no longer has."""
     lost = ((tp, end, topics.first.get(tp, end)) for tp, end in sorted(frontier.items()))
-    return Spans(tuple(Span(*tp, end, first) for tp, end, first in lost if end < first))
+    return OffsetRanges(tuple(OffsetRange(*tp, end, first) for tp, end, first in lost if end < first))
 
 
-def next_ranges(begin: Frontier, end: Frontier, max_records: int) -> Spans:
+def next_ranges(begin: Frontier, end: Frontier, max_records: int) -> OffsetRanges:
     """The next micro-batch: at most `max_records` offsets, shared out in proportion to each partition's backlog.
 
     Partitions without new records keep an empty span, so that the spans always hold the whole frontier. So do those
@@ -84,9 +84,9 @@ def next_ranges(begin: Frontier, end: Frontier, max_records: int) -> Spans:
         # Rounding the running sum, not each share, gives out exactly `room` in the end.
         seen += backlog[topic, partition]
         upto = room * seen // total if total else 0
-        spans.append(Span(topic, partition, start, start + upto - given))
+        spans.append(OffsetRange(topic, partition, start, start + upto - given))
         given = upto
-    return Spans(tuple(spans))
+    return OffsetRanges(tuple(spans))
 
 
 def lag(frontier: Frontier, last: Frontier) -> int:

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from lakeingest.config import Source
 from lakeingest.kafka import consumer, options
-from lakeingest.record import HEADERS, OFFSET, PARTITION, RAW_KEY, RAW_VALUE, TIMESTAMP, TOPIC, Spans
+from lakeingest.record import HEADERS, OFFSET, PARTITION, RAW_KEY, RAW_VALUE, TIMESTAMP, TOPIC, OffsetRanges
 from lakeingest.spark import timestamps
 
 if TYPE_CHECKING:
@@ -28,7 +28,13 @@ _COLUMNS = (
 
 
 def frame(
-    spark: SparkSession, source: Source, bootstrap_servers: str, pipeline: str, spans: Spans, *, slowly: bool = False
+    spark: SparkSession,
+    source: Source,
+    bootstrap_servers: str,
+    pipeline: str,
+    spans: OffsetRanges,
+    *,
+    slowly: bool = False,
 ) -> DataFrame:
     """Exactly the records of `spans`, as bytes.
 

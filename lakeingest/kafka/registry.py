@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Writer:
+class RegisteredSchema:
     """A schema as the registry holds it; nobody has parsed it yet.
 
     Attributes:
@@ -56,7 +56,7 @@ class Writer:
     fingerprint: str
 
     @classmethod
-    def of(cls, id: int, type: str, text: str, references: tuple[tuple[str, str], ...] = ()) -> Writer:
+    def of(cls, id: int, type: str, text: str, references: tuple[tuple[str, str], ...] = ()) -> RegisteredSchema:
         """The same, with its fingerprint."""
         hashed = hashlib.sha256(json.dumps([type, text, references]).encode())
         return cls(id, type, text, references, hashed.hexdigest())
@@ -88,10 +88,10 @@ class Registry:
         self._wait_s = config.wait.total_seconds()
         self._options = {name: secret.get_secret_value() for name, secret in config.options.items()}
         self._client = self._connected()
-        self._writers: dict[int, Writer] = {}
+        self._writers: dict[int, RegisteredSchema] = {}
         self._versions: dict[tuple[str, int], int] = {}
 
-    def writer(self, id: int) -> Writer | None:
+    def writer(self, id: int) -> RegisteredSchema | None:
         """The schema of an id; None where the registry says that there is none."""
         # Four bytes hold more than a registry has: Confluent's takes such an id for a path that it does not know.
         if not 1 <= id < 2**31:
@@ -104,7 +104,7 @@ class Registry:
             self._writers[id] = self._writer(id, schema, until)
         return self._writers[id]
 
-    def version(self, subject: str, writer: Writer) -> int | None:
+    def version(self, subject: str, writer: RegisteredSchema) -> int | None:
         """The version of a schema under a subject, the highest if there are several; None if it is not there.
 
         A version that was deleted since counts: its records are still in Kafka.
@@ -118,7 +118,7 @@ class Registry:
                 self._versions[subject, writer.id] = max(versions)
         return self._versions.get((subject, writer.id))
 
-    def latest(self, subject: str) -> tuple[Writer, int] | None:
+    def latest(self, subject: str) -> tuple[RegisteredSchema, int] | None:
         """The newest schema of a subject and its version, asked anew each time; None if there is none."""
         if not subject:
             return None
@@ -131,10 +131,10 @@ class Registry:
             self._writers[found.schema_id] = self._writer(found.schema_id, found.schema, until)
         return self._writers[found.schema_id], found.version
 
-    def _writer(self, id: int, schema: Schema, until: float) -> Writer:
+    def _writer(self, id: int, schema: Schema, until: float) -> RegisteredSchema:
         references: dict[str, str] = {}
         self._collect(schema, until, references, set())
-        return Writer.of(id, schema.schema_type or "AVRO", schema.schema_str or "", tuple(references.items()))
+        return RegisteredSchema.of(id, schema.schema_type or "AVRO", schema.schema_str or "", tuple(references.items()))
 
     def _collect(self, schema: Schema, until: float, found: dict[str, str], seen: set[str]) -> None:
         for reference in schema.references or ():

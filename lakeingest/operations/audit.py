@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from lakeingest.config import PipelineConfig
 from lakeingest.delta import quarantine, table
-from lakeingest.delta.commit import Commit, Counts, Ledger
+from lakeingest.delta.commit import Commit, CommitLog, Counts
 from lakeingest.operations import replay
-from lakeingest.record import OFFSET, PARTITION, TOPIC, Span, Spans
-from lakeingest.spark.failures import told_of
+from lakeingest.record import OFFSET, PARTITION, TOPIC, OffsetRange, OffsetRanges
+from lakeingest.spark.failures import storage_failures
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -128,15 +128,15 @@ class _Accounts:
 
     counts: Counts
     lost: int
-    skipped: Spans
-    unknown: Spans
+    skipped: OffsetRanges
+    unknown: OffsetRanges
 
     @classmethod
-    def of(cls, ledger: Ledger, refused: Ledger) -> _Accounts:
+    def of(cls, ledger: CommitLog, refused: CommitLog) -> _Accounts:
         receipts = {commit.receipt.batch: commit.receipt for commit in refused.commits}
         oldest = min(receipts, default=refused.last_sequence + 1)
-        counts, unknown = Counts(), list[Span]()
-        skipped = Spans(tuple(s for commit in ledger.commits for s in commit.receipt.gaps))
+        counts, unknown = Counts(), list[OffsetRange]()
+        skipped = OffsetRanges(tuple(s for commit in ledger.commits for s in commit.receipt.gaps))
         lost = skipped.offsets
         for commit in ledger.commits:
             receipt = commit.receipt
@@ -149,20 +149,20 @@ class _Accounts:
             counts += Counts(receipt.spans.offsets, commit.rows)
             if not (receipt.whole(commit.rows) or refused.complete) and receipt.sequence < oldest:
                 unknown += receipt.spans
-        return cls(counts, lost, skipped, Spans(tuple(unknown)))
+        return cls(counts, lost, skipped, OffsetRanges(tuple(unknown)))
 
 
-def _whole(ledger: Ledger) -> Spans:
+def _whole(ledger: CommitLog) -> OffsetRanges:
     """From the first offset that the log knows of to the frontier, for each topic-partition."""
     ends = ledger.frontier
     starts: dict[tuple[str, int], int] = {}
     for commit in ledger.commits:
         for s in commit.receipt.spans:
             starts[s.topic, s.partition] = min(s.start, starts.get((s.topic, s.partition), s.start))
-    return Spans(tuple(Span(*tp, start, ends.get(tp, start)) for tp, start in sorted(starts.items())))
+    return OffsetRanges(tuple(OffsetRange(*tp, start, ends.get(tp, start)) for tp, start in sorted(starts.items())))
 
 
-def _breaks(ledger: Ledger) -> Iterator[str]:
+def _breaks(ledger: CommitLog) -> Iterator[str]:
     """Each commit must begin where the one before it ended."""
     reached: dict[tuple[str, int], int] = {}
     for commit in sorted(ledger.commits, key=_sequence):
@@ -192,7 +192,7 @@ class _Rows:
 
     spark: SparkSession
     config: PipelineConfig
-    whole: Spans
+    whole: OffsetRanges
     unsettled: replay.Unsettled
 
     def _parts(self) -> Iterator[DataFrame]:
@@ -239,7 +239,7 @@ class _Rows:
             "consumed", F.coalesce(inside, F.lit(False))
         )
 
-    def counted(self, unknown: Spans, skipped: Spans) -> dict[str, int]:
+    def counted(self, unknown: OffsetRanges, skipped: OffsetRanges) -> dict[str, int]:
         """Rows in_table and in_quarantine, distinct coordinates of them, and known and spared: those of them within
         `unknown` and `skipped`; rows that are unexpected, and earlier than the log tells.
         """
@@ -258,13 +258,13 @@ class _Rows:
             F.count_if(~consumed & ~earlier).alias("unexpected"),
             F.count_if(earlier).alias("earlier"),
         )
-        with told_of(self.config.table.path):
+        with storage_failures(self.config.table.path):
             return totals.collect()[0].asDict()
 
     def named(self, *, missing: int, doubtful: int) -> dict[str, list[str]]:
         """The first coordinates of each kind, looked for only where there are some."""
         named = {}
-        with told_of(self.config.table.path):
+        with storage_failures(self.config.table.path):
             if doubtful:
                 rows = self._once()
                 double = rows.where("consumed AND in_table + in_quarantine > 1")

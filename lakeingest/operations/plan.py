@@ -20,8 +20,8 @@ from lakeingest.gate import evaluate, predicates
 from lakeingest.gate.evaluate import Result
 from lakeingest.gate.suite import Suite
 from lakeingest.ingest import batch_gate
-from lakeingest.ingest.batch_plan import REFUSED, Batch, observed
-from lakeingest.record import RAW_VALUE, TIMESTAMP, Spans
+from lakeingest.ingest.batch_plan import REFUSED, BatchPlan, observed
+from lakeingest.record import RAW_VALUE, TIMESTAMP, OffsetRanges
 from lakeingest.schema import ddl
 from lakeingest.schema.ledger import Entry
 
@@ -81,7 +81,7 @@ class Plan:
     """
 
     pipeline: str
-    spans: Spans
+    spans: OffsetRanges
     counts: dict[str, int]
     columns: tuple[dict[str, Any], ...]
     schemas: tuple[Entry, ...]
@@ -114,10 +114,10 @@ _OF_SCHEMAS = ("side", "id", "subject", "version", "verdict", "action", "changes
 def plan(
     config: PipelineConfig,
     suite: Suite | None,
-    batch: Batch,
+    batch: BatchPlan,
     kafka: DataFrame,
     *,
-    spans: Spans,
+    spans: OffsetRanges,
     there: StructType | None,
     schemas: Sequence[Entry],
     committed: bool,
@@ -181,7 +181,7 @@ def _columns(wanted: StructType, there: StructType | None) -> Iterator[dict[str,
         yield {"name": field.name, "type": now, "new": was is None, "was": None if was in (None, now) else was}
 
 
-def _corrections(config: PipelineConfig, batch: Batch, refused: DataFrame) -> Iterator[dict[str, Any]]:
+def _corrections(config: PipelineConfig, batch: BatchPlan, refused: DataFrame) -> Iterator[dict[str, Any]]:
     """The other types for columns with which records of the sample would have passed."""
     value = config.decode.value
     if not isinstance(value, JsonValue):
@@ -197,7 +197,7 @@ def _corrections(config: PipelineConfig, batch: Batch, refused: DataFrame) -> It
         yield {"column": column, "type": types[column], "records": count}
 
 
-def _forecast(config: PipelineConfig, batch: Batch, kafka: DataFrame, rows: DataFrame) -> Forecast:
+def _forecast(config: PipelineConfig, batch: BatchPlan, kafka: DataFrame, rows: DataFrame) -> Forecast:
     from pyspark.sql import functions as F
 
     stamp = F.col(TIMESTAMP).cast("double")

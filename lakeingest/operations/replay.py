@@ -20,9 +20,20 @@ from lakeingest.config import PipelineConfig
 from lakeingest.delta import commit, quarantine, table
 from lakeingest.delta.commit import Receipt, Run
 from lakeingest.errors import UsageError
-from lakeingest.record import COORDINATES, HEADERS, OFFSET, PARTITION, RAW_KEY, RAW_VALUE, TIMESTAMP, TOPIC, Span, Spans
+from lakeingest.record import (
+    COORDINATES,
+    HEADERS,
+    OFFSET,
+    PARTITION,
+    RAW_KEY,
+    RAW_VALUE,
+    TIMESTAMP,
+    TOPIC,
+    OffsetRange,
+    OffsetRanges,
+)
 from lakeingest.spark import session
-from lakeingest.spark.failures import in_a_line, spark_failures, told_of
+from lakeingest.spark.failures import spark_failures, storage_failures, summary
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -83,7 +94,7 @@ def _asked(spark: SparkSession, config: PipelineConfig, where: str | None) -> Da
         _ = chosen.schema
     except spark_failures() as failed:
         raise UsageError(
-            f"--where {where!r} is no condition: {in_a_line(failed)}",
+            f"--where {where!r} is no condition: {summary(failed)}",
             cure="write one over quarantine's columns, as in \"stage = 'gate' AND refused_at > '2026-11-01'\"",
         ) from failed
     return chosen
@@ -93,12 +104,12 @@ def _mine(spark: SparkSession, config: PipelineConfig) -> DataFrame:
     return quarantine.of(quarantine.whole(table.read(spark, config.quarantine.path)), config.known_as)
 
 
-def _around(rows: DataFrame) -> Spans:
+def _around(rows: DataFrame) -> OffsetRanges:
     """The offsets from the first to the last of the rows, partition by partition: the table's statistics know these."""
     from pyspark.sql import functions as F
 
     ends = rows.groupBy(TOPIC, PARTITION).agg(F.min(OFFSET), F.max(OFFSET) + 1).collect()
-    return Spans(tuple(Span(*row) for row in ends))
+    return OffsetRanges(tuple(OffsetRange(*row) for row in ends))
 
 
 def receipt(spark: SparkSession, config: PipelineConfig, run: Run, why: str) -> Receipt:
@@ -106,7 +117,7 @@ def receipt(spark: SparkSession, config: PipelineConfig, run: Run, why: str) -> 
     number = commit.numbered(spark, commit.read(spark, config.table.path, name_of(config))).last_sequence + 1
     accepted = {"who": commit.somebody(), "why": why}
     where = config.quarantine.path
-    return Receipt(name_of(config), number, run, "", {}, Spans(()), where, accepted=accepted)
+    return Receipt(name_of(config), number, run, "", {}, OffsetRanges(()), where, accepted=accepted)
 
 
 @dataclass(frozen=True)
@@ -212,7 +223,7 @@ def _update(
     same = F.col("q.pipeline") == config.known_as
     for name in COORDINATES:
         same = same & (F.col(f"q.{name}") == F.col(f"r.{name}"))
-    with told_of(path):
+    with storage_failures(path):
         found = rows.select(*COORDINATES).distinct().persist()
         try:
             count = found.count()

@@ -17,7 +17,7 @@ from lakeingest.decode import writers
 from lakeingest.delta import quarantine, table
 from lakeingest.ingest.writer_schemas import Place
 from lakeingest.record import OFFSET, PARTITION, SCHEMA_ID, TIMESTAMP, TOPIC
-from lakeingest.schema.ledger import Entry, History, Side
+from lakeingest.schema.ledger import Entry, SchemaLedger, Side
 from lakeingest.schema.model import type_text
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Timeline:
+class SchemaHistory:
     """What `lakeingest schema history` shows.
 
     Attributes:
@@ -92,7 +92,7 @@ class Timeline:
         }
 
 
-def timeline(spark: SparkSession, config: PipelineConfig) -> Timeline:
+def schema_history(spark: SparkSession, config: PipelineConfig) -> SchemaHistory:
     """Ask both tables; reads two columns' worth of every row where the registry has the schemas.
 
     Raises:
@@ -101,7 +101,7 @@ def timeline(spark: SparkSession, config: PipelineConfig) -> Timeline:
     """
     ledger, _ = table.ledgers(spark, config)
     history = ledger.schemas
-    return Timeline(
+    return SchemaHistory(
         config.name,
         config.compatibility,
         tuple(steps(history)),
@@ -110,7 +110,7 @@ def timeline(spark: SparkSession, config: PipelineConfig) -> Timeline:
     )
 
 
-def steps(history: History) -> Iterator[Step]:
+def steps(history: SchemaLedger) -> Iterator[Step]:
     """Each entry with its meaning, which depends on the version that was current before it."""
     evolved: dict[Side, int] = {e.side: n for n, e in enumerate(history.entries) if e.action == "evolve"}
     before: dict[Side, Entry] = {}
@@ -135,7 +135,7 @@ def _meaning(entry: Entry, current: Entry | None) -> str:
             return "refused, to quarantine"
 
 
-def _writers(history: History, brought: dict[tuple[str, int], dict[str, Any]]) -> Iterator[Written]:
+def _writers(history: SchemaLedger, brought: dict[tuple[str, int], dict[str, Any]]) -> Iterator[Written]:
     told: set[tuple[str, int]] = set()
     for e in history.entries:
         if e.id is None or (e.side, e.id) in told:

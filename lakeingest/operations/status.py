@@ -9,7 +9,7 @@ from lakeingest.config import PipelineConfig
 from lakeingest.delta import quarantine, table
 from lakeingest.delta.maintenance import optimize
 from lakeingest.kafka.offsets import Topics
-from lakeingest.spark.failures import told_of
+from lakeingest.spark.failures import storage_failures
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -83,8 +83,8 @@ def status(spark: SparkSession, config: PipelineConfig, topics: Topics) -> Statu
 
 
 def _size(spark: SparkSession, path: str, rows: DataFrame) -> dict[str, Any]:
-    files = optimize.look(spark, path)
-    with told_of(path):
+    files = optimize.table_files(spark, path)
+    with storage_failures(path):
         count = rows.count()
     return {
         "path": path,

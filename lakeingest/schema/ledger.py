@@ -58,7 +58,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class History:
+class SchemaLedger:
     """The entries, oldest first, and the schema that is current for key and value (none before the first record)."""
 
     entries: tuple[Entry, ...] = ()
@@ -74,7 +74,7 @@ class History:
         added = (text for entry in self.entries if entry.side == "value" for text in entry.changes)
         return any(text.startswith(f"+ {step('', name)} ") and text.endswith(" NOT NULL") for text in added)
 
-    def after(self, entry: Entry, current: Schema | None) -> History:
+    def after(self, entry: Entry, current: Schema | None) -> SchemaLedger:
         """With one more entry; `current` is the schema in force behind it, if there is one."""
         changed = {} if current is None else {entry.side: current}
         return replace(self, entries=(*self.entries, entry), current={**self.current, **changed})
@@ -92,7 +92,7 @@ class History:
         }
 
     @classmethod
-    def from_json(cls, tree: Mapping[str, Any]) -> History:
+    def from_json(cls, tree: Mapping[str, Any]) -> SchemaLedger:
         return cls(
             tuple(Entry.from_json(entry) for entry in tree.get("seen", ())),
             {side: Schema.from_json(schema) for side, schema in tree.get("current", {}).items()},

@@ -224,7 +224,7 @@ def spark_failures() -> tuple[type[Exception], ...]:
 
 
 @contextmanager
-def told_of(path: str) -> Iterator[None]:
+def storage_failures(path: str) -> Iterator[None]:
     """Say what a failure of Spark within the block means, which is about the table at `path`.
 
     Raises:
@@ -233,10 +233,10 @@ def told_of(path: str) -> Iterator[None]:
     try:
         yield
     except spark_failures() as failed:
-        raise meaning(path, failed) from failed
+        raise translate(path, failed) from failed
 
 
-def in_a_line(failed: Exception) -> str:
+def summary(failed: Exception) -> str:
     """The beginning of what Spark says, and the cause at the bottom of its stack traces."""
     said = _said(failed)
     causes = [line.removeprefix("Caused by: ") for line in said if line.startswith("Caused by: ")]
@@ -251,7 +251,7 @@ def _said(failed: Exception) -> list[str]:
     return [line for line in lines if not line.startswith(("An error occurred while calling", "at ", "..."))]
 
 
-def meaning(path: str, failed: Exception) -> LakeingestError:
+def translate(path: str, failed: Exception) -> LakeingestError:
     """What a failure of Spark means where a table is read or written, perhaps with records of Kafka's.
 
     Returns:
@@ -263,7 +263,7 @@ def meaning(path: str, failed: Exception) -> LakeingestError:
         reason = text[text.index(REFUSAL) + len(REFUSAL) :].splitlines()[0]
         what, _, cure = reason.partition("; ")
         return UnsafeStore(what, cure=cure or "use a store that honours If-None-Match")
-    said, line = "\n".join(_said(failed)), in_a_line(failed)
+    said, line = "\n".join(_said(failed)), summary(failed)
     for case in _CASES:
         if match := re.search(case.said, said, re.DOTALL):
             facts = {**_facts(path), **match.groupdict(), "line": line}

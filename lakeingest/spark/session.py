@@ -112,7 +112,7 @@ def _running() -> SparkSession | None:
         return None
 
 
-def for_logs(session: SparkSession, storage: Storage, paths: Sequence[str] = ()) -> SparkSession | None:
+def log_session(session: SparkSession, storage: Storage, paths: Sequence[str] = ()) -> SparkSession | None:
     """A sibling of a session that computes the states of tables' logs for it (see `ahead`); None on Databricks, whose
     Delta is another.
     """

@@ -1,7 +1,8 @@
-"""A table's columns against those that a batch is to have: what fits, what is lacking, what must become wider. Pure."""
+"""Spark's types: from DDL text, as the rules of compatibility know them, and a table's held against a batch's. Pure."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from pyspark.sql import types as T
@@ -11,14 +12,19 @@ from lakeingest.schema import ddl
 from lakeingest.schema.compatibility.widening import delta_widens
 
 
-def declared(there: StructType) -> tuple[ddl.Column, ...]:
+def struct(declared: str) -> T.StructType:
+    """DDL text as Spark's type, without asking Spark."""
+    return T.StructType.fromJson(json.loads(ddl.to_json(ddl.parse(declared))))
+
+
+def ddl_columns(there: StructType) -> tuple[ddl.Column, ...]:
     """A table's columns as the rules of compatibility know columns."""
     return tuple(ddl.Column(f.name, _declared(f.dataType)) for f in there)
 
 
 def _declared(kind: DataType) -> ddl.Type:
     if isinstance(kind, T.StructType):
-        return ddl.Struct(declared(kind))
+        return ddl.Struct(ddl_columns(kind))
     if isinstance(kind, T.ArrayType):
         return ddl.Array(_declared(kind.elementType))
     if isinstance(kind, T.MapType):
@@ -49,51 +55,51 @@ def _fitted(held: DataType, wanted: DataType) -> DataType:
     return wanted if delta_widens(held.simpleString(), wanted.simpleString()) else held
 
 
-def lacks(there: DataType, wanted: DataType) -> bool:
+def has_new_fields(there: DataType, wanted: DataType) -> bool:
     """Whether a field of `wanted`, a nested one perhaps, is not in the table."""
     if isinstance(there, T.StructType) and isinstance(wanted, T.StructType):
         held = {field.name.lower(): field.dataType for field in there}
-        return any(f.name.lower() not in held or lacks(held[f.name.lower()], f.dataType) for f in wanted)
+        return any(f.name.lower() not in held or has_new_fields(held[f.name.lower()], f.dataType) for f in wanted)
     if isinstance(there, T.ArrayType) and isinstance(wanted, T.ArrayType):
-        return lacks(there.elementType, wanted.elementType)
+        return has_new_fields(there.elementType, wanted.elementType)
     if isinstance(there, T.MapType) and isinstance(wanted, T.MapType):
-        return lacks(there.keyType, wanted.keyType) or lacks(there.valueType, wanted.valueType)
+        return has_new_fields(there.keyType, wanted.keyType) or has_new_fields(there.valueType, wanted.valueType)
     return False
 
 
-def required(there: StructType, path: str = "") -> Iterator[tuple[str, str | None]]:
+def not_null_fields(there: StructType, path: str = "") -> Iterator[tuple[str, str | None]]:
     """The fields that are NOT NULL, through structs: a path as ALTER COLUMN takes it, and a column's name."""
     for field in there:
         name = f"{path}{ddl.quoted(field.name)}"
         if not field.nullable:
             yield name, None if path else field.name
         if isinstance(field.dataType, T.StructType):
-            yield from required(field.dataType, f"{name}.")
+            yield from not_null_fields(field.dataType, f"{name}.")
 
 
-def sql(kind: DataType) -> str:
+def sql_type(kind: DataType) -> str:
     """A type as SQL takes it, with any names within it."""
     if isinstance(kind, T.StructType):
-        return f"STRUCT<{', '.join(f'{ddl.quoted(field.name)}: {sql(field.dataType)}' for field in kind)}>"
+        return f"STRUCT<{', '.join(f'{ddl.quoted(field.name)}: {sql_type(field.dataType)}' for field in kind)}>"
     if isinstance(kind, T.ArrayType):
-        return f"ARRAY<{sql(kind.elementType)}>"
+        return f"ARRAY<{sql_type(kind.elementType)}>"
     if isinstance(kind, T.MapType):
-        return f"MAP<{sql(kind.keyType)}, {sql(kind.valueType)}>"
+        return f"MAP<{sql_type(kind.keyType)}, {sql_type(kind.valueType)}>"
     return kind.simpleString()
 
 
-def widened(there: DataType, wanted: DataType, path: str = "") -> Iterator[tuple[str, str]]:
+def widenings(there: DataType, wanted: DataType, path: str = "") -> Iterator[tuple[str, str]]:
     """The columns to be widened: a path as ALTER COLUMN takes it, and the type."""
     if isinstance(there, T.StructType) and isinstance(wanted, T.StructType):
         held = {field.name.lower(): field for field in there}
         for f in wanted:
             if (old := held.get(f.name.lower())) is not None:
                 name = ddl.quoted(old.name)
-                yield from widened(old.dataType, f.dataType, f"{path}.{name}" if path else name)
+                yield from widenings(old.dataType, f.dataType, f"{path}.{name}" if path else name)
     elif isinstance(there, T.ArrayType) and isinstance(wanted, T.ArrayType):
-        yield from widened(there.elementType, wanted.elementType, f"{path}.element")
+        yield from widenings(there.elementType, wanted.elementType, f"{path}.element")
     elif isinstance(there, T.MapType) and isinstance(wanted, T.MapType):
-        yield from widened(there.keyType, wanted.keyType, f"{path}.key")
-        yield from widened(there.valueType, wanted.valueType, f"{path}.value")
+        yield from widenings(there.keyType, wanted.keyType, f"{path}.key")
+        yield from widenings(there.valueType, wanted.valueType, f"{path}.value")
     elif there.simpleString() != wanted.simpleString():
         yield path, wanted.simpleString()

@@ -26,7 +26,7 @@ from pyspark.sql import DataFrame, Observation  # noqa: E402
 from pyspark.sql import functions as F  # noqa: E402
 from ways import Bench  # noqa: E402
 
-from lakeingest.delta.commit import Ledger  # noqa: E402
+from lakeingest.delta.commit import CommitLog  # noqa: E402
 from lakeingest.ingest.batch_plan import observed  # noqa: E402
 
 _WARM = 2
@@ -36,7 +36,7 @@ def steps(bench: Bench) -> dict[str, Callable[[], None]]:
     """The ways to be timed, by name."""
     ingestion = bench.ingestion("steps")
     topics = ingestion.broker.topics()
-    corridor = ingestion.open(None, Ledger("", ingestion.config.name))
+    corridor = ingestion.open(None, CommitLog("", ingestion.config.name))
     kafka = corridor.read(offsets.next_ranges(topics.first, topics.last, bench.records))
     corridor.look(kafka, 1)
     batch = corridor.planned(looked=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakeingest.errors import UsageError
-from lakeingest.spark.failures import meaning, spark_failures, told_of
+from lakeingest.spark.failures import spark_failures, storage_failures, translate
 from lakeingest.spark.session import setting
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _LIMITS = ("spark.databricks.delta.optimize.maxFileSize", "spark.databricks.delt
 
 
 @dataclass(frozen=True)
-class Files:
+class TableFiles:
     """The files of a table at one moment: how many there are, and their bytes."""
 
     count: int
@@ -39,22 +39,22 @@ class Compacted:
     """
 
     table: str
-    before: Files
-    after: Files
+    before: TableFiles
+    after: TableFiles
     removed: int = 0
     added: int = 0
 
 
-def look(spark: SparkSession, path: str) -> Files:
+def table_files(spark: SparkSession, path: str) -> TableFiles:
     """The table's files as they stand now.
 
     Raises:
         UsageError: there is no such table.
         StorageUnreachable: the object store.
     """
-    with told_of(path):
+    with storage_failures(path):
         detail = spark.sql(f"DESCRIBE DETAIL delta.`{path}`").collect()[0]
-    return Files(int(detail["numFiles"]), int(detail["sizeInBytes"]))
+    return TableFiles(int(detail["numFiles"]), int(detail["sizeInBytes"]))
 
 
 def compact(spark: SparkSession, path: str, target_bytes: int, where: str | None = None) -> Compacted:
@@ -71,7 +71,7 @@ def compact(spark: SparkSession, path: str, target_bytes: int, where: str | None
     """
     from pyspark.errors import AnalysisException, ParseException
 
-    before = look(spark, path)
+    before = table_files(spark, path)
     try:
         with setting(spark, dict.fromkeys(_LIMITS, str(target_bytes))):
             done = spark.sql(f"OPTIMIZE delta.`{path}`{f' WHERE {where}' if where else ''}").collect()[0]["metrics"]
@@ -81,5 +81,5 @@ def compact(spark: SparkSession, path: str, target_bytes: int, where: str | None
             f"{path} cannot be compacted where {where}: {what}", cure="name partition columns alone, in Spark SQL"
         ) from refused
     except spark_failures() as failed:
-        raise meaning(path, failed) from failed
-    return Compacted(path, before, look(spark, path), int(done["numFilesRemoved"]), int(done["numFilesAdded"]))
+        raise translate(path, failed) from failed
+    return Compacted(path, before, table_files(spark, path), int(done["numFilesRemoved"]), int(done["numFilesAdded"]))
