@@ -53,6 +53,27 @@ MEANINGS = {
 """The columns that lakeingest adds to a table; a test compares the names with `record.RESERVED`."""
 
 
+STORED = {
+    "lakeingest": commit.FORMAT,
+    "pipeline": "flights",
+    "sequence": 8,
+    "run": {"id": "4f0c…", "host": "host-2", "pid": 4711, "started": "2026-11-24T20:00:00.000+00:00"},
+    "cluster": "5L6g3nShT-eMCtK--X86sw",
+    "topics": {"flights": "y2Gq…"},
+    "offsets": {"flights": {"0": [5000, 6000], "1": [4100, 5000]}},
+    "quarantine": "s3a://lake/flights_quarantine",
+    "counts": {"consumed": 1900, "accepted": 1898, "refused": 2, "dropped": 0},
+    "left": {"flights_old": "kP0d…"},
+    "ledger": "82ca8c7044ae762a",
+    "gaps": {"flights": {"0": [4000, 5000]}},
+    "accepted": {"who": "ada on host-2", "why": "holiday", "broken": ["expect_table_row_count_to_be_between"]},
+    "lost": 1000,
+    "settles": 7,
+    "base": 12,
+}
+"""A receipt as it is stored, of which a real one has some of the fields."""
+
+
 def write(folder: Path) -> None:
     """Lay all pages into the folder, which is emptied first."""
     shutil.rmtree(folder, ignore_errors=True)
@@ -252,26 +273,33 @@ def tables() -> Iterator[str]:
 
 
 def receipt() -> Iterator[str]:
-    """What a commit says of itself, with an example that the code makes."""
-    spans = record.Spans((record.Span("flights", 0, 0, 1000), record.Span("flights", 1, 0, 900)))
-    run = commit.Run("4f0c…", "host-2", 4711, "2026-11-24T20:00:00.000+00:00")
-    where, counts = "s3a://lake/flights_quarantine", commit.Counts(1900, 1898, 2, 0)
-    made = commit.Receipt("flights", 1, run, "5L6g3nShT-eMCtK--X86sw", {"flights": "y2Gq…"}, spans, where, counts)
+    """What a commit says of itself, with an example that the code has read and written."""
+    made = commit.Receipt.from_json(json.dumps(STORED))
+    assert made is not None
+    written, meanings = json.loads(made.to_json()), attributes(commit.Receipt.__doc__)
+    assert written == STORED
+    # One of them is called otherwise in the JSON.
+    called = dict(
+        zip(
+            meanings.keys() - written.keys() - {"schemas"},
+            written.keys() - meanings.keys() - {"lakeingest"},
+            strict=True,
+        )
+    )
     yield from (
         "# The receipt",
         "",
         "Each commit of lakeingest carries one as its `userMetadata`: JSON in the table's log,",
     )
-    yield from ("which `DESCRIBE HISTORY` shows. This one is of a commit to quarantine:", "", "```json")
-    yield from (json.dumps(json.loads(made.to_json()), indent=2, ensure_ascii=False), "```")
-    named = {"spans": "offsets"}
-    lines = [(code(named.get(name, name)), cell(text)) for name, text in attributes(commit.Receipt.__doc__).items()]
+    yield "which `DESCRIBE HISTORY` shows. This one has every field but `schemas`; what is empty is left out."
+    yield from ("", "```json", json.dumps(written, indent=2, ensure_ascii=False), "```")
     first = (
         "`lakeingest`",
         f"the version of the receipt's form, {commit.FORMAT} today; a reader refuses what is newer",
     )
+    lines = [(code(called.get(name, name)), cell(text)) for name, text in meanings.items()]
     yield from rows("in the JSON | meaning", [first, *lines])
-    yield "Offsets have the form `{topic: {partition: [first, one past the last]}}`. What is empty is left out."
+    yield "Offsets have the form `{topic: {partition: [first, one past the last]}}`."
 
 
 def expectations() -> Iterator[str]:
