@@ -8,7 +8,7 @@ A console block is run where a mark stands above it; each of its lines that begi
 
     <!-- output -->                      it needs the embedded stack
     <!-- output: offline -->             it needs no server: tests/unit/test_docs.py holds it against what is printed
-    <!-- output: from "4." to "5." -->   of what it prints only the lines from the one that begins so to the other
+    <!-- output: from "4." to "5." -->   of what it prints, only the lines from the one that begins so to the other
 
 Commands run in a folder of the page's own, one after the other. A block with a title (```yaml title="orders.yaml") is
 written there as a file when its place in the page comes. Nothing of this machine is shown: its paths and its name are
@@ -33,7 +33,7 @@ _FENCE = re.compile(r"```(\w*)(?: title=\"([^\"]+)\")?\s*$")
 _MARK = re.compile(r"<!-- output(?:: (.+?))? -->\s*$")
 _EXCERPT = re.compile(r'from "(.+)" to "(.+)"')
 _LINKED = ("pipelines", "expectations", "Makefile", "pyproject.toml", "constraints.txt")
-_COLUMNS = "130"
+_COLUMNS = "140"
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,7 @@ class Runner:
         self._environment = {
             **os.environ,
             "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": str(ROOT),
             "LAKEINGEST_STATE": str(state),
             "COLUMNS": _COLUMNS,
         }
@@ -131,6 +132,8 @@ class Runner:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
             )
+            if block.mark != "offline" and (done.returncode > 1 or "Traceback" in done.stdout):
+                raise RuntimeError(f"{block}: {command} ends with {done.returncode}: {done.stdout}")
             lines += [f"$ {command}", *self._shown(done.stdout, block.mark or "")]
         return "\n".join(lines)
 
