@@ -2,7 +2,7 @@ PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help venv demo demo-schemas bench test test-faults soak docs docs-outputs stack-up stack-down clean
+.PHONY: help venv demo demo-schemas bench test test-unit test-faults soak docs docs-outputs stack-up stack-down clean
 
 help: ## Say what can be made
 	@grep -hE "^[a-z-]+:.*##" $(MAKEFILE_LIST) | sed -E "s/:.*## /	/" | expand -t 14
@@ -31,14 +31,17 @@ test: venv ## Format, lint, types and tests; stops at the first that fails
 	$(BIN)/mypy
 	$(BIN)/pytest --numprocesses 2 --dist loadfile
 
+test-unit: venv ## The tests that need neither servers nor Spark (a minute)
+	$(BIN)/pytest tests/unit
+
 test-faults: venv ## The whole matrix of faults, printed as a table (an hour and more)
 	$(BIN)/pytest -m "faults"
 
-bench: venv ## lakeingest beside hand-written jobs, into tests/bench/RESULTS.md (an hour)
-	$(BIN)/python tests/bench/ingest.py --json tests/bench/results.json --markdown tests/bench/RESULTS.md
+bench: venv ## lakeingest beside hand-written jobs, into benchmarks/RESULTS.md (an hour)
+	$(BIN)/python benchmarks/ingest.py --json benchmarks/results.json --markdown benchmarks/RESULTS.md
 
 soak: venv ## Faults and kills at random: make soak MINUTES=10 KILLS=50 SEED=1
-	MINUTES=$(or $(MINUTES),10) KILLS=$(or $(KILLS),50) $(if $(SEED),SEED=$(SEED)) $(BIN)/pytest tests/test_soak.py -m soak
+	MINUTES=$(or $(MINUTES),10) KILLS=$(or $(KILLS),50) $(if $(SEED),SEED=$(SEED)) $(BIN)/pytest tests/faults/test_soak.py -m soak
 
 docs: venv ## The documentation as pages, in build/site; a broken link or a missing page is an error
 	@$(BIN)/python docs/reference.py build/docs

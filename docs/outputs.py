@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -123,7 +124,7 @@ class Runner:
         for command in block.commands:
             print(f"{block}: {command}", file=sys.stderr)
             done = subprocess.run(
-                ["bash", "-c", command],
+                self._program(command),
                 cwd=self.folder,
                 env=self._environment,
                 text=True,
@@ -136,6 +137,12 @@ class Runner:
                 raise RuntimeError(f"{block}: {command} ends with {done.returncode}: {done.stdout}")
             lines += [f"$ {command}", *self._shown(done.stdout, block.mark or "")]
         return "\n".join(lines)
+
+    def _program(self, command: str) -> list[str]:
+        """A command of lakeingest alone is run without a shell."""
+        if command.startswith("lakeingest ") and not set(command) & set("|&;<>$`"):
+            return [sys.executable, str(self.folder / ".venv" / "bin" / "lakeingest"), *shlex.split(command)[1:]]
+        return ["bash", "-c", command]
 
     def _shown(self, printed: str, mark: str) -> list[str]:
         for private, public in (

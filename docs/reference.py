@@ -324,8 +324,7 @@ def faults() -> Iterator[str]:
     """The matrix of faults, from the tests that make them."""
     yield from ("# The matrix of faults", "", "Real servers, real processes; how to run it is said in")
     yield from ("[What is rehearsed](../explanation/reliability.md).", "")
-    files = [f for f in (ROOT / "tests").rglob("test_*.py") if "faults" in f"{f.parent.name} {f.name}"]
-    for file in sorted(files, key=lambda file: file.name):
+    for file in sorted((ROOT / "tests").rglob("test_faults_*.py")):
         module = ast.parse(file.read_text(encoding="utf-8"))
         cases = [n for n in public(module) if n.name.startswith("test_") and "shorter_choice" not in n.name]
         lines = ((n.name.removeprefix("test_").replace("_", " "), cell(ast.get_docstring(n))) for n in cases)
@@ -334,7 +333,7 @@ def faults() -> Iterator[str]:
 
 def measurements() -> Iterator[str]:
     """What the benchmarks measured, as their script wrote it, without its links into the repository."""
-    file = next(f for folder in ("benchmarks", "tests/bench") if (f := ROOT / folder / "RESULTS.md").exists())
+    file = ROOT / "benchmarks" / "RESULTS.md"
     yield re.sub(r"\[([^\]]+)\]\((?!http)[^)]*\)", r"\1", file.read_text(encoding="utf-8"))
 
 

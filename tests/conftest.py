@@ -1,4 +1,7 @@
-"""What tests share: one embedded stack and one Spark session for the whole run, and a proxy that can hurt its S3."""
+"""What tests share: one embedded stack and one Spark session for the whole run, and a proxy that can hurt its S3.
+
+A fixture is made when a test first asks for it: unit/ may ask for neither servers nor Spark, spark/ not for servers.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +45,19 @@ def stack(stack_state: Path) -> Iterator[Addresses]:
 
 
 @pytest.fixture(scope="session")
-def spark(stack: Addresses) -> Iterator[SparkSession]:
-    """The one session, as lakeingest starts it for itself, with the stack's S3."""
+def local_spark(stack_state: Path) -> Iterator[SparkSession]:
+    """The process's one session, as lakeingest starts it for itself; it knows of no server."""
+    # Two thousand tests leave more behind than a pipeline does.
+    os.environ.setdefault("LAKEINGEST_DRIVER_MEMORY", "4g")
+    spark = session.attach(Storage(), "tests")
+    spark.sparkContext.setLogLevel("ERROR")
+    yield spark
+    spark.stop()
+
+
+@pytest.fixture(scope="session")
+def spark(local_spark: SparkSession, stack: Addresses) -> SparkSession:
+    """The one session, with the stack's S3."""
     storage = Storage.model_validate(
         {
             "endpoint": stack.s3,
@@ -52,14 +66,9 @@ def spark(stack: Addresses) -> Iterator[SparkSession]:
             "path_style": True,
         }
     )
-    # Two thousand tests leave more behind than a pipeline does.
-    os.environ.setdefault("LAKEINGEST_DRIVER_MEMORY", "4g")
-    spark = session.attach(storage, "tests")
     for name, value in s3a.s3a_options(storage).items():
-        spark.conf.set(name, value)
-    spark.sparkContext.setLogLevel("ERROR")
-    yield spark
-    spark.stop()
+        local_spark.conf.set(name, value)
+    return local_spark
 
 
 @pytest.fixture(scope="session")

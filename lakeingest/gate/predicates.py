@@ -1,7 +1,7 @@
 """Expectations as Columns: which rows break one, in one predicate, with Great Expectations' own semantics.
 
 A null value passes, but where an expectation is about null itself. A row that `row_condition` or `ignore_row_if` leaves
-out passes too. tests/test_gate_rules.py holds each of these against Great Expectations over the same frames.
+out passes too. tests/spark/test_gate_rules.py holds each of these against Great Expectations over the same frames.
 
 None of them throws, whatever a record holds: one that did would end its batch, and each later run at the same record.
 A value breaks a rule too, if it cannot be told whether it matches the rule's pattern (see `patterns`).

@@ -49,7 +49,7 @@ class Forecast:
         partitions: the table's partitions that the sample touches.
         files_per_day: one for each partition that a commit touches, at least.
         average_file_bytes: estimated.
-        requests_per_day: of all kinds, to write the table, roughly: `tests/bench/s3_requests.py` counts them.
+        requests_per_day: of all kinds, to write the table, roughly: `benchmarks/s3_requests.py` counts them.
     """
 
     records_per_day: int | None

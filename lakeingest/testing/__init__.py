@@ -7,5 +7,5 @@
     steps.py     the steps of a batch at which to end it
     manifest.py  what was produced, and the two tables held against it
 
-It comes with `pip install 'lakeingest[testing]'`. tests/test_faults_*.py rehearse lakeingest itself with it.
+It comes with `pip install 'lakeingest[testing]'`. tests/faults/ rehearses lakeingest itself with it.
 """

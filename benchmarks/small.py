@@ -1,0 +1,124 @@
+"""A trigger of one second under a steady stream: how late a commit is, and what becomes of the table's files.
+
+    python benchmarks/small.py [--rate 1000] [--seconds 180] [--json FILE]
+
+Each second `rate` orders are produced, one every millisecond or so. A record is as late as the moment when the run
+tells of the commit that made it readable, minus the time it was produced. The first minute is left out. In the end
+the table is compacted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+
+import kit  # noqa: E402
+import orders  # noqa: E402
+from confluent_kafka import Producer  # noqa: E402
+from embedded import embedded  # noqa: E402
+
+from lakeingest.delta import commit  # noqa: E402
+from lakeingest.ingest.microbatch import Progress  # noqa: E402
+from lakeingest.local import Addresses  # noqa: E402
+from lakeingest.pipeline import Pipeline  # noqa: E402
+
+_WARM_S = 60.0
+"""After which commits and records count: until then Java still compiles."""
+
+
+def stream(stack: Addresses, topic: str, rate: int, seconds: int, stop: threading.Event) -> None:
+    """Produce `rate` orders a second, then say stop."""
+    producer = Producer({"bootstrap.servers": stack.kafka, "linger.ms": 5})
+    begun = time.monotonic()
+    for n, value in enumerate(
+        orders.values("narrow", rate * seconds, 0, orders.encoder(stack, topic, "json", "narrow"))
+    ):
+        if (ahead := begun + n / rate - time.monotonic()) > 0.01:
+            producer.poll(0)
+            time.sleep(ahead)
+        producer.produce(topic, value, partition=n % 2)
+    producer.flush(60)
+    time.sleep(5)
+    stop.set()
+
+
+def measured(stack: Addresses, rate: int, seconds: int) -> dict[str, Any]:
+    """Run the pipeline under the stream, look at its commits, and compact the table."""
+    kit.create(stack, "small", 2)
+    config = kit.config_of(
+        stack,
+        "small",
+        schema={"columns": orders.NARROW},
+        partition=[{"by": "time", "field": "ts", "every": "day"}],
+        trigger={"every": "1 second"},
+    )
+    ingestion, told, stop = Pipeline(config), dict[int, float](), threading.Event()
+    took: dict[int, float] = {}
+    _ = ingestion.spark
+    producing = threading.Thread(target=stream, args=(stack, "small", rate, seconds, stop))
+    producing.start()
+
+    def tell(progress: Progress) -> None:
+        took[progress.sequence] = progress.seconds
+        told[progress.sequence] = time.time()
+        print(f"  {progress.sequence}: {progress.counts.accepted} in {progress.seconds:.2f} s", file=sys.stderr)
+
+    ingestion.run(stop=stop, on_progress=tell)
+    producing.join()
+    spark, path = ingestion.spark, config.table.path
+    ends = {
+        (s.topic, s.partition, s.end): told[c.receipt.sequence]
+        for c in commit.read(spark, path, config.name, back=None).commits
+        for s in c.receipt.spans
+    }
+    rows = spark.read.format("delta").load(path).select("_topic", "_partition", "_offset", "_timestamp").collect()
+    first = min(row["_timestamp"].timestamp() for row in rows)
+    late = []
+    edges = {tp: sorted(end for *at, end in ends if tuple(at) == tp) for tp in {(t, p) for t, p, _ in ends}}
+    for row in rows:
+        if row["_timestamp"].timestamp() < first + _WARM_S:
+            continue
+        end = next(e for e in edges[row["_topic"], row["_partition"]] if e > row["_offset"])
+        late.append(ends[row["_topic"], row["_partition"], end] - row["_timestamp"].timestamp())
+    compacted = ingestion.compact(128 * 2**20)[0]
+    warm = [took[sequence] for sequence, when in told.items() if when >= first + _WARM_S]
+    return {
+        "rate": rate,
+        "commits": len(took),
+        "warm_commits": len(warm),
+        "commit_p50_s": statistics.median(warm),
+        "commit_p95_s": statistics.quantiles(warm, n=20)[-1],
+        "late_p50_s": statistics.median(late),
+        "late_p95_s": statistics.quantiles(late, n=20)[-1],
+        "files": compacted.before.count,
+        "kib_per_file": compacted.before.bytes / compacted.before.count / 1024,
+        "files_compacted": compacted.after.count,
+        "mib_compacted": compacted.after.bytes / 2**20,
+    }
+
+
+def main() -> None:
+    """Bring up a stack of its own, and measure."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rate", type=int, default=1000, help="records a second")
+    parser.add_argument("--seconds", type=int, default=180, help=f"of which the first {_WARM_S:.0f} do not count")
+    parser.add_argument("--json", type=Path, help="a file for the figures")
+    asked = parser.parse_args()
+    with embedded() as (stack, _):
+        found = measured(stack, asked.rate, asked.seconds)
+    if asked.json:
+        asked.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    print("\n".join(f"{name:16} {value:,.2f}" for name, value in found.items()))
+
+
+if __name__ == "__main__":
+    main()

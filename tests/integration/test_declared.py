@@ -1,0 +1,254 @@
+"""A pipeline file that was changed: its name, its partitions, its columns. What the table can become, and what not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+import boto3
+import kit
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+from world import World
+
+from lakeingest.delta import table
+from lakeingest.errors import TableMismatch, UsageError
+from lakeingest.local import Addresses
+from lakeingest.local.s3 import BUCKET
+from lakeingest.pipeline import Pipeline
+
+Ask = Callable[[Pipeline], object]
+ALL: dict[str, Ask] = {
+    "run": lambda ingestion: ingestion.run(until_caught_up=True),
+    "plan": lambda ingestion: ingestion.plan(),
+    "replay": lambda ingestion: ingestion.replay("again"),
+}
+TWO = "2024-06-30T23:30:00Z"
+
+
+def order(number: int, amount: object, **more: object) -> bytes:
+    return json.dumps({"n": number, "amount": amount, **more}).encode()
+
+
+def columns(text: str) -> dict[str, str]:
+    return {"columns": text}
+
+
+def amounts(world: World) -> list[str]:
+    rows = world.spark.read.format("delta").load(world.ingestion().config.table.path)
+    return sorted(str(row["amount"]) for row in rows.collect())
+
+
+def refused_by_all(world: World, match: str, **changes: Any) -> None:
+    """Run, plan and replay say the same of a file, and nothing was written."""
+    version = world.spark.sql(f"DESCRIBE HISTORY delta.`{world.ingestion().config.table.path}`").count()
+    said = set()
+    for ask in ALL.values():
+        with pytest.raises(TableMismatch, match=match) as refused:
+            ask(world.ingestion(**changes))
+        said.add(str(refused.value))
+    assert len(said) == 1
+    assert world.spark.sql(f"DESCRIBE HISTORY delta.`{world.ingestion().config.table.path}`").count() == version
+
+
+# The name ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_renamed_pipeline(stack: Addresses, spark: SparkSession) -> None:
+    """The same file under another name would write all again: it is refused, and goes on with renamed_from."""
+    world = World(stack, spark, "renamed_a", quarantine={"path": "s3a://lake/renamed_a_quarantine"})
+    world.produce(*kit.mixed(20))
+    world.run()
+    refused_by_all(world, "by pipeline 'renamed_a', batch 1, and none by 'renamed_b'", name="renamed_b")
+    assert world.ingestion(name="renamed_b").audit().others == {"renamed_a": 1}
+    world.produce(*kit.mixed(20))
+    world.run(name="renamed_b", renamed_from="renamed_a")
+    world.checked(name="renamed_b", renamed_from="renamed_a")
+    moved = world.ingestion(name="renamed_b", renamed_from="renamed_a", schema=columns("n STRING, text STRING"))
+    assert sum(each["count"] for each in moved.quarantined()) == 8
+
+
+def test_a_table_whose_maker_has_not_committed(
+    stack: Addresses, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second pipeline of the topic neither starts beside the first batch, nor where both meant to make the table."""
+    world = World(stack, spark, "maker_a", quarantine={"path": "s3a://lake/maker_a_quarantine"})
+    world.produce(*kit.clean(10))
+    with monkeypatch.context() as cut:
+        cut.setattr("lakeingest.ingest.run.Attempt.next_batch", _fail)
+        with pytest.raises(RuntimeError, match="killed"):
+            world.run(schema=columns("n INT, text STRING"))
+    shared = {"name": "maker_b", "schema": columns("n INT, text STRING")}
+    refused_by_all(world, "was made for maker_a of pipeline 'maker_a', whose first batch may be under way", **shared)
+    asked, real = list[str](), table.schema
+
+    def missing_at_first(spark: SparkSession, path: str) -> StructType | None:
+        asked.append(path)
+        return None if asked.count(world.ingestion().config.table.path) == 1 else real(spark, path)
+
+    with monkeypatch.context() as both:
+        both.setattr("lakeingest.table.schema", missing_at_first)
+        with pytest.raises(TableMismatch, match="was made for maker_a of pipeline 'maker_a'"):
+            world.run(**shared)
+    world.run(schema=columns("n INT, text STRING"))
+    world.checked()
+
+
+def _fail(*_: object) -> None:
+    raise RuntimeError("killed")
+
+
+def test_a_deleted_table(stack: Addresses, spark: SparkSession) -> None:
+    """Run, plan, status and audit say the same of a table that is gone while its quarantine is there."""
+    world = World(stack, spark, "deleted_table")
+    world.produce(*kit.mixed(20))
+    world.run()
+    keys = {"aws_access_key_id": stack.s3_access_key, "aws_secret_access_key": stack.s3_secret_key}
+    with closing(boto3.client("s3", endpoint_url=stack.s3, region_name="us-east-1", **keys)) as client:
+        for each in client.list_objects_v2(Bucket=BUCKET, Prefix="deleted_table/")["Contents"]:
+            client.delete_object(Bucket=BUCKET, Key=each["Key"])
+    said = set()
+    for ask in (ALL["run"], ALL["plan"], Pipeline.status, Pipeline.audit):
+        with pytest.raises(
+            TableMismatch, match="holds nothing of pipeline 'deleted_table', but its quarantine"
+        ) as told:
+            ask(world.ingestion())
+        said.add(str(told.value))
+    assert len(said) == 1
+
+
+def test_another_topic_into_the_same_table(stack: Addresses, spark: SparkSession) -> None:
+    """Two pipelines of different topics may share a table, and its audit names no other."""
+    one, other = World(stack, spark, "shared_one"), World(stack, spark, "shared_two")
+    for world in (one, other):
+        world.produce(*kit.clean(5))
+    one.run()
+    other.changes = {"table": {"path": "s3a://lake/shared_one"}, "quarantine": {"path": "s3a://lake/shared_two_q"}}
+    other.run()
+    assert spark.read.format("delta").load("s3a://lake/shared_one").count() == 10
+    assert one.ingestion().audit().others == {}
+    assert other.ingestion().audit().others == {}
+
+
+def test_the_audit_names_who_doubled(stack: Addresses, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table that was doubled by an older version: the audit counts what is double, and names the other pipeline."""
+    world = World(stack, spark, "doubled_a")
+    world.produce(*kit.clean(10))
+    world.run()
+    with monkeypatch.context() as older:
+        older.setattr("lakeingest.ingest.preflight._check_name", lambda *_: None)
+        older.setattr("lakeingest.ingest.preflight.check_maker", lambda *_: None)
+        older.setattr("lakeingest.delta.table._frontier_of_rows", lambda *_: {})
+        world.run(name="doubled_b", quarantine={"path": "s3a://lake/doubled_b_q"})
+    report = world.ingestion().audit()
+    assert (report.duplicated, report.others) == (10, {"doubled_b": 1})
+
+
+# Partitions ----------------------------------------------------------------------------------------------------------
+
+
+def test_partitions_of_an_older_table(stack: Addresses, spark: SparkSession) -> None:
+    """A table that an older version made takes the file's partitions for its own with the next commit."""
+    part = {"by": "time", "field": "at"}
+    world = World(stack, spark, "partition_kept", partition=[part], schema=columns("n INT, at TIMESTAMP"))
+    world.produce(order(1, 1, at=TWO))
+    world.run()
+    (name,) = [row["key"] for row in spark.sql("SHOW TBLPROPERTIES delta.`s3a://lake/partition_kept`").collect()
+               if row["key"].startswith("lakeingest.delta.partitioning")]  # fmt: skip
+    world.sql(f"ALTER TABLE {{table}} UNSET TBLPROPERTIES ('{name}')")
+    world.produce(order(2, 1, at=TWO))
+    world.run()
+    refused_by_all(world, "timezone UTC", partition=[{**part, "timezone": "Asia/Tokyo"}])
+
+
+# Columns -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_corrected_schema_and_a_replay(stack: Addresses, spark: SparkSession) -> None:
+    """Wrong types and missing required fields leave quarantine once the declaration was widened and loosened."""
+    world = World(stack, spark, "corrected", schema=columns("n INT NOT NULL, amount DECIMAL(10,2)"))
+    world.produce(order(1, 1.25), order(2, 907.152), order(2**40, 3), b'{"amount": 4}')
+    world.run()
+    assert sum(each["count"] for each in world.ingestion().quarantined()) == 3
+    world.changes["schema"] = columns("n BIGINT, amount DECIMAL(14,6)")
+    with pytest.raises(UsageError, match=r"does not have yet: .*amount DECIMAL\(10,2\) → DECIMAL\(14,6\)"):
+        world.ingestion().replay("corrected")
+    assert world.ingestion().replay("corrected", dry_run=True).moved == 3
+    world.run()
+    assert world.ingestion().replay("corrected").moved == 3
+    assert amounts(world) == ["1.250000", "3.000000", "4.000000", "907.152000"]
+    world.checked()
+
+
+def test_not_null_is_dropped(stack: Addresses, spark: SparkSession) -> None:
+    """A column that was declared NOT NULL, a nested one or a partition's too, takes nulls when the file says so."""
+    was = "n INT NOT NULL, amount INT, s STRUCT<a: INT NOT NULL>"
+    by_n = [{"by": "field", "field": "n"}]
+    world = World(stack, spark, "loosened", schema=columns(was), partition=by_n)
+    world.produce(order(1, 1, s={"a": 1}))
+    world.run()
+    world.changes["schema"] = columns(was.replace(" NOT NULL", ""))
+    world.produce(b'{"amount": 2}', order(3, 3, s={}))
+    world.run()
+    world.produce(b'{"amount": 4}')
+    world.run()
+    assert amounts(world) == ["1", "2", "3", "4"]
+    world.checked()
+
+
+def test_a_required_column_is_declared_no_more(stack: Addresses, spark: SparkSession) -> None:
+    """A column that the file drops stays in the table, and is null from then on, though it was NOT NULL."""
+    world = World(stack, spark, "undeclared", schema=columns("n INT NOT NULL, amount INT"))
+    world.produce(order(1, 1))
+    world.run()
+    world.changes["schema"] = columns("amount INT")
+    world.produce(order(2, 2))
+    world.run()
+    assert amounts(world) == ["1", "2"]
+
+
+def test_a_loosening_that_was_cut_off(stack: Addresses, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed between the change of the column and the commit: the next run takes it from there."""
+    world = World(stack, spark, "loosened_cut", schema=columns("n INT NOT NULL, amount DECIMAL(4,1)"))
+    world.produce(order(1, 1))
+    world.run()
+    world.changes["schema"] = columns("n INT, amount DECIMAL(6,2)")
+    world.produce(b'{"amount": 2.25}')
+    with monkeypatch.context() as killed:
+        killed.setattr("lakeingest.delta.commit.append", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            world.run()
+    world.run()
+    assert amounts(world) == ["1.00", "2.25"]
+    world.checked()
+
+
+def interrupted(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_what_a_table_cannot_become(stack: Addresses, spark: SparkSession) -> None:
+    """A declaration that Delta has no way to is refused by all three, with what to do."""
+    world = World(stack, spark, "unbecoming", schema=columns("n INT, amount DECIMAL(10,2)"))
+    world.produce(order(1, 1))
+    world.run()
+    refused_by_all(world, r"but to DECIMAL\(14,6\)", schema=columns("n INT, amount DECIMAL(12,6)"))
+
+
+def test_columns_are_added_with_the_next_commit(stack: Addresses, spark: SparkSession) -> None:
+    """A newly declared column is one more version of the ledger, without any record too; nested ones as well."""
+    world = World(stack, spark, "declared_more", schema=columns("n INT, amount INT"))
+    world.produce(order(1, 1))
+    world.run()
+    world.changes["schema"] = columns("n INT, amount INT, `more.of` MAP<STRING, STRUCT<`b.c``d`: INT>>")
+    world.run()
+    schema = spark.read.format("delta").load(world.ingestion().config.table.path).schema
+    assert schema["more.of"].dataType.simpleString() == "map<string,struct<b.c`d:int>>"
+    steps = [step.entry.changes for step in world.ingestion().schemas().steps]
+    assert steps[-1] == ("+ `more.of` MAP<STRING, STRUCT<b.c`d: INT>>",)
+    version = world.ingestion().status().commits[0]["version"]
+    world.run()
+    assert world.ingestion().status().commits[0]["version"] == version

@@ -1,0 +1,131 @@
+"""Receipts in the log: written, read back, told from other tools' metadata, and what an error of Spark means."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from receipts import receipt, write
+
+from lakeingest.delta import commit
+from lakeingest.delta.commit import Receipt, Run
+from lakeingest.errors import Fenced, StorageUnreachable, UnsafeStore, UsageError
+from lakeingest.spark import failures
+
+
+def test_a_receipt_survives_json() -> None:
+    """What is written is what is read."""
+    made = receipt(7, 42)
+    assert Receipt.from_json(made.to_json()) == made
+
+
+@pytest.mark.parametrize("text", [None, "", "by hand", "{}", "[1]", '{"lakeingest": "1"}', '{"lakeingest": true}', "{"])
+def test_what_is_no_receipt(text: str | None) -> None:
+    """Other tools write userMetadata too."""
+    assert Receipt.from_json(text) is None
+
+
+TRACE = """An error occurred while calling o1.save.
+: org.apache.spark.SparkException: Job aborted
+\tat org.apache.spark.Some.thing(Some.scala:1)
+Caused by: org.apache.spark.SparkException: task failed
+\t... 3 more
+Caused by: java.io.IOException: No space left on device
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        (TRACE, "org.apache.spark.SparkException: Job aborted (cause: java.io.IOException: No space left on device)"),
+        ("[PATH_NOT_FOUND] s3a://x\n\tat a.b", "[PATH_NOT_FOUND] s3a://x"),
+        ("", "ValueError"),
+    ],
+)
+def test_a_line_tells_the_cause(said: str, line: str) -> None:
+    """Not what Python called, but what went wrong, and why."""
+    assert failures.summary(ValueError(said)) == line
+
+
+def test_the_ledger_of_one_pipeline_among_others(spark: SparkSession, tmp_path: Path) -> None:
+    """Two pipelines and an OPTIMIZE share a table; each has its own frontier and sequence."""
+    path = tmp_path / "t"
+    write(spark, path, receipt(1, 10))
+    write(spark, path, receipt(1, 5, pipeline="other"))
+    write(spark, path, receipt(2, 20))
+    spark.sql(f"OPTIMIZE delta.`{path}`")
+    mine, other = (commit.read(spark, str(path), name) for name in ("p", "other"))
+    assert (mine.frontier, mine.last_sequence, [c.rows for c in mine.commits]) == ({("t", 0): 20}, 2, [2, 1])
+    assert (other.frontier, other.last_sequence) == ({("t", 0): 5}, 1)
+
+
+@pytest.mark.parametrize("told", ["0", "1", "7", None])
+def test_what_is_read_back_is_what_the_log_says(spark: SparkSession, tmp_path: Path, told: str | None) -> None:
+    """Whatever version the session says that it wrote last, to whatever table; asked is the log itself."""
+    path, last = str(tmp_path / "t"), "spark.databricks.delta.lastCommitVersionInSession"
+
+    class Elsewhere:
+        """A session that has written to another table meanwhile, or does not say."""
+
+        conf = SimpleNamespace(get=lambda name, default: {last: told}[name])
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(spark, name)
+
+    commit.append(spark, path, spark.range(5), receipt(1, 10), "zstd")
+    elsewhere: Any = Elsewhere()
+    done = commit.append(elsewhere, path, spark.range(3), made := receipt(2, 20), "zstd")
+    newest = commit.read(spark, path, "p").newest
+    assert newest is not None
+    assert (newest.version, newest.rows, newest.receipt) == (done.version, done.rows, done.receipt) == (1, 3, made)
+    assert abs(newest.time - done.time) < timedelta(seconds=1)
+
+
+@pytest.mark.parametrize("by", ["version", "timestamp"])
+def test_a_restore_takes_commits_back(spark: SparkSession, tmp_path: Path, by: str) -> None:
+    """The frontier goes back with the rows; the sequence does not, because Delta's own memory of it does not."""
+    path = tmp_path / "t"
+    for sequence in (1, 2, 3):
+        write(spark, path, receipt(sequence, sequence * 10))
+    history = spark.sql(f"DESCRIBE HISTORY delta.`{path}`").collect()
+    to = "VERSION AS OF 1" if by == "version" else f"TIMESTAMP AS OF '{history[1]['timestamp']}'"
+    spark.sql(f"RESTORE TABLE delta.`{path}` TO {to}")
+    ledger = commit.read(spark, str(path), "p")
+    assert (ledger.frontier, ledger.last_sequence) == ({("t", 0): 20}, 3)
+
+
+def test_a_number_that_was_taken_is_lost(spark: SparkSession, tmp_path: Path) -> None:
+    """Delta skips a sequence number that it has seen; the loser is told who took it, and nothing was written."""
+    path, winner = tmp_path / "t", Run(host="winner")
+    write(spark, path, receipt(1, 10, run=winner))
+    with pytest.raises(Fenced, match=f"process {winner.pid} on winner"):
+        write(spark, path, receipt(1, 10))
+    assert spark.read.format("delta").load(str(path)).count() == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "cure"),
+    [
+        ("x: Unsafe store: s3a://b cannot commit safely: why; do this", UnsafeStore, "do this"),
+        ("[DELTA_TABLE_ONLY_OPERATION] no table", UsageError, "run the pipeline first"),
+        ("503 SlowDown", StorageUnreachable, "run again"),
+    ],
+)
+def test_what_an_error_of_spark_means(text: str, kind: type[Exception], cure: str) -> None:
+    """A refusal of the log store, a table that is not there yet, and anything else."""
+    meant = failures.translate("s3a://b/t", RuntimeError(text))
+    assert type(meant) is kind
+    assert cure in meant.cure
+
+
+def test_a_user_without_a_name_is_somebody_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On Kubernetes a process has any uid, which no passwd file knows."""
+    for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 1_234_567)
+    assert commit.somebody().startswith("uid 1234567 on ")

@@ -1,0 +1,481 @@
+"""The commit protocol as a model: two tables' logs, Kafka's retention, runs and replays at any of their steps.
+
+A state is a value; `steps` gives every state that can follow it. `explore` goes through all of them, and from each one
+demands that whatever was going on may be killed there: one more run and one more replay bring every record to where it
+belongs, once. It owes lakeingest nothing but the protocol's rules; tests/unit/test_protocol_model.py holds these
+against the real code.
+
+The model has one partition. A record's kind is a letter: g is good, b is refused, d is dropped, and r is refused by
+runs and passes when it is replayed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+CURES = frozenset(
+    {
+        "no span backwards",
+        "number first",
+        "own rows",
+        "settle what is left",
+        "marks by coordinates",
+        "table too",
+        "look",
+        "undo",
+    }
+)
+"""What keeps the scenarios of tests/integration/test_attacks.py from happening: each can be taken out."""
+BATCH = 2
+"""Most records of a batch."""
+
+
+class Stopped(Exception):
+    """A command ends with an error; nothing of it was written."""
+
+
+class Commit(NamedTuple):
+    """A version of a table: a batch of [start, end), a replay, or a RESTORE to version `number`."""
+
+    kind: str
+    number: int
+    rows: tuple[int, ...] = ()
+    start: int = 0
+    end: int = 0
+    gap: tuple[int, ...] = ()
+    base: int = 0
+    """How many versions the table had when the batch was decided."""
+
+    @property
+    def taken(self) -> range:
+        return range(self.start, self.end)
+
+
+class Refused(NamedTuple):
+    """A row of quarantine; `moved` is the replay that moved it, 0 for none."""
+
+    pipeline: str
+    offset: int
+    moved: int = 0
+    discarded: bool = False
+
+
+class Account(NamedTuple):
+    """A batch's receipt on quarantine (kind batch), or the marks of a replay."""
+
+    pipeline: str
+    kind: str
+    number: int
+    refused: int = 0
+    dropped: int = 0
+    lost: tuple[int, ...] = ()
+    of: int = 0
+    """The batch, where that is another number: it was settled when quarantine had later ones."""
+
+
+class Run(NamedTuple):
+    """A run between two steps: what it has read, and what it is about to do."""
+
+    pipeline: str
+    goal: int
+    step: str = "begin"
+    frontier: int = 0
+    sequence: int = 0
+    behind: int = -1
+    batch: Commit | None = None
+    refused: tuple[int, ...] = ()
+    account: Account | None = None
+    version: int = 0
+
+
+class Replay(NamedTuple):
+    """A replay between two steps."""
+
+    pipeline: str
+    step: str = "settle"
+    number: int = 0
+    rows: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How often each thing may happen."""
+
+    kinds: str
+    pipelines: str = "A"
+    produced: int = 2
+    runs: int = 2
+    replays: int = 0
+    kills: int = 1
+    retries: int = 0
+    restores: int = 0
+    expiries: int = 0
+    discards: int = 0
+
+
+@dataclass(frozen=True)
+class State:
+    """Both logs, Kafka, and who is at work."""
+
+    bounds: Bounds
+    cures: frozenset[str] = CURES
+    last: int = 0
+    first: int = 0
+    tables: tuple[tuple[str, tuple[Commit, ...]], ...] = ()
+    quarantine: tuple[Refused, ...] = ()
+    accounts: tuple[Account, ...] = ()
+    works: tuple[Run | Replay, ...] = field(default=())
+
+    # What the tables say ------------------------------------------------------------------------------------------
+
+    def log(self, pipeline: str) -> tuple[Commit, ...]:
+        return dict(self.tables).get(pipeline, ())
+
+    def rows(self, pipeline: str, version: int | None = None) -> tuple[int, ...]:
+        """The table's rows."""
+        found: list[tuple[int, ...]] = [()]
+        for commit in self.log(pipeline)[:version]:
+            found.append(found[commit.number] if commit.kind == "restore" else (*found[-1], *commit.rows))
+        return found[-1]
+
+    def valid(self, pipeline: str, kind: str) -> tuple[list[Commit], int, bool]:
+        """The commits that no RESTORE took back, oldest first; the last number of all; if some newer ones were."""
+        log, upto, kept, last, back = self.log(pipeline), None, [], 0, False
+        for version in range(len(log), 0, -1):
+            commit = log[version - 1]
+            if commit.kind == "restore" and (upto is None or version <= upto):
+                upto = commit.number
+            if commit.kind == kind:
+                last = max(last, commit.number)
+                if upto is None or version <= upto:
+                    kept.append(commit)
+                elif not kept:
+                    back = True
+        return kept[::-1], last, back
+
+    def restored(self, pipeline: str) -> bool:
+        """Whether a RESTORE came since the newest batch."""
+        batches, log = self.valid(pipeline, "batch")[0], self.log(pipeline)
+        newest = log.index(batches[-1]) if batches else -1
+        return any(commit.kind == "restore" for commit in log[newest + 1 :])
+
+    def over_a_restore(self, pipeline: str) -> int:
+        """The newest batch's version, if a RESTORE came between its decision and its commit; else 0."""
+        batches, log = self.valid(pipeline, "batch")[0], self.log(pipeline)
+        newest = len(log) - log[::-1].index(batches[-1]) if batches else 0
+        between = log[batches[-1].base : newest] if batches else ()
+        return newest if any(commit.kind == "restore" for commit in between) else 0
+
+    def mine(self, pipeline: str) -> list[Refused]:
+        """The pipeline's rows of quarantine that no replay moved."""
+        every = "own rows" not in self.cures
+        return [row for row in self.quarantine if (every or row.pipeline == pipeline) and not row.moved]
+
+    def accounted(self, pipeline: str, kind: str = "batch") -> int:
+        return max((a.number for a in self.accounts if (a.pipeline, a.kind) == (pipeline, kind)), default=0)
+
+    def kind(self, offset: int) -> str:
+        return self.bounds.kinds[offset % len(self.bounds.kinds)]
+
+    # What is done to them -----------------------------------------------------------------------------------------
+
+    def commit(self, pipeline: str, commit: Commit) -> State:
+        """Append to the table; a number that Delta has seen is refused."""
+        if commit.kind != "restore" and commit.number <= self.valid(pipeline, commit.kind)[1]:
+            raise Stopped("fenced")
+        tables = {**dict(self.tables), pipeline: (*self.log(pipeline), commit)}
+        return replace(self, tables=tuple(sorted(tables.items())))
+
+    def refuse(self, pipeline: str, offsets: tuple[int, ...], account: Account) -> State:
+        if account.number <= self.accounted(pipeline):
+            raise Stopped("fenced")
+        rows = tuple(Refused(pipeline, offset) for offset in offsets)
+        return replace(self, quarantine=(*self.quarantine, *rows), accounts=(*self.accounts, account))
+
+    def update(self, when: Callable[[Refused], bool], change: Callable[[Refused], Refused]) -> State:
+        return replace(self, quarantine=tuple(change(row) if when(row) else row for row in self.quarantine))
+
+
+# A run ---------------------------------------------------------------------------------------------------------------
+
+
+def begin(state: State, run: Run, *, accept_gap: bool = False) -> Run:
+    """Read both logs, and see what a crash has left open."""
+    batches, last, _ = state.valid(run.pipeline, "batch")
+    newest = batches[-1] if batches else None
+    run = run._replace(
+        step="batch",
+        frontier=newest.end if newest else 0,
+        sequence=max(last, state.accounted(run.pipeline)),
+        behind=-1,
+        version=len(state.log(run.pipeline)),
+    )
+    if newest is None or len(newest.rows) == len(newest.taken):
+        return run
+    if newest.number in {a.of or a.number for a in state.accounts if (a.pipeline, a.kind) == (run.pipeline, "batch")}:
+        return run
+    known = {*state.rows(run.pipeline), *(row.offset for row in state.mine(run.pipeline))}
+    if "settle what is left" not in state.cures and newest.start < state.first:
+        raise Stopped("the batch cannot be read from Kafka")
+    lost = tuple(o for o in newest.taken if o < state.first and o not in known)
+    if lost and not accept_gap:
+        raise Stopped("offsets lost")
+    left = [o for o in newest.taken if o >= state.first and o not in known]
+    missing = tuple(o for o in left if state.kind(o) != "d")
+    held = len(known & {*newest.taken} - {*newest.rows})
+    number = newest.number if state.accounted(run.pipeline) < newest.number else run.sequence + 1
+    dropped = len(left) - len(missing)
+    account = Account(run.pipeline, "batch", number, len(missing) + held, dropped, lost, newest.number)
+    run = run._replace(sequence=max(run.sequence, number))
+    return run._replace(step="settle", refused=missing, account=account)
+
+
+def take(state: State, run: Run, *, accept_gap: bool = False) -> Run | None:
+    """Read and decide the next batch; None if there is none."""
+    gap = tuple(range(run.frontier, state.first))
+    if gap and not accept_gap:
+        raise Stopped("offsets lost")
+    start = max(run.frontier, state.first)
+    end = min(run.goal, start + BATCH)
+    if "no span backwards" in state.cures:
+        end = max(start, end)
+    if end == start and not gap:
+        return None
+    if "look" in state.cures and any(c.kind == "restore" for c in state.log(run.pipeline)[run.version :]):
+        return run._replace(step="begin")
+    behind = run.behind
+    if behind < 0:
+        behind = max((row.offset + 1 for row in state.quarantine if row.pipeline == run.pipeline), default=0)
+    taken = range(start, end)
+    held = {row.offset for row in state.mine(run.pipeline)} if behind > start else set()
+    if behind > start and "table too" in state.cures:
+        held |= {*state.rows(run.pipeline)}
+    fresh = [offset for offset in taken if offset not in held]
+    rows = tuple(offset for offset in fresh if state.kind(offset) == "g")
+    refused = tuple(offset for offset in fresh if state.kind(offset) in "br")
+    known = sum(offset in held for offset in taken)
+    number = run.sequence + 1
+    account = Account(run.pipeline, "batch", number, len(refused) + known, sum(state.kind(o) == "d" for o in fresh))
+    batch = Commit("batch", number, rows, start, end, gap, run.version)
+    return run._replace(
+        step="commit", sequence=number, frontier=end, behind=behind, batch=batch, refused=refused,
+        account=None if len(rows) == len(taken) else account,
+    )  # fmt: skip
+
+
+def run_on(  # noqa: PLR0911
+    state: State, run: Run, *, accept_gap: bool = False
+) -> tuple[State, Run | None]:
+    """The next step of a run.
+
+    Raises:
+        Stopped: it ends with an error.
+    """
+    name, log = run.pipeline, state.log(run.pipeline)
+    if run.step == "begin":
+        if "undo" in state.cures and (version := state.over_a_restore(name)):
+            state = state.commit(name, Commit("restore", version - 1))
+        after = begin(state, run, accept_gap=accept_gap)
+        return settle(state, name) if state.restored(name) else state, after
+    if run.step in ("settle", "set aside"):
+        # No process is held up between this look and the commit for as long as another one's whole batch takes.
+        if "look" in state.cures and any(commit.kind == "restore" for commit in log[run.version :]):
+            return state, run._replace(step="begin")
+        assert run.account is not None
+        return state.refuse(name, run.refused, run.account), run._replace(step="batch", account=None)
+    if run.step == "batch":
+        return state, take(state, run, accept_gap=accept_gap)
+    if run.step == "commit":
+        assert run.batch is not None
+        return state.commit(name, run.batch), run._replace(step="confirm", batch=None, version=len(log) + 1)
+    if "undo" in state.cures and state.over_a_restore(name):
+        return state, run._replace(step="begin")
+    return state, run._replace(step="set aside" if run.account else "batch")
+
+
+# A replay ------------------------------------------------------------------------------------------------------------
+
+
+def settle(state: State, pipeline: str) -> State:
+    """Let quarantine's marks say what the tables say."""
+    done, last, back = state.valid(pipeline, "replay")
+    number = done[-1].number if done else 0
+    there, old = set(state.rows(pipeline)), "marks by coordinates" not in state.cures
+    every = "own rows" not in state.cures
+    if done and state.accounted(pipeline, "marks") < number:
+        both = [row for row in state.mine(pipeline) if row.offset in there and not (old and row.discarded)]
+        if (old or every) and len(both) != len(done[-1].rows):
+            raise Stopped("not conserved")
+        state = state.update(lambda row: row in both, lambda row: row._replace(moved=number))
+        state = replace(state, accounts=(*state.accounts, Account(pipeline, "marks", number)))
+    if back and last > number and not old:
+        state = state.update(
+            lambda row: row.pipeline == pipeline and row.moved > number and row.offset not in there,
+            lambda row: row._replace(moved=0),
+        )
+    return state
+
+
+def replay_on(state: State, replay: Replay) -> tuple[State, Replay | None]:
+    """The next step of a replay.
+
+    Raises:
+        Stopped: it ends with an error.
+    """
+    name, first = replay.pipeline, "number first" in state.cures
+    order = ["settle", "number", "look", "commit", "mark"] if first else ["settle", "look", "number", "commit", "mark"]
+    then = order[order.index(replay.step) + 1] if replay.step != "mark" else ""
+    match replay.step:
+        case "settle":
+            return settle(state, name), replay._replace(step=then)
+        case "number":
+            return state, replay._replace(step=then, number=state.valid(name, "replay")[1] + 1)
+        case "look":
+            there = state.rows(name)
+            open_ = {r.offset for r in state.quarantine if r.pipeline == name and not r.discarded}
+            rows = tuple(sorted(o for o in open_ if o not in there and state.kind(o) == "r"))
+            return state, replay._replace(step=then, rows=rows) if rows else None
+        case "commit":
+            return state.commit(name, Commit("replay", replay.number, replay.rows)), replay._replace(step=then)
+        case _:
+            return settle(state, name), None
+
+
+def discard(state: State, pipeline: str) -> State:
+    if "marks by coordinates" in state.cures:
+        state = settle(state, pipeline)
+    return state.update(
+        lambda row: row.pipeline == pipeline and not row.moved and not row.discarded,
+        lambda row: row._replace(discarded=True),
+    )
+
+
+# What may follow -----------------------------------------------------------------------------------------------------
+
+
+def steps(state: State) -> Iterator[tuple[str, State]]:
+    """Whatever may happen next."""
+    b = state.bounds
+
+    def spend(**what: int) -> State:
+        return replace(state, bounds=replace(b, **{name: getattr(b, name) - n for name, n in what.items()}))
+
+    if b.produced:
+        yield "produce", replace(spend(produced=1), last=state.last + BATCH)
+    if b.expiries and state.first < state.last:
+        yield "expire", replace(spend(expiries=1), first=state.last)
+    for pipeline in b.pipelines:
+        if b.runs and state.last:
+            yield f"run {pipeline}", replace(spend(runs=1), works=(*state.works, Run(pipeline, state.last)))
+        if b.replays and state.quarantine:
+            yield f"replay {pipeline}", replace(spend(replays=1), works=(*state.works, Replay(pipeline)))
+        if b.discards and state.quarantine:
+            yield f"discard {pipeline}", discard(spend(discards=1), pipeline)
+        if b.restores:
+            for version in range(len(state.log(pipeline))):
+                yield f"restore {pipeline} {version}", spend(restores=1).commit(pipeline, Commit("restore", version))
+    for at, work in enumerate(state.works):
+        others = (*state.works[:at], *state.works[at + 1 :])
+        name = f"{type(work).__name__.lower()} {at}"
+        try:
+            after, now = run_on(state, work) if isinstance(work, Run) else replay_on(state, work)
+            yield f"{name}: {work.step}", replace(after, works=(*others, now) if now else others)
+        except Stopped as why:
+            yield f"{name}: {work.step} ({why})", replace(state, works=others)
+        if b.kills:
+            yield f"{name}: killed", replace(spend(kills=1), works=others)
+        if b.retries and isinstance(work, Run) and work.step != "begin":
+            yield f"{name}: tries again", replace(spend(retries=1), works=(*others, Run(work.pipeline, work.goal)))
+
+
+# What must hold ------------------------------------------------------------------------------------------------------
+
+
+def wrong(state: State) -> str | None:
+    """What is not as it must be, if all that is at work is killed now; None if nothing is."""
+    if any(c.end < c.start for pipeline in state.bounds.pipelines for c in state.log(pipeline)):
+        return "a span goes backwards"
+    state = replace(state, works=())
+    for pipeline in state.bounds.pipelines:
+        try:
+            state = completed(state, pipeline)
+            again: Replay | None = Replay(pipeline)
+            while again:
+                state, again = replay_on(state, again)
+        except Stopped as why:
+            return f"stopped for ever: {why}"
+    return next((found for p in state.bounds.pipelines if (found := _unbalanced(state, p))), None)
+
+
+def completed(state: State, pipeline: str) -> State:
+    """After a run with --accept-gap."""
+    run: Run | None = Run(pipeline, state.last)
+    while run:
+        state, run = run_on(state, run, accept_gap=True)
+    return state
+
+
+def _unbalanced(state: State, pipeline: str) -> str | None:
+    batches = state.valid(pipeline, "batch")[0]
+    accounts = {a.of or a.number: a for a in state.accounts if (a.pipeline, a.kind) == (pipeline, "batch")}
+    gone = {o for c in batches for o in c.gap} | {o for a in accounts.values() for o in a.lost}
+    there = state.rows(pipeline)
+    open_ = [row.offset for row in state.quarantine if row.pipeline == pipeline and not row.moved]
+    for offset in range(state.last):
+        count = there.count(offset) + open_.count(offset)
+        if count > 1:
+            return f"doubled: offset {offset}"
+        if not count and state.kind(offset) != "d" and offset not in gone:
+            return f"lost: offset {offset}"
+    return _unproved(batches, accounts, there, open_)
+
+
+def _unproved(
+    batches: list[Commit], accounts: dict[int, Account], there: tuple[int, ...], open_: list[int]
+) -> str | None:
+    """What the audit would find from the receipts alone."""
+    consumed = dropped = 0
+    for batch in batches:
+        account = accounts.get(batch.number)
+        if len(batch.rows) == len(batch.taken):
+            consumed += len(batch.rows)
+        elif account is None:
+            return f"batch {batch.number} has no account"
+        else:
+            consumed += len(batch.rows) + account.refused + account.dropped
+            dropped += account.dropped
+    gaps = {offset for batch in batches for offset in batch.gap}
+    found = len({*there, *open_} - gaps)
+    return (
+        None if consumed - dropped == found else f"the audit counts {consumed - dropped} records, and {found} are there"
+    )
+
+
+def explore(state: State, most: int = 10**7) -> tuple[int, str | None, list[str]]:
+    """Every state that can be reached, the nearest first.
+
+    Returns:
+        How many they are, what is wrong in the first that is wrong, and the way there; None and no way if none is.
+    """
+    came: dict[State, tuple[State, str] | None] = {state: None}
+    waiting = deque([state])
+    while waiting and len(came) < most:
+        now = waiting.popleft()
+        if found := wrong(now):
+            return len(came), found, _way(came, now)
+        for name, after in steps(now):
+            if after not in came:
+                came[after] = (now, name)
+                waiting.append(after)
+    return len(came), None, []
+
+
+def _way(came: dict[State, tuple[State, str] | None], state: State) -> list[str]:
+    way, at = list[str](), came[state]
+    while at is not None:
+        way.append(at[1])
+        at = came[at[0]]
+    return way[::-1]

@@ -1,0 +1,20 @@
+"""Receipts as a run writes them, and small commits that carry them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from lakeingest.delta import commit
+from lakeingest.delta.commit import Counts, Receipt, Run
+from lakeingest.record import OffsetRange, OffsetRanges
+
+
+def receipt(sequence: int, end: int, *, pipeline: str = "p", run: Run | None = None) -> Receipt:
+    spans = OffsetRanges((OffsetRange("t", 0, 0, end),))
+    return Receipt(pipeline, sequence, run or Run(), "cluster", {"t": "id"}, spans, "quarantine", Counts(3, 1, 1, 1))
+
+
+def write(spark: SparkSession, path: Path, made: Receipt) -> commit.Commit:
+    return commit.append(spark, str(path), spark.range(made.sequence), made, "zstd")
