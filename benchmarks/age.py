@@ -19,6 +19,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from lakeingest.delta import commit_log
+from lakeingest.delta.table import Table
+
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 
@@ -28,7 +31,6 @@ import orders  # noqa: E402
 from embedded import embedded  # noqa: E402
 
 from lakeingest.config import PipelineConfig  # noqa: E402
-from lakeingest.delta import commit  # noqa: E402
 from lakeingest.local import Addresses  # noqa: E402
 from lakeingest.pipeline import Pipeline  # noqa: E402
 
@@ -61,7 +63,7 @@ def starts(config: PipelineConfig, rounds: int) -> list[float]:
 def grow(stack: Addresses, ingestion: Pipeline, commits: int, files: int) -> None:
     """Write as many commits behind the newest one, and let Delta make a checkpoint of them."""
     spark, path, name = ingestion.spark, ingestion.config.table.path, ingestion.config.name
-    newest = commit.read(spark, path, name).newest
+    newest = commit_log.read(Table(spark, path), name).newest
     assert newest is not None
     keys = {"aws_access_key_id": stack.s3_access_key, "aws_secret_access_key": stack.s3_secret_key}
     client = boto3.client("s3", endpoint_url=stack.s3, region_name="us-east-1", **keys)

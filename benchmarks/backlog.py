@@ -22,7 +22,7 @@ from embedded import embedded  # noqa: E402
 from meter import Meter, spark_pid  # noqa: E402
 from ways import Bench  # noqa: E402
 
-from lakeingest.ingest.microbatch import Progress  # noqa: E402
+from lakeingest.ingest.events import Progress  # noqa: E402
 
 
 def live_mib() -> float:

@@ -18,6 +18,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from lakeingest.delta import commit_log
+from lakeingest.delta.table import Table
+
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 
@@ -26,8 +29,7 @@ import orders  # noqa: E402
 from confluent_kafka import Producer  # noqa: E402
 from embedded import embedded  # noqa: E402
 
-from lakeingest.delta import commit  # noqa: E402
-from lakeingest.ingest.microbatch import Progress  # noqa: E402
+from lakeingest.ingest.events import Progress  # noqa: E402
 from lakeingest.local import Addresses  # noqa: E402
 from lakeingest.pipeline import Pipeline  # noqa: E402
 
@@ -77,8 +79,8 @@ def measured(stack: Addresses, rate: int, seconds: int) -> dict[str, Any]:
     spark, path = ingestion.spark, config.table.path
     ends = {
         (s.topic, s.partition, s.end): told[c.receipt.sequence]
-        for c in commit.read(spark, path, config.name, back=None).commits
-        for s in c.receipt.spans
+        for c in commit_log.read(Table(spark, path), config.name, back=None).commits
+        for s in c.receipt.ranges
     }
     rows = spark.read.format("delta").load(path).select("_topic", "_partition", "_offset", "_timestamp").collect()
     first = min(row["_timestamp"].timestamp() for row in rows)

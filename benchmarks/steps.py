@@ -26,8 +26,9 @@ from pyspark.sql import DataFrame, Observation  # noqa: E402
 from pyspark.sql import functions as F  # noqa: E402
 from ways import Bench  # noqa: E402
 
-from lakeingest.delta.commit import CommitLog  # noqa: E402
+from lakeingest.delta.commit_log import CommitLog  # noqa: E402
 from lakeingest.ingest.batch_plan import observed  # noqa: E402
+from lakeingest.ingest.microbatch import MicroBatchExecution  # noqa: E402
 
 _WARM = 2
 
@@ -36,10 +37,10 @@ def steps(bench: Bench) -> dict[str, Callable[[], None]]:
     """The ways to be timed, by name."""
     ingestion = bench.ingestion("steps")
     topics = ingestion.broker.topics()
-    corridor = ingestion.open(None, CommitLog("", ingestion.config.name))
-    kafka = corridor.read(offsets.next_ranges(topics.first, topics.last, bench.records))
-    corridor.look(kafka, 1)
-    batch = corridor.planned(looked=True)
+    execution = MicroBatchExecution(ingestion.context, None, CommitLog("", ingestion.config.name))
+    kafka = execution.reader.frame(offsets.next_ranges(topics.first, topics.last, bench.records))
+    execution.discover_schemas(kafka, 1)
+    batch = execution.plan(strict=False)
     decided = batch.decide(kafka)
     parsed = kafka
     for stage in batch.decoded.parsed:
@@ -51,7 +52,7 @@ def steps(bench: Bench) -> dict[str, Callable[[], None]]:
     by_hand = by_hand.withColumn("day", F.to_date("order.ts")).select(*coordinates, "order.*", "day")
 
     def accepted() -> DataFrame:
-        return batch.accepted(observed(decided, Observation(), *batch.metrics, *batch.marks))
+        return batch.accepted(observed(decided, Observation(), *batch.metrics, *batch.refused_bitmaps))
 
     stages = [name for stage in batch.decoded.parsed for name in stage]
     return {

@@ -1,4 +1,4 @@
-"""The shared words: a record's coordinates, the names of its columns, spans of offsets.
+"""The shared words: a record's coordinates, the names of its columns, ranges of offsets.
 
 A record is known by its coordinates (topic, partition, offset). Everything that is exact in lakeingest
 is exact because of them.
@@ -36,6 +36,9 @@ RESERVED = frozenset({TOPIC, PARTITION, OFFSET, TIMESTAMP, KEY, HEADERS, SCHEMA_
 
 UNDECODED = "_undecoded"
 """Whether key or value could not be decoded: BOOLEAN, never null; what rules ask of a record is asked of the others."""
+
+REFUSED, DROPPED = "_refused", "_dropped"
+"""Whether a record is refused, or dropped as declared: BOOLEAN, never null."""
 
 UNKNOWN_SCHEMA = "LAKEINGEST_UNPLANNED "
 """What a running batch fails with when it meets a schema that it was not planned for; it is planned anew then."""
@@ -86,31 +89,31 @@ class OffsetRange:
 
 @dataclass(frozen=True)
 class OffsetRanges:
-    """What one micro-batch consumes: a span for each topic-partition, empty ones included.
+    """What one micro-batch consumes: a range for each topic-partition, empty ones included.
 
     As JSON: `{topic: {partition: [start, end]}}`, the form in which every commit carries it.
     """
 
-    spans: tuple[OffsetRange, ...]
+    ranges: tuple[OffsetRange, ...]
 
     def __iter__(self) -> Iterator[OffsetRange]:
-        return iter(self.spans)
+        return iter(self.ranges)
 
     @property
     def offsets(self) -> int:
         """How many offsets lie within: at least as many as records, as compaction and transactions leave gaps."""
-        return sum(s.end - s.start for s in self.spans)
+        return sum(s.end - s.start for s in self.ranges)
 
     @property
     def backwards(self) -> tuple[OffsetRange, ...]:
         """Those whose end lies before their start: no receipt may bear one."""
-        return tuple(s for s in self.spans if s.end < s.start)
+        return tuple(s for s in self.ranges if s.end < s.start)
 
     @property
     def merged(self) -> OffsetRanges:
-        """The same offsets with as few spans as can be, none of them empty."""
+        """The same offsets with as few ranges as can be, none of them empty."""
         found: list[OffsetRange] = []
-        for s in sorted(s for s in self.spans if s.end > s.start):
+        for s in sorted(s for s in self.ranges if s.end > s.start):
             last = found[-1] if found else None
             if last and (last.topic, last.partition) == (s.topic, s.partition) and s.start <= last.end:
                 found[-1] = replace(last, end=max(last.end, s.end))
@@ -119,30 +122,30 @@ class OffsetRanges:
         return OffsetRanges(tuple(found))
 
     def before(self, first: Frontier) -> OffsetRanges:
-        """What lies before these offsets, without empty spans; of a topic-partition that is not named, nothing."""
-        cut = (replace(s, end=min(s.end, first.get((s.topic, s.partition), s.start))) for s in self.spans)
+        """What lies before these offsets, without empty ranges; of a topic-partition that is not named, nothing."""
+        cut = (replace(s, end=min(s.end, first.get((s.topic, s.partition), s.start))) for s in self.ranges)
         return OffsetRanges(tuple(s for s in cut if s.end > s.start))
 
     def since(self, first: Frontier) -> OffsetRanges:
-        """What lies at these offsets or behind them, empty spans included."""
-        begin = ((s, first.get((s.topic, s.partition), s.start)) for s in self.spans)
+        """What lies at these offsets or behind them, empty ranges included."""
+        begin = ((s, first.get((s.topic, s.partition), s.start)) for s in self.ranges)
         return OffsetRanges(tuple(replace(s, start=min(max(s.start, at), s.end)) for s, at in begin))
 
     def first(self, offsets: int) -> OffsetRanges:
         """The first so many offsets of each span."""
-        return OffsetRanges(tuple(replace(s, end=min(s.end, s.start + offsets)) for s in self.spans))
+        return OffsetRanges(tuple(replace(s, end=min(s.end, s.start + offsets)) for s in self.ranges))
 
     @property
     def frontier(self) -> dict[tuple[str, int], int]:
-        """Where consumption stands once these spans are committed."""
-        return {(s.topic, s.partition): s.end for s in self.spans}
+        """Where consumption stands once these ranges are committed."""
+        return {(s.topic, s.partition): s.end for s in self.ranges}
 
     def __str__(self) -> str:
-        return ", ".join(f"{s.topic}-{s.partition} offsets {s.start} to {s.end - 1}" for s in sorted(self.spans))
+        return ", ".join(f"{s.topic}-{s.partition} offsets {s.start} to {s.end - 1}" for s in sorted(self.ranges))
 
     def to_json(self) -> dict[str, dict[str, list[int]]]:
         tree: dict[str, dict[str, list[int]]] = {}
-        for s in sorted(self.spans):
+        for s in sorted(self.ranges):
             tree.setdefault(s.topic, {})[str(s.partition)] = [s.start, s.end]
         return tree
 

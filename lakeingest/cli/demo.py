@@ -118,9 +118,7 @@ def _show(file: Path, out: Output, *, versions: bool) -> None:
 
 
 def _show_partitions(ingestion: Pipeline, out: Output) -> None:
-    from lakeingest.delta import table
-
-    rows = table.read(ingestion.spark, ingestion.config.table.path).groupBy("month").pivot("origin").count()
+    rows = ingestion.tables.main.read().groupBy("month").pivot("origin").count()
     airports = [name for name in rows.columns if name != "month"]
     months = [row.asDict() for row in rows.orderBy("month").collect()]
     out.table(
@@ -132,9 +130,7 @@ def _show_partitions(ingestion: Pipeline, out: Output) -> None:
 
 def _show_versions(ingestion: Pipeline, out: Output) -> None:
     """Month by month, by the schema that a row was written with: a rolling deploy, as the table remembers it."""
-    from lakeingest.delta import table
-
-    rows = table.read(ingestion.spark, ingestion.config.table.path)
+    rows = ingestion.tables.main.read()
     counted = rows.groupBy("observed").pivot("_schema_id").count()
     ids = [name for name in counted.columns if name != "observed"]
     out.table(

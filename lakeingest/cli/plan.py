@@ -57,7 +57,7 @@ def _show(out: Output, made: Plan) -> None:
     )
     if made.committed:
         out.line("  caught up: these are the newest records, and they were committed before")
-    for span in made.spans:
+    for span in made.ranges:
         if span.end > span.start:
             out.line(f"  {span.topic}-{span.partition} offsets {span.start} to {span.end - 1}")
     if made.schemas:

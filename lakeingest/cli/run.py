@@ -21,8 +21,8 @@ from lakeingest.cli.output import Output
 from lakeingest.errors import printable
 
 if TYPE_CHECKING:
-    from lakeingest.delta.commit import Counts
-    from lakeingest.ingest.microbatch import Progress
+    from lakeingest.delta.receipt import Counts
+    from lakeingest.ingest.events import Progress
     from lakeingest.ingest.retry import Retry
 
 GRACE_S = 25.0

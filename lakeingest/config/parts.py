@@ -66,6 +66,10 @@ class Decode(Part):
         description="Most bytes of a value, or of a key. A larger one is refused by its size, and never parsed.",
     )
 
+    def side(self, side: Literal["key", "value"]) -> KeyFormat | ValueFormat:
+        """The format of the record's key, or of its value."""
+        return self.key if side == "key" else self.value
+
 
 class Registry(Part):
     """The schema registry that records in Avro, Protobuf and JSON Schema name their schema by."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lakeingest.spark.failures import storage_failures
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lakeingest.delta.table import Table
 
 RECENT = 20
 """Commits that are read where the newest one does not tell enough: it may be another's, or a table service's."""
@@ -23,14 +23,13 @@ _SERVICES = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERT
 
 @dataclass(frozen=True)
 class TableHistory:
-    """The log of the table at `path`.
+    """What DESCRIBE HISTORY and the log's files tell of a table.
 
     Raises:
         StorageUnreachable: from every method, when it cannot be read.
     """
 
-    spark: SparkSession
-    path: str
+    table: Table
 
     def history(self, limit: int | None) -> Sequence[Mapping[str, Any]]:
         """The newest commits, each an object of the store, or all: version, timestamp, operation, operationParameters,
@@ -38,17 +37,17 @@ class TableHistory:
         """
         wanted = "version, timestamp, operation, operationParameters, operationMetrics, userMetadata"
         newest = "" if limit is None else f" LIMIT {limit}"
-        with storage_failures(self.path):
-            frame = self.spark.sql(f"DESCRIBE HISTORY delta.`{self.path}`{newest}").select(*wanted.split(", "))
+        with storage_failures(self.table.identifier):
+            frame = self.table.spark.sql(f"DESCRIBE HISTORY {self.table.sql}{newest}").select(*wanted.split(", "))
             return [row.asDict() for row in frame.collect()]
 
     def since(self, version: int) -> Sequence[Mapping[str, Any]]:
         """The history of the versions behind this one; to find that there is none is a look at one object."""
         from pyspark.errors import AnalysisException
 
-        with storage_failures(self.path):
+        with storage_failures(self.table.identifier):
             try:
-                _ = self.spark.read.text(f"{self.path}/_delta_log/{version + 1:020}.json").columns
+                _ = self.table.spark.read.text(f"{self.table.location}/_delta_log/{version + 1:020}.json").columns
             except AnalysisException:
                 return ()
         history: Sequence[Mapping[str, Any]] = ()
@@ -75,8 +74,8 @@ class TableHistory:
         """
         if not all(entry["operation"] in _SERVICES or mine(entry) for entry in self.since(version)):
             return False
-        with storage_failures(self.path):
-            self.spark.sql(f"RESTORE TABLE delta.`{self.path}` TO VERSION AS OF {version - 1}").collect()
+        with storage_failures(self.table.identifier):
+            self.table.spark.sql(f"RESTORE TABLE {self.table.sql} TO VERSION AS OF {version - 1}").collect()
         return True
 
     def restored_to(self, restore: Mapping[str, Any], oldest: int) -> int:
@@ -97,9 +96,9 @@ class TableHistory:
         """
         from pyspark.sql import functions as F
 
-        names = [f"{self.path}/_delta_log/{version:020}.json" for version in range(oldest, restore + 1)]
-        with storage_failures(self.path):
-            actions = self.spark.read.schema(f"add {_FILE}, remove {_FILE}").json(names)
+        names = [f"{self.table.location}/_delta_log/{version:020}.json" for version in range(oldest, restore + 1)]
+        with storage_failures(self.table.identifier):
+            actions = self.table.spark.read.schema(f"add {_FILE}, remove {_FILE}").json(names)
             version = F.substring("_metadata.file_name", 1, 20).cast("bigint").alias("version")
             file = F.coalesce("add", "remove")
             rows = actions.where(file.isNotNull()).select(version, F.col("add").isNotNull().alias("added"), file)

@@ -1,4 +1,4 @@
-"""Has the state of a table's log computed before the next commit asks for it.
+"""Prefetches the snapshot of a table: the state of its log, computed before the next commit asks for it.
 
 A commit that bears a number has Delta look which numbers the table has seen, and for that Delta computes the state of
 the whole log: from its last checkpoint, and each commit since (`OptimisticTransaction.txnVersion`, Delta 4.4). That is
@@ -16,15 +16,17 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from lakeingest.delta.table import Table
 
-def prefetch_snapshots(logs: SparkSession, *paths: str) -> Thread:
+
+def prefetch_snapshots(logs: SparkSession, *tables: Table) -> Thread:
     """Begin to compute the states of these tables' logs as they stand now; a commit that comes earlier waits for its
     own.
 
     Whatever fails here, a commit meets too, and says.
 
     Args:
-        logs: see `session.for_logs`.
+        logs: see `session.log_session`.
 
     Returns:
         The thread that computes; the process need not wait for it.
@@ -32,12 +34,12 @@ def prefetch_snapshots(logs: SparkSession, *paths: str) -> Thread:
     from pyspark import InheritableThread
 
     def compute() -> None:
-        for path in paths:
+        for table in tables:
             # Not only what Spark raises: the process may end meanwhile, and its JVM with it.
             with suppress(Exception):
                 # It tells how many files there are, which only the whole state tells.
-                logs.sql(f"DESCRIBE DETAIL delta.`{path}`").collect()
+                logs.sql(f"DESCRIBE DETAIL {table.sql}").collect()
 
-    thread = InheritableThread(target=compute, name="lakeingest-ahead", daemon=True)
+    thread = InheritableThread(target=compute, name="lakeingest-prefetch", daemon=True)
     thread.start()
     return thread

@@ -32,9 +32,11 @@ from lakeingest.record import (
     Refusal,
     count_where,
 )
+from lakeingest.spark import types
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
 
 COLUMNS = (
     "_topic STRING, _partition INT, _offset BIGINT, _timestamp TIMESTAMP, key BINARY, value BINARY, "
@@ -43,7 +45,7 @@ COLUMNS = (
     "moved STRUCT<at: TIMESTAMP, who: STRING, why: STRING, replay: BIGINT>, "
     "discarded STRUCT<at: TIMESTAMP, who: STRING, why: STRING>"
 )
-"""The shape of the table, as DDL."""
+"""The columns of the table, as DDL."""
 
 SETTLED = "SETTLED"
 _LATER = {
@@ -52,6 +54,11 @@ _LATER = {
     "discarded": "struct<at: timestamp, who: string, why: string>",
 }
 """Columns that tables of older versions lack."""
+
+
+def schema() -> StructType:
+    """The columns of the table."""
+    return types.struct(COLUMNS)
 
 
 def rows(refused: DataFrame, refusals: Sequence[Refusal], pipeline: str, sequence: int, now: datetime) -> DataFrame:

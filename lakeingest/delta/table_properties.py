@@ -11,47 +11,21 @@ import hashlib
 import json
 import zlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lakeingest.config import PipelineConfig
 from lakeingest.schema.ledger import SchemaLedger
-from lakeingest.spark.failures import storage_failures
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _SCHEMAS, _PARTITIONS, _MAKER = "schemas", "partition", "maker"
 
 
-def properties(config: PipelineConfig, history: SchemaLedger) -> dict[str, str]:
+def wanted(config: PipelineConfig, ledger: SchemaLedger) -> dict[str, str]:
     """What a new table keeps: the file's partitions, for whom it is made, and the ledger if it is not empty."""
     kept = {
         _name(_PARTITIONS, config.known_as): _packed(options(config)),
         _name(_MAKER, config.known_as): _packed({"name": config.known_as, "topics": [*config.source.topics]}),
     }
-    return kept | ({_name(_SCHEMAS, config.known_as): _packed(history.to_json())} if history.entries else {})
-
-
-def write(spark: SparkSession, path: str, properties: Mapping[str, str]) -> None:
-    """Keep these from now on; a commit of metadata alone.
-
-    Raises:
-        StorageUnreachable: the table cannot be reached.
-    """
-    named = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
-    with storage_failures(path):
-        spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ({named})")
-
-
-def read(spark: SparkSession, path: str) -> dict[str, str]:
-    """The table's properties.
-
-    Raises:
-        StorageUnreachable: the table cannot be reached.
-    """
-    with storage_failures(path):
-        rows = spark.sql(f"SHOW TBLPROPERTIES delta.`{path}`").collect()
-    return {row["key"]: row["value"] for row in rows}
+    return kept | ({_name(_SCHEMAS, config.known_as): _packed(ledger.to_json())} if ledger.entries else {})
 
 
 def ledger(properties: Mapping[str, str], pipeline: str) -> SchemaLedger:

@@ -42,12 +42,12 @@ def rows(
     *,
     pipeline: str,
     sequence: int,
-    spans: OffsetRanges,
+    ranges: OffsetRanges,
     now: datetime,
     outcome: str,
 ) -> list[tuple[Any, ...]]:
     """The results of one batch, as rows of the table."""
-    offsets = json.dumps(spans.to_json())
+    offsets = json.dumps(ranges.to_json())
     return [
         (pipeline, sequence, now, outcome, suite.name, suite.fingerprint, *each.to_json().values(), offsets)
         for each in found

@@ -13,13 +13,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakeingest.config import PipelineConfig
-from lakeingest.delta import quarantine, table
-from lakeingest.delta.commit import Receipt, somebody
+from lakeingest.delta import quarantine
+from lakeingest.delta.pipeline_tables import PipelineTables
+from lakeingest.delta.receipt import Receipt, somebody
+from lakeingest.delta.table import PROPERTIES
 from lakeingest.errors import BatchHeld
 from lakeingest.gate import evaluate, results
 from lakeingest.gate.evaluate import Result
 from lakeingest.gate.suite import Suite
-from lakeingest.ingest.batch_plan import REFUSED, BatchPlan
+from lakeingest.ingest.batch_plan import BatchPlan
+from lakeingest.record import REFUSED
 from lakeingest.spark.failures import storage_failures
 
 if TYPE_CHECKING:
@@ -50,16 +53,9 @@ class GateDecision:
 
 
 class BatchGate:
-    """The gate of one run.
-
-    Attributes:
-        reason: why the next batch that would be held is let through; None if it is not. The commit of one that was
-            uses it up, and not before: a commit may fail.
-    """
+    """The gate of one run."""
 
     def __init__(self, config: PipelineConfig, suite: Suite | None) -> None:
-        self.reason: str | None = None
-        self._let: int | None = None
         self._config, self._suite = config, suite
         self._pool = ThreadPoolExecutor(1, "lakeingest-results")
         self._rows: list[tuple[Any, ...]] = []
@@ -68,18 +64,26 @@ class BatchGate:
 
     @property
     def decides(self) -> bool:
-        """Whether a batch has to be judged before its commit, with a pass of its own."""
+        """Whether a batch has to be checked before its commit, with a pass of its own."""
         rules = self._suite.rules if self._suite else ()
         return self._config.quarantine.max_refused is not None or any(rule.decides for rule in rules)
 
-    def judge(
-        self, batch: BatchPlan, decided: DataFrame, rows: DataFrame, seen: Observation, receipt: Receipt
+    def check(
+        self,
+        batch: BatchPlan,
+        decided: DataFrame,
+        rows: DataFrame,
+        seen: Observation,
+        receipt: Receipt,
+        *,
+        accept_held: str | None,
     ) -> GateDecision:
         """Decide about a batch before it is committed.
 
         Args:
             decided: all its records.
             rows: what would be committed, observed by `seen`; it is read several times, so that it should be kept.
+            accept_held: why the batch is let through if it would be held; None if it is not.
 
         Raises:
             BatchHeld: an expectation fails that keeps back or ends, or too many records are refused; nothing of the
@@ -92,26 +96,18 @@ class BatchGate:
         why = held(found)
         if many := too_many(self._config, seen.get):
             why.append(f"{many}: {self._most(batch, decided)}")
-        if ends or (why and self.reason is None):
+        if ends or (why and accept_held is None):
             self._keep(found, batch, receipt, "held")
             self.wait(decided.sparkSession)
             raise _held(receipt, why, ends=ends)
-        accepted: dict[str, Any] = {}
-        if why:
-            accepted = {"who": somebody(), "why": self.reason, "broken": why}
-            self._let = receipt.sequence
+        accepted = {"who": somebody(), "why": accept_held, "broken": why} if why else {}
         aside = tuple(each for each in found if not each.success and each.rule.action == "quarantine")
         return GateDecision(tuple(found), aside, accepted)
 
-    def committed(self, receipt: Receipt) -> None:
-        """Note a batch of this run that was committed; the consent that let it through is used up."""
-        if receipt.accepted and receipt.sequence == self._let:
-            self.reason = None
-
-    def note(
+    def record(
         self,
         spark: SparkSession,
-        verdict: GateDecision | None,
+        decision: GateDecision | None,
         batch: BatchPlan,
         receipt: Receipt,
         *,
@@ -121,7 +117,7 @@ class BatchGate:
         """Keep the results of a batch that was committed, if there is a suite. The next batch need not wait for them.
 
         Args:
-            verdict: what was decided before; None where nothing had to be.
+            decision: what was decided before; None where nothing had to be.
             seen: what was observed of the batch.
             broken: the name of an expectation → the records that were set aside for it.
 
@@ -130,9 +126,9 @@ class BatchGate:
         """
         if self._suite is None:
             return
-        found = verdict.found if verdict else evaluate.counted(self._suite, seen)
+        found = decision.found if decision else evaluate.counted(self._suite, seen)
         refused = evaluate.refused(self._suite, seen["decoded"], broken)
-        self._keep([*found, *refused], batch, receipt, verdict.outcome if verdict else "committed")
+        self._keep([*found, *refused], batch, receipt, decision.outcome if decision else "committed")
         if time.monotonic() - self._written >= _TOGETHER_S:
             self.flush(spark)
 
@@ -153,7 +149,7 @@ class BatchGate:
             evaluate.in_order(self._suite, found),
             pipeline=receipt.pipeline,
             sequence=receipt.sequence,
-            spans=receipt.spans,
+            ranges=receipt.ranges,
             now=batch.now,
             outcome=outcome,
         )
@@ -173,11 +169,11 @@ class BatchGate:
         self._writing = self._pool.submit(self._write, spark, rows)
 
     def _write(self, spark: SparkSession, rows: Sequence[tuple[Any, ...]]) -> None:
-        path = self._config.results
-        with storage_failures(path):
+        table = PipelineTables(spark, self._config).results
+        with storage_failures(table.identifier):
             frame = spark.createDataFrame(rows, results.COLUMNS).coalesce(1)
             # The first write makes the table.
-            frame.write.format("delta").mode("append").options(**table.PROPERTIES).save(path)
+            table.save(frame.write.format("delta").mode("append").options(**PROPERTIES))
 
     def wait(self, spark: SparkSession) -> None:
         """Until the results of all batches are written.
@@ -205,7 +201,7 @@ def too_many(config: PipelineConfig, seen: Mapping[str, Any]) -> str | None:
 
 
 def _held(receipt: Receipt, why: Sequence[str], *, ends: bool) -> BatchHeld:
-    offsets = ", ".join(f"{s.topic}-{s.partition} {s.start} to {s.end - 1}" for s in receipt.spans if s.end > s.start)
+    offsets = ", ".join(f"{s.topic}-{s.partition} {s.start} to {s.end - 1}" for s in receipt.ranges if s.end > s.start)
     let = "" if ends else ", or let it through: run --accept-held REASON"
     return BatchHeld(
         f"batch {receipt.sequence} of pipeline {receipt.pipeline!r} is kept back ({offsets}):"

@@ -7,18 +7,20 @@ from datetime import UTC, datetime
 from functools import cached_property, reduce
 from operator import or_
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lakeingest import decode
 from lakeingest.config import PipelineConfig
 from lakeingest.decode import Decoded, Shape
-from lakeingest.delta import constraints, partitioning, table
+from lakeingest.delta import constraints, partitioning
 from lakeingest.delta.constraints import Constraints
 from lakeingest.gate import evaluate, predicates
 from lakeingest.gate.evaluate import Result
 from lakeingest.gate.expectations import WINDOWED
 from lakeingest.gate.suite import Suite
-from lakeingest.record import COORDINATES, HEADERS, UNDECODED, Refusal, count_where, diagnosis
+from lakeingest.ingest import refused_bitmap
+from lakeingest.ingest.shape import table_columns
+from lakeingest.record import DROPPED, HEADERS, REFUSED, UNDECODED, Refusal, count_where, diagnosis
 from lakeingest.schema import ddl
 from lakeingest.spark import types
 
@@ -28,13 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
     from pyspark.sql.types import StructType
 
-REFUSED = "_refused"
-DROPPED = "_dropped"
-_MAPS, _BITS = 4, 2**15
-"""Spark's bitmaps have 4 KiB each."""
-_SLOT = f"pmod(xxhash64({', '.join(COORDINATES)}), {_MAPS * _BITS})"
-"""BIGINT: which bit stands for a record."""
-
 
 @dataclass(frozen=True)
 class BatchPlan:
@@ -43,11 +38,11 @@ class BatchPlan:
     Attributes:
         now: its clock.
         shape: the columns that its records become.
-        decoded, layout: what the rooms say of a record.
+        decoded, layout: what decoding and partitioning say of a record.
         columns: the table's columns, but for those that the layout computes.
         gate: why the gate refuses a record, between the two.
         metrics: what counts in passing how the gate's other expectations are met.
-        alone: whether each record is decided by itself; a rule of uniqueness compares it with the others.
+        by_record: whether each record is decided by itself; a rule of uniqueness compares it with the others.
         constraints: what the table itself demands of its rows, if anything.
     """
 
@@ -58,19 +53,13 @@ class BatchPlan:
     columns: tuple[str, ...]
     gate: tuple[Refusal, ...] = ()
     metrics: tuple[Column, ...] = ()
-    alone: bool = True
+    by_record: bool = True
     constraints: Constraints | None = None
 
     @property
-    def marks(self) -> tuple[Column, ...]:
-        """What has to be observed of the batch so that its refused records are found again by `suspects`."""
-        from pyspark.sql import functions as F
-
-        return tuple(F.expr(f"bitmap_construct_agg({_mark(at)})").alias(f"suspects_{at}") for at in self._maps)
-
-    @property
-    def _maps(self) -> range:
-        return range(_MAPS if self.alone else 0)
+    def refused_bitmaps(self) -> tuple[Column, ...]:
+        """What has to be observed of the batch so that its refused records are found again by `maybe_refused`."""
+        return refused_bitmap.aggregates() if self.by_record else ()
 
     @property
     def refusals(self) -> tuple[Refusal, ...]:
@@ -84,8 +73,7 @@ class BatchPlan:
     def decide(self, kafka: DataFrame) -> DataFrame:
         """The frame with decoded columns, and with _undecoded, _refused and _dropped (BOOLEAN, never null).
 
-        If each record is decided by itself, also with _refused_0, _refused_1, … (BIGINT): the bit that a refused record
-        sets in each bitmap.
+        If each record is decided by itself, also with the columns of `refused_bitmap.bits`.
         """
         from pyspark.sql import functions as F
 
@@ -100,8 +88,9 @@ class BatchPlan:
         if self.constraints:
             decided = self.constraints.frame(decided, self.layout)
         refused = (F.col(UNDECODED) | _any(self._behind)) & ~dropped
+        decided = decided.withColumn(REFUSED, refused)
         # As columns: an expression within what is observed would be interpreted, row by row.
-        return decided.withColumn(REFUSED, refused).withColumns({_mark(at): F.expr(_bit(at)) for at in self._maps})
+        return decided.withColumns(refused_bitmap.bits()) if self.by_record else decided
 
     def accepted(self, decided: DataFrame) -> DataFrame:
         """The rows of the table: its columns, and the partition columns that Delta does not generate."""
@@ -136,12 +125,12 @@ def plan_batch(
     last: BatchPlan | None = None,
     *,
     properties: Mapping[str, str] = MappingProxyType({}),
-    there: StructType | None = None,
+    table: StructType | None = None,
 ) -> BatchPlan:
     """The batch that begins now, for records that become columns of this shape and have to meet the suite.
 
     Args:
-        properties, there: the table's properties, and its columns; None while there is no table.
+        properties, table: the table's properties, and its columns; None while there is no table.
         last: the batch before it, under the same suite. Where the shape is still the same, its Columns are taken: each
             of a thousand is a call into the JVM, and all of them take a second.
 
@@ -151,15 +140,15 @@ def plan_batch(
     now = datetime.now(UTC)
     if last is not None and last.shape == shape:
         return replace(last, now=now, layout=partitioning.layout(config.partition, shape.value, now))
-    made, columns = layout(config, shape, suite, now), table.columns(config, shape)
-    demands = constraints.of(properties, there, columns) if there is not None else None
+    made, columns = layout(config, shape, suite, now), table_columns(config, shape)
+    demands = constraints.of(properties, table, columns) if table is not None else None
     batch = BatchPlan(now, shape, decode.decode(config, shape), made, tuple(columns.fieldNames()), constraints=demands)
     if suite is None:
         return batch
     refusing = suite.refusing
     gate = (predicates.refusal(refusing, columns),) if refusing else ()
-    alone = not any(rule.type in WINDOWED for rule in refusing)
-    return replace(batch, gate=gate, metrics=tuple(evaluate.metrics(suite.watched, columns)), alone=alone)
+    by_record = not any(rule.type in WINDOWED for rule in refusing)
+    return replace(batch, gate=gate, metrics=tuple(evaluate.metrics(suite.watched, columns)), by_record=by_record)
 
 
 def set_aside(batch: BatchPlan, why: Sequence[Result]) -> BatchPlan:
@@ -191,37 +180,3 @@ def observed(decided: DataFrame, seen: Observation, *metrics: Column) -> DataFra
         count_where(F.col(DROPPED)).alias("dropped"),
         *metrics,
     )
-
-
-def maybe_refused(kafka: DataFrame, seen: Mapping[str, Any]) -> DataFrame:
-    """All records of a batch that were refused, and some more: so that the others need not be decoded again.
-
-    While a batch is written, each refused record sets one of 131,072 bits, by a hash of its coordinates: 16 KiB,
-    however large the batch is. Of a million records of which 1 % are refused, one in thirteen of the others shares
-    such a bit.
-
-    Args:
-        kafka: the batch, as it was decided.
-        seen: what was `observed` of it, its `Batch.marks` included.
-    """
-    from pyspark.sql import functions as F
-
-    bits = F.lit(b"".join(bytes(seen[f"suspects_{at}"]) for at in range(_MAPS)))
-    slot = F.expr(_SLOT)
-    at = F.shiftright(slot, 3).cast("int") + 1
-    byte = F.conv(F.hex(F.substring(bits, at, F.lit(1))), 16, 10).cast("bigint")
-    return kafka.where(F.getbit(byte, slot % 8) == 1)
-
-
-def _mark(at: int) -> str:
-    """The name of the column that has a refused record's bit within this bitmap."""
-    return f"{REFUSED}_{at}"
-
-
-def _bit(at: int) -> str:
-    """BIGINT: the slot of a refused record within the bitmap that has it; null for other records and bitmaps.
-
-    In SQL, because each Column is a call into the JVM, and there would be a hundred of them for each batch. One CASE
-    within the other, because Spark computes what is used twice for all rows, unless it stands behind a THEN.
-    """
-    return f"CASE WHEN {REFUSED} THEN CASE WHEN {_SLOT} DIV {_BITS} = {at} THEN {_SLOT} % {_BITS} END END"

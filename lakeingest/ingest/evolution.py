@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from enum import Enum, auto
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -20,19 +21,13 @@ from pyspark.sql import types as T
 
 from lakeingest import config
 from lakeingest.config import PipelineConfig, uses_registry
-from lakeingest.decode import Shape, inferred, projection
+from lakeingest.decode import Shape, inferred
 from lakeingest.decode.readers import read
 from lakeingest.decode.writers import SchemaBranch, SchemaBranches
-from lakeingest.delta.table import ANEW
 from lakeingest.errors import TableMismatch
-from lakeingest.ingest.writer_schemas import (
-    SIDES,
-    WriterSchema,
-    discover,
-    latest_of_subject,
-    sniff_values,
-    unpartitionable,
-)
+from lakeingest.ingest import shape, writer_schemas
+from lakeingest.ingest.preflight import NEW_TABLE
+from lakeingest.ingest.writer_schemas import SIDES, WriterSchema
 from lakeingest.kafka.registry import Registry
 from lakeingest.record import KEY
 from lakeingest.schema import ddl, model
@@ -43,50 +38,57 @@ from lakeingest.schema.compatibility.verdict import Mode, Verdict, check
 from lakeingest.schema.ledger import Entry, SchemaLedger, Side
 from lakeingest.schema.model import Schema, without_defaults
 from lakeingest.spark import types
-from lakeingest.spark.types import struct
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import StructType
 
-Held = tuple[ddl.Column, ...] | None
+TableColumns = tuple[ddl.Column, ...] | None
 """The columns that the table has; None where there is no table yet."""
 UNUSABLE = "UNUSABLE_SCHEMA"
+
+
+class Discovery(Enum):
+    """When a run looks at the schemas of a batch: it need not, as long as it meets none that it does not know."""
+
+    SAMPLE_FIRST = auto()
+    """Records bring their schemas, and none was looked at yet: a sample tells most of them."""
+    BATCH_FIRST = auto()
+    """The last batch had ids that the registry did not know, or no columns are known: this one would only fail."""
+    WHEN_MET = auto()
+    """The batch fails before its commit if it meets one, and is looked at then."""
 
 
 class Evolution:
     """The schemas of one pipeline while it runs.
 
     Attributes:
-        history: the ledger of schemas, as the next receipt bears it.
+        ledger: the ledger of schemas, as the next receipt bears it.
         declares: whether the pipeline file says of schemas what the ledger does not know yet.
-        blank: whether records bring their schemas, and none was looked at yet.
-        watchful: whether the next batch is to be looked at first: the last one had headers that the registry did not
-            know, and would only fail.
-        looks: what the records look like that were looked at, if none of them brought a schema.
+        appearance: what the records look like that were looked at, if none of them brought a schema.
     """
 
     def __init__(
         self,
         config: PipelineConfig,
-        history: SchemaLedger,
+        ledger: SchemaLedger,
         registry: Callable[[], Registry],
-        there: StructType | None = None,
+        table: StructType | None = None,
     ) -> None:
-        """`there`: the table's columns; None if there is no table yet.
+        """`table`: the table's columns; None if there is no table yet.
 
         Raises:
             TableMismatch: the table cannot become what the file declares.
         """
-        self.history = history
+        self.ledger = ledger
         self._config = config
         self._open = registry
         self._known: dict[tuple[Side, bytes], WriterSchema] = {}
-        self._declare(_held(there))
-        self.declares = self.history != history
-        self.blank = bool(self._framed)
-        self.watchful = False
-        self.looks = ""
+        self._declare(_table_columns(table))
+        self.declares = self.ledger != ledger
+        self._looked = not self._framed
+        self._unknown_ids = False
+        self.appearance = ""
 
     @cached_property
     def _registry(self) -> Registry:
@@ -103,12 +105,19 @@ class Evolution:
         return isinstance(self._config.decode.value, config.JsonValue) and self._config.compatibility != "FORWARD"
 
     @property
+    def discovery(self) -> Discovery:
+        """When the schemas of the next batch have to be discovered."""
+        if not self._looked:
+            return Discovery.SAMPLE_FIRST
+        return Discovery.BATCH_FIRST if self._unknown_ids or not self.settled else Discovery.WHEN_MET
+
+    @property
     def settled(self) -> bool:
         """Whether the value's columns are known: always, but before the first record that brings its schema."""
-        return not uses_registry(self._config.decode.value) or "value" in self.history.current
+        return not uses_registry(self._config.decode.value) or "value" in self.ledger.current
 
     def _format(self, side: Side) -> Any:
-        return getattr(self._config.decode, side)
+        return self._config.decode.side(side)
 
     def _mode(self, side: Side) -> Mode:
         """Only the value's schema counts; the key's column takes whatever it can hold."""
@@ -116,36 +125,36 @@ class Evolution:
 
     # What a batch becomes ----------------------------------------------------------------------------------------
 
-    def shape(self, there: StructType | None, *, looked: bool) -> Shape:
+    def shape(self, table: StructType | None, *, strict: bool) -> Shape:
         """The columns of a batch, and how its records are read.
 
         Args:
-            there: the table's columns; None if there is no table yet.
-            looked: whether `look` saw this very batch; else a schema that is not known stops it.
+            table: the table's columns; None if there is no table yet.
+            strict: whether a schema that is not known stops the batch: it need not where `discover` has seen all of it.
         """
         sides: dict[Side, SchemaBranches] = {}
-        held = _held(there)
+        columns = _table_columns(table)
         for side in SIDES:
             # The longest header first: one without indexes stands for a schema that cannot be read at all.
             known = tuple(sorted((k for k in self._known.values() if k.side == side), key=lambda k: -len(k.header)))
             framed = side in self._framed
             if framed or known:
-                current = self.history.current.get(side)
-                branches = tuple(self._writer(k, current, held) for k in known)
+                current = self.ledger.current.get(side)
+                branches = tuple(self._writer(k, current, columns) for k in known)
                 if current and self._mode(side) == "NONE":
                     # A record is written as it is: what it lacks is null, whatever default another schema gives it.
                     current = without_defaults(current)
-                sides[side] = SchemaBranches(branches, current, framed=framed, strict=framed and not looked)
-        value, key = self._value(), self._key()
-        if there is not None and "value" in self.history.current:
-            value = types.fitted(there, self._with_partitions(value, there))
-        if there is not None and "key" in self.history.current and key is not None:
-            key = types.fitted(there, T.StructType([T.StructField(KEY, key)]))[KEY].dataType
-        return Shape(value, key, sides, strict=self._observes and not looked)
+                sides[side] = SchemaBranches(branches, current, framed=framed, strict=framed and strict)
+        value, key = self._value(), shape.key_type(self._config, self.ledger.current.get("key"))
+        if table is not None and "value" in self.ledger.current:
+            value = types.fitted(table, shape.with_partitions(self._config, value, table))
+        if table is not None and "key" in self.ledger.current and key is not None:
+            key = types.fitted(table, T.StructType([T.StructField(KEY, key)]))[KEY].dataType
+        return Shape(value, key, sides, strict=self._observes and strict)
 
-    def _writer(self, known: WriterSchema, current: Schema | None, held: Held) -> SchemaBranch:
+    def _writer(self, known: WriterSchema, current: Schema | None, columns: TableColumns) -> SchemaBranch:
         writer = SchemaBranch(known.header, known.id, known.label)
-        decision = self._decision(known, held)
+        decision = self._decision(known, columns)
         if decision is None or known.reading is None:
             return replace(writer, refusal=(UNUSABLE, f"{known.label}: {known.problem}"))
         if decision.action == "quarantine" or current is None:
@@ -153,52 +162,32 @@ class Evolution:
         return replace(writer, schema=known.schema, reader=known.reading.reader)
 
     def _value(self) -> StructType:
-        value, current = self._config.decode.value, self.history.current.get("value")
-        if isinstance(value, config.JsonValue):
-            return inferred.columns(struct(self._config.schema_.columns or ""), current)
-        if isinstance(value, config.StringFormat | config.BytesFormat):
-            return struct(f"value {'STRING' if value.format == 'string' else 'BINARY'}")
-        return projection.struct_type(current) if current else T.StructType([])
-
-    def _with_partitions(self, value: StructType, there: StructType) -> StructType:
-        """With the fields that the table is partitioned by, though the current schema has them no more: null then."""
-        paths = [part.field for part in self._config.partition if not isinstance(part, config.KafkaPartition)]
-        names = {path.partition(".")[0].lower() for path in paths if path}
-        names -= {f.name.lower() for f in value}
-        return T.StructType([*value, *(f for f in there if f.name.lower() in names)])
-
-    def _key(self) -> DataType | None:
-        key, current = self._config.decode.key, self.history.current.get("key")
-        if isinstance(key, config.JsonKey):
-            return struct(key.columns)
-        if isinstance(key, config.StringFormat | config.BytesFormat):
-            return struct(f"k {'STRING' if key.format == 'string' else 'BINARY'}")["k"].dataType
-        return projection.data_type(current) if current else None
+        return shape.value_columns(self._config, self.ledger.current.get("value"))
 
     # What is met ---------------------------------------------------------------------------------------------------
 
-    def look(self, kafka: DataFrame, sequence: int, there: StructType | None) -> None:
+    def discover(self, kafka: DataFrame, sequence: int, table: StructType | None) -> None:
         """Look at every header (or undeclared field) of a batch, fetch what is new, and decide.
 
         Args:
-            there: the table's columns; None if there is no table yet.
+            table: the table's columns; None if there is no table yet.
 
         Raises:
             RegistryUnreachable: the registry did not answer for as long as registry.wait says; nothing was decided.
         """
-        strangers, held = False, _held(there)
+        strangers, columns = False, _table_columns(table)
         if self._framed:
-            met, strangers = discover(self._config, self._registry, self.history, kafka, self._known)
+            met, strangers = writer_schemas.discover(self._config, self._registry, self.ledger, kafka, self._known)
             self._known.update({(k.side, k.header): k for k in met})
         if not self.settled:
             self._foresee()
         if self._observes:
-            strangers = self._observe(kafka, sequence, held)
-        self._decide(sequence, held)
-        self.watchful, self.blank = strangers, False
-        self.looks = "" if self.settled else sniff_values(kafka)
+            strangers = self._observe(kafka, sequence, columns)
+        self._decide(sequence, columns)
+        self._unknown_ids, self._looked = strangers, True
+        self.appearance = "" if self.settled else writer_schemas.sniff_values(kafka)
 
-    def foresees(self, sequence: int) -> bool:
+    def columns_from_registry(self, sequence: int) -> bool:
         """Whether the value's columns are known before a record came: from the registry, if need be."""
         if not self.settled:
             self._foresee()
@@ -212,43 +201,43 @@ class Evolution:
         """
         none = self._mode("value") == "NONE"
         if not any(k.side == "value" and k.reading and (k.version or none) for k in self._known.values()):
-            latest = latest_of_subject(self._config, self._registry, self.history)
+            latest = writer_schemas.latest_of_subject(self._config, self._registry, self.ledger)
             if latest is not None:
                 self._known[latest.side, latest.header] = latest
 
     # What is decided -----------------------------------------------------------------------------------------------
 
-    def _decide(self, sequence: int, held: Held) -> None:
+    def _decide(self, sequence: int, columns: TableColumns) -> None:
         """Take the writers' schemas in the order of their versions, whichever record came first.
 
         One in no version comes last: under a table that took it on, no other schema could ever be written.
         """
         before = None
         # A schema that was refused may fit what a later one made of the table.
-        while before != self.history.current:
-            before = self.history.current
+        while before != self.ledger.current:
+            before = self.ledger.current
             for known in sorted(self._known.values(), key=WriterSchema.order):
-                self._note(known, self._decision(known, held), sequence)
+                self._note(known, self._decision(known, columns), sequence)
 
-    def _decision(self, known: WriterSchema, held: Held) -> Decision | None:
+    def _decision(self, known: WriterSchema, columns: TableColumns) -> Decision | None:
         """What the table makes of a writer's schema; None for one that no table can hold."""
-        schema, current, mode = known.schema, self.history.current.get(known.side), self._mode(known.side)
+        schema, current, mode = known.schema, self.ledger.current.get(known.side), self._mode(known.side)
         if schema is None:
             return None
         if current is None and schema.version is None and known.id is not None and mode != "NONE":
             # Nothing could ever be compared with it.
             return Decision(Verdict.VERSION_REQUIRED, "quarantine", why="no version tells older from newer")
-        decision = decide(schema, current, mode, held if known.side == "value" else None)
-        moved = self._moved(decision, held) if known.side == "value" and decision.action == "evolve" else None
+        decision = decide(schema, current, mode, columns if known.side == "value" else None)
+        moved = self._moved(decision, columns) if known.side == "value" and decision.action == "evolve" else None
         return Decision(Verdict.DIFFERENT_TYPE, "quarantine", decision.changes, current, moved) if moved else decision
 
-    def _moved(self, decision: Decision, held: Held) -> str | None:
+    def _moved(self, decision: Decision, columns: TableColumns) -> str | None:
         """Why the rows that are there would lie in wrong partitions: a field that they are cut by has another type."""
         for part in self._config.partition:
             path = None if isinstance(part, config.KafkaPartition) else part.field
-            if path is None or held is None:
+            if path is None or columns is None:
                 continue
-            was, now = ddl.find(held, path), ddl.find(_columns(decision.current), path)
+            was, now = ddl.find(columns, path), ddl.find(_columns(decision.current), path)
             if was and now and was.type != now.type:
                 return f"{path} is {was.type} in the table, which is partitioned by it, and would become {now.type}"
         return None
@@ -261,7 +250,7 @@ class Evolution:
         """
         name = known.reading.name if known.reading else None
         current = decision.current if decision and decision.action == "evolve" else None
-        if current is None and self.history.seen(known.side, known.fingerprint, name):
+        if current is None and self.ledger.seen(known.side, known.fingerprint, name):
             return
         entry = Entry(
             side=known.side,
@@ -277,11 +266,11 @@ class Evolution:
             first=known.first,
             time=datetime.now(UTC).isoformat(timespec="seconds"),
         )
-        self.history = self.history.after(entry, current)
+        self.ledger = self.ledger.after(entry, current)
 
     # Schemas that no registry holds ----------------------------------------------------------------------------------
 
-    def _declare(self, held: Held) -> None:
+    def _declare(self, columns: TableColumns) -> None:
         """The schemas that the pipeline file gives: version 1, and one more each time that the file changes."""
         for side in SIDES:
             format_ = self._format(side)
@@ -291,12 +280,12 @@ class Evolution:
                 known = WriterSchema(side, b"", None, None, self._version(side, text), _sha(text), None, reading)
                 self._known[side, b""] = known
             elif side == "value" and isinstance(format_, config.JsonValue):
-                self._declare_columns(self._config.schema_.columns or "", held)
-        self._decide(1, held)
+                self._declare_columns(self._config.schema_.columns or "", columns)
+        self._decide(1, columns)
 
-    def _declare_columns(self, text: str, held: Held) -> None:
+    def _declare_columns(self, text: str, columns: TableColumns) -> None:
         """Declared columns hold whatever the mode says of records, if the table can become them."""
-        before, version = self.history.current.get("value"), self._version("value", text)
+        before, version = self.ledger.current.get("value"), self._version("value", text)
         schema = inferred.declared(text, before, version)
         decision = Decision(
             check(schema, before, self._config.compatibility) if before else Verdict.OK,
@@ -304,39 +293,39 @@ class Evolution:
             changes(before, schema),
             schema,
         )
-        if held is not None:
-            self._fits(text, held, decision, before)
-        last = next((e for e in reversed(self.history.entries) if e.side == "value" and e.first is None), None)
+        if columns is not None:
+            self._fits(text, columns, decision, before)
+        last = next((e for e in reversed(self.ledger.entries) if e.side == "value" and e.first is None), None)
         if last is None or last.fingerprint != _sha(text):
             self._note(WriterSchema("value", b"", None, None, version, _sha(text), None), decision, 1)
 
-    def _fits(self, text: str, held: tuple[ddl.Column, ...], decision: Decision, before: Schema | None) -> None:
+    def _fits(self, text: str, columns: tuple[ddl.Column, ...], decision: Decision, before: Schema | None) -> None:
         assert decision.current is not None
-        wrong = declared.misfits(ddl.parse(text), held, decision.current, before, self._config.compatibility)
-        if wrong is None and (moved := self._moved(decision, held)):
+        wrong = declared.misfits(ddl.parse(text), columns, decision.current, before, self._config.compatibility)
+        if wrong is None and (moved := self._moved(decision, columns)):
             wrong = declared.Misfit(moved, "declare the column as it was")
         if wrong is not None:
             raise TableMismatch(
                 f"{self._config.table.path} cannot become what schema.columns declares: {wrong.what}",
-                cure=f"{wrong.cure}; or {ANEW}",
+                cure=f"{wrong.cure}; or {NEW_TABLE}",
             )
 
-    def loosened(self, there: StructType, wanted: StructType) -> tuple[str, ...]:
+    def loosened(self, table: StructType, wanted: StructType) -> tuple[str, ...]:
         """The table's fields, paths as SQL has them, that were declared NOT NULL and are so no more."""
         still = {path for path, _ in types.not_null_fields(wanted)}
-        gone = [(path, name) for path, name in types.not_null_fields(there) if path not in still]
+        gone = [(path, name) for path, name in types.not_null_fields(table) if path not in still]
         # A column that somebody else made NOT NULL is a constraint of the table's.
-        return tuple(path for path, name in gone if name is None or self.history.demanded(name))
+        return tuple(path for path, name in gone if name is None or self.ledger.demanded(name))
 
-    def _observe(self, kafka: DataFrame, sequence: int, held: Held) -> bool:
+    def _observe(self, kafka: DataFrame, sequence: int, columns: TableColumns) -> bool:
         """Let the table follow undeclared JSON fields, by a schema one version on. Whether some are left."""
         met = inferred.fields(kafka, self._config, self._value())
-        current, version = self.history.current["value"], self._next_version("value")
+        current, version = self.ledger.current["value"], self._next_version("value")
         # One by one, so that a field which the table cannot take keeps no other back.
         fields = {
             name: schema
             for name, (schema, _) in met.items()
-            if schema is not None and self._takes(inferred.with_fields(current, {name: schema}, version), held)
+            if schema is not None and self._takes(inferred.with_fields(current, {name: schema}, version), columns)
         }
         # Objects whose keys are data, as ids are, would make a column of each.
         room = inferred.MOST - sum(f.schema.doc == inferred.OBSERVED for f in current.fields)
@@ -344,7 +333,7 @@ class Evolution:
         if not fields:
             return bool(met)
         seen = inferred.with_fields(current, fields, version)
-        decision = decide(seen, current, self._mode("value"), held)
+        decision = decide(seen, current, self._mode("value"), columns)
         if decision.action != "evolve" or model.value_columns(seen) == model.value_columns(current):
             return True
         first = min(met[name][1] for name in fields)
@@ -352,21 +341,21 @@ class Evolution:
         self._note(known, decision, sequence)
         return len(fields) < len(met)
 
-    def _takes(self, schema: Schema, held: Held) -> bool:
-        decision = decide(schema, self.history.current["value"], self._mode("value"), held)
-        return decision.action == "evolve" and not unpartitionable(self._config, schema)
+    def _takes(self, schema: Schema, columns: TableColumns) -> bool:
+        decision = decide(schema, self.ledger.current["value"], self._mode("value"), columns)
+        return decision.action == "evolve" and not writer_schemas.unpartitionable(self._config, schema)
 
     def _version(self, side: Side, text: str) -> int:
-        entries = [e for e in self.history.entries if e.side == side]
+        entries = [e for e in self.ledger.entries if e.side == side]
         same = next((e.version for e in entries if e.fingerprint == _sha(text)), None)
         return same or self._next_version(side)
 
     def _next_version(self, side: Side) -> int:
-        return 1 + max((e.version or 0 for e in self.history.entries if e.side == side), default=0)
+        return 1 + max((e.version or 0 for e in self.ledger.entries if e.side == side), default=0)
 
 
-def _held(there: StructType | None) -> Held:
-    return types.ddl_columns(there) if there is not None else None
+def _table_columns(table: StructType | None) -> TableColumns:
+    return types.ddl_columns(table) if table is not None else None
 
 
 def _columns(schema: Schema | None) -> tuple[ddl.Column, ...]:

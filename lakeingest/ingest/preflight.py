@@ -2,74 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakeingest.config import PipelineConfig
-from lakeingest.delta import table, table_properties
-from lakeingest.delta.commit import CommitLog, Receipt
+from lakeingest.delta import coordinates, table_properties
+from lakeingest.delta.commit_log import CommitLog
+from lakeingest.delta.partitioning import PartitionColumn
+from lakeingest.delta.pipeline_tables import PipelineTables
+from lakeingest.delta.receipt import Receipt
+from lakeingest.delta.table import Table
 from lakeingest.errors import SourceChanged, TableMismatch
 from lakeingest.kafka import offsets, reader
 from lakeingest.kafka.offsets import Topics
-from lakeingest.record import COORDINATES, OFFSET, PARTITION, TIMESTAMP, TOPIC, OffsetRange, OffsetRanges
+from lakeingest.record import COORDINATES, KEY, OFFSET, PARTITION, RESERVED, TIMESTAMP, TOPIC, OffsetRange, OffsetRanges
 from lakeingest.spark.failures import storage_failures
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
-_ANEW = "give the pipeline a new name and table for the new topic"
+_NEW_NAME = "give the pipeline a new name and table for the new topic"
+NEW_TABLE = (
+    "make the table anew: with another name, table.path and quarantine.path the pipeline reads all that Kafka still has"
+)
+"""The cure that is always left."""
+_PLAIN = ("json", "string", "bytes")
+"""Formats of a key whose type the file alone says."""
 
 
 @dataclass(frozen=True)
 class Accept:
-    """What whoever started the run consents to.
+    """What whoever started the run accepts.
 
     Attributes:
         dropped_topics: that the file no longer names a topic which the table was fed from.
         gaps: that Kafka has deleted offsets which were never read.
+        held: a batch that the gate would hold: the first one is let through, for this reason.
     """
 
     dropped_topics: bool = False
     gaps: bool = False
+    held: str | None = None
 
 
-def check(config: PipelineConfig, ledger: CommitLog, refused: CommitLog, topics: Topics, consents: Accept) -> None:
+def check(config: PipelineConfig, log: CommitLog, refused: CommitLog, topics: Topics, accept: Accept) -> None:
     """Notice that the pipeline file was changed to another name, table, quarantine, topic or cluster.
 
     Raises:
         SourceChanged, TableMismatch: with what to do about it.
     """
-    check_tables(config, ledger, refused)
-    if ledger.newest is None:
+    check_tables(config, log, refused)
+    if log.newest is None:
         return
-    last = ledger.newest.receipt
+    last = log.newest.receipt
     check_topics(last, topics)
     dropped = sorted(set(last.topics) - set(topics.ids))
-    if dropped and not consents.dropped_topics:
+    if dropped and not accept.dropped_topics:
         raise SourceChanged(
             f"the table was fed from {', '.join(dropped)} too, which source.topics no longer names",
             cure="name it again, or run once with --accept-dropped-topics; its frontier stays remembered",
         )
 
 
-def check_tables(config: PipelineConfig, ledger: CommitLog, refused: CommitLog) -> None:
+def check_tables(config: PipelineConfig, log: CommitLog, refused: CommitLog) -> None:
     """The part of `check` that asks no broker.
 
     Raises:
         TableMismatch: with what to do about it.
     """
-    if ledger.newest is None:
-        _check_name(config, ledger)
-        check_maker(config, ledger.properties)
+    if log.newest is None:
+        _check_name(config, log)
+        check_maker(config, log.properties)
         # A table that a RESTORE took back to its beginning still knows the sequence numbers.
-        if refused.newest is not None and not ledger.recovered and not ledger.last_sequence:
+        if refused.newest is not None and not log.recovered and not log.last_sequence:
             raise TableMismatch(
                 f"{config.table.path} holds nothing of pipeline {config.name!r}, but its quarantine "
                 f"{config.quarantine.path} does, up to sequence {refused.last_sequence}",
                 cure="put table.path back as it was, or give the pipeline a new name",
             )
-    elif (before := ledger.newest.receipt.quarantine) != config.quarantine.path:
+    elif (before := log.newest.receipt.quarantine) != config.quarantine.path:
         raise TableMismatch(
             f"pipeline {config.name!r} kept its refused records in {before}, "
             f"the file now says {config.quarantine.path}",
@@ -77,14 +89,14 @@ def check_tables(config: PipelineConfig, ledger: CommitLog, refused: CommitLog) 
         )
 
 
-def _check_name(config: PipelineConfig, ledger: CommitLog) -> None:
+def _check_name(config: PipelineConfig, log: CommitLog) -> None:
     """Notice that another pipeline has written these topics to the table: this one would write all of them again.
 
     Raises:
         TableMismatch: it names the other one.
     """
-    for name, receipt in ledger.others_of(config.source.topics).items():
-        topics = sorted({s.topic for s in receipt.spans}.intersection(config.source.topics))
+    for name, receipt in log.others_of(config.source.topics).items():
+        topics = sorted({s.topic for s in receipt.ranges}.intersection(config.source.topics))
         raise TableMismatch(
             f"{config.table.path} has records of {', '.join(topics)} by pipeline {name!r}, batch {receipt.sequence}, "
             f"and none by {config.known_as!r}, which would write them a second time",
@@ -113,17 +125,58 @@ def check_maker(config: PipelineConfig, properties: Mapping[str, str]) -> None:
             )
 
 
-def check_there(spark: SparkSession, config: PipelineConfig) -> None:
+def check_exists(tables: PipelineTables) -> None:
     """Notice that the table is gone, while its quarantine still has the pipeline's commits. A run says the same.
 
     Raises:
         TableMismatch: with what to do about it.
         StorageUnreachable: a table cannot be read.
     """
-    paths = config.table.path, config.quarantine.path
-    missing = {path for path in paths if table.schema(spark, path) is None}
-    if config.table.path in missing:
-        check_tables(config, *table.ledgers(spark, config, new=missing))
+    missing = {table for table in (tables.main, tables.quarantine) if table.schema() is None}
+    if tables.main in missing:
+        check_tables(tables.config, *tables.commit_logs(new=missing))
+
+
+def check_columns(
+    tables: PipelineTables,
+    columns: StructType,
+    properties: Mapping[str, str],
+    wanted: StructType,
+    partitions: Sequence[PartitionColumn],
+) -> None:
+    """Hold the table to the file: its partitions, and the types of the columns that are not the value's.
+
+    What the value's columns may become is decided where schemas are (see `Evolution`).
+
+    Args:
+        columns, properties: what the table has.
+        wanted, partitions: the columns that a batch has, and those that it is partitioned by.
+
+    Raises:
+        TableMismatch: with what to do about it.
+    """
+    table, config = tables.main, tables.config
+    found, named = table.partition_columns(), [partition.name for partition in partitions]
+    if found != named:
+        raise _otherwise(table, f"partitioned by {', '.join(found) or 'nothing'}", ", ".join(named) or "nothing")
+    was = table_properties.partitions(properties, config.known_as) or ()
+    for before, now in zip(was, table_properties.options(config), strict=False):
+        for name in (name for name in now if now[name] != before.get(name, now[name])):
+            had, has = (f"{name} {'left out' if value is None else value}" for value in (before[name], now[name]))
+            raise _otherwise(table, f"partitioned by {before['by']} with {had}", has)
+    # A key's column takes whatever its schemas say.
+    fixed = RESERVED if config.decode.key.format in _PLAIN else RESERVED - {KEY}
+    for column in wanted:
+        if column.name in fixed and column.name in columns.names:
+            kind = columns[column.name].dataType.simpleString()
+            if kind != column.dataType.simpleString():
+                raise _otherwise(table, f"made with {column.name} {kind}", column.dataType.simpleString())
+
+
+def _otherwise(table: Table, found: str, wanted: str) -> TableMismatch:
+    return TableMismatch(
+        f"{table} is {found}, the pipeline file says {wanted}", cure=f"put it back as it was, or {NEW_TABLE}"
+    )
 
 
 def check_topics(last: Receipt | None, topics: Topics) -> None:
@@ -147,13 +200,11 @@ def check_topics(last: Receipt | None, topics: Topics) -> None:
             raise SourceChanged(
                 f"topic {name!r} was deleted and made again (id {identity}, it was {known[name]}): "
                 "its offsets begin anew",
-                cure=_ANEW,
+                cure=_NEW_NAME,
             )
 
 
-def check_records(
-    spark: SparkSession, config: PipelineConfig, bootstrap_servers: str, ledger: CommitLog, topics: Topics
-) -> None:
+def check_records(tables: PipelineTables, bootstrap_servers: str, log: CommitLog, topics: Topics) -> None:
     """Notice that a topic was made again where no topic id tells it: the cluster gives none, or has given none before.
 
     The newest record of each topic-partition that the last commit wrote is read again: it has its time.
@@ -163,27 +214,26 @@ def check_records(
     """
     from pyspark.sql import functions as F
 
-    if ledger.newest is None:
+    if log.newest is None:
         return
-    last = ledger.newest.receipt
+    last = log.newest.receipt
     known = {**last.left, **last.topics}
     blind = [name for name, identity in topics.ids.items() if not (identity and offsets.topic_id(known.get(name)))]
-    spans = OffsetRanges(tuple(s for s in last.spans if s.topic in blind and s.topic in known))
-    if not spans.offsets:
+    ranges = OffsetRanges(tuple(s for s in last.ranges if s.topic in blind and s.topic in known))
+    if not ranges.offsets:
         return
-    with storage_failures(config.table.path):
-        rows = table.within(table.read(spark, config.table.path), spans)
+    config = tables.config
+    with storage_failures(tables.main.identifier):
+        rows = coordinates.within(tables.main.read(), ranges)
         newest = rows.groupBy(TOPIC, PARTITION).agg(F.max(F.struct(OFFSET, TIMESTAMP)).alias("row"))
         ours = {(r[0], r[1], r["row"][0]): r["row"][1] for r in newest.collect()}
-        kept = OffsetRanges(
-            tuple(OffsetRange(t, p, o, o + 1) for t, p, o in ours if topics.first[t, p] <= o < topics.last[t, p])
-        )
-        kafka = reader.frame(spark, config.source, bootstrap_servers, config.name, kept)
+        kept = (OffsetRange(t, p, o, o + 1) for t, p, o in ours if topics.first[t, p] <= o < topics.last[t, p])
+        kafka = reader.frame(tables.spark, config.source, bootstrap_servers, config.name, OffsetRanges(tuple(kept)))
         theirs = {tuple(r)[:3]: r[3] for r in kafka.select(*COORDINATES, TIMESTAMP).collect()}
     for place, time in theirs.items():
         if time != ours[place]:
             raise SourceChanged(
                 f"topic {place[0]!r} was deleted and made again: the record at {place[0]}-{place[1]} offset {place[2]} "
                 f"is of {time}, and the table has it as of {ours[place]}",
-                cure=_ANEW,
+                cure=_NEW_NAME,
             )

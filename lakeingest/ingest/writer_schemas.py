@@ -77,7 +77,7 @@ class WriterSchema:
 def discover(
     config: PipelineConfig,
     ask: Registry,
-    history: SchemaLedger,
+    ledger: SchemaLedger,
     kafka: DataFrame,
     planned: Collection[tuple[Side, bytes]],
 ) -> tuple[list[WriterSchema], bool]:
@@ -86,14 +86,14 @@ def discover(
     Raises:
         RegistryUnreachable: the registry did not answer for as long as registry.wait says.
     """
-    sides = {side: column for side, column in SIDES.items() if uses_registry(getattr(config.decode, side))}
+    sides = {side: column for side, column in SIDES.items() if uses_registry(config.decode.side(side))}
     headers = {side: [header for s, header in planned if s == side] for side in sides}
-    indexed = {side for side in sides if isinstance(getattr(config.decode, side), ProtobufFormat)}
+    indexed = {side for side in sides if isinstance(config.decode.side(side), ProtobufFormat)}
     found: list[WriterSchema] = []
     strangers, asked = False, set[int]()
     for side, header, place in writers.headers(kafka, sides, headers, indexed):
         asked.add(_id(header))
-        known = _known(config, ask, history, side=side, header=header, place=place) if len(asked) <= MOST_IDS else None
+        known = _known(config, ask, ledger, side=side, header=header, place=place) if len(asked) <= MOST_IDS else None
         if known is None:
             strangers = True
         else:
@@ -101,7 +101,7 @@ def discover(
     return found, strangers
 
 
-def latest_of_subject(config: PipelineConfig, ask: Registry, history: SchemaLedger) -> WriterSchema | None:
+def latest_of_subject(config: PipelineConfig, ask: Registry, ledger: SchemaLedger) -> WriterSchema | None:
     """The latest version of a topic's subject, before a record names it; None under other strategies."""
     format = config.decode.value
     if not isinstance(format, AvroFormat | ProtobufFormat | JsonSchemaFormat) or format.subject != "topic":
@@ -111,7 +111,7 @@ def latest_of_subject(config: PipelineConfig, ask: Registry, history: SchemaLedg
         if latest is not None:
             indexes = wire.prefix((0,)) if isinstance(format, ProtobufFormat) else b""
             header = b"\0" + latest[0].id.to_bytes(writers.HEADER - 1, "big") + indexes
-            known = _known(config, ask, history, side="value", header=header, place=(topic, 0, 0))
+            known = _known(config, ask, ledger, side="value", header=header, place=(topic, 0, 0))
             if known is not None and known.reading:
                 return replace(known, first=None)
     return None
@@ -134,9 +134,10 @@ def unpartitionable(config: PipelineConfig, schema: Schema) -> str | None:
 
 
 def _known(
-    config: PipelineConfig, ask: Registry, history: SchemaLedger, *, side: Side, header: bytes, place: Place
+    config: PipelineConfig, ask: Registry, ledger: SchemaLedger, *, side: Side, header: bytes, place: Place
 ) -> WriterSchema | None:
-    format = getattr(config.decode, side)
+    format = config.decode.side(side)
+    assert isinstance(format, AvroFormat | ProtobufFormat | JsonSchemaFormat)
     found = ask.writer(_id(header))
     if found is None:
         return None
@@ -151,7 +152,7 @@ def _known(
         return None
     if side == "value" and (problem := unpartitionable(config, reading.schema)):
         return replace(known, problem=problem)
-    if (seen := history.seen(side, found.fingerprint, reading.name)) and seen.version:
+    if (seen := ledger.seen(side, found.fingerprint, reading.name)) and seen.version:
         # As it was decided: another topic's subject may have it as another version.
         return replace(known, subject=seen.subject, version=seen.version, reading=reading)
     subject = registry.subject(format.subject, place[0], side, reading.name)

@@ -29,8 +29,8 @@ _YEARS = (-62_135_596_800_000, 253_402_300_799_999)
 """0001 to 9999, in milliseconds."""
 
 
-def frame(spark: SparkSession, options: Mapping[str, str], spans: OffsetRanges, columns: str) -> DataFrame:
-    """Exactly the committed records of `spans`, as bytes.
+def frame(spark: SparkSession, options: Mapping[str, str], ranges: OffsetRanges, columns: str) -> DataFrame:
+    """Exactly the committed records of `ranges`, as bytes.
 
     Args:
         options: of librdkafka, with the servers and a group.
@@ -46,7 +46,7 @@ def frame(spark: SparkSession, options: Mapping[str, str], spans: OffsetRanges, 
         )
     shares = [
         (s.topic, s.partition, begin, min(begin + _IN_A_TASK, s.end))
-        for s in spans
+        for s in ranges
         for begin in range(s.start, s.end, _IN_A_TASK)
     ]
     asked = spark.createDataFrame(shares, "topic STRING, partition INT, begin BIGINT, end BIGINT")

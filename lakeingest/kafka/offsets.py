@@ -73,20 +73,20 @@ def gaps(topics: Topics, frontier: Frontier) -> OffsetRanges:
 def next_ranges(begin: Frontier, end: Frontier, max_records: int) -> OffsetRanges:
     """The next micro-batch: at most `max_records` offsets, shared out in proportion to each partition's backlog.
 
-    Partitions without new records keep an empty span, so that the spans always hold the whole frontier. So do those
+    Partitions without new records keep an empty range, so that the ranges always hold the whole frontier. So do those
     that are beyond `end`: another run may have committed more than this one set out for.
     """
     backlog = {tp: max(0, end.get(tp, start) - start) for tp, start in begin.items()}
     total = sum(backlog.values())
     room = min(total, max_records)
-    spans, given, seen = [], 0, 0
+    ranges, given, seen = [], 0, 0
     for (topic, partition), start in sorted(begin.items()):
         # Rounding the running sum, not each share, gives out exactly `room` in the end.
         seen += backlog[topic, partition]
         upto = room * seen // total if total else 0
-        spans.append(OffsetRange(topic, partition, start, start + upto - given))
+        ranges.append(OffsetRange(topic, partition, start, start + upto - given))
         given = upto
-    return OffsetRanges(tuple(spans))
+    return OffsetRanges(tuple(ranges))
 
 
 def lag(frontier: Frontier, last: Frontier) -> int:

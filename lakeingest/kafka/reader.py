@@ -32,33 +32,33 @@ def frame(
     source: Source,
     bootstrap_servers: str,
     pipeline: str,
-    spans: OffsetRanges,
+    ranges: OffsetRanges,
     *,
-    slowly: bool = False,
+    by_consumer: bool = False,
 ) -> DataFrame:
-    """Exactly the records of `spans`, as bytes.
+    """Exactly the records of `ranges`, as bytes.
 
     Columns: _topic STRING, _partition INT, _offset BIGINT, _timestamp TIMESTAMP (null outside of the years 0001 to
     9999, which Python and other readers cannot hold), _raw_key BINARY, _raw_value BINARY, _headers ARRAY<STRUCT<key:
     STRING, value: BINARY>>.
 
     Args:
-        slowly: whether they are read without Spark's reader, which fails where it cannot hold a record's time.
+        by_consumer: whether they are read without Spark's reader, which fails where it cannot hold a record's time.
 
     Raises:
         SetupError: see `consumer.frame`.
     """
     taken: dict[str, dict[str, list[int]]] = {
         topic: {p: span for p, span in partitions.items() if span[1] > span[0]}
-        for topic, partitions in spans.to_json().items()
+        for topic, partitions in ranges.to_json().items()
     }
     taken = {topic: partitions for topic, partitions in taken.items() if partitions}
     if not taken:
         return spark.createDataFrame([], _COLUMNS)
-    if slowly:
+    if by_consumer:
         theirs = {"bootstrap.servers": bootstrap_servers, "isolation.level": READ_COMMITTED}
         theirs["group.id"] = options.group(pipeline, source)
-        return consumer.frame(spark, options.librdkafka(source) | theirs, spans, _COLUMNS)
+        return consumer.frame(spark, options.librdkafka(source) | theirs, ranges, _COLUMNS)
     asked = {
         "kafka.bootstrap.servers": bootstrap_servers,
         "kafka.group.id": options.group(pipeline, source),
@@ -88,5 +88,5 @@ def frame(
     }
     read = reader.load().withColumn("timestamp", timestamps.within_years(F.col("timestamp")))
     records = read.select(*(F.col(theirs).alias(ours) for theirs, ours in names.items()))
-    fewer = -(-spans.offsets // _LEAST_IN_A_TASK)
+    fewer = -(-ranges.offsets // _LEAST_IN_A_TASK)
     return records.coalesce(fewer) if fewer < sum(map(len, taken.values())) else records

@@ -11,15 +11,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakeingest.config import PipelineConfig
-from lakeingest.delta import quarantine, table
-from lakeingest.delta.commit import Commit, CommitLog, Counts
-from lakeingest.operations import replay
+from lakeingest.delta import coordinates, replay_marks
+from lakeingest.delta.commit_log import Commit, CommitLog
+from lakeingest.delta.pipeline_tables import PipelineTables
+from lakeingest.delta.receipt import Counts
+from lakeingest.delta.replay_marks import Unsettled
+from lakeingest.ingest import preflight
 from lakeingest.record import OFFSET, PARTITION, TOPIC, OffsetRange, OffsetRanges
 from lakeingest.spark.failures import storage_failures
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 _NAMED = 20
 """Most coordinates that a report names of each kind."""
@@ -44,7 +46,7 @@ class Report:
         commits: how many commits were audited.
         others: other pipelines that have written records of these topics to the table: name → their newest batch. What
             both have consumed is there twice.
-        breaks: spans of offsets that the chain of commits jumps over or takes twice.
+        breaks: ranges of offsets that the chain of commits jumps over or takes twice.
         named: coordinates of the first 20 of each kind that is not as it should be.
     """
 
@@ -75,16 +77,18 @@ class Report:
         return {"conserved": self.conserved, **vars(self)}
 
 
-def audit(spark: SparkSession, config: PipelineConfig) -> Report:
+def audit(tables: PipelineTables) -> Report:
     """Prove the pipeline's conservation, or say what is missing or double. Reads the coordinates of every row once.
 
     Raises:
         StorageUnreachable: a table cannot be read.
     """
-    ledger, refused = table.ledgers(spark, config, back=None)
-    topics = {*config.source.topics, *(s.topic for commit in ledger.commits for s in commit.receipt.spans)}
-    whole, accounts = _whole(ledger), _Accounts.of(ledger, refused)
-    rows = _Rows(spark, config, whole, replay.unsettled(spark, config))
+    preflight.check_exists(tables)
+    log, refused = tables.commit_logs(back=None)
+    config = tables.config
+    topics = {*config.source.topics, *(s.topic for commit in log.commits for s in commit.receipt.ranges)}
+    whole, accounts = _whole(log), _Accounts.of(log, refused)
+    rows = _Rows(tables, whole, replay_marks.unsettled(tables))
     found = rows.counted(accounts.unknown, accounts.skipped)
     # What was not read again since Kafka had deleted it may be there all the same, from before a RESTORE.
     consumed, lost = accounts.counts.consumed + found["spared"], accounts.lost - found["spared"]
@@ -93,7 +97,7 @@ def audit(spark: SparkSession, config: PipelineConfig) -> Report:
     unproved = min(max(missing, 0), accounts.unknown.offsets - found["known"])
     duplicated = found["in_table"] + found["in_quarantine"] - found["distinct"]
     named = rows.named(missing=missing - unproved, doubtful=duplicated + found["unexpected"])
-    accepted = [s for commit in (*ledger.commits, *refused.commits) for s in commit.receipt.gaps]
+    accepted = [s for commit in (*log.commits, *refused.commits) for s in commit.receipt.gaps]
     if accepted:
         named["lost"] = [f"{s.topic}-{s.partition} offsets {s.start} to {s.end - 1}" for s in sorted(accepted)]
     return Report(
@@ -109,9 +113,9 @@ def audit(spark: SparkSession, config: PipelineConfig) -> Report:
         lost=lost,
         unproved=unproved,
         earlier=found["earlier"],
-        commits=len(ledger.commits),
-        others={name: receipt.sequence for name, receipt in ledger.others_of(topics).items()},
-        breaks=tuple(_breaks(ledger)),
+        commits=len(log.commits),
+        others={name: receipt.sequence for name, receipt in log.others_of(topics).items()},
+        breaks=tuple(_breaks(log)),
         named=named,
     )
 
@@ -132,13 +136,13 @@ class _Accounts:
     unknown: OffsetRanges
 
     @classmethod
-    def of(cls, ledger: CommitLog, refused: CommitLog) -> _Accounts:
+    def of(cls, log: CommitLog, refused: CommitLog) -> _Accounts:
         receipts = {commit.receipt.batch: commit.receipt for commit in refused.commits}
         oldest = min(receipts, default=refused.last_sequence + 1)
         counts, unknown = Counts(), list[OffsetRange]()
-        skipped = OffsetRanges(tuple(s for commit in ledger.commits for s in commit.receipt.gaps))
+        skipped = OffsetRanges(tuple(s for commit in log.commits for s in commit.receipt.gaps))
         lost = skipped.offsets
-        for commit in ledger.commits:
+        for commit in log.commits:
             receipt = commit.receipt
             account = None if receipt.whole(commit.rows) else receipts.get(receipt.sequence)
             if account is not None and account.counts is not None:
@@ -146,27 +150,27 @@ class _Accounts:
                 lost += account.lost
                 continue
             # Without an account nothing but whole offsets can be vouched for: what is not there shows as missing.
-            counts += Counts(receipt.spans.offsets, commit.rows)
+            counts += Counts(receipt.ranges.offsets, commit.rows)
             if not (receipt.whole(commit.rows) or refused.complete) and receipt.sequence < oldest:
-                unknown += receipt.spans
+                unknown += receipt.ranges
         return cls(counts, lost, skipped, OffsetRanges(tuple(unknown)))
 
 
-def _whole(ledger: CommitLog) -> OffsetRanges:
+def _whole(log: CommitLog) -> OffsetRanges:
     """From the first offset that the log knows of to the frontier, for each topic-partition."""
-    ends = ledger.frontier
+    ends = log.frontier
     starts: dict[tuple[str, int], int] = {}
-    for commit in ledger.commits:
-        for s in commit.receipt.spans:
+    for commit in log.commits:
+        for s in commit.receipt.ranges:
             starts[s.topic, s.partition] = min(s.start, starts.get((s.topic, s.partition), s.start))
     return OffsetRanges(tuple(OffsetRange(*tp, start, ends.get(tp, start)) for tp, start in sorted(starts.items())))
 
 
-def _breaks(ledger: CommitLog) -> Iterator[str]:
+def _breaks(log: CommitLog) -> Iterator[str]:
     """Each commit must begin where the one before it ended."""
     reached: dict[tuple[str, int], int] = {}
-    for commit in sorted(ledger.commits, key=_sequence):
-        for s in (*commit.receipt.gaps, *commit.receipt.spans):
+    for commit in sorted(log.commits, key=_sequence):
+        for s in (*commit.receipt.gaps, *commit.receipt.ranges):
             if s.end < s.start:
                 yield f"commit {commit.receipt.sequence} goes back: {s.topic}-{s.partition} from {s.start} to {s.end}"
             end = reached.get((s.topic, s.partition), s.start)
@@ -190,25 +194,22 @@ class _Rows:
         unsettled: what quarantine does not say yet of replays.
     """
 
-    spark: SparkSession
-    config: PipelineConfig
+    tables: PipelineTables
     whole: OffsetRanges
-    unsettled: replay.Unsettled
+    unsettled: Unsettled
 
     def _parts(self) -> Iterator[DataFrame]:
         """The coordinates of the table's rows, and of those in quarantine, with in_table and in_quarantine: 0 or 1."""
         from pyspark.sql import functions as F
 
-        topics = sorted({s.topic for s in self.whole} or self.config.source.topics)
-        there = table.read(self.spark, self.config.table.path)
-        refused = quarantine.whole(table.read(self.spark, self.config.quarantine.path))
-        refused = quarantine.of(refused, self.config.known_as)
+        topics = sorted({s.topic for s in self.whole} or self.tables.config.source.topics)
+        rows_of_main, refused = self.tables.main.read(), self.tables.refused()
         moved = F.col("moved.replay")
         standing = self.unsettled.standing
         # What a RESTORE took out of the table is in quarantine again, once the next run or replay has begun.
         marked = moved.isNotNull() if standing is None else moved <= standing
         for rows, flags in (
-            (there, (F.lit(1), F.lit(0))),
+            (rows_of_main, (F.lit(1), F.lit(0))),
             (refused.where(~F.coalesce(marked, F.lit(False))), (F.lit(0), F.lit(1))),
         ):
             names = (TOPIC, PARTITION, OFFSET)
@@ -230,7 +231,7 @@ class _Rows:
         if self.unsettled.moved is not None or self.unsettled.standing is not None:
             # A replay has moved it, and has not said so in quarantine; or its mark is about to be taken back.
             once = once.withColumn("in_quarantine", F.when(both, F.lit(0)).otherwise(F.col("in_quarantine")))
-        bounds = self.spark.createDataFrame(
+        bounds = self.tables.spark.createDataFrame(
             [(s.topic, s.partition, s.start, s.end) for s in self.whole],
             f"{TOPIC} STRING, {PARTITION} INT, low LONG, high LONG",
         )
@@ -247,24 +248,24 @@ class _Rows:
 
         consumed = F.col("consumed")
         # Rows before the first commit that the log remembers were proved while it did; all of them, if it knows none.
-        low = F.col("low") if self.whole.spans else F.lit(2**63 - 1)
+        low = F.col("low") if self.whole.ranges else F.lit(2**63 - 1)
         earlier = ~consumed & (F.col(OFFSET) < F.coalesce(low, F.lit(0)))
         totals = self._once().agg(
             F.coalesce(F.sum(F.when(consumed, F.col("in_table"))), F.lit(0)).alias("in_table"),
             F.coalesce(F.sum(F.when(consumed, F.col("in_quarantine"))), F.lit(0)).alias("in_quarantine"),
             F.count_if(consumed).alias("distinct"),
-            F.count_if(consumed & table.inside(unknown.merged)).alias("known"),
-            F.count_if(consumed & table.inside(skipped.merged)).alias("spared"),
+            F.count_if(consumed & coordinates.inside(unknown.merged)).alias("known"),
+            F.count_if(consumed & coordinates.inside(skipped.merged)).alias("spared"),
             F.count_if(~consumed & ~earlier).alias("unexpected"),
             F.count_if(earlier).alias("earlier"),
         )
-        with storage_failures(self.config.table.path):
+        with storage_failures(self.tables.main.identifier):
             return totals.collect()[0].asDict()
 
     def named(self, *, missing: int, doubtful: int) -> dict[str, list[str]]:
         """The first coordinates of each kind, looked for only where there are some."""
         named = {}
-        with storage_failures(self.config.table.path):
+        with storage_failures(self.tables.main.identifier):
             if doubtful:
                 rows = self._once()
                 double = rows.where("consumed AND in_table + in_quarantine > 1")
@@ -283,7 +284,7 @@ class _Rows:
 
         rows = self._once().where("consumed").select(TOPIC, PARTITION, OFFSET)
         edges = [(s.topic, s.partition, edge) for s in self.whole if s.end > s.start for edge in (s.start - 1, s.end)]
-        rows = rows.union(self.spark.createDataFrame(edges, rows.schema))
+        rows = rows.union(self.tables.spark.createDataFrame(edges, rows.schema))
         before = F.lag(OFFSET).over(Window.partitionBy(TOPIC, PARTITION).orderBy(OFFSET))
         holes = rows.withColumn("before", before).where(f"{OFFSET} - before > 1")
         return [

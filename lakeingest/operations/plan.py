@@ -16,12 +16,18 @@ from lakeingest.config import JsonValue, PipelineConfig
 from lakeingest.decode.json import texts_of
 from lakeingest.decode.least_types import fitting, join
 from lakeingest.delta import quarantine
+from lakeingest.delta.commit_log import CommitLog
+from lakeingest.errors import UsageError
 from lakeingest.gate import evaluate, predicates
 from lakeingest.gate.evaluate import Result
-from lakeingest.gate.suite import Suite
-from lakeingest.ingest import batch_gate
-from lakeingest.ingest.batch_plan import REFUSED, BatchPlan, observed
-from lakeingest.record import RAW_VALUE, TIMESTAMP, OffsetRanges
+from lakeingest.ingest import batch_gate, preflight
+from lakeingest.ingest.batch_plan import BatchPlan, observed
+from lakeingest.ingest.context import RunContext
+from lakeingest.ingest.microbatch import MicroBatchExecution
+from lakeingest.ingest.preflight import Accept
+from lakeingest.kafka import offsets
+from lakeingest.kafka.offsets import Topics
+from lakeingest.record import RAW_VALUE, REFUSED, TIMESTAMP, OffsetRanges
 from lakeingest.schema import ddl
 from lakeingest.schema.ledger import Entry
 
@@ -65,7 +71,7 @@ class Plan:
     """What a run would do with the sample.
 
     Attributes:
-        spans: the offsets of the sample.
+        ranges: the offsets of the sample; "spans" in JSON.
         counts: consumed, accepted, refused and dropped records.
         columns: the columns that the table would have: name, type, new (not in the table yet), and was (the type that
             the table has now, if that is another one; else null).
@@ -81,7 +87,7 @@ class Plan:
     """
 
     pipeline: str
-    spans: OffsetRanges
+    ranges: OffsetRanges
     counts: dict[str, int]
     columns: tuple[dict[str, Any], ...]
     schemas: tuple[Entry, ...]
@@ -103,7 +109,8 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         results = [each.to_json() for each in self.results]
-        made = {**vars(self), "spans": self.spans.to_json(), "results": results, "forecast": vars(self.forecast)}
+        plain = {name: value for name, value in vars(self).items() if name != "ranges"}
+        made = {**plain, "spans": self.ranges.to_json(), "results": results, "forecast": vars(self.forecast)}
         schemas = [{name: getattr(entry, name) for name in _OF_SCHEMAS} for entry in self.schemas]
         return {**made, "schemas": schemas, "problems": self.problems}
 
@@ -111,28 +118,64 @@ class Plan:
 _OF_SCHEMAS = ("side", "id", "subject", "version", "verdict", "action", "changes")
 
 
-def plan(
-    config: PipelineConfig,
-    suite: Suite | None,
+def plan(context: RunContext, topics: Topics, sample: int, *, suggest: bool) -> Plan:
+    """See `Pipeline.plan`."""
+    config, tables = context.config, context.tables
+    log = CommitLog(tables.main.identifier, config.known_as)
+    columns = tables.main.schema()
+    if columns is None:
+        preflight.check_exists(tables)
+    else:
+        log, refused = tables.commit_logs()
+        preflight.check(config, log, refused, topics, Accept())
+    starts = offsets.starts(config.source, topics, log.frontier)
+    committed = starts == topics.last
+    if committed:
+        share = max(1, sample // max(len(starts), 1))
+        starts = {tp: max(topics.first[tp], end - share) for tp, end in topics.last.items()}
+    ranges = offsets.next_ranges(starts, topics.last, sample)
+    if not ranges.offsets:
+        raise UsageError(
+            f"{', '.join(config.source.topics)} holds no record, so that nothing can be told",
+            cure="let some records come, and plan again",
+        )
+    execution = MicroBatchExecution(context, columns, log)
+    return execution.reader.readable(lambda: _of_sample(execution, ranges, log, committed=committed, suggest=suggest))
+
+
+def _of_sample(
+    execution: MicroBatchExecution, ranges: OffsetRanges, log: CommitLog, *, committed: bool, suggest: bool
+) -> Plan:
+    """Decide about a sample without writing it. It is read several times, and so kept.
+
+    Args:
+        ranges: its offsets.
+        committed: whether it was committed before.
+        suggest: whether a suite is to be suggested that the accepted records meet.
+    """
+    kafka = execution.reader.frame(ranges).persist()
+    try:
+        with execution.reader.failures():
+            kafka.count()
+        execution.discover_schemas(kafka, log.last_sequence + 1)
+        batch = execution.plan(strict=False)
+        schemas = execution.evolution.ledger.entries[len(log.schemas.entries) :]
+        return _decided(execution, batch, kafka, ranges=ranges, schemas=schemas, committed=committed, suggest=suggest)
+    finally:
+        kafka.unpersist()
+
+
+def _decided(
+    execution: MicroBatchExecution,
     batch: BatchPlan,
     kafka: DataFrame,
     *,
-    spans: OffsetRanges,
-    there: StructType | None,
+    ranges: OffsetRanges,
     schemas: Sequence[Entry],
     committed: bool,
     suggest: bool,
 ) -> Plan:
-    """Decide about a sample without writing it.
-
-    Args:
-        kafka: the sample, as `source.frame` gives it; it is read several times, so that it should be kept.
-        spans: its offsets.
-        there: the table's columns; None if there is no table yet.
-        schemas: the entries of the ledger that the sample would add.
-        committed: whether the sample was committed before.
-        suggest: whether a suite is to be suggested that the accepted records meet.
-    """
+    config, suite, columns = execution.config, execution.context.suite, execution.writer.columns
     from pyspark.sql import Observation
 
     seen, decided = Observation(), batch.decide(kafka)
@@ -155,9 +198,9 @@ def plan(
         forecast = _forecast(config, batch, kafka, rows)
         return Plan(
             config.name,
-            spans,
+            ranges,
             counts,
-            tuple(_columns(rows.schema, there)),
+            tuple(_columns(rows.schema, columns)),
             tuple(schemas),
             tuple(refusals),
             tuple(_corrections(config, batch, refused)) if counts["refused"] else (),
@@ -174,8 +217,8 @@ def plan(
         refused.unpersist()
 
 
-def _columns(wanted: StructType, there: StructType | None) -> Iterator[dict[str, Any]]:
-    held = {f.name.lower(): f.dataType.simpleString() for f in there} if there is not None else {}
+def _columns(wanted: StructType, table: StructType | None) -> Iterator[dict[str, Any]]:
+    held = {f.name.lower(): f.dataType.simpleString() for f in table} if table is not None else {}
     for field in wanted:
         was, now = held.get(field.name.lower()), field.dataType.simpleString()
         yield {"name": field.name, "type": now, "new": was is None, "was": None if was in (None, now) else was}

@@ -12,16 +12,16 @@ from dataclasses import asdict, dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from lakeingest.config import Compatibility, PipelineConfig, uses_registry
+from lakeingest.config import Compatibility, uses_registry
 from lakeingest.decode import writers
-from lakeingest.delta import quarantine, table
+from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.ingest.writer_schemas import Place
 from lakeingest.record import OFFSET, PARTITION, SCHEMA_ID, TIMESTAMP, TOPIC
 from lakeingest.schema.ledger import Entry, SchemaLedger, Side
 from lakeingest.schema.model import type_text
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True)
@@ -92,29 +92,29 @@ class SchemaHistory:
         }
 
 
-def schema_history(spark: SparkSession, config: PipelineConfig) -> SchemaHistory:
+def schema_history(tables: PipelineTables) -> SchemaHistory:
     """Ask both tables; reads two columns' worth of every row where the registry has the schemas.
 
     Raises:
         UsageError: there is no table yet.
         StorageUnreachable: a table cannot be read.
     """
-    ledger, _ = table.ledgers(spark, config)
-    history = ledger.schemas
+    log, _ = tables.commit_logs()
+    config, ledger = tables.config, log.schemas
     return SchemaHistory(
         config.name,
         config.compatibility,
-        tuple(steps(history)),
-        tuple(_writers(history, _brought(spark, config))),
-        {side: tuple((f.name, type_text(f.schema)) for f in schema.fields) for side, schema in history.current.items()},
+        tuple(steps(ledger)),
+        tuple(_writers(ledger, _brought(tables))),
+        {side: tuple((f.name, type_text(f.schema)) for f in schema.fields) for side, schema in ledger.current.items()},
     )
 
 
-def steps(history: SchemaLedger) -> Iterator[Step]:
+def steps(ledger: SchemaLedger) -> Iterator[Step]:
     """Each entry with its meaning, which depends on the version that was current before it."""
-    evolved: dict[Side, int] = {e.side: n for n, e in enumerate(history.entries) if e.action == "evolve"}
+    evolved: dict[Side, int] = {e.side: n for n, e in enumerate(ledger.entries) if e.action == "evolve"}
     before: dict[Side, Entry] = {}
-    for number, entry in enumerate(history.entries):
+    for number, entry in enumerate(ledger.entries):
         yield Step(entry, _meaning(entry, before.get(entry.side)), current=evolved.get(entry.side) == number)
         if entry.action == "evolve":
             before[entry.side] = entry
@@ -135,9 +135,9 @@ def _meaning(entry: Entry, current: Entry | None) -> str:
             return "refused, to quarantine"
 
 
-def _writers(history: SchemaLedger, brought: dict[tuple[str, int], dict[str, Any]]) -> Iterator[Written]:
+def _writers(ledger: SchemaLedger, brought: dict[tuple[str, int], dict[str, Any]]) -> Iterator[Written]:
     told: set[tuple[str, int]] = set()
-    for e in history.entries:
+    for e in ledger.entries:
         if e.id is None or (e.side, e.id) in told:
             continue
         told.add((e.side, e.id))
@@ -149,12 +149,12 @@ def _writers(history: SchemaLedger, brought: dict[tuple[str, int], dict[str, Any
         )
 
 
-def _brought(spark: SparkSession, config: PipelineConfig) -> dict[tuple[str, int], dict[str, Any]]:
+def _brought(tables: PipelineTables) -> dict[tuple[str, int], dict[str, Any]]:
     """(side, schema id) → rows, refused, last: one pass over the ids of both tables."""
     from pyspark.sql import functions as F
 
-    sides = [side for side in ("key", "value") if uses_registry(getattr(config.decode, side))]
-    refused = quarantine.of(table.read(spark, config.quarantine.path), config.known_as)
+    sides = [side for side in ("key", "value") if uses_registry(tables.config.decode.side(side))]
+    refused = tables.refused()
     place = F.struct(TIMESTAMP, TOPIC, PARTITION, OFFSET).alias("place")
     parts: list[DataFrame] = []
     for side in sides:
@@ -162,7 +162,7 @@ def _brought(spark: SparkSession, config: PipelineConfig) -> dict[tuple[str, int
         id_ = writers.schema_id(F.col(side)).alias("id")
         parts.append(named.select(F.lit(side).alias("side"), id_, F.lit(False).alias("row"), place))
     if "value" in sides:
-        rows = table.read(spark, config.table.path).where(F.col(SCHEMA_ID).isNotNull())
+        rows = tables.main.read().where(F.col(SCHEMA_ID).isNotNull())
         parts.append(rows.select(F.lit("value"), F.col(SCHEMA_ID), F.lit(True), place))
     if not parts:
         return {}

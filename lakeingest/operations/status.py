@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakeingest.config import PipelineConfig
-from lakeingest.delta import quarantine, table
+from lakeingest.delta import quarantine
 from lakeingest.delta.maintenance import optimize
+from lakeingest.delta.pipeline_tables import PipelineTables
+from lakeingest.delta.table import Table
+from lakeingest.ingest import preflight
 from lakeingest.kafka.offsets import Topics
 from lakeingest.spark.failures import storage_failures
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 
 _COMMITS = 10
@@ -42,26 +44,27 @@ class Status:
         return {"pipeline": self.pipeline, "lag": self.lag, **{k: v for k, v in vars(self).items() if k != "pipeline"}}
 
 
-def status(spark: SparkSession, config: PipelineConfig, topics: Topics) -> Status:
+def status(tables: PipelineTables, topics: Topics) -> Status:
     """Ask the tables and Kafka.
 
     Raises:
         StorageUnreachable: a table cannot be read (before the first run there is none).
     """
-    ledger, refused = table.ledgers(spark, config, back=2 * _COMMITS)
+    preflight.check_exists(tables)
+    log, refused = tables.commit_logs(back=2 * _COMMITS)
     accounts = {commit.receipt.sequence: commit.receipt.counts for commit in refused.commits}
     partitions = [
         {
             "topic": topic,
             "partition": partition,
-            "frontier": ledger.frontier.get((topic, partition)),
+            "frontier": log.frontier.get((topic, partition)),
             "end": end,
-            "lag": end - ledger.frontier.get((topic, partition), topics.first[topic, partition]),
+            "lag": end - log.frontier.get((topic, partition), topics.first[topic, partition]),
         }
         for (topic, partition), end in sorted(topics.last.items())
     ]
     commits = []
-    for commit in ledger.commits[:_COMMITS]:
+    for commit in log.commits[:_COMMITS]:
         counts = accounts.get(commit.receipt.sequence)
         commits.append(
             {
@@ -69,25 +72,26 @@ def status(spark: SparkSession, config: PipelineConfig, topics: Topics) -> Statu
                 "version": commit.version,
                 "time": commit.time.isoformat(timespec="seconds"),
                 "rows": commit.rows,
-                "offsets": commit.receipt.spans.offsets,
+                "offsets": commit.receipt.ranges.offsets,
                 "refused": counts.refused if counts else 0,
                 "dropped": counts.dropped if counts else 0,
                 "writer": str(commit.receipt.run),
             }
         )
-    paths = {"table": config.table.path, "quarantine": config.quarantine.path}
-    rows = {name: table.read(spark, path) for name, path in paths.items()}
-    rows["quarantine"] = quarantine.here(quarantine.of(rows["quarantine"], config.known_as))
-    sizes = {name: _size(spark, path, rows[name]) for name, path in paths.items()}
-    return Status(config.name, tuple(partitions), tuple(commits), sizes)
+    rows = {
+        "table": (tables.main, tables.main.read()),
+        "quarantine": (tables.quarantine, quarantine.here(tables.refused())),
+    }
+    sizes = {name: _size(table, of_pipeline) for name, (table, of_pipeline) in rows.items()}
+    return Status(tables.config.name, tuple(partitions), tuple(commits), sizes)
 
 
-def _size(spark: SparkSession, path: str, rows: DataFrame) -> dict[str, Any]:
-    files = optimize.table_files(spark, path)
-    with storage_failures(path):
+def _size(table: Table, rows: DataFrame) -> dict[str, Any]:
+    files = optimize.table_files(table)
+    with storage_failures(table.identifier):
         count = rows.count()
     return {
-        "path": path,
+        "path": table.identifier,
         "rows": count,
         "files": files.count,
         "bytes": files.bytes,

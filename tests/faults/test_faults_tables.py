@@ -191,7 +191,7 @@ def zombie(cell: Cell, s3: S3Proxy, step: Step) -> None:
         process.signal(signal.SIGCONT)
         wakes.set()
         assert process.wait(120) == 3, process.out + process.err
-        winner = f"process {successor.me.pid} on {successor.me.host}, started {successor.me.started}"
+        winner = f"process {successor.writer.pid} on {successor.writer.host}, started {successor.writer.started}"
         assert f"{winner} committed sequence 1" in process.err
     cell.check(f"a zombie, stopped {step}", "exit 3, it names the winner", 0.0)
 

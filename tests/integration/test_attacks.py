@@ -16,10 +16,11 @@ from pyspark.sql import SparkSession
 from rehearsal import BUCKET
 from world import World, forget_receipts
 
-from lakeingest.delta import commit
-from lakeingest.delta.commit import Receipt
+from lakeingest.delta import commit, commit_log, receipt
+from lakeingest.delta.receipt import Receipt
+from lakeingest.delta.table import Table
 from lakeingest.errors import BatchHeld, Fenced, OffsetsLost, SourceChanged, StorageError, TableMismatch
-from lakeingest.ingest import preflight, run
+from lakeingest.ingest import attempt, preflight
 from lakeingest.ingest.preflight import Accept
 from lakeingest.kafka import offsets
 from lakeingest.local import Addresses
@@ -86,7 +87,7 @@ def test_restored_twice_by_time(world: World) -> None:
         time.sleep(1.1)
     world.sql(f"RESTORE TABLE {{table}} TO TIMESTAMP AS OF '{times[0]}'")
     world.sql(f"RESTORE TABLE {{table}} TO TIMESTAMP AS OF '{times[1]}'")
-    ledger = commit.read(world.spark, world.ingestion().config.table.path, world.name)
+    ledger = commit_log.read(Table(world.spark, world.ingestion().config.table.path), world.name)
     assert (ledger.frontier, ledger.taken_back) == ({(world.name, 0): 10}, True)
     world.run()
     world.checked()
@@ -117,7 +118,7 @@ def test_restored_while_a_commit_is_on_its_way(proxied: World, s3: S3Proxy, step
     world, other = proxied, World(proxied.stack, proxied.spark, proxied.name)
     world.produce(*kit.mixed(10))
     path = world.run().config.table.path
-    version = commit.read(world.spark, path, world.name).version
+    version = commit_log.read(Table(world.spark, path), world.name).version
     world.produce(*kit.mixed(10))
     world.run()
     world.produce(*kit.mixed(10))
@@ -156,7 +157,7 @@ def test_restored_to_and_fro_over_a_crash(proxied: World, s3: S3Proxy) -> None:
         world.run()
     s3.clear()
     path = world.ingestion().config.table.path
-    version = commit.read(world.spark, path, world.name).version
+    version = commit_log.read(Table(world.spark, path), world.name).version
     world.sql("RESTORE TABLE {table} TO VERSION AS OF 0")
     world.run(trigger={"max_records": 4})
     world.sql(f"RESTORE TABLE {{table}} TO VERSION AS OF {version}")
@@ -176,7 +177,7 @@ def test_a_goal_that_another_run_has_passed(world: World) -> None:
     world.produce(*kit.clean(5))
     world.run()
     topics = late.broker.topics()
-    assert run.Attempt.begin(late, topics, Accept()).next_batch(topics, goal) is None
+    assert attempt.Attempt.begin(late.context, topics, Accept()).next_batch(topics, goal) is None
     world.produce(*kit.clean(5))
     world.run()
     world.checked()
@@ -194,8 +195,8 @@ def test_the_audit_names_a_span_that_goes_backwards(world: World) -> None:
     """As an older version wrote them: a break, whatever the rows say."""
     world.produce(*kit.clean(6))
     ingestion = world.run()
-    made = commit.read(world.spark, ingestion.config.table.path, world.name).commits[0].receipt
-    back = replace(made, sequence=2, spans=OffsetRanges((OffsetRange(world.name, 0, 6, 4),)))
+    made = commit_log.read(Table(world.spark, ingestion.config.table.path), world.name).commits[0].receipt
+    back = replace(made, sequence=2, ranges=OffsetRanges((OffsetRange(world.name, 0, 6, 4),)))
     path = ingestion.config.table.path
     rows = world.spark.read.format("delta").load(path).limit(0)
     # An empty frame is committed where it bears a number.
@@ -203,7 +204,7 @@ def test_the_audit_names_a_span_that_goes_backwards(world: World) -> None:
     rows.write.format("delta").mode("append").options(userMetadata=back.to_json(), **number).save(path)
     assert f"commit 2 goes back: {world.name}-0 from 6 to 4" in ingestion.audit().breaks
     with pytest.raises(AssertionError):
-        commit.append(world.spark, path, rows, back, "zstd")
+        commit.append(Table(world.spark, path), rows, back, "zstd")
 
 
 # Replays -------------------------------------------------------------------------------------------------------------
@@ -258,7 +259,7 @@ def test_a_restore_behind_a_replay(world: World, tmp_path: Path, then: str) -> N
     """What the replay had moved is in quarantine again, and can be moved again, or discarded."""
     world.produce(*kit.clean(20))
     world.run(gate=suite(tmp_path, 5))
-    version = commit.read(world.spark, world.ingestion().config.table.path, world.name).commits[0].version
+    version = commit_log.read(Table(world.spark, world.ingestion().config.table.path), world.name).commits[0].version
     relaxed = world.ingestion(gate=suite(tmp_path, 14))
     assert relaxed.replay("first").moved == 9
     world.sql(f"RESTORE TABLE {{table}} TO VERSION AS OF {version}")
@@ -403,7 +404,7 @@ def test_quarantine_is_ahead_of_a_table_without_receipts(world: World) -> None:
     """A RESTORE took accepted rows back, and clean-up the receipts: what quarantine has not is read again."""
     world.produce(*kit.clean(5))
     ingestion = world.run()
-    version = commit.read(world.spark, ingestion.config.table.path, world.name).commits[0].version
+    version = commit_log.read(Table(world.spark, ingestion.config.table.path), world.name).commits[0].version
     world.produce(*kit.clean(5), kit.DIRTY)
     world.run()
     world.sql(f"RESTORE TABLE {{table}} TO VERSION AS OF {version}")
@@ -423,7 +424,7 @@ BLANK = "AAAAAAAAAAAAAAAAAAAAAA"
 )
 def test_topic_ids_that_come_and_go(known: str, now: str, changed: bool) -> None:
     """A cluster that gets topic ids by an upgrade has the same topics; only two ids can differ."""
-    last = Receipt("p", 1, commit.Run(), "c", {"t": known}, OffsetRanges(()), "q")
+    last = Receipt("p", 1, receipt.Run(), "c", {"t": known}, OffsetRanges(()), "q")
     topics = offsets.Topics("c", {"t": offsets.topic_id(now)}, {}, {})
     if not changed:
         preflight.check_topics(last, topics)
@@ -437,12 +438,12 @@ def test_a_topic_made_again_without_ids(world: World) -> None:
     """Where no id tells it, the newest record's time does; the same topic goes on."""
     world.produce(*kit.clean(5))
     ingestion = world.run()
-    ledger = commit.read(world.spark, ingestion.config.table.path, world.name)
+    ledger = commit_log.read(Table(world.spark, ingestion.config.table.path), world.name)
     servers = ingestion.bootstrap_servers
 
     def check() -> None:
         topics = replace(ingestion.broker.topics(), ids={world.name: ""})
-        preflight.check_records(world.spark, ingestion.config, servers, ledger, topics)
+        preflight.check_records(ingestion.tables, servers, ledger, topics)
 
     check()
     kit.recreate(world.stack, world.name)

@@ -14,7 +14,6 @@ from pyspark.sql import SparkSession
 
 from lakeingest import cli
 from lakeingest.config import file
-from lakeingest.delta import table
 from lakeingest.errors import UsageError
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
@@ -114,7 +113,7 @@ def test_python_gets_a_usage_error(
 def test_quarantine_alone_can_be_asked(spark: SparkSession, values: dict[str, Any]) -> None:
     """A run makes it first: where no record has told the table's columns yet, there is nothing else."""
     ingestion = Pipeline(file.from_mapping(values))
-    table.ensure_quarantine(spark, ingestion.config)
+    ingestion.tables.ensure_quarantine()
     assert ingestion.quarantined() == []
     assert ingestion.discard("x") == 0
     with pytest.raises(UsageError, match=r"there is no Delta table at .*/t yet"):

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from lakeingest.cli import app
-from lakeingest.delta import table
+from lakeingest.delta.table import Table
 from lakeingest.errors import UsageError
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
@@ -29,7 +29,7 @@ def test_the_same_rows_in_fewer_files(stack: Addresses, spark: SparkSession, nam
     for begin in range(0, 30, 10):
         kit.produce(stack, named, [*values[begin : begin + 10], kit.DIRTY])
         ingestion.run(until_caught_up=True)
-    rows = table.read(spark, config.table.path)
+    rows = Table(spark, config.table.path).read()
     before = spark.createDataFrame(rows.collect(), rows.schema)
     looked = ingestion.compact(2**20, dry_run=True)
     assert [(each.before.count, each.removed, each.added) for each in looked] == [(6, 0, 0), (3, 0, 0)]
@@ -42,7 +42,7 @@ def test_the_same_rows_in_fewer_files(stack: Addresses, spark: SparkSession, nam
     assert (again.after.count, again.removed, again.added) == (1, 0, 0)
     assert spark.conf.get("spark.databricks.delta.optimize.minFileSize", None) is None
 
-    assert_df_equality(table.read(spark, config.table.path), before, ignore_row_order=True, ignore_nullable=True)
+    assert_df_equality(Table(spark, config.table.path).read(), before, ignore_row_order=True, ignore_nullable=True)
     kit.produce(stack, named, values[30:])
     assert ingestion.run(until_caught_up=True).accepted == 10
     assert ingestion.audit().conserved

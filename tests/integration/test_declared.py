@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 from world import World
 
-from lakeingest.delta import table
+from lakeingest.delta.table import Table
 from lakeingest.errors import TableMismatch, UsageError
 from lakeingest.local import Addresses
 from lakeingest.local.s3 import BUCKET
@@ -78,19 +78,19 @@ def test_a_table_whose_maker_has_not_committed(
     world = World(stack, spark, "maker_a", quarantine={"path": "s3a://lake/maker_a_quarantine"})
     world.produce(*kit.clean(10))
     with monkeypatch.context() as cut:
-        cut.setattr("lakeingest.ingest.run.Attempt.next_batch", _fail)
+        cut.setattr("lakeingest.ingest.attempt.Attempt.next_batch", _fail)
         with pytest.raises(RuntimeError, match="killed"):
             world.run(schema=columns("n INT, text STRING"))
     shared = {"name": "maker_b", "schema": columns("n INT, text STRING")}
     refused_by_all(world, "was made for maker_a of pipeline 'maker_a', whose first batch may be under way", **shared)
-    asked, real = list[str](), table.schema
+    asked, real = list[str](), Table.schema
 
-    def missing_at_first(spark: SparkSession, path: str) -> StructType | None:
-        asked.append(path)
-        return None if asked.count(world.ingestion().config.table.path) == 1 else real(spark, path)
+    def missing_at_first(table: Table) -> StructType | None:
+        asked.append(table.identifier)
+        return None if asked.count(world.ingestion().config.table.path) == 1 else real(table)
 
     with monkeypatch.context() as both:
-        both.setattr("lakeingest.table.schema", missing_at_first)
+        both.setattr(Table, "schema", missing_at_first)
         with pytest.raises(TableMismatch, match="was made for maker_a of pipeline 'maker_a'"):
             world.run(**shared)
     world.run(schema=columns("n INT, text STRING"))
@@ -141,7 +141,7 @@ def test_the_audit_names_who_doubled(stack: Addresses, spark: SparkSession, monk
     with monkeypatch.context() as older:
         older.setattr("lakeingest.ingest.preflight._check_name", lambda *_: None)
         older.setattr("lakeingest.ingest.preflight.check_maker", lambda *_: None)
-        older.setattr("lakeingest.delta.table._frontier_of_rows", lambda *_: {})
+        older.setattr("lakeingest.delta.pipeline_tables.PipelineTables._frontier_of_rows", lambda *_: {})
         world.run(name="doubled_b", quarantine={"path": "s3a://lake/doubled_b_q"})
     report = world.ingestion().audit()
     assert (report.duplicated, report.others) == (10, {"doubled_b": 1})

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from io import BytesIO
 from itertools import pairwise
@@ -21,8 +23,11 @@ from pyarrow.parquet import ParquetFile
 from pyspark.sql import DataFrame, Observation, SparkSession
 
 from lakeingest import pipeline
-from lakeingest.delta import commit, prefetch, table_properties
-from lakeingest.delta.commit import CommitLog, Counts, Receipt
+from lakeingest.delta import commit, commit_log, prefetch, table_properties
+from lakeingest.delta.commit_log import CommitLog
+from lakeingest.delta.receipt import Counts
+from lakeingest.delta.table import Table
+from lakeingest.delta.writer import TableWriter
 from lakeingest.errors import (
     Fenced,
     LakeingestError,
@@ -31,12 +36,15 @@ from lakeingest.errors import (
     StorageUnreachable,
     TableMismatch,
 )
-from lakeingest.ingest.batch_plan import BatchPlan, maybe_refused, observed, plan_batch
-from lakeingest.ingest.microbatch import MicroBatchExecution, Progress
+from lakeingest.ingest.batch_plan import observed, plan_batch
+from lakeingest.ingest.batch_reader import BatchReader
+from lakeingest.ingest.events import Progress
+from lakeingest.ingest.microbatch import MicroBatchExecution
+from lakeingest.ingest.refused_bitmap import maybe_refused
 from lakeingest.kafka import reader
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
-from lakeingest.record import Frontier, OffsetRange, OffsetRanges
+from lakeingest.record import OffsetRange, OffsetRanges
 
 
 @dataclass
@@ -47,9 +55,9 @@ class World:
     spark: SparkSession
     name: str
 
-    def ingestion(self, kind: type[Pipeline] = Pipeline, **changes: Any) -> Pipeline:
+    def ingestion(self, **changes: Any) -> Pipeline:
         """A pipeline as on a machine that never ran it: nothing local is handed over."""
-        return kind(config_of(self.stack, self.name, **changes))
+        return Pipeline(config_of(self.stack, self.name, **changes))
 
     def run(self, **changes: Any) -> Counts:
         return self.ingestion(**changes).run(until_caught_up=True)
@@ -65,7 +73,7 @@ class World:
         return self.rows("_quarantine")
 
     def ledger(self, where: str = "") -> CommitLog:
-        return commit.read(self.spark, f"s3a://lake/{self.name}{where}", self.name, back=None)
+        return commit_log.read(Table(self.spark, f"s3a://lake/{self.name}{where}"), self.name, back=None)
 
     def restore(self, version: int) -> None:
         self.spark.sql(f"RESTORE TABLE delta.`s3a://lake/{self.name}` TO VERSION AS OF {version}")
@@ -73,7 +81,7 @@ class World:
     def read(self, ingestion: Pipeline) -> DataFrame:
         """What the newest batch read."""
         ledger = self.ledger()
-        return ingestion.open(None, ledger).read(ledger.commits[0].receipt.spans)
+        return BatchReader(ingestion.context).frame(ledger.commits[0].receipt.ranges)
 
     def checked(self, *topics: str, **changes: Any) -> pipeline.Report:
         """Both auditors agree that every record is there exactly once."""
@@ -98,22 +106,16 @@ class Crash(Exception):
     """The process ended here."""
 
 
-class Dying(MicroBatchExecution):
-    """It ends between the table's commit and quarantine's."""
-
-    def _set_aside(self, refused: DataFrame, batch: BatchPlan, receipt: Receipt) -> dict[str, int]:
-        raise Crash
-
-
-class Crashing(Pipeline):
-    """A pipeline whose process ends between the table's commit and quarantine's."""
-
-    _corridor = Dying
-
-
 def crash(world: World, **changes: Any) -> None:
-    with pytest.raises(Crash):
-        world.ingestion(Crashing, **changes).run(until_caught_up=True)
+    """A run whose process ends between the table's commit and quarantine's."""
+    with pytest.MonkeyPatch.context() as dying:
+        dying.setattr(TableWriter, "set_aside", _crash)
+        with pytest.raises(Crash):
+            world.ingestion(**changes).run(until_caught_up=True)
+
+
+def _crash(*_: object) -> None:
+    raise Crash
 
 
 # A batch and its commits
@@ -140,13 +142,13 @@ def test_the_receipt_says_what_was_committed(world: World) -> None:
         "lakeingest": 1,
         "pipeline": world.name,
         "sequence": 1,
-        "run": vars(ingestion.me),
+        "run": vars(ingestion.writer),
         "cluster": topics.cluster,
         "topics": topics.ids,
         "offsets": {world.name: {"0": [0, 2], "1": [0, 2]}},
         "quarantine": f"s3a://lake/{world.name}_quarantine",
         "ledger": table_properties.ledger(
-            table_properties.read(world.spark, f"s3a://lake/{world.name}"), world.name
+            Table(world.spark, f"s3a://lake/{world.name}").properties(), world.name
         ).digest,
     }
 
@@ -176,7 +178,7 @@ def test_max_records_cuts_batches(world: World) -> None:
     """Batches of at most max_records offsets follow each other without a gap."""
     world.produce(*mixed(10), partitions=2)
     assert world.run(trigger={"max_records": 4}) == Counts(10, 8, 2)
-    assert [c.receipt.spans.offsets for c in world.ledger().commits] == [2, 4, 4]
+    assert [c.receipt.ranges.offsets for c in world.ledger().commits] == [2, 4, 4]
     assert world.checked().commits == 3
 
 
@@ -242,7 +244,7 @@ def test_a_clean_batch_reads_once_and_keeps_nothing(world: World) -> None:
     ingestion.run(until_caught_up=True)
     batch = plan_batch(ingestion.config, shape_of(ingestion.config), None)
     decided = batch.decide(world.read(ingestion))
-    frame = batch.accepted(observed(decided, Observation(), *batch.metrics, *batch.marks))
+    frame = batch.accepted(observed(decided, Observation(), *batch.metrics, *batch.refused_bitmaps))
     plan = frame._jdf.queryExecution().executedPlan().toString()
     assert plan.lower().count("scan kafka") == 1
     assert plan.count("invoke(io.lakeingest.JsonFunctions") == 1
@@ -308,7 +310,7 @@ def test_a_small_batch_is_few_files(world: World, monkeypatch: pytest.MonkeyPatc
     world.checked()
 
 
-def test_only_suspects_are_decoded_again(world: World) -> None:
+def test_only_what_may_be_refused_is_decoded_again(world: World) -> None:
     """Of a batch with few bad records, those that share a bit with one of them: all the bad ones are among them."""
     world.produce(*kit.mixed(3_000, every=100), partitions=3)
     ingestion = world.ingestion()
@@ -316,7 +318,7 @@ def test_only_suspects_are_decoded_again(world: World) -> None:
     world.checked()
     batch = plan_batch(ingestion.config, shape_of(ingestion.config), None)
     kafka, seen = world.read(ingestion), Observation()
-    observed(batch.decide(kafka), seen, *batch.marks).count()
+    observed(batch.decide(kafka), seen, *batch.refused_bitmaps).count()
     some = batch.decide(maybe_refused(kafka, seen.get))
     assert some.where("_refused").count() == 30
     assert some.count() < 60
@@ -406,7 +408,7 @@ def test_another_cluster_is_refused(world: World) -> None:
     newest = world.ledger().commits[0].receipt
     foreign = replace(newest, sequence=2, cluster="elsewhere")
     empty = world.spark.read.format("delta").load(f"s3a://lake/{world.name}").limit(0)
-    commit.append(world.spark, f"s3a://lake/{world.name}", empty, foreign, "zstd")
+    commit.append(Table(world.spark, f"s3a://lake/{world.name}"), empty, foreign, "zstd")
     with pytest.raises(SourceChanged, match="cluster elsewhere"):
         world.run()
 
@@ -456,20 +458,19 @@ def test_a_topic_that_expired_whole_needs_consent_once(world: World) -> None:
 # Servers fail
 
 
-def failing(*failures: LakeingestError) -> type[Pipeline]:
-    """A pipeline whose first batches fail, each with another failure."""
-    left = list(failures)
+@contextmanager
+def failing(*failures: LakeingestError) -> Iterator[None]:
+    """The next batches fail, each with another failure."""
+    left, execute = list(failures), MicroBatchExecution.execute
 
-    class Failing(MicroBatchExecution):
-        def batch(self, receipt: Receipt, behind: Frontier) -> Progress:
-            if left:
-                raise left.pop(0)
-            return super().batch(receipt, behind)
+    def failing_first(self: MicroBatchExecution, *arguments: Any) -> Progress:
+        if left:
+            raise left.pop(0)
+        return execute(self, *arguments)
 
-    class Pipeline(Pipeline):
-        _corridor = Failing
-
-    return Pipeline
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(MicroBatchExecution, "execute", failing_first)
+        yield
 
 
 def test_a_server_that_fails_is_tried_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -477,8 +478,9 @@ def test_a_server_that_fails_is_tried_again(world: World, monkeypatch: pytest.Mo
     monkeypatch.setattr("lakeingest.ingest.retry.LONGEST_PAUSE_S", 0.01)
     world.produce(*mixed(10))
     away, said = StorageUnreachable("503 SlowDown", cure="wait"), []
-    ingestion = world.ingestion(failing(away, away), retry={"wait": "10 seconds"}, trigger={"max_records": 5})
-    assert ingestion.run(until_caught_up=True, on_retry=said.append) == Counts(10, 8, 2)
+    ingestion = world.ingestion(retry={"wait": "10 seconds"}, trigger={"max_records": 5})
+    with failing(away, away):
+        assert ingestion.run(until_caught_up=True, on_retry=said.append) == Counts(10, 8, 2)
     assert [retry.failure for retry in said] == [away, away]
     world.checked()
 
@@ -486,8 +488,8 @@ def test_a_server_that_fails_is_tried_again(world: World, monkeypatch: pytest.Mo
 def test_what_no_retry_helps_ends_the_run(world: World) -> None:
     """A refusal that waiting cannot change is raised at once."""
     world.produce(*clean(1))
-    ingestion = world.ingestion(failing(TableMismatch("other columns", cure="none")), retry={"wait": "10 seconds"})
-    with pytest.raises(TableMismatch):
+    ingestion = world.ingestion(retry={"wait": "10 seconds"})
+    with failing(TableMismatch("other columns", cure="none")), pytest.raises(TableMismatch):
         ingestion.run(until_caught_up=True, on_retry=lambda _: pytest.fail("it tried again"))
 
 
@@ -639,10 +641,10 @@ def test_a_stale_writer_is_fenced(world: World) -> None:
     world.produce(*mixed(10))
     stale, winner = world.ingestion(), world.ingestion()
     winner.run(until_caught_up=True)
-    receipt = replace(world.ledger().commits[0].receipt, run=stale.me)
+    receipt = replace(world.ledger().commits[0].receipt, run=stale.writer)
     version = world.ledger().commits[0].version
-    with pytest.raises(Fenced, match=re.escape(winner.me.started)):
-        stale.open(None, CommitLog("", world.name)).batch(receipt, {})
+    with pytest.raises(Fenced, match=re.escape(winner.writer.started)):
+        MicroBatchExecution(stale.context, None, CommitLog("", world.name)).execute(receipt, {})
     assert world.ledger().commits[0].version == version
     world.checked()
 

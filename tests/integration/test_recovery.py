@@ -6,7 +6,6 @@ import kit
 from pyspark.sql import SparkSession
 from world import forget_receipts
 
-from lakeingest.delta import table
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
 
@@ -18,7 +17,7 @@ def test_the_frontier_is_taken_from_the_rows(spark: SparkSession, stack: Address
     ingestion = Pipeline(kit.config_of(stack, topic))
     ingestion.run(until_caught_up=True)
     forget_receipts(spark, stack, ingestion.config.table.path)
-    found, _ = table.ledgers(spark, ingestion.config)
+    found, _ = ingestion.tables.commit_logs()
     # Delta remembers the sequence number in the log's checkpoint, whatever the clock says.
     assert (found.newest, found.frontier, found.last_sequence) == (None, {(topic, 0): 10}, 1)
     kit.produce(stack, topic, kit.clean(3))

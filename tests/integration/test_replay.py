@@ -15,7 +15,7 @@ from rehearsal import BUCKET, Cell, records
 from typer.testing import CliRunner
 
 from lakeingest.cli import app
-from lakeingest.delta import commit
+from lakeingest.delta import receipt
 from lakeingest.errors import StorageError, UsageError
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
@@ -77,7 +77,7 @@ def test_what_passes_moves_once(stack: Addresses, spark: SparkSession, named: st
         (8, "two of them"),
         *((offset, "all of them") for offset in range(9, 15)),
     }
-    assert {row["moved"]["who"] for row in rows} == {commit.somebody()}
+    assert {row["moved"]["who"] for row in rows} == {receipt.somebody()}
 
     with pytest.raises(UsageError, match="is no condition"):
         relaxed.discard("no", where="nothing = 1")

@@ -21,7 +21,7 @@ from lakeingest.config import file
 from lakeingest.decode import inferred
 from lakeingest.decode.json_diagnosis import diagnose
 from lakeingest.decode.readers import read
-from lakeingest.delta.commit import Counts
+from lakeingest.delta.receipt import Counts
 from lakeingest.errors import PipelineFileError
 from lakeingest.gate import suite as gate_suite
 from lakeingest.local import Addresses

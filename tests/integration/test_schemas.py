@@ -30,11 +30,11 @@ from registry_kit import Avro, header, json_schema, maybe, record, zigzag
 from world import forget_receipts
 
 from lakeingest.config import file
-from lakeingest.delta import table
-from lakeingest.delta.commit import CommitLog, Counts
+from lakeingest.delta.commit_log import CommitLog
+from lakeingest.delta.receipt import Counts
 from lakeingest.errors import RegistryUnreachable
 from lakeingest.ingest import microbatch
-from lakeingest.ingest.microbatch import Progress
+from lakeingest.ingest.events import Progress
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
 from lakeingest.schema.ledger import SchemaLedger
@@ -100,7 +100,7 @@ class World:
 
     @property
     def ledger(self) -> CommitLog:
-        return table.ledgers(self.spark, self.ingestion().config, back=None)[0]
+        return self.ingestion().tables.commit_logs(back=None)[0]
 
     @property
     def history(self) -> SchemaLedger:

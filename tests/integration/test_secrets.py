@@ -318,8 +318,8 @@ def test_no_plan_tells_a_secret(inside: Scene, spark: SparkSession, capfd: pytes
     """`explain` of what is read from Kafka names offsets and no options, and SET hides those of s3a."""
     ingestion = Pipeline(file.read(inside.file(), os.environ))
     _ = ingestion.spark
-    spans = OffsetRanges((OffsetRange(TOPIC, 0, 0, 5),))
-    records = reader.frame(spark, ingestion.config.source, inside.cluster.bootstrap, TOPIC, spans)
+    ranges = OffsetRanges((OffsetRange(TOPIC, 0, 0, 5),))
+    records = reader.frame(spark, ingestion.config.source, inside.cluster.bootstrap, TOPIC, ranges)
     records.explain("extended")
     plan = "".join(capfd.readouterr())
     settings = "\n".join(f"{row['key']} {row['value']}" for row in spark.sql("SET").collect())

@@ -49,18 +49,18 @@ def topics(first: dict[tuple[str, int], int], last: dict[tuple[str, int], int]) 
 def test_a_batch_is_shared_out_by_backlog(
     begin: dict[tuple[str, int], int], end: dict[tuple[str, int], int], most: int, taken: list[tuple[int, int]]
 ) -> None:
-    """Each partition gives in proportion to what it holds, and empty spans carry the frontier on."""
+    """Each partition gives in proportion to what it holds, and empty ranges carry the frontier on."""
     assert [(s.start, s.end) for s in next_ranges(begin, end, most)] == taken
 
 
 @pytest.mark.parametrize("most", [1, 7, 99, 100, 1000, 10**9])
 def test_a_batch_is_as_large_as_it_may_be(most: int) -> None:
-    """However it is shared out, the spans sum up to max_records or to the whole backlog, and none goes too far."""
+    """However it is shared out, the ranges sum up to max_records or to the whole backlog, and none goes too far."""
     begin = {("a", p): p for p in range(37)}
     end = {tp: start + start**2 % 11 for tp, start in begin.items()}
-    spans = next_ranges(begin, end, most)
-    assert spans.offsets == min(most, sum(end.values()) - sum(begin.values()))
-    assert all(begin[s.topic, s.partition] == s.start <= s.end <= end[s.topic, s.partition] for s in spans)
+    ranges = next_ranges(begin, end, most)
+    assert ranges.offsets == min(most, sum(end.values()) - sum(begin.values()))
+    assert all(begin[s.topic, s.partition] == s.start <= s.end <= end[s.topic, s.partition] for s in ranges)
 
 
 @pytest.mark.parametrize(
@@ -97,11 +97,11 @@ def test_a_frontier_outside_of_the_topic_is_refused(stands: int, error: type[Exc
 
 def test_spans_survive_json() -> None:
     """What a commit carries is read back as it was, partitions in the order of numbers."""
-    spans = OffsetRanges((OffsetRange("a", 2, 0, 5), OffsetRange("a", 10, 7, 7), OffsetRange("b.c-d", 0, 1, 2**40)))
+    ranges = OffsetRanges((OffsetRange("a", 2, 0, 5), OffsetRange("a", 10, 7, 7), OffsetRange("b.c-d", 0, 1, 2**40)))
     tree = {"a": {"2": [0, 5], "10": [7, 7]}, "b.c-d": {"0": [1, 2**40]}}
-    assert spans.to_json() == tree
-    assert OffsetRanges.from_json(tree) == spans
-    assert spans.frontier == {("a", 2): 5, ("a", 10): 7, ("b.c-d", 0): 2**40}
+    assert ranges.to_json() == tree
+    assert OffsetRanges.from_json(tree) == ranges
+    assert ranges.frontier == {("a", 2): 5, ("a", 10): 7, ("b.c-d", 0): 2**40}
 
 
 def test_lag_counts_what_lies_beyond_the_frontier() -> None:

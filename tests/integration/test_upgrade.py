@@ -21,7 +21,7 @@ from kit import DIRTY, Record, produce
 from pyspark.sql import SparkSession
 
 import lakeingest
-from lakeingest.delta.commit import Counts
+from lakeingest.delta.receipt import Counts
 from lakeingest.local import Addresses, running
 from lakeingest.local.addresses import read, stack_dir
 from lakeingest.pipeline import Pipeline

@@ -12,6 +12,7 @@ from receipts import receipt, write
 
 from lakeingest.config import Storage
 from lakeingest.delta import prefetch
+from lakeingest.delta.table import Table
 from lakeingest.errors import Fenced
 from lakeingest.spark import session
 
@@ -32,7 +33,7 @@ def test_a_commit_finds_the_state_of_the_log(spark: SparkSession, tmp_path: Path
     assert logs is not None
     write(spark, path, receipt(1, 10))
     by_itself = jobs(spark, "by itself", lambda: write(spark, path, receipt(2, 20)))
-    prefetch.prefetch_snapshots(logs, str(path)).join()
+    prefetch.prefetch_snapshots(logs, Table(spark, str(path))).join()
     assert jobs(spark, "ahead", lambda: write(spark, path, receipt(3, 30))) == 2
     assert by_itself > 2
 
@@ -42,12 +43,12 @@ def test_somebody_elses_commit_is_seen(spark: SparkSession, tmp_path: Path) -> N
     path, logs = tmp_path / "t", session.log_session(spark, Storage())
     assert logs is not None
     write(spark, path, receipt(1, 10))
-    prefetch.prefetch_snapshots(logs, str(path)).join()
+    prefetch.prefetch_snapshots(logs, Table(spark, str(path))).join()
     elsewhere = spark.newSession()
     write(elsewhere, path, receipt(2, 20))
     with pytest.raises(Fenced):
         write(spark, path, receipt(2, 20))
-    prefetch.prefetch_snapshots(logs, str(path)).join()
+    prefetch.prefetch_snapshots(logs, Table(spark, str(path))).join()
     write(spark, path, receipt(3, 30))
     assert spark.read.format("delta").load(str(path)).count() == 6
 
@@ -58,7 +59,7 @@ def test_a_log_that_cannot_be_read(spark: SparkSession, tmp_path: Path, capfd: p
     assert logs is not None
     (tmp_path / "t" / "_delta_log").mkdir(parents=True)
     (tmp_path / "t" / "_delta_log" / f"{0:020}.json").write_text("{")
-    prefetch.prefetch_snapshots(logs, str(tmp_path / "t")).join()
+    prefetch.prefetch_snapshots(logs, Table(spark, str(tmp_path / "t"))).join()
 
     class Gone:
         """A session whose JVM has ended."""
@@ -66,7 +67,7 @@ def test_a_log_that_cannot_be_read(spark: SparkSession, tmp_path: Path, capfd: p
         def sql(self, _: str) -> None:
             raise Py4JNetworkError("Answer from Java side is empty")
 
-    prefetch.prefetch_snapshots(Gone(), "t").join()
+    prefetch.prefetch_snapshots(Gone(), Table(spark, "/t")).join()
     assert capfd.readouterr() == ("", "")
 
 

@@ -12,8 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 from receipts import receipt, write
 
-from lakeingest.delta import commit
-from lakeingest.delta.commit import Receipt, Run
+from lakeingest.delta import commit, commit_log
+from lakeingest.delta.receipt import Receipt, Run
+from lakeingest.delta.table import Table
 from lakeingest.errors import Fenced, StorageUnreachable, UnsafeStore, UsageError
 from lakeingest.spark import failures
 
@@ -59,7 +60,7 @@ def test_the_ledger_of_one_pipeline_among_others(spark: SparkSession, tmp_path: 
     write(spark, path, receipt(1, 5, pipeline="other"))
     write(spark, path, receipt(2, 20))
     spark.sql(f"OPTIMIZE delta.`{path}`")
-    mine, other = (commit.read(spark, str(path), name) for name in ("p", "other"))
+    mine, other = (commit_log.read(Table(spark, str(path)), name) for name in ("p", "other"))
     assert (mine.frontier, mine.last_sequence, [c.rows for c in mine.commits]) == ({("t", 0): 20}, 2, [2, 1])
     assert (other.frontier, other.last_sequence) == ({("t", 0): 5}, 1)
 
@@ -77,10 +78,10 @@ def test_what_is_read_back_is_what_the_log_says(spark: SparkSession, tmp_path: P
         def __getattr__(self, name: str) -> object:
             return getattr(spark, name)
 
-    commit.append(spark, path, spark.range(5), receipt(1, 10), "zstd")
+    commit.append(Table(spark, path), spark.range(5), receipt(1, 10), "zstd")
     elsewhere: Any = Elsewhere()
-    done = commit.append(elsewhere, path, spark.range(3), made := receipt(2, 20), "zstd")
-    newest = commit.read(spark, path, "p").newest
+    done = commit.append(Table(elsewhere, path), spark.range(3), made := receipt(2, 20), "zstd")
+    newest = commit_log.read(Table(spark, path), "p").newest
     assert newest is not None
     assert (newest.version, newest.rows, newest.receipt) == (done.version, done.rows, done.receipt) == (1, 3, made)
     assert abs(newest.time - done.time) < timedelta(seconds=1)
@@ -95,7 +96,7 @@ def test_a_restore_takes_commits_back(spark: SparkSession, tmp_path: Path, by: s
     history = spark.sql(f"DESCRIBE HISTORY delta.`{path}`").collect()
     to = "VERSION AS OF 1" if by == "version" else f"TIMESTAMP AS OF '{history[1]['timestamp']}'"
     spark.sql(f"RESTORE TABLE delta.`{path}` TO {to}")
-    ledger = commit.read(spark, str(path), "p")
+    ledger = commit_log.read(Table(spark, str(path)), "p")
     assert (ledger.frontier, ledger.last_sequence) == ({("t", 0): 20}, 3)
 
 
@@ -128,4 +129,4 @@ def test_a_user_without_a_name_is_somebody_too(monkeypatch: pytest.MonkeyPatch) 
     for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr(os, "getuid", lambda: 1_234_567)
-    assert commit.somebody().startswith("uid 1234567 on ")
+    assert receipt.somebody().startswith("uid 1234567 on ")

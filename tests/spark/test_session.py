@@ -51,11 +51,13 @@ def test_own_sessions_compile_methods_of_any_length(spark: SparkSession) -> None
 
 _NAMED = """
 from pathlib import Path
-from lakeingest import session, table
+from lakeingest.delta.catalog import spark as catalog
+from lakeingest.delta.table import Table
+from lakeingest.spark import session
 from lakeingest.config import Storage
 spark = session.attach(Storage(), "named", [])
 spark.range(3).write.format("delta").save(str(Path("there/t").absolute()))
-table._register(spark, "lake.flights", str(Path("there/t").absolute()))
+catalog.register(Table(spark, str(Path("there/t").absolute())), "lake.flights")
 print(spark.table("lake.flights").count())
 """
 

@@ -13,10 +13,17 @@ from pyspark.sql.types import StructType
 
 from lakeingest.config import PipelineConfig
 from lakeingest.config.file import from_mapping
-from lakeingest.delta import table, table_properties
+from lakeingest.delta import table_properties
+from lakeingest.delta.catalog.spark import register
+from lakeingest.delta.commit_log import CommitLog
+from lakeingest.delta.pipeline_tables import PipelineTables
+from lakeingest.delta.table import Table
+from lakeingest.delta.writer import TableWriter
 from lakeingest.errors import TableMismatch
+from lakeingest.ingest import preflight
 from lakeingest.ingest.batch_plan import plan_batch
 from lakeingest.ingest.evolution import Evolution
+from lakeingest.ingest.shape import table_columns
 
 BY_N = [{"by": "field", "field": "n"}]
 
@@ -31,16 +38,20 @@ def made(spark: SparkSession, folder: Path, **parts: Any) -> PipelineConfig:
         "partition": BY_N,
     }
     config = from_mapping({**values, **parts})
-    table.ensure_quarantine(spark, config)
-    there = table.schema(spark, config.table.path)
-    properties = table_properties.read(spark, config.table.path) if there is not None else {}
+    tables = PipelineTables(spark, config)
+    tables.ensure_quarantine()
+    columns = tables.main.schema()
+    properties = tables.main.properties() if columns is not None else {}
     ledger = table_properties.ledger(properties, config.known_as)
-    evolution = Evolution(config, ledger, lambda: pytest.fail("no registry is asked"), there)
-    shape = evolution.shape(there, looked=True)
-    columns = plan_batch(config, shape, None).layout.columns
-    if there is not None:
-        table.check(spark, config, there, properties, shape=shape, partitions=columns)
-    table.ensure(spark, config, shape, columns, there=there)
+    evolution = Evolution(config, ledger, lambda: pytest.fail("no registry is asked"), columns)
+    shape = evolution.shape(columns, strict=False)
+    partitions = plan_batch(config, shape, None).layout.columns
+    wanted = table_columns(config, shape)
+    if columns is not None:
+        preflight.check_columns(tables, columns, properties, wanted, partitions)
+    TableWriter(tables, CommitLog("", "p", properties=properties), columns).ensure(wanted, partitions, ledger)
+    if config.table.name:
+        register(tables.main, config.table.name)
     return config
 
 
@@ -70,10 +81,10 @@ def test_a_log_folder_alone_is_no_table(spark: SparkSession, tmp_path: Path) -> 
     whole = made(spark, tmp_path / "whole", partition=partition)
     for name in ("table", "table_quarantine"):
         (tmp_path / "killed" / name / "_delta_log").mkdir(parents=True)
-    assert table.schema(spark, str(tmp_path / "killed" / "table")) is None
+    assert Table(spark, str(tmp_path / "killed" / "table")).schema() is None
     mended = made(spark, tmp_path / "killed", partition=partition)
     for one, other in ((whole.table, mended.table), (whole.quarantine, mended.quarantine)):
-        schemas = [table.read(spark, part.path).schema for part in (one, other)]
+        schemas = [Table(spark, part.path).schema() for part in (one, other)]
         assert_schema_equality(*schemas, ignore_nullable=True)
         asked = "name", "partitionColumns", "properties"
         details = [spark.sql(f"DESCRIBE DETAIL delta.`{p.path}`").select(*asked).collect() for p in (one, other)]

@@ -6,15 +6,16 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from lakeingest.delta import commit
-from lakeingest.delta.commit import Counts, Receipt, Run
+from lakeingest.delta import commit, commit_log
+from lakeingest.delta.receipt import Counts, Receipt, Run
+from lakeingest.delta.table import Table
 from lakeingest.record import OffsetRange, OffsetRanges
 
 
 def receipt(sequence: int, end: int, *, pipeline: str = "p", run: Run | None = None) -> Receipt:
-    spans = OffsetRanges((OffsetRange("t", 0, 0, end),))
-    return Receipt(pipeline, sequence, run or Run(), "cluster", {"t": "id"}, spans, "quarantine", Counts(3, 1, 1, 1))
+    ranges = OffsetRanges((OffsetRange("t", 0, 0, end),))
+    return Receipt(pipeline, sequence, run or Run(), "cluster", {"t": "id"}, ranges, "quarantine", Counts(3, 1, 1, 1))
 
 
-def write(spark: SparkSession, path: Path, made: Receipt) -> commit.Commit:
-    return commit.append(spark, str(path), spark.range(made.sequence), made, "zstd")
+def write(spark: SparkSession, path: Path, made: Receipt) -> commit_log.Commit:
+    return commit.append(Table(spark, str(path)), spark.range(made.sequence), made, "zstd")

@@ -17,7 +17,7 @@ import kit
 from kit import DIRTY, Record
 from pyspark.sql import SparkSession
 
-from lakeingest.delta.commit import Counts
+from lakeingest.delta.receipt import Counts
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
 from lakeingest.testing.manifest import Balance, Place, balance

@@ -14,7 +14,7 @@ from lakeingest.spark.failures import spark_failures, storage_failures, translat
 from lakeingest.spark.session import setting
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lakeingest.delta.table import Table
 
 # Both of Delta's limits: a file that is as large as the target is left alone.
 _LIMITS = ("spark.databricks.delta.optimize.maxFileSize", "spark.databricks.delta.optimize.minFileSize")
@@ -45,19 +45,19 @@ class Compacted:
     added: int = 0
 
 
-def table_files(spark: SparkSession, path: str) -> TableFiles:
+def table_files(table: Table) -> TableFiles:
     """The table's files as they stand now.
 
     Raises:
         UsageError: there is no such table.
         StorageUnreachable: the object store.
     """
-    with storage_failures(path):
-        detail = spark.sql(f"DESCRIBE DETAIL delta.`{path}`").collect()[0]
+    with storage_failures(table.identifier):
+        detail = table.spark.sql(f"DESCRIBE DETAIL {table.sql}").collect()[0]
     return TableFiles(int(detail["numFiles"]), int(detail["sizeInBytes"]))
 
 
-def compact(spark: SparkSession, path: str, target_bytes: int, where: str | None = None) -> Compacted:
+def compact(table: Table, target_bytes: int, where: str | None = None) -> Compacted:
     """Rewrite the files that are smaller than the target, partition by partition, where there are two or more.
 
     Args:
@@ -71,15 +71,17 @@ def compact(spark: SparkSession, path: str, target_bytes: int, where: str | None
     """
     from pyspark.errors import AnalysisException, ParseException
 
-    before = table_files(spark, path)
+    before = table_files(table)
     try:
-        with setting(spark, dict.fromkeys(_LIMITS, str(target_bytes))):
-            done = spark.sql(f"OPTIMIZE delta.`{path}`{f' WHERE {where}' if where else ''}").collect()[0]["metrics"]
+        with setting(table.spark, dict.fromkeys(_LIMITS, str(target_bytes))):
+            done = table.spark.sql(f"OPTIMIZE {table.sql}{f' WHERE {where}' if where else ''}").collect()[0]["metrics"]
     except (AnalysisException, ParseException) as refused:
         what = next(iter(str(refused).splitlines()), "")
         raise UsageError(
-            f"{path} cannot be compacted where {where}: {what}", cure="name partition columns alone, in Spark SQL"
+            f"{table} cannot be compacted where {where}: {what}", cure="name partition columns alone, in Spark SQL"
         ) from refused
     except spark_failures() as failed:
-        raise translate(path, failed) from failed
-    return Compacted(path, before, table_files(spark, path), int(done["numFilesRemoved"]), int(done["numFilesAdded"]))
+        raise translate(table.identifier, failed) from failed
+    return Compacted(
+        table.identifier, before, table_files(table), int(done["numFilesRemoved"]), int(done["numFilesAdded"])
+    )

@@ -1,0 +1,1 @@
+"""The names that catalogs have for a table which lies at a path."""

@@ -1,0 +1,168 @@
+"""What a pipeline committed to a table, read back from the table's log, and so where the pipeline stands."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from lakeingest.delta.history import RECENT, TableHistory
+from lakeingest.delta.receipt import Receipt
+from lakeingest.schema.ledger import SchemaLedger
+from lakeingest.spark.failures import storage_failures
+
+if TYPE_CHECKING:
+    from lakeingest.delta.table import Table
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A receipt as it stands in the log: in version `version`, committed at `time`, with `rows` rows."""
+
+    version: int
+    time: datetime
+    rows: int
+    receipt: Receipt
+
+
+@dataclass(frozen=True)
+class CommitLog:
+    """The commits of one pipeline to one table, newest first, as far back as the log tells and was asked.
+
+    Commits that a RESTORE took back are not among them; `last_sequence` counts them all the same, because Delta
+    remembers their txn, and skips in silence a write that bears a number it has seen.
+
+    Attributes:
+        taken_back: whether a RESTORE took commits of the pipeline back, and it has committed none since.
+        restored: whether a RESTORE came since the pipeline's newest commit, whosever commits it took back.
+        version: the table's newest version; None where there is no table.
+        complete: whether the log still begins with the table's first version.
+        begun: where the commits that a RESTORE took back began, if it took all back: (topic, partition) → first offset.
+        recovered: the frontier as the tables' rows tell it, where no receipt is left in the log.
+        schemas: the ledger of schemas (see `table.ledgers`).
+        kept: the one among the table's properties.
+        properties: these.
+        others: what other pipelines committed to the table, as far as the log was read: name → newest receipt.
+    """
+
+    path: str
+    pipeline: str
+    commits: tuple[Commit, ...] = ()
+    last_sequence: int = 0
+    taken_back: bool = False
+    restored: bool = False
+    version: int | None = None
+    complete: bool = True
+    begun: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    recovered: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    schemas: SchemaLedger = field(default_factory=SchemaLedger)
+    kept: SchemaLedger = field(default_factory=SchemaLedger)
+    properties: Mapping[str, str] = field(default_factory=dict)
+    others: Mapping[str, Receipt] = field(default_factory=dict)
+
+    def others_of(self, topics: Collection[str]) -> dict[str, Receipt]:
+        """Other pipelines that have taken records of these topics, and each one's newest receipt."""
+        return {n: r for n, r in self.others.items() if any(s.topic in topics for s in r.ranges)}
+
+    @property
+    def newest(self) -> Commit | None:
+        return self.commits[0] if self.commits else None
+
+    @property
+    def frontier(self) -> dict[tuple[str, int], int]:
+        """(topic, partition) → the first offset not consumed; empty before the first commit."""
+        if self.newest:
+            return self.newest.receipt.ranges.frontier
+        # Where both are known, the log's oldest commits may be gone: what is read again is known by its coordinates.
+        both = self.begun.keys() & self.recovered.keys()
+        return {**self.recovered, **self.begun, **{tp: min(self.begun[tp], self.recovered[tp]) for tp in both}}
+
+
+def read(table: Table, pipeline: str, *, back: int | None = 1) -> CommitLog:
+    """The commits of `pipeline` to the table.
+
+    Args:
+        back: how many of the table's newest commits are read, each an object of the store, and more only if none of
+            them is the pipeline's own; None reads all that the log still holds.
+
+    Raises:
+        StorageUnreachable: the table cannot be read.
+        TableMismatch: a newer lakeingest has written to it.
+    """
+    log = TableHistory(table)
+    for limit in (back, RECENT, None):
+        history = log.history(limit)
+        found = of_history(pipeline, history, log)
+        if limit is None or found.newest is not None or not history or history[-1]["version"] == 0:
+            break
+    return found
+
+
+def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: TableHistory) -> CommitLog:
+    """The commits of `pipeline` among the entries of a table's history, the newest first."""
+    commits, last, taken_back, restored = list[Commit](), 0, False, False
+    begun: dict[tuple[str, int], int] = {}
+    others: dict[str, Receipt] = {}
+    restored_to: int | None = None
+    for entry in history:
+        if entry["operation"] == "RESTORE":
+            restored = restored or not commits
+            if restored_to is None or entry["version"] <= restored_to:
+                restored_to = log.restored_to(entry, history[-1]["version"])
+        receipt = Receipt.from_json(entry["userMetadata"])
+        stands = restored_to is None or entry["version"] <= restored_to
+        if receipt is None or receipt.pipeline != pipeline:
+            if receipt is not None and stands:
+                others.setdefault(receipt.pipeline, receipt)
+            continue
+        last = max(last, receipt.sequence)
+        if stands:
+            rows = int((entry["operationMetrics"] or {}).get("numOutputRows", 0))
+            commits.append(Commit(entry["version"], entry["timestamp"], rows, receipt))
+        elif not commits:
+            taken_back = True
+            begun |= {(s.topic, s.partition): s.start for s in receipt.ranges}
+    return CommitLog(
+        path=log.table.identifier,
+        pipeline=pipeline,
+        commits=tuple(commits),
+        last_sequence=last,
+        taken_back=taken_back,
+        restored=restored,
+        version=history[0]["version"] if history else None,
+        complete=not history or history[-1]["version"] == 0,
+        begun={} if commits else begun,
+        others=others,
+    )
+
+
+def numbered(table: Table, log: CommitLog) -> CommitLog:
+    """The log with the sequence number that Delta remembers, where clean-up took all receipts that bore one."""
+    if log.last_sequence or log.complete:
+        return log
+    return replace(log, last_sequence=_newest_number(table, log.pipeline))
+
+
+def _newest_number(table: Table, pipeline: str) -> int:
+    """The sequence number that Delta remembers of the pipeline, where the log has lost the receipt that bore it.
+
+    Clean-up deletes commits, and with them their userMetadata; their txn lives on in the log's checkpoints.
+
+    Raises:
+        StorageUnreachable: the log cannot be read.
+    """
+    from pyspark.sql import functions as F
+
+    shape = "txn STRUCT<appId: STRING, version: BIGINT>"
+    files = ("parquet", "*.checkpoint*.parquet"), ("json", "*.json")
+    with storage_failures(table.identifier):
+        read, folder = table.spark.read.schema(shape), f"{table.location}/_delta_log"
+        logs = [read.format(kind).load(f"{folder}/{names}") for kind, names in files]
+        ours = logs[0].union(logs[1]).where(F.col("txn.appId") == application(pipeline))
+        return int(ours.agg(F.coalesce(F.max("txn.version"), F.lit(0))).collect()[0][0])
+
+
+def application(pipeline: str) -> str:
+    """What Delta knows the pipeline by: its txnAppId."""
+    return f"lakeingest:{pipeline}"

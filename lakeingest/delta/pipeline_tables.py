@@ -1,0 +1,171 @@
+"""The Delta tables of one pipeline, and what is asked of both: how far it has come, and which records are in one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from lakeingest.config import PipelineConfig
+from lakeingest.delta import commit_log, coordinates, quarantine, table_properties
+from lakeingest.delta.commit_log import CommitLog
+from lakeingest.delta.table import Table
+from lakeingest.errors import TableMismatch
+from lakeingest.record import OFFSET, PARTITION, TOPIC, Frontier, OffsetRanges
+from lakeingest.schema.ledger import SchemaLedger
+from lakeingest.spark.failures import storage_failures
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_RETENTION = "delta.setTransactionRetentionDuration"
+
+
+@dataclass(frozen=True)
+class PipelineTables:
+    """Where a pipeline's records are.
+
+    Raises:
+        StorageUnreachable, UnsafeStore: from every method, where the object store fails or refuses.
+    """
+
+    spark: SparkSession
+    config: PipelineConfig
+
+    @property
+    def main(self) -> Table:
+        """The table of accepted records."""
+        return Table(self.spark, self.config.table.path)
+
+    @property
+    def quarantine(self) -> Table:
+        """The table of refused records; several pipelines may have one."""
+        assert self.config.quarantine.path is not None
+        return Table(self.spark, self.config.quarantine.path)
+
+    @property
+    def results(self) -> Table:
+        """The table of the gate's results; there is none without a gate."""
+        return Table(self.spark, self.config.results)
+
+    def ensure_quarantine(self) -> bool:
+        """Make the quarantine if it is missing, and add columns that it lacks since an older version made it.
+
+        Returns:
+            Whether it was missing.
+        """
+        if self.quarantine.schema() is None:
+            self.quarantine.create(quarantine.schema())
+            return True
+        self.quarantine.add_columns(quarantine.schema())
+        return False
+
+    def refused(self) -> DataFrame:
+        """The pipeline's own rows of quarantine, with today's columns."""
+        return quarantine.of(quarantine.whole(self.quarantine.read()), self.config.known_as)
+
+    def existing_refused(self) -> DataFrame:
+        """The same, of a quarantine that need not be there.
+
+        Raises:
+            UsageError: there is none yet.
+        """
+        self.quarantine.existing()
+        return self.refused()
+
+    def coordinates(self, ranges: OffsetRanges) -> DataFrame:
+        """The coordinates within `ranges` that are in one of the two tables, each once."""
+        refused = coordinates.of(quarantine.here(self.refused()), ranges)
+        return self.main.coordinates(ranges).union(refused).distinct()
+
+    # How far it has come -----------------------------------------------------------------------------------------
+
+    def commit_logs(self, *, back: int | None = 1, new: Collection[Table] = ()) -> tuple[CommitLog, CommitLog]:
+        """What the pipeline committed to the main table, and to quarantine (see `commit_log.read`).
+
+        Where the log does not say how far the pipeline has come (clean-up took its receipts, after 30 days by default;
+        or the table is a copy or a clone of one that had them), but the table has rows of its topics, the frontier is
+        taken from the rows of both tables. The ledger of schemas is the newest commit's, or the table property's.
+
+        Args:
+            back: how many commits at least (see `commit_log.read`).
+            new: tables that are missing or were just made, and are not asked: their logs are empty.
+
+        Raises:
+            TableMismatch: the table forgets which commits were made (see `_RETENTION`).
+        """
+        mine, refused = (
+            CommitLog(table.identifier, self.config.known_as)
+            if table in new
+            else commit_log.numbered(table, commit_log.read(table, self.config.known_as, back=back))
+            for table in (self.main, self.quarantine)
+        )
+        if self.quarantine not in new:
+            _check_retention(self.quarantine, self.quarantine.properties())
+        if self.main not in new:
+            properties = self.main.properties()
+            _check_retention(self.main, properties)
+            kept = table_properties.ledger(properties, self.config.known_as)
+            mine = replace(mine, kept=kept, properties=properties)
+            if mine.newest is None and not (mine.begun and mine.complete):
+                mine = replace(mine, recovered=self._frontier_of_rows())
+        known = mine.newest is not None or mine.recovered
+        return replace(mine, schemas=self._schemas(mine)) if known else mine, refused
+
+    def _schemas(self, mine: CommitLog) -> SchemaLedger:
+        """The ledger of schemas: the newest commit's own, or the one whose digest it bears."""
+        newest = mine.newest.receipt if mine.newest else None
+        if newest is not None and (newest.schemas.entries or not newest.ledger):
+            return newest.schemas
+        if newest is None or mine.kept.digest == newest.ledger:
+            return mine.kept
+        # A writer that was overtaken may have kept an older one.
+        every = commit_log.read(self.main, mine.pipeline, back=None).commits
+        return next((c.receipt.schemas for c in every if c.receipt.schemas.digest == newest.ledger), mine.kept)
+
+    def _frontier_of_rows(self) -> dict[tuple[str, int], int]:
+        """The first offset behind the table's rows, and behind quarantine's that follow them without a gap.
+
+        What lies further on in quarantine is left out by its coordinates when it is read again.
+        """
+        ours = F.col(TOPIC).isin(*self.config.source.topics)
+        with storage_failures(self.main.identifier):
+            rows = self.main.read().where(ours).groupBy(TOPIC, PARTITION).agg(F.max(OFFSET) + 1)
+            ends = {(topic, partition): end for topic, partition, end in rows.collect()}
+        if self.quarantine.schema() is None:
+            return ends
+        reached = F.coalesce(
+            *(F.when((F.col(TOPIC) == t) & (F.col(PARTITION) == p), F.lit(end)) for (t, p), end in ends.items()),
+            F.lit(0),
+        )
+        with storage_failures(self.quarantine.identifier):
+            behind = self.refused().where(ours).where(F.col(OFFSET) >= reached)
+            extents = behind.groupBy(TOPIC, PARTITION).agg(F.min(OFFSET), F.max(OFFSET) + 1, F.count_distinct(OFFSET))
+            for topic, partition, start, end, count in extents.collect():
+                begin = ends.setdefault((topic, partition), start)
+                if begin == start and count == end - start:
+                    ends[topic, partition] = end
+        return ends
+
+    def quarantine_beyond(self, frontier: Frontier) -> dict[tuple[str, int], int]:
+        """How far quarantine's rows reach beyond the frontier, where they do: (topic, partition) → last offset + 1.
+
+        Delta's statistics leave out the files that end before it: as a rule all of them.
+        """
+        ahead = F.lit(False)
+        for (topic, partition), end in frontier.items():
+            ahead = ahead | ((F.col(TOPIC) == topic) & (F.col(PARTITION) == partition) & (F.col(OFFSET) >= end))
+        with storage_failures(self.quarantine.identifier):
+            ends = self.refused().where(ahead).groupBy(TOPIC, PARTITION).agg(F.max(OFFSET) + 1)
+            return {(topic, partition): end for topic, partition, end in ends.collect()}
+
+
+def _check_retention(table: Table, properties: Mapping[str, str]) -> None:
+    if _RETENTION in properties:
+        raise TableMismatch(
+            f"{table} has {_RETENTION} = {properties[_RETENTION]}: Delta then forgets which commits were made, and "
+            "lets a writer that was overtaken commit again",
+            cure=f"ALTER TABLE {table.sql} UNSET TBLPROPERTIES ('{_RETENTION}')",
+        )

@@ -1,0 +1,120 @@
+"""Commits the batches of one run to the pipeline's tables, and knows what the main table is like by now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lakeingest.delta import commit, table_properties
+from lakeingest.delta.commit_log import Commit, CommitLog
+from lakeingest.delta.history import TableHistory
+from lakeingest.delta.partitioning import PartitionColumn
+from lakeingest.delta.pipeline_tables import PipelineTables
+from lakeingest.delta.receipt import Receipt
+from lakeingest.errors import TableChanged
+from lakeingest.schema.ledger import SchemaLedger
+from lakeingest.spark import types
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+
+class TableWriter:
+    """The two tables as one writer sees them; a run opens one, anew after a failure.
+
+    Attributes:
+        columns: the main table's; None while there is no table.
+        properties: the main table's.
+    """
+
+    def __init__(self, tables: PipelineTables, log: CommitLog, columns: StructType | None) -> None:
+        """`log`: what the main table's log says when the writer is opened."""
+        self.tables, self.columns = tables, columns
+        self.properties: Mapping[str, str] = log.properties
+        self._kept, self._version = log.kept, log.version
+
+    def ensure(self, columns: StructType, partitions: Sequence[PartitionColumn], ledger: SchemaLedger) -> bool:
+        """Make the main table if it is missing; whether it was.
+
+        Args:
+            ledger: the ledger of schemas that a new table keeps.
+        """
+        if self.columns is not None:
+            return False
+        config, main = self.tables.config, self.tables.main
+        self.columns = main.create(columns, partitions, table_properties.wanted(config, ledger))
+        self.properties = main.properties()
+        self._kept = table_properties.ledger(self.properties, config.known_as)
+        return True
+
+    def append(self, rows: DataFrame, receipt: Receipt, ledger: SchemaLedger, loosened: Sequence[str]) -> Commit:
+        """Commit rows to the main table, with its new columns and the ledger of schemas, all in one.
+
+        1. Columns are widened, and lose NOT NULL, in commits of metadata alone: those come first.
+        2. The rows are committed (see `commit.append`).
+        3. The commit is taken for ours only if no RESTORE came since the batch was decided.
+
+        Args:
+            ledger: the ledger as it is with this batch.
+            loosened: columns, paths as SQL has them, that may be null from now on.
+
+        Raises:
+            TableChanged: somebody restored the table meanwhile.
+            Fenced, UnsafeStore, StorageUnreachable, UnknownSchema, UnreadableTime: see `commit.append`.
+        """
+        assert self.columns is not None
+        main = self.tables.main
+        self.check_restored()
+        # 1.
+        altered = main.widen(self.columns, rows.schema)
+        altered |= main.drop_not_null(loosened)
+        # 2.
+        evolves = types.has_new_fields(self.columns, rows.schema)
+        changed = SchemaLedger() if ledger == self._kept else ledger
+        receipt = replace(receipt, base=self._version, ledger=ledger.digest, schemas=changed)
+        done = commit.append(main, rows, receipt, self.tables.config.table.compression, evolve=evolves)
+        # 3.
+        if receipt.base is not None and TableHistory(main).restored(receipt.base, done.version):
+            raise self._restored
+        self._version = done.version
+        if evolves or altered:
+            self.columns = main.read().schema
+        return done
+
+    def set_aside(self, rows: DataFrame, receipt: Receipt) -> Commit:
+        """Commit rows to quarantine, with the batch's account.
+
+        Raises:
+            TableChanged: somebody restored the main table meanwhile; nothing was written.
+            Fenced, UnsafeStore, StorageUnreachable: see `commit.append`.
+        """
+        self.check_restored()
+        receipt = replace(receipt, ledger="", schemas=SchemaLedger(), accepted={})
+        return commit.append(self.tables.quarantine, rows, receipt, self.tables.config.table.compression)
+
+    def keep(self, ledger: SchemaLedger) -> None:
+        """Keep the ledger of schemas, and the partitions, where the clean-up of the log does not take them."""
+        config = self.tables.config
+        if ledger != self._kept or table_properties.partitions(self.properties, config.known_as) is None:
+            wanted = table_properties.wanted(config, ledger)
+            self.tables.main.set_properties(wanted)
+            self._kept, self.properties = ledger, {**self.properties, **wanted}
+
+    def check_restored(self) -> None:
+        """Notice a RESTORE of the table since this writer looked at it: what it is about to write was decided before.
+
+        Raises:
+            TableChanged: nothing was written; the run begins anew from what the table says now.
+        """
+        if self._version is not None and TableHistory(self.tables.main).restored(self._version):
+            raise self._restored
+
+    @property
+    def _restored(self) -> TableChanged:
+        name = self.tables.config.name
+        return TableChanged(
+            f"somebody restored {self.tables.main} to another version while {name!r} was running",
+            cure="run again: what the RESTORE took back is read again",
+        )

@@ -1,0 +1,166 @@
+"""One attempt of a run: it begins from what the tables say, and commits batch after batch until it ends or fails.
+
+A run that goes on after a failure begins another one, as after a crash: nothing is remembered but the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lakeingest.delta import replay_marks
+from lakeingest.delta.commit_log import CommitLog
+from lakeingest.delta.history import TableHistory
+from lakeingest.delta.pipeline_tables import PipelineTables
+from lakeingest.delta.receipt import Receipt
+from lakeingest.errors import TableMismatch
+from lakeingest.ingest import preflight, recovery
+from lakeingest.ingest.context import RunContext
+from lakeingest.ingest.events import Progress
+from lakeingest.ingest.microbatch import MicroBatchExecution
+from lakeingest.ingest.preflight import Accept
+from lakeingest.kafka import offsets
+from lakeingest.kafka.offsets import Topics
+from lakeingest.record import Frontier, OffsetRanges
+
+
+@dataclass
+class Attempt:
+    """Where a run stands between two batches.
+
+    Attributes:
+        accept: what is accepted still: a batch that was let through uses that up with its commit.
+        sequence: the number of the last batch.
+        last: its receipt; None before the first one.
+        frontier: where the next batch begins.
+        full: whether the last batch was as large as a batch may be, so that more is waiting.
+    """
+
+    context: RunContext
+    accept: Accept
+    execution: MicroBatchExecution
+    log: CommitLog
+    refused: CommitLog
+    sequence: int
+    last: Receipt | None
+    frontier: Frontier
+    full: bool = False
+    _behind: Frontier | None = None
+    _declares: bool = False
+
+    @classmethod
+    def begin(cls, context: RunContext, topics: Topics, accept: Accept) -> Attempt:
+        """What comes before the first batch.
+
+        1. Read both frontiers, take back a commit that was made over a RESTORE, and check that the source is the one
+           that the tables were fed from. 2. Make or check the tables; where only the records know the columns, the
+           first batch does so. 3. Settle what a crash left open, and what a RESTORE did to replays.
+        """
+        config, tables = context.config, context.tables
+        # 1.
+        new = {tables.quarantine} if tables.ensure_quarantine() else set()
+        columns = tables.main.schema()
+        if columns is None:
+            new.add(tables.main)
+        else:
+            context.prefetch(tables.main)
+        log, refused = tables.commit_logs(new=new)
+        if _made_over_a_restore(tables, log):
+            columns = tables.main.schema()
+            log, refused = tables.commit_logs(new=new)
+        preflight.check(config, log, refused, topics, accept)
+        preflight.check_records(tables, context.bootstrap_servers, log, topics)
+        # 2.
+        execution = MicroBatchExecution(context, columns, log)
+        if execution.evolution.settled:
+            execution.ensure_table()
+        # 3.
+        settled = recovery.settle(execution, log, refused, topics.first, accept_gap=accept.gaps)
+        if log.restored:
+            replay_marks.settle(tables)
+        last = log.newest.receipt if log.newest else None
+        if last is not None and last.run.id == context.run.id and last.accepted:
+            # The attempt before this one failed behind its commit.
+            accept = replace(accept, held=None)
+        sequence = max(log.last_sequence, refused.last_sequence, settled)
+        attempt = cls(context, accept, execution, log, refused, sequence, last, log.frontier)
+        # Without a record to commit too: a replay waits for it.
+        attempt._declares = last is not None and execution.evolution.declares
+        return attempt
+
+    def next_batch(self, topics: Topics, goal: Frontier | None) -> Progress | None:
+        """Commit the next batch; None if there is nothing to commit.
+
+        Args:
+            topics: what Kafka holds now.
+            goal: the offsets at which the run is to end; None if it goes on for ever.
+        """
+        config, tables = self.context.config, self.context.tables
+        gaps = offsets.gaps(topics, self.frontier) if self.accept.gaps else OffsetRanges(())
+        starts = {**self.frontier, **gaps.frontier}
+        starts |= offsets.starts(config.source, topics, starts)
+        ranges = offsets.next_ranges(starts, goal or topics.last, config.trigger.max_records)
+        self.full = ranges.offsets >= config.trigger.max_records
+        opens = not ranges.offsets and (self._opens(starts) or self._declares)
+        if opens and not self.execution.evolution.columns_from_registry(self.sequence + 1):
+            # No table can be made yet: "latest" is where it is now, as long as this run goes on.
+            self.frontier, opens = starts, False
+        if not (ranges.offsets or opens or gaps.ranges):
+            return None
+        self.sequence += 1
+        self._declares = False
+        self.last = receipt = replace(self._receipt(topics, ranges), gaps=gaps)
+        progress = self.execution.execute(receipt, self._beyond(starts), self.accept.held)
+        if progress.accepted_held:
+            self.accept = replace(self.accept, held=None)
+        self.frontier = ranges.frontier
+        if self.frontier != goal:
+            also = () if receipt.whole(progress.counts.accepted) else (tables.quarantine,)
+            self.context.prefetch(tables.main, *also)
+        return replace(progress, lag=offsets.lag(self.frontier, topics.last))
+
+    def _opens(self, begin: Frontier) -> bool:
+        """Whether an empty commit is due, so that where "latest" was is remembered before a record arrives."""
+        return self.context.config.source.start == "latest" and any(tp not in self.frontier for tp in begin)
+
+    def _beyond(self, starts: Frontier) -> Frontier:
+        """How far quarantine reached beyond the frontier when the attempt began."""
+        if self._behind is None:
+            # A quarantine without commits holds nothing, and costs no look.
+            holds = self.refused.last_sequence or not self.refused.complete or self.log.recovered
+            self._behind = self.context.tables.quarantine_beyond(starts) if holds else {}
+        return self._behind
+
+    def _receipt(self, topics: Topics, ranges: OffsetRanges) -> Receipt:
+        config, last = self.context.config, self.last
+        left = {n: i for n, i in {**last.left, **last.topics}.items() if n not in topics.ids} if last else {}
+        where = config.quarantine.path
+        return Receipt(
+            config.known_as, self.sequence, self.context.run, topics.cluster, topics.ids, ranges, where, left=left
+        )
+
+
+def _made_over_a_restore(tables: PipelineTables, log: CommitLog) -> bool:
+    """Take back the newest batch if somebody restored the table between its decision and its commit, which Delta lets
+    happen: it jumps over what the RESTORE took back, or doubles what it brought back.
+
+    Raises:
+        TableMismatch: others have changed rows since.
+    """
+    newest, history = log.newest, TableHistory(tables.main)
+    if newest is None or newest.receipt.base is None or not history.restored(newest.receipt.base, newest.version):
+        return False
+
+    def replayed(entry: Mapping[str, Any]) -> bool:
+        receipt = Receipt.from_json(entry["userMetadata"])
+        return receipt is not None and receipt.pipeline == replay_marks.name_of(tables.config)
+
+    if not history.take_back(newest.version, replayed):
+        raise TableMismatch(
+            f"{tables.main} was restored while batch {newest.receipt.sequence} was on its way (version "
+            f"{newest.version}), and others have changed rows since",
+            cure=f"RESTORE TABLE {tables.main.sql} TO VERSION AS OF {newest.version - 1}, make those changes "
+            "again, and run again",
+        )
+    return True

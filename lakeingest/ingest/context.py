@@ -1,0 +1,45 @@
+"""What the batches of a pipeline need, and what stays as it is while it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakeingest.config import PipelineConfig
+from lakeingest.delta.pipeline_tables import PipelineTables
+from lakeingest.delta.prefetch import prefetch_snapshots
+from lakeingest.delta.receipt import Run
+from lakeingest.delta.table import Table
+from lakeingest.gate.suite import Suite
+from lakeingest.ingest.batch_gate import BatchGate
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """Configuration, session, servers and the gate.
+
+    Attributes:
+        bootstrap_servers: Kafka's.
+        run: who commits.
+        log_session: computes the states of tables' logs; None where that is of no use (see `session.log_session`).
+    """
+
+    config: PipelineConfig
+    spark: SparkSession
+    bootstrap_servers: str
+    suite: Suite | None
+    gate: BatchGate
+    run: Run
+    log_session: SparkSession | None
+
+    @property
+    def tables(self) -> PipelineTables:
+        return PipelineTables(self.spark, self.config)
+
+    def prefetch(self, *tables: Table) -> None:
+        """Prepare the next commits to these tables, while there is nothing else to do."""
+        if self.log_session is not None:
+            prefetch_snapshots(self.log_session, *tables)

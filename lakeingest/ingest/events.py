@@ -1,0 +1,27 @@
+"""What a run tells whoever started it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakeingest.delta.receipt import Counts
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a run tells after each commit.
+
+    Attributes:
+        sequence, version: the batch's number, and the table version that holds it.
+        counts: what became of its records.
+        seconds: how long the batch took.
+        lag: offsets beyond the frontier, as Kafka stood when the batch began.
+        accepted_held: whether the gate would have held the batch, and was told to let it through.
+    """
+
+    sequence: int
+    version: int
+    counts: Counts
+    seconds: float = 0
+    lag: int = 0
+    accepted_held: bool = False

@@ -1,0 +1,82 @@
+"""The columns that a pipeline's records become: of the value, of the key, and of the whole table. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from pyspark.sql import types as T
+from pyspark.sql.types import DataType, StructType
+
+from lakeingest import config as file
+from lakeingest.config import PipelineConfig, uses_registry
+from lakeingest.decode import Shape, inferred, projection
+from lakeingest.record import HEADERS, KEY, OFFSET, PARTITION, RESCUED, SCHEMA_ID, TIMESTAMP, TOPIC
+from lakeingest.schema import ddl
+from lakeingest.schema.model import Schema
+from lakeingest.spark.types import struct
+
+
+def value_columns(config: PipelineConfig, current: Schema | None) -> StructType:
+    """The columns of a value.
+
+    Args:
+        current: the schema that is current for values; None before the first record that names one.
+    """
+    value = config.decode.value
+    if isinstance(value, file.JsonValue):
+        return inferred.columns(struct(config.schema_.columns or ""), current)
+    if isinstance(value, file.StringFormat | file.BytesFormat):
+        return struct(f"value {'STRING' if value.format == 'string' else 'BINARY'}")
+    return projection.struct_type(current) if current else StructType([])
+
+
+def key_type(config: PipelineConfig, current: Schema | None) -> DataType | None:
+    """The type of the column _key; None before the first record whose key names a schema."""
+    key = config.decode.key
+    if isinstance(key, file.JsonKey):
+        return struct(key.columns)
+    if isinstance(key, file.StringFormat | file.BytesFormat):
+        return struct(f"k {'STRING' if key.format == 'string' else 'BINARY'}")["k"].dataType
+    return projection.data_type(current) if current else None
+
+
+def with_partitions(config: PipelineConfig, value: StructType, table: StructType) -> StructType:
+    """With the fields that the table is partitioned by, though the current schema has them no more: null then."""
+    paths = [part.field for part in config.partition if not isinstance(part, file.KafkaPartition)]
+    names = {path.partition(".")[0].lower() for path in paths if path}
+    names -= {f.name.lower() for f in value}
+    return StructType([*value, *(f for f in table if f.name.lower() in names)])
+
+
+def table_columns(config: PipelineConfig, shape: Shape) -> StructType:
+    """The table's columns but for partition columns: coordinates, timestamp, key, headers, value, rescued.
+
+    _topic STRING, _partition INT, _offset BIGINT, _timestamp TIMESTAMP, _key (as decode.key says),
+    _headers ARRAY<STRUCT<key: STRING, value: BINARY>>, _schema_id INT (where the registry holds the schema), the
+    value's columns, _rescued STRING (not for text and bytes). The coordinates come first: Delta keeps statistics of the
+    first 32 columns.
+    """
+    found = StructType(
+        [
+            T.StructField(TOPIC, T.StringType()),
+            T.StructField(PARTITION, T.IntegerType()),
+            T.StructField(OFFSET, T.LongType()),
+            T.StructField(TIMESTAMP, T.TimestampType()),
+        ]
+    )
+    if shape.key is not None:
+        found.add(KEY, shape.key)
+    if config.decode.headers:
+        found.add(HEADERS, struct("h ARRAY<STRUCT<key: STRING, value: BINARY>>")["h"].dataType)
+    if uses_registry(config.decode.value):
+        found.add(SCHEMA_ID, T.IntegerType())
+    for declared in shape.value:
+        found.add(declared)
+    if config.decode.value.format not in ("string", "bytes"):
+        found.add(RESCUED, T.StringType())
+    return found
+
+
+def loosened(columns: StructType, paths: Collection[str]) -> StructType:
+    """The columns, those that `paths` name as SQL does without their NOT NULL."""
+    return StructType([T.StructField(f.name, f.dataType, f.nullable or ddl.quoted(f.name) in paths) for f in columns])
