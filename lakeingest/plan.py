@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from lakeingest import gatekeeper, quarantine
+from lakeingest import fit, gatekeeper, quarantine
 from lakeingest.batch import REFUSED, Batch, observed
 from lakeingest.config import JsonValue, Pipeline
 from lakeingest.decode.fitting import fitting, join
@@ -23,6 +23,7 @@ from lakeingest.gate.suite import Suite
 from lakeingest.record import RAW_VALUE, TIMESTAMP, Spans
 from lakeingest.schema import ddl
 from lakeingest.schema.history import Entry
+from lakeingest.schema.widening import delta_widens
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -71,7 +72,8 @@ class Plan:
         schemas: what the table would make of schemas that it has not seen yet.
         refusals: stage, reason, count and samples, as `quarantine list` has them.
         corrections: the columns that records were refused for, each with the least type that would have taken all of
-            their values: column, type (DDL), records. Of JSON's values only.
+            their values: column, type (DDL), records, and possible (whether the table can become that). Of JSON's
+            values only. Where only STRING takes all, a type that takes fewer comes first, if there is one.
         results: what each expectation would find.
         held: why the batch would be kept back.
         constraints: what the table itself demands of its rows: name → condition.
@@ -159,7 +161,7 @@ def plan(
             tuple(_columns(rows.schema, there)),
             tuple(schemas),
             tuple(refusals),
-            tuple(_corrections(pipeline, batch, refused)) if counts["refused"] else (),
+            tuple(_corrections(pipeline, batch, refused, there)) if counts["refused"] else (),
             tuple(results),
             tuple(held),
             dict(batch.constraints.checks) if batch.constraints else {},
@@ -180,20 +182,51 @@ def _columns(wanted: StructType, there: StructType | None) -> Iterator[dict[str,
         yield {"name": field.name, "type": now, "new": was is None, "was": None if was in (None, now) else was}
 
 
-def _corrections(pipeline: Pipeline, batch: Batch, refused: DataFrame) -> Iterator[dict[str, Any]]:
+def _corrections(
+    pipeline: Pipeline, batch: Batch, refused: DataFrame, there: StructType | None
+) -> Iterator[dict[str, Any]]:
     """The other types for columns with which records of the sample would have passed."""
     value = pipeline.decode.value
     if not isinstance(value, JsonValue):
         return
     types: dict[str, str] = {}
-    records: Counter[str] = Counter()
-    schema, texts = batch.shape.value.jsonValue(), texts_of(value)
+    records, texts = Counter[str](), Counter[str]()
+    schema, as_written = batch.shape.value.jsonValue(), texts_of(value)
     for (raw,) in refused.where("stage = 'value' and reason = 'WRONG_TYPE'").select("value").toLocalIterator():
-        for column, least in (fitting(bytes(raw), schema, texts) or {}).items():
-            types[column] = join(types.get(column, least), least)
+        for column, least in (fitting(bytes(raw), schema, as_written) or {}).items():
             records[column] += 1
+            # One text among thousands of numbers is no reason to make texts of all.
+            if least == _TEXT:
+                texts[column] += 1
+            else:
+                types[column] = join(types.get(column, least), least)
+    held = ddl.Struct(fit.declared(there)) if there is not None else None
     for column, count in records.most_common():
-        yield {"column": column, "type": types[column], "records": count}
+        least = types.get(column, _TEXT)
+        found = {least: count - texts[column]} if least != _TEXT else {}
+        if least == _TEXT or texts[column]:
+            found[_TEXT] = count
+        for type, number in found.items():
+            possible = held is None or (pipeline.compatibility != "FULL" and _becomes(held, column, type))
+            yield {"column": column, "type": type, "records": number, "possible": possible}
+
+
+_TEXT = "STRING"
+
+
+def _becomes(held: ddl.Type, path: str, type: str) -> bool:
+    """Whether Delta can widen what lies at the path (see `fitting`) to that type; so it can where nothing lies yet."""
+    match held:
+        case ddl.Struct(fields) if path:
+            ends = ((f, path.removeprefix(".").removeprefix(f.name)) for f in fields)
+            within = [(f, rest) for f, rest in ends if rest != path.removeprefix(".") and rest[:1] in ("", ".", "[")]
+            return all(_becomes(f.type, rest, type) for f, rest in within)
+        case ddl.Array(element) if path.startswith("[*]"):
+            return _becomes(element, path[3:], type)
+        case ddl.Map(_, value) if path.startswith(".*"):
+            return _becomes(value, path[2:], type)
+        case _:
+            return not path and delta_widens(str(held), type.lower())
 
 
 def _forecast(pipeline: Pipeline, batch: Batch, kafka: DataFrame, rows: DataFrame) -> Forecast:
