@@ -23,6 +23,7 @@ from lakeingest import (
     session,
     source,
     status,
+    stores,
     table,
     timeline,
     whereabouts,
@@ -74,6 +75,7 @@ class Ingestion:
     @cached_property
     def spark(self) -> SparkSession:
         """The session that is active, or one of our own."""
+        stores.check_listens(self.storage, self.config.paths)
         spark = session.attach(self.storage, self.config.name, self.config.paths)
         if "avro" in (self.config.decode.value.format, self.config.decode.key.format):
             session.warn_of_avro(spark)
