@@ -1,7 +1,7 @@
 """What a pipeline would do with the records that come next, from a sample of them. Writes nothing.
 
-The sample is decoded, judged and laid out as a run would do it, by the same Columns. Rates come from the records' own
-timestamps, sizes from the bytes of the sample's values; a forecast is as good as the sample is typical.
+The sample is decoded, checked and partitioned as a run would do it, by the same Columns. Rates come from the records'
+own timestamps, sizes from the bytes of the sample's values; a forecast is as good as the sample is typical.
 """
 
 from __future__ import annotations
