@@ -18,7 +18,7 @@ from lakeingest.ingest.preflight import Accept
 from lakeingest.ingest.retry import Retry, RetryBudget
 from lakeingest.kafka.broker import Broker
 from lakeingest.record import Frontier
-from lakeingest.spark import session
+from lakeingest.spark.platforms import local
 
 
 @dataclass
@@ -55,7 +55,7 @@ class PipelineRun:
             try:
                 for progress in self._batches():
                     self._total += progress.counts
-                    session.exercised()
+                    local.exercised()
                     self._budget.renew()
                     self.on_progress(progress)
                 return self._total

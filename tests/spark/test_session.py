@@ -17,6 +17,8 @@ from pyspark.sql import SparkSession
 
 from lakeingest.local.machine import java
 from lakeingest.spark import jvm, session
+from lakeingest.spark.platforms import local
+from lakeingest.spark.settings import HIDDEN
 
 
 def started_with(**options: str) -> SparkSession:
@@ -102,7 +104,7 @@ def test_nothing_is_left_in_the_folder_of_a_command(tmp_path: Path) -> None:
 )
 def test_a_session_hides_settings_that_may_hold_secrets(setting: str, hidden: bool) -> None:
     """From its event log, its UI and SET; what lakeingest reads back itself is not among them."""
-    assert bool(re.search(session._HIDDEN, setting)) is hidden
+    assert bool(re.search(HIDDEN, setting)) is hidden
 
 
 @pytest.mark.parametrize(
@@ -143,7 +145,7 @@ def test_the_class_archive_is_one_of_these_very_jars(tmp_path: Path) -> None:
     """Java would reject one that was recorded with others, and say nothing: a jar that is replaced gets a new one."""
     jar = tmp_path / "some.jar"
     jar.touch()
-    before, again = (session._class_archive(Path(sys.executable), [str(jar)]) for _ in range(2))
+    before, again = (local._class_archive(Path(sys.executable), [str(jar)]) for _ in range(2))
     assert before == again
     os.utime(jar, ns=(0, 0))
-    assert session._class_archive(Path(sys.executable), [str(jar)]) != before
+    assert local._class_archive(Path(sys.executable), [str(jar)]) != before

@@ -1,0 +1,1 @@
+"""How a session is started, where none is there."""

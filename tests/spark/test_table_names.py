@@ -1,0 +1,110 @@
+"""A table is known by its path, or by the name that a catalog has for it, and all that is asked of it is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from receipts import receipt
+
+from lakeingest.delta import commit, commit_log
+from lakeingest.delta.history import TableHistory
+from lakeingest.delta.maintenance import optimize
+from lakeingest.delta.partitioning import PartitionColumn
+from lakeingest.delta.table import Table
+from lakeingest.errors import Fenced, UsageError
+from lakeingest.record import OffsetRange, OffsetRanges
+from lakeingest.spark.types import struct
+
+COLUMNS = "_topic STRING, _partition INT, _offset BIGINT, n INT NOT NULL"
+
+
+@pytest.fixture(params=["path", "name"])
+def table(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Iterator[Table]:
+    """A table that is not there yet, by a path, and managed by the session's catalog."""
+    if request.param == "path":
+        yield Table(spark, str(tmp_path / "t"))
+        return
+    spark.sql("CREATE SCHEMA IF NOT EXISTS named")
+    try:
+        yield Table(spark, f"named.{request.node.originalname}")
+    finally:
+        spark.sql("DROP SCHEMA named CASCADE")
+
+
+def made(table: Table) -> Table:
+    from pyspark.sql import types as T
+
+    table.create(struct(COLUMNS), [PartitionColumn("_partition", T.IntegerType())], {"mine": "kept"})
+    return table
+
+
+def add(table: Table, sequence: int, columns: str = "n") -> commit_log.Commit:
+    rows = table.spark.sql(
+        f"SELECT 't' AS _topic, 0 AS _partition, {sequence}L AS _offset, {sequence} AS n, 1.5 AS more"
+    )
+    rows = rows.select("_topic", "_partition", "_offset", *columns.split())
+    return commit.append(table, rows, receipt(sequence, sequence + 1), "zstd", evolve=columns != "n")
+
+
+def test_what_is_not_there(table: Table) -> None:
+    """It has no columns, and whoever needs it is told to run the pipeline."""
+    assert table.schema() is None
+    with pytest.raises(UsageError, match=f"there is no Delta table at {table} yet"):
+        table.existing()
+
+
+def test_made_and_asked(table: Table) -> None:
+    """Columns, partitions and properties are as they were wanted; made twice, it is made once."""
+    assert made(made(table)).properties()["mine"] == "kept"
+    assert table.partition_columns() == ["_partition"]
+    assert [f.name for f in table.existing().schema] == ["_topic", "_partition", "_offset", "n"]
+    assert (Path(table.location.removeprefix("file:")) / "_delta_log").is_dir()
+    assert len(TableHistory(table).history(None)) == 1
+
+
+def test_commits_are_read_back(table: Table) -> None:
+    """Each commit bears its receipt; a number that was taken is lost; the frontier is the newest receipt's."""
+    made(table)
+    assert [add(table, n).version for n in (1, 2)] == [1, 2]
+    log = commit_log.read(table, "p", back=None)
+    assert (log.frontier, log.last_sequence, [c.rows for c in log.commits]) == ({("t", 0): 3}, 2, [1, 1])
+    with pytest.raises(Fenced, match="is held by another writer"):
+        add(table, 2)
+    assert table.coordinates(OffsetRanges((OffsetRange("t", 0, 2, 9),))).count() == 1
+
+
+def test_columns_change(table: Table) -> None:
+    """They are widened, lose NOT NULL, are added by hand and by a commit."""
+    made(table)
+    columns = table.existing().schema
+    assert table.widen(columns, struct(COLUMNS.replace("n INT", "n BIGINT")))
+    assert table.drop_not_null(["n"])
+    table.add_columns(struct("later STRING"))
+    add(table, 1, "n more")
+    kinds = {f.name: f.dataType.simpleString() for f in table.existing().schema}
+    assert (kinds["n"], kinds["later"], kinds["more"]) == ("bigint", "string", "decimal(2,1)")
+
+
+def test_a_restore_is_noticed_and_taken_back(table: Table) -> None:
+    """RESTORE is read from the history, and a commit can be taken back by one of ours."""
+    made(table)
+    for n in (1, 2):
+        add(table, n)
+    assert TableHistory(table).take_back(2, lambda _: True)
+    assert TableHistory(table).restored(2)
+    assert commit_log.read(table, "p").frontier == {("t", 0): 2}
+
+
+def test_files_become_few(table: Table) -> None:
+    """Compaction, and a merge of Delta's own."""
+    made(table)
+    for n in (1, 2, 3):
+        add(table, n)
+    done = optimize.compact(table, 2**20)
+    assert (done.before.count, done.after.count, done.table) == (3, 1, table.identifier)
+    found = table.read().alias("r")
+    table.delta().alias("q").merge(found, "q.n = r.n AND q.n = 2").whenMatchedUpdate(None, {"n": "7"}).execute()
+    assert sorted(row["n"] for row in table.read().collect()) == [1, 3, 7]
