@@ -80,7 +80,7 @@ def test_columns_change(table: Table) -> None:
     """They are widened, lose NOT NULL, are added by hand and by a commit."""
     made(table)
     columns = table.existing().schema
-    assert table.widen(columns, struct(COLUMNS.replace("n INT", "n BIGINT")))
+    assert table.widen(columns, struct(COLUMNS.replace(" n INT", " n BIGINT")))
     assert table.drop_not_null(["n"])
     table.add_columns(struct("later STRING"))
     add(table, 1, "n more")
