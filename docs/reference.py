@@ -30,16 +30,16 @@ from lakeingest.cli.explain import RUNBOOK
 from lakeingest.config import file as pipeline_file
 from lakeingest.config import options
 from lakeingest.decode import Shape
-from lakeingest.delta import commit, quarantine, table
+from lakeingest.delta import quarantine
+from lakeingest.delta import receipt as receipts
 from lakeingest.gate import expectations as known
 from lakeingest.gate import results
+from lakeingest.ingest import shape
 from lakeingest.schema import ddl
 
 ROOT = Path(__file__).parent.parent
 PIPELINE = getattr(pipeline, inspect.signature(lakeingest.load).return_annotation)
 """What `lakeingest.load` gives."""
-INNER = ("look_ahead", "open")
-"""Its methods that are for lakeingest's own use."""
 MEANINGS = {
     record.TOPIC: "the record's topic",
     record.PARTITION: "its Kafka partition",
@@ -54,7 +54,7 @@ MEANINGS = {
 
 
 STORED = {
-    "lakeingest": commit.FORMAT,
+    "lakeingest": receipts.FORMAT,
     "pipeline": "flights",
     "sequence": 8,
     "run": {"id": "4f0c…", "host": "host-2", "pid": 4711, "started": "2026-11-24T20:00:00.000+00:00"},
@@ -217,9 +217,7 @@ def python() -> Iterator[str]:
     for name in lakeingest.__all__:
         yield from api(f"lakeingest.{name}", getattr(lakeingest, name))
     yield from api(PIPELINE.__name__, PIPELINE)
-    methods = [
-        m for name, m in vars(PIPELINE).items() if inspect.isfunction(m) and name[0] != "_" and name not in INNER
-    ]
+    methods = [m for name, m in vars(PIPELINE).items() if inspect.isfunction(m) and name[0] != "_"]
     for method in methods:
         yield from api(f"{PIPELINE.__name__}.{method.__name__}", method)
     words = dict.fromkeys(re.findall(r"[A-Z]\w+", " ".join(str(inspect.signature(method)) for method in methods)))
@@ -264,7 +262,9 @@ def public(node: ast.AST) -> Iterator[ast.ClassDef | ast.FunctionDef]:
 def tables() -> Iterator[str]:
     """The columns of the tables of a pipeline."""
     example = pipeline_file.read(ROOT / "pipelines" / "weather.yaml", {})
-    types = {f.name: f.dataType.simpleString() for f in table.columns(example, Shape(StructType(), BinaryType(), {}))}
+    types = {
+        f.name: f.dataType.simpleString() for f in shape.table_columns(example, Shape(StructType(), BinaryType(), {}))
+    }
     lines = [(code(name), typed(types[name]), cell(text)) for name, text in MEANINGS.items()]
     lines += [("the value's", "", "as declared, or as the records' schema has them; `value` for string and bytes")]
     lines += [("of partitions", "", "as [the partition says](../how-to/partitions.md)")]
@@ -274,9 +274,9 @@ def tables() -> Iterator[str]:
 
 def receipt() -> Iterator[str]:
     """What a commit says of itself, with an example that the code has read and written."""
-    made = commit.Receipt.from_json(json.dumps(STORED))
+    made = receipts.Receipt.from_json(json.dumps(STORED))
     assert made is not None
-    written, meanings = json.loads(made.to_json()), attributes(commit.Receipt.__doc__)
+    written, meanings = json.loads(made.to_json()), attributes(receipts.Receipt.__doc__)
     assert written == STORED
     # One of them is called otherwise in the JSON.
     called = dict(
@@ -295,7 +295,7 @@ def receipt() -> Iterator[str]:
     yield from ("", "```json", json.dumps(written, indent=2, ensure_ascii=False), "```")
     first = (
         "`lakeingest`",
-        f"the version of the receipt's form, {commit.FORMAT} today; a reader refuses what is newer",
+        f"the version of the receipt's form, {receipts.FORMAT} today; a reader refuses what is newer",
     )
     lines = [(code(called.get(name, name)), cell(text)) for name, text in meanings.items()]
     yield from rows("in the JSON | meaning", [first, *lines])
