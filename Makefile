@@ -2,7 +2,7 @@ PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help venv demo demo-schemas bench test test-unit test-faults soak docs docs-outputs stack-up stack-down clean
+.PHONY: help venv demo demo-schemas bench test test-unit test-faults soak docs docs-outputs stack-up stack-down dist clean
 
 help: ## Say what can be made
 	@grep -hE "^[a-z-]+:.*##" $(MAKEFILE_LIST) | sed -E "s/:.*## /	/" | expand -t 14
@@ -56,6 +56,11 @@ stack-up: venv ## Start the embedded stack
 stack-down: venv ## End the embedded stack; its data stays
 	@$(BIN)/lakeingest stack down
 
+dist: venv ## The wheel and the sdist that it is built from, into dist
+	@rm -rf dist *.egg-info
+	@$(BIN)/python -m build --quiet --no-isolation
+	@ls dist/*
+
 clean: ## Delete what was made here (end the stack first: make stack-down)
-	rm -rf $(VENV) build dist .cache .mypy_cache .pytest_cache .ruff_cache *.egg-info spark-warehouse metastore_db derby.log
+	rm -rf $(VENV) build dist .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache *.egg-info spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -23,8 +23,23 @@ from lakeingest.errors import LakeingestError
 
 if TYPE_CHECKING:
     from lakeingest.pipeline import Pipeline
+else:
+    # Hidden from type checkers: they would take every name for one of ours, misspelled ones too.
+    def __getattr__(name: str) -> object:
+        """`Pipeline`, imported when it is first asked for: to check a file must not need pyspark.
 
-__all__ = ["LakeingestError", "load"]
+        Raises:
+            SetupError: pyspark is not installed.
+        """
+        if name == "Pipeline":
+            return _pipeline()
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+__all__ = ["LakeingestError", "Pipeline", "load"]
+
+_SPARK = ("pyspark", "py4j", "delta", "pyarrow")
+"""What a plain install does not have, and the class of a pipeline imports."""
 
 
 def load(file: str | Path) -> Pipeline:
@@ -35,13 +50,21 @@ def load(file: str | Path) -> Pipeline:
         SetupError: pyspark is not installed; or the file names no brokers, and no embedded stack is running.
     """
     from lakeingest.config import file as pipeline_file
-    from lakeingest.errors import SetupError
 
     config = pipeline_file.read(Path(file), os.environ)
+    return _pipeline()(config)
+
+
+def _pipeline() -> type[Pipeline]:
+    from lakeingest.errors import SetupError
+
     try:
         from lakeingest.pipeline import Pipeline
     except ModuleNotFoundError as missing:
+        # Any other module that is missing is a fault of ours, and no reason to install Spark.
+        if missing.name is None or missing.name.partition(".")[0] not in _SPARK:
+            raise
         raise SetupError(
             f"{missing.name} is not installed", cure="pip install 'lakeingest[spark]', or run on Databricks or EMR"
         ) from missing
-    return Pipeline(config)
+    return Pipeline

@@ -51,6 +51,7 @@ def demo(
     if not file.exists():
         raise UsageError(f"there is no {file} here", cure="run the demo in a clone of the project")
     out = Output.of("text")
+    _need_data()
     addresses = _stack(out)
     _send_weather(out, addresses) if schemas else _send_flights(out, addresses)
     out.line(f"3. lakeingest run {file} --until-caught-up")
@@ -68,6 +69,13 @@ def demo(
     out.line("Go on with:")
     for arguments, meaning in _NEXT:
         out.line(f"  {_command()} {arguments.format(file=file):<44} {meaning}")
+
+
+def _need_data() -> None:
+    """Say that the data's package is missing before the servers start, which takes a minute."""
+    from lakeingest.local.demo import nycflights
+
+    nycflights.folder()
 
 
 def _stack(out: Output) -> Addresses:

@@ -62,13 +62,16 @@ def docs(
 
     out = Output.of(output)
     ingestion = lakeingest.load(file)
+    from lakeingest.gate import data_docs
+
+    if ingestion.suite is not None:
+        # Said before Spark starts.
+        data_docs.need()
     found = ingestion.results(batches)
     if not found:
         raise UsageError(
             f"{ingestion.config.results} holds no results of {ingestion.config.name} yet", cure="run the pipeline first"
         )
-    from lakeingest.gate import data_docs
-
     with out.progress("Great Expectations writes the pages"):
         index = data_docs.build(found, to)
     made = len({row["time"] for row in found})

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from receipts import receipt, write
 
 from lakeingest.delta import commit, commit_log
-from lakeingest.delta.receipt import Receipt, Run
+from lakeingest.delta.receipt import Receipt, Run, somebody
 from lakeingest.delta.table import Table
 from lakeingest.errors import Fenced, StorageUnreachable, UnsafeStore, UsageError
 from lakeingest.spark import failures
@@ -129,4 +129,4 @@ def test_a_user_without_a_name_is_somebody_too(monkeypatch: pytest.MonkeyPatch) 
     for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr(os, "getuid", lambda: 1_234_567)
-    assert receipt.somebody().startswith("uid 1234567 on ")
+    assert somebody().startswith("uid 1234567 on ")

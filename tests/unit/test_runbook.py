@@ -8,7 +8,6 @@ import json
 import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -184,10 +183,3 @@ def test_explain_starts_no_spark() -> None:
         "sys.exit(77 if 'pyspark' in sys.modules else 0)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode == 0
-
-
-def test_the_runbook_is_shipped() -> None:
-    """It lies in the package, and the wheel takes it along."""
-    project = tomllib.loads((ROOT.parent / "pyproject.toml").read_text(encoding="utf-8"))
-    assert explain.RUNBOOK.parent == ROOT
-    assert "*.md" in project["tool"]["setuptools"]["package-data"]["lakeingest"]
