@@ -156,7 +156,7 @@ class Runner:
             begin, end = (
                 next(i for i, line in enumerate(lines) if line.startswith(start)) for start in excerpt.groups()
             )
-            lines = lines[begin:end]
+            lines = "\n".join(lines[begin:end]).rstrip("\n").split("\n")
         return lines
 
 

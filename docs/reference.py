@@ -215,7 +215,8 @@ def python() -> Iterator[str]:
     """The public names: of the package, of a pipeline and what its methods give, and of lakeingest.testing."""
     yield from ("# The Python API", "")
     for name in lakeingest.__all__:
-        yield from api(f"lakeingest.{name}", getattr(lakeingest, name))
+        if getattr(lakeingest, name) is not PIPELINE:
+            yield from api(f"lakeingest.{name}", getattr(lakeingest, name))
     yield from api(PIPELINE.__name__, PIPELINE)
     methods = [m for name, m in vars(PIPELINE).items() if inspect.isfunction(m) and name[0] != "_"]
     for method in methods:
