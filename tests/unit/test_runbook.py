@@ -70,11 +70,11 @@ def refusing() -> set[str]:
             if isinstance(target, ast.Name)
         }
         for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "says":
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "diagnosis":
                 first = node.args[0]
                 said = first.value if isinstance(first, ast.Constant) else constants.get(getattr(first, "id", ""))
                 found |= {str(said)} if said else set()
-    found |= set(re.findall(r'"([A-Z]+(?:_[A-Z0-9]+)+)"', (ROOT / "decode" / "diagnose.py").read_text()))
+    found |= set(re.findall(r'"([A-Z]+(?:_[A-Z0-9]+)+)"', (ROOT / "decode" / "json_diagnosis.py").read_text()))
     return found | {*Verdict} - {Verdict.OK} | {predicates.BATCH, evolution.UNUSABLE, quarantine.SETTLED}
 
 
