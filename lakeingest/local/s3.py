@@ -28,7 +28,7 @@ class S3:
         *("filer", "filer_grpc", "s3", "s3_grpc"),
     )
     # Its own way of ending waits for connections of its own parts, forever; what was acknowledged is in files by then.
-    patience = 2.0
+    grace_s = 2.0
 
     def command(self, place: Place) -> tuple[Sequence[str], Mapping[str, str]]:
         """Write the keys that it lets in, and say how to start."""

@@ -42,7 +42,7 @@ from lakeingest.local.server import Place, Server, free_ports, spawn, stop
 __all__ = ["Addresses", "ServerStatus", "down", "running", "status", "up"]
 
 _SERVERS: tuple[Server, ...] = (Kafka(), S3(), Registry())
-_PATIENCE = {server.name: server.patience for server in _SERVERS}
+_GRACE_S = {server.name: server.grace_s for server in _SERVERS}
 _MAIN_PORT = {"kafka": "broker", "s3": "s3", "registry": "http"}
 
 
@@ -216,7 +216,7 @@ class _Start:
 
 
 def _end(servers: Mapping[str, ServerRecord]) -> None:
-    stop(servers, _PATIENCE)
+    stop(servers, _GRACE_S)
     for server in servers.values():
         for port in server.ports.values():
             # SeaweedFS leaves its sockets behind.
