@@ -321,6 +321,26 @@ def expectations() -> Iterator[str]:
     yield from ("## Not possible", *rows("expectation | why, or what to use", instead))
 
 
+def modules() -> Iterator[str]:
+    """Every module with the first sentence of what it says of itself."""
+    yield from (
+        "# Every module, in one sentence",
+        "",
+        "In the order of the names; [Architecture](../architecture.md) has",
+    )
+    yield "the order in which they call each other."
+    package = Path(lakeingest.__file__).parent
+    folders = sorted({file.parent for file in package.rglob("*.py")})
+    for folder in folders:
+        files = sorted(folder.glob("*.py"))
+        said = {file: ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "" for file in files}
+        lines = (
+            (code(file.stem), cell(text.partition("\n\n")[0])) for file, text in said.items() if file.stem[0] != "_"
+        )
+        yield from (f"## {folder.relative_to(package.parent)}", "", said[folder / "__init__.py"].partition("\n\n")[0])
+        yield from rows("module | what it does", lines)
+
+
 def faults() -> Iterator[str]:
     """The matrix of faults, from the tests that make them."""
     yield from ("# The matrix of faults", "", "Real servers, real processes; how to run it is said in")
@@ -346,6 +366,7 @@ PAGES: dict[str, Callable[[], Iterable[str]]] = {
     "tables": tables,
     "receipt": receipt,
     "expectations": expectations,
+    "modules": modules,
     "faults": faults,
     "measurements": measurements,
 }

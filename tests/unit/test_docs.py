@@ -202,7 +202,10 @@ def test_output_that_needs_no_server_is_up_to_date(page: Path, tmp_path: Path) -
 @of("python")
 def test_python_is_python_and_its_names_are_public(block: Any) -> None:
     """Each name that is taken from lakeingest is there, and none is private."""
+    held: dict[str, Any] = {"lakeingest": lakeingest, "pipeline": reference.PIPELINE}
     for node in ast.walk(ast.parse(block.text, filename=str(block))):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in held:
+            assert hasattr(held[node.value.id], node.attr), f"{block}: {node.value.id} has no {node.attr}"
         if isinstance(node, ast.Import):
             taken = [(alias.name, "") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -216,6 +219,20 @@ def test_python_is_python_and_its_names_are_public(block: Any) -> None:
             module = importlib.import_module(package)
             found = not name or hasattr(module, name) or importlib.util.find_spec(f"{package}.{name}")
             assert found, f"{block}: there is no {package}.{name}"
+
+
+def test_a_module_that_a_page_names_is_there() -> None:
+    """The architecture names modules as package/module."""
+    packages = "|".join(sorted(path.parent.name for path in Path(lakeingest.__file__).parent.glob("*/__init__.py")))
+    named = {
+        (f"{page.relative_to(ROOT)}:{number}", found)
+        for page in PAGES
+        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1)
+        for found in re.findall(rf"(?<![\w./-])((?:{packages})/[a-z_0-9]+)(?![\w./-])", line)
+    }
+    package = Path(lakeingest.__file__).parent
+    assert len(named) > 10
+    assert [n for n in sorted(named) if not ((package / n[1]).is_dir() or (package / f"{n[1]}.py").is_file())] == []
 
 
 def test_the_reference_is_whole(written: Path) -> None:
