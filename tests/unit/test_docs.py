@@ -199,6 +199,20 @@ def test_output_that_needs_no_server_is_up_to_date(page: Path, tmp_path: Path) -
         assert block.text == now, f"{block} is out of date: run `make docs-outputs`"
 
 
+def test_an_excerpt_is_what_lies_between_two_lines(tmp_path: Path) -> None:
+    """So a page can show the part of a long output that it speaks of."""
+    mark, text = 'from " Usage" to " Kafka records"', "$ lakeingest --help"
+    made = outputs.Runner(tmp_path / "page", tmp_path).run(outputs.Block(PAGES[0], 1, "console", None, mark, text))
+    assert made == f"{text}\n Usage: lakeingest [OPTIONS] COMMAND [ARGS]..."
+
+
+def test_a_block_without_an_end_is_named(tmp_path: Path) -> None:
+    """Else the rest of the page would be code, and no example behind it would be run."""
+    (tmp_path / "page.md").write_text("```sh\nls\n```\n\n```yaml\nname: a\n")
+    with pytest.raises(ValueError, match=r"page\.md: the block in line 5 has no end"):
+        list(outputs.blocks(tmp_path / "page.md"))
+
+
 @of("python")
 def test_python_is_python_and_its_names_are_public(block: Any) -> None:
     """Each name that is taken from lakeingest is there, and none is private."""
