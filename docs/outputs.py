@@ -111,7 +111,8 @@ class Runner:
         )
         script.chmod(0o755)
         self._environment = {
-            **os.environ,
+            # A make that this runs is not a part of the one that runs this.
+            **{name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))},
             "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": str(ROOT),
             "LAKEINGEST_STATE": str(state),
@@ -156,7 +157,7 @@ class Runner:
             begin, end = (
                 next(i for i, line in enumerate(lines) if line.startswith(start)) for start in excerpt.groups()
             )
-            lines = lines[begin:end]
+            lines = "\n".join(lines[begin:end]).rstrip("\n").split("\n")
         return lines
 
 

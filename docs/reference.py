@@ -40,8 +40,6 @@ from lakeingest.schema import ddl
 ROOT = Path(__file__).parent.parent
 PIPELINE = getattr(pipeline, inspect.signature(lakeingest.load).return_annotation)
 """What `lakeingest.load` gives."""
-INNER = ("context", "tables")
-"""Its methods that are for lakeingest's own use."""
 MEANINGS = {
     record.TOPIC: "the record's topic",
     record.PARTITION: "its Kafka partition",
@@ -217,11 +215,10 @@ def python() -> Iterator[str]:
     """The public names: of the package, of a pipeline and what its methods give, and of lakeingest.testing."""
     yield from ("# The Python API", "")
     for name in lakeingest.__all__:
-        yield from api(f"lakeingest.{name}", getattr(lakeingest, name))
+        if getattr(lakeingest, name) is not PIPELINE:
+            yield from api(f"lakeingest.{name}", getattr(lakeingest, name))
     yield from api(PIPELINE.__name__, PIPELINE)
-    methods = [
-        m for name, m in vars(PIPELINE).items() if inspect.isfunction(m) and name[0] != "_" and name not in INNER
-    ]
+    methods = [m for name, m in vars(PIPELINE).items() if inspect.isfunction(m) and name[0] != "_"]
     for method in methods:
         yield from api(f"{PIPELINE.__name__}.{method.__name__}", method)
     words = dict.fromkeys(re.findall(r"[A-Z]\w+", " ".join(str(inspect.signature(method)) for method in methods)))
@@ -324,6 +321,26 @@ def expectations() -> Iterator[str]:
     yield from ("## Not possible", *rows("expectation | why, or what to use", instead))
 
 
+def modules() -> Iterator[str]:
+    """Every module with the first sentence of what it says of itself."""
+    yield from (
+        "# Every module, in one sentence",
+        "",
+        "In the order of the names; [Architecture](../architecture.md) has",
+    )
+    yield "the order in which they call each other."
+    package = Path(lakeingest.__file__).parent
+    folders = sorted({file.parent for file in package.rglob("*.py")})
+    for folder in folders:
+        files = sorted(folder.glob("*.py"))
+        said = {file: ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "" for file in files}
+        lines = (
+            (code(file.stem), cell(text.partition("\n\n")[0])) for file, text in said.items() if file.stem[0] != "_"
+        )
+        yield from (f"## {folder.relative_to(package.parent)}", "", said[folder / "__init__.py"].partition("\n\n")[0])
+        yield from rows("module | what it does", lines)
+
+
 def faults() -> Iterator[str]:
     """The matrix of faults, from the tests that make them."""
     yield from ("# The matrix of faults", "", "Real servers, real processes; how to run it is said in")
@@ -349,6 +366,7 @@ PAGES: dict[str, Callable[[], Iterable[str]]] = {
     "tables": tables,
     "receipt": receipt,
     "expectations": expectations,
+    "modules": modules,
     "faults": faults,
     "measurements": measurements,
 }

@@ -199,10 +199,27 @@ def test_output_that_needs_no_server_is_up_to_date(page: Path, tmp_path: Path) -
         assert block.text == now, f"{block} is out of date: run `make docs-outputs`"
 
 
+def test_an_excerpt_is_what_lies_between_two_lines(tmp_path: Path) -> None:
+    """So a page can show the part of a long output that it speaks of."""
+    mark, text = 'from " Usage" to " Kafka records"', "$ lakeingest --help"
+    made = outputs.Runner(tmp_path / "page", tmp_path).run(outputs.Block(PAGES[0], 1, "console", None, mark, text))
+    assert made == f"{text}\n Usage: lakeingest [OPTIONS] COMMAND [ARGS]..."
+
+
+def test_a_block_without_an_end_is_named(tmp_path: Path) -> None:
+    """Else the rest of the page would be code, and no example behind it would be run."""
+    (tmp_path / "page.md").write_text("```sh\nls\n```\n\n```yaml\nname: a\n")
+    with pytest.raises(ValueError, match=r"page\.md: the block in line 5 has no end"):
+        list(outputs.blocks(tmp_path / "page.md"))
+
+
 @of("python")
 def test_python_is_python_and_its_names_are_public(block: Any) -> None:
     """Each name that is taken from lakeingest is there, and none is private."""
+    held: dict[str, Any] = {"lakeingest": lakeingest, "pipeline": reference.PIPELINE}
     for node in ast.walk(ast.parse(block.text, filename=str(block))):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in held:
+            assert hasattr(held[node.value.id], node.attr), f"{block}: {node.value.id} has no {node.attr}"
         if isinstance(node, ast.Import):
             taken = [(alias.name, "") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -216,6 +233,20 @@ def test_python_is_python_and_its_names_are_public(block: Any) -> None:
             module = importlib.import_module(package)
             found = not name or hasattr(module, name) or importlib.util.find_spec(f"{package}.{name}")
             assert found, f"{block}: there is no {package}.{name}"
+
+
+def test_a_module_that_a_page_names_is_there() -> None:
+    """The architecture names modules as package/module."""
+    packages = "|".join(sorted(path.parent.name for path in Path(lakeingest.__file__).parent.glob("*/__init__.py")))
+    named = {
+        (f"{page.relative_to(ROOT)}:{number}", found)
+        for page in PAGES
+        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1)
+        for found in re.findall(rf"(?<![\w./-])((?:{packages})/[a-z_0-9]+)(?![\w./-])", line)
+    }
+    package = Path(lakeingest.__file__).parent
+    assert len(named) > 10
+    assert [n for n in sorted(named) if not ((package / n[1]).is_dir() or (package / f"{n[1]}.py").is_file())] == []
 
 
 def test_the_reference_is_whole(written: Path) -> None:
