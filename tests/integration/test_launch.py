@@ -16,7 +16,6 @@ from pyspark.sql import SparkSession
 
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
-from lakeingest.spark import launch
 from lakeingest.testing.process import Process
 
 
@@ -112,16 +111,3 @@ def test_a_run_as_it_should_be_is_silent_in_the_log(
         assert process.err == ""
     (log,) = (stack_state / "logs" / named).glob("run-*.log")
     assert [line for line in log.read_text().splitlines() if " WARN " in line or " ERROR " in line] == []
-
-
-def test_the_newest_logs_of_each_command_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The log of a run that failed was overwritten by the status that somebody asked for next."""
-    monkeypatch.setenv("LAKEINGEST_STATE", str(tmp_path))
-    made = []
-    for command in ["run"] * 2 + ["status"] * 12:
-        token = launch.COMMAND.set(command)
-        made.append(launch.log_for("flights"))
-        made[-1].touch()
-        launch.COMMAND.reset(token)
-    kept = sorted((tmp_path / "logs" / "flights").iterdir())
-    assert kept == sorted(made[:2] + made[-10:])
