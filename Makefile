@@ -2,7 +2,7 @@ PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help venv demo demo-schemas bench test test-unit test-faults soak stack-up stack-down clean
+.PHONY: help venv demo demo-schemas bench test test-unit test-faults soak docs docs-outputs stack-up stack-down dist clean
 
 help: ## Say what can be made
 	@grep -hE "^[a-z-]+:.*##" $(MAKEFILE_LIST) | sed -E "s/:.*## /	/" | expand -t 14
@@ -43,12 +43,24 @@ bench: venv ## lakeingest beside hand-written jobs, into benchmarks/RESULTS.md (
 soak: venv ## Faults and kills at random: make soak MINUTES=10 KILLS=50 SEED=1
 	MINUTES=$(or $(MINUTES),10) KILLS=$(or $(KILLS),50) $(if $(SEED),SEED=$(SEED)) $(BIN)/pytest tests/faults/test_soak.py -m soak
 
+docs: venv ## The documentation as pages, in build/site; a broken link or a missing page is an error
+	@$(BIN)/python docs/reference.py build/docs
+	@NO_COLOR=1 $(BIN)/zensical build --strict
+
+docs-outputs: venv ## Run the commands that the pages show, and write what they print into the pages (20 minutes)
+	$(BIN)/python docs/outputs.py
+
 stack-up: venv ## Start the embedded stack
 	@$(BIN)/lakeingest stack up
 
 stack-down: venv ## End the embedded stack; its data stays
 	@$(BIN)/lakeingest stack down
 
+dist: venv ## The wheel and the sdist that it is built from, into dist
+	@rm -rf dist *.egg-info
+	@$(BIN)/python -m build --quiet --no-isolation
+	@ls dist/*
+
 clean: ## Delete what was made here (end the stack first: make stack-down)
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache *.egg-info spark-warehouse metastore_db derby.log
+	rm -rf $(VENV) build dist .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache *.egg-info spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -6,7 +6,7 @@ Each task of a `mapInArrow` gets one range of offsets: it reads them by librdkaf
 declared columns, asks the benchmark's six expectations, and writes a Parquet file for each day, by itself. What comes
 back to Spark is a row for each file; the driver commits them all by `deltalake`, with a txn. Where a record does not
 parse, or breaks an expectation, it gives up: a task that kept lakeingest's promises would have to find that record, and
-say why. ARROW.md has what was found.
+say why. docs/explanation/arrow-study.md has what was found.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What rates from 1 MB/s to 1 GB/s need, derived from what the other benchmarks measured: the table of SCALE.md.
+"""What rates from 1 MB/s to 1 GB/s need, derived from what the other benchmarks measured: docs/explanation/scale.md.
 
     python benchmarks/scale.py
 

@@ -27,7 +27,7 @@ from lakeingest.operations.plan import Plan
 from lakeingest.operations.replay import Replayed
 from lakeingest.operations.schema_history import SchemaHistory
 from lakeingest.operations.status import Status
-from lakeingest.spark import session
+from lakeingest.spark import s3a, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,6 +57,7 @@ class Pipeline:
     @cached_property
     def spark(self) -> SparkSession:
         """The session that is active, or one of our own."""
+        s3a.check_listens(self.storage, self.config.paths)
         spark = session.attach(self.storage, self.config.name, self.config.paths)
         if "avro" in (self.config.decode.value.format, self.config.decode.key.format):
             session.warn_of_avro(spark)

@@ -50,7 +50,7 @@ class UnknownSchema(Exception):
 
 class UnreadableTime(Exception):
     """A batch has a record whose time Spark's reader cannot hold; it is read by another. No error: it never leaves
-    `corridor`.
+    `ingest`.
     """
 
 
@@ -167,7 +167,7 @@ class Refusal:
     """One reason for which a record may be refused: a pure test, and what to say when it is true.
 
     Attributes:
-        stage: the room that refuses: key, value, gate, partition.
+        stage: what refuses: key, value, gate, partition.
         when: BOOLEAN over the batch's frame, never null; evaluated for every record.
         diagnosis: makes STRUCT<reason: STRING, message: STRING>, for a batch with refused records, and is evaluated for
             these alone: so it may be dear.

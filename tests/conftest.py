@@ -52,6 +52,8 @@ def local_spark(stack_state: Path) -> Iterator[SparkSession]:
     """The process's one session, as lakeingest starts it for itself; it knows of no server."""
     # Two thousand tests leave more behind than a pipeline does.
     os.environ.setdefault("LAKEINGEST_DRIVER_MEMORY", "4g")
+    # Each test has plans of its own: the compiler that takes its time takes it from two cores, and pays nothing back.
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
     spark = session.attach(Storage(), "tests")
     spark.sparkContext.setLogLevel("ERROR")
     yield spark

@@ -67,6 +67,9 @@ def main() -> None:
         failed(error)
         sys.stderr.write(message(error))
         sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        # It came while the commands were put together.
+        sys.exit(interrupt.CODE)
 
 
 def message(error: LakeingestError) -> str:

@@ -33,7 +33,16 @@ def audit(file: File, output: Format = "text") -> None:
         out.line(f"  {report.earlier:,} rows, older than the log's receipts, cannot be proved any more")
     if report.conserved:
         out.line("  conserved: every record is there, exactly once")
+    for name, batch in report.others.items():
+        out.line(f"  pipeline {name!r} has written records of these topics to the table too, up to its batch {batch}")
     out.result(report.to_json())
+    if report.others and not report.commits:
+        names = ", ".join(map(repr, report.others))
+        raise NotConserved(
+            f"{report.pipeline} has committed nothing to the table, and pipeline {names} has, from the same topics",
+            cure=f"if {names} was this pipeline's name before, write it as renamed_from beneath name in the file; else "
+            "give this one a table of its own",
+        )
     if report.earlier and not report.commits:
         raise NotConserved(
             f"{report.pipeline}: the table's log has no receipt left, so that nothing is proved of its rows",
@@ -42,9 +51,11 @@ def audit(file: File, output: Format = "text") -> None:
         )
     if not report.conserved:
         wrong = [*report.breaks, *(f"{kind}: {place}" for kind, places in report.named.items() for place in places)]
+        names = ", ".join(map(repr, report.others))
+        whose = f"; pipeline {names} has written to the table too" if names else ""
         raise NotConserved(
             f"{report.pipeline}: {report.missing} missing, {report.duplicated} duplicated, "
-            f"{report.unexpected} unexpected" + "".join(f"\n  {line}" for line in wrong),
+            f"{report.unexpected} unexpected{whose}" + "".join(f"\n  {line}" for line in wrong),
             cure="if a run is under way or was killed, let it finish (`lakeingest run FILE --until-caught-up`) and "
             "audit again; else somebody changed the tables: see their history",
         )

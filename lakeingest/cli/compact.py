@@ -35,9 +35,9 @@ def compact(
     import lakeingest
 
     out = Output.of(output)
-    ingestion = lakeingest.load(file)
+    pipeline = lakeingest.load(file)
     with out.progress("compacting …"):
-        done = ingestion.compact(target_mib * 2**20, where=where, dry_run=dry_run)
+        done = pipeline.compact(target_mib * 2**20, where=where, dry_run=dry_run)
     rows = [
         [
             each.table,
@@ -48,6 +48,6 @@ def compact(
         ]
         for each in done
     ]
-    title = f"{ingestion.config.name}: files" + (" (dry run: nothing was done)" if dry_run else "")
+    title = f"{pipeline.config.name}: files" + (" (dry run: nothing was done)" if dry_run else "")
     out.table(title, ("table", "before", "now", "MiB", "MiB a file"), rows)
-    out.result({"pipeline": ingestion.config.name, "dry_run": dry_run, "tables": [asdict(each) for each in done]})
+    out.result({"pipeline": pipeline.config.name, "dry_run": dry_run, "tables": [asdict(each) for each in done]})

@@ -51,6 +51,7 @@ def demo(
     if not file.exists():
         raise UsageError(f"there is no {file} here", cure="run the demo in a clone of the project")
     out = Output.of("text")
+    _need_data()
     addresses = _stack(out)
     _send_weather(out, addresses) if schemas else _send_flights(out, addresses)
     out.line(f"3. lakeingest run {file} --until-caught-up")
@@ -68,6 +69,13 @@ def demo(
     out.line("Go on with:")
     for arguments, meaning in _NEXT:
         out.line(f"  {_command()} {arguments.format(file=file):<44} {meaning}")
+
+
+def _need_data() -> None:
+    """Say that the data's package is missing before the servers start, which takes a minute."""
+    from lakeingest.local.demo import nycflights
+
+    nycflights.folder()
 
 
 def _stack(out: Output) -> Addresses:
@@ -108,33 +116,33 @@ def _sent(out: Output, sent: int) -> None:
 def _show(file: Path, out: Output, *, versions: bool) -> None:
     import lakeingest
 
-    ingestion = lakeingest.load(file)
-    _show_versions(ingestion, out) if versions else _show_partitions(ingestion, out)
+    pipeline = lakeingest.load(file)
+    _show_versions(pipeline, out) if versions else _show_partitions(pipeline, out)
     out.table(
-        f"refused records, in {ingestion.config.quarantine.path}",
+        f"refused records, in {pipeline.config.quarantine.path}",
         ("reason", "records", "for example"),
-        [[g["reason"], g["count"], g["samples"][0]["message"]] for g in ingestion.quarantined(1)],
+        [[g["reason"], g["count"], g["samples"][0]["message"]] for g in pipeline.quarantined(1)],
     )
 
 
-def _show_partitions(ingestion: Pipeline, out: Output) -> None:
-    rows = ingestion.tables.main.read().groupBy("month").pivot("origin").count()
+def _show_partitions(pipeline: Pipeline, out: Output) -> None:
+    rows = pipeline.tables.main.read().groupBy("month").pivot("origin").count()
     airports = [name for name in rows.columns if name != "month"]
     months = [row.asDict() for row in rows.orderBy("month").collect()]
     out.table(
-        f"rows of {ingestion.config.table.path}, by partition",
+        f"rows of {pipeline.config.table.path}, by partition",
         ("month", *airports, "all"),
         [[m["month"], *(f"{m[a] or 0:,}" for a in airports), f"{sum(m[a] or 0 for a in airports):,}"] for m in months],
     )
 
 
-def _show_versions(ingestion: Pipeline, out: Output) -> None:
+def _show_versions(pipeline: Pipeline, out: Output) -> None:
     """Month by month, by the schema that a row was written with: a rolling deploy, as the table remembers it."""
-    rows = ingestion.tables.main.read()
+    rows = pipeline.tables.main.read()
     counted = rows.groupBy("observed").pivot("_schema_id").count()
     ids = [name for name in counted.columns if name != "observed"]
     out.table(
-        f"rows of {ingestion.config.table.path}, by schema id",
+        f"rows of {pipeline.config.table.path}, by schema id",
         ("month", *(f"id {id}" for id in ids)),
         [[row["observed"], *(f"{row[id] or 0:,}" for id in ids)] for row in counted.orderBy("observed").collect()],
     )

@@ -33,14 +33,14 @@ def history(
     import lakeingest
 
     out = Output.of(output)
-    ingestion = lakeingest.load(file)
-    rows = [row for row in ingestion.results(batches) if not (failed and row["success"])]
+    pipeline = lakeingest.load(file)
+    rows = [row for row in pipeline.results(batches) if not (failed and row["success"])]
     out.table(
-        f"{ingestion.config.name}: results in {ingestion.config.results}",
+        f"{pipeline.config.name}: results in {pipeline.config.results}",
         ("batch", "time", "outcome", *HEADINGS),
         [[row["sequence"], f"{row['time']:%Y-%m-%d %H:%M:%S}", row["outcome"], *cells(row)] for row in rows],
     )
-    out.result({"pipeline": ingestion.config.name, "results": rows})
+    out.result({"pipeline": pipeline.config.name, "results": rows})
 
 
 @app.command()
@@ -61,19 +61,22 @@ def docs(
     import lakeingest
 
     out = Output.of(output)
-    ingestion = lakeingest.load(file)
-    found = ingestion.results(batches)
-    if not found:
-        raise UsageError(
-            f"{ingestion.config.results} holds no results of {ingestion.config.name} yet", cure="run the pipeline first"
-        )
+    pipeline = lakeingest.load(file)
     from lakeingest.gate import data_docs
 
+    if pipeline.suite is not None:
+        # Said before Spark starts.
+        data_docs.need()
+    found = pipeline.results(batches)
+    if not found:
+        raise UsageError(
+            f"{pipeline.config.results} holds no results of {pipeline.config.name} yet", cure="run the pipeline first"
+        )
     with out.progress("Great Expectations writes the pages"):
         index = data_docs.build(found, to)
     made = len({row["time"] for row in found})
-    out.line(f"{ingestion.config.name}: Data Docs of {made} batches; open {index}")
-    out.result({"pipeline": ingestion.config.name, "batches": made, "index": str(index)})
+    out.line(f"{pipeline.config.name}: Data Docs of {made} batches; open {index}")
+    out.result({"pipeline": pipeline.config.name, "batches": made, "index": str(index)})
 
 
 HEADINGS = ("expectation", "on failure", "met", "broken", "of", "found")

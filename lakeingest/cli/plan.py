@@ -85,7 +85,8 @@ def _show(out: Output, made: Plan) -> None:
             [[r["stage"], r["reason"], f"{r['count']:,}", r["samples"][0]["message"]] for r in made.refusals],
         )
     for each in made.corrections:
-        out.line(f"{each['records']:,} of them would pass if {each['column']} were declared as {each['type']}")
+        but = "" if each["possible"] else ", which the table that is there cannot become"
+        out.line(f"{each['records']:,} of them would pass if {each['column']} were declared as {each['type']}{but}")
     forecast = made.forecast
     day = "an unknown number of" if forecast.records_per_day is None else f"{forecast.records_per_day:,}"
     size = "" if forecast.average_file_bytes is None else f" of {forecast.average_file_bytes / 2**20:.2f} MiB"

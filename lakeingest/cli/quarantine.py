@@ -33,16 +33,16 @@ def list_(
     import lakeingest
 
     out = Output.of(output)
-    ingestion = lakeingest.load(file)
-    groups = ingestion.quarantined(samples)
+    pipeline = lakeingest.load(file)
+    groups = pipeline.quarantined(samples)
     out.table(
-        f"{ingestion.config.name}: refused records in {ingestion.config.quarantine.path}",
+        f"{pipeline.config.name}: refused records in {pipeline.config.quarantine.path}",
         ("stage", "reason", "records", "for example"),
         [[g["stage"], g["reason"], f"{g['count']:,}", [*map(_sample, g["samples"])]] for g in groups],
     )
     if groups:
         out.line("what a reason means: lakeingest explain REASON (EXPECTATION for the stage gate)")
-    out.result({"pipeline": ingestion.config.name, "reasons": groups})
+    out.result({"pipeline": pipeline.config.name, "reasons": groups})
 
 
 def _sample(sample: dict[str, Any]) -> str:
@@ -107,19 +107,19 @@ def replay_(
     import lakeingest
 
     out = Output.of(output)
-    ingestion = lakeingest.load(file)
-    done = ingestion.replay(reason, where=where, limit=limit, dry_run=dry_run)
+    pipeline = lakeingest.load(file)
+    done = pipeline.replay(reason, where=where, limit=limit, dry_run=dry_run)
     would = "would be moved" if dry_run else "moved"
     stay = done.looked - done.moved
     counts = f"{done.looked:,} records checked again, {done.moved:,} {would} to the table, {stay:,} stay"
-    out.line(f"{ingestion.config.name}: {counts}")
+    out.line(f"{pipeline.config.name}: {counts}")
     if done.refused:
         out.table(
             "still refused",
             ("stage", "reason", "records", "for example"),
             [[r["stage"], r["reason"], f"{r['count']:,}", _sample(r["samples"][0])] for r in done.refused],
         )
-    out.result({"pipeline": ingestion.config.name, "dry_run": dry_run, **asdict(done)})
+    out.result({"pipeline": pipeline.config.name, "dry_run": dry_run, **asdict(done)})
 
 
 @app.command()
@@ -139,10 +139,10 @@ def discard(
     import lakeingest
 
     out = Output.of(output)
-    ingestion = lakeingest.load(file)
-    count = ingestion.discard(reason, where=where)
-    out.line(f"{ingestion.config.name}: {count:,} records discarded; they stay in {ingestion.config.quarantine.path}")
-    out.result({"pipeline": ingestion.config.name, "discarded": count})
+    pipeline = lakeingest.load(file)
+    count = pipeline.discard(reason, where=where)
+    out.line(f"{pipeline.config.name}: {count:,} records discarded; they stay in {pipeline.config.quarantine.path}")
+    out.result({"pipeline": pipeline.config.name, "discarded": count})
 
 
 def _text(value: Any) -> Any:

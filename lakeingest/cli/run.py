@@ -71,14 +71,14 @@ def run(
     import lakeingest
 
     out = Output.of(output)
-    ingestion = lakeingest.load(file)
+    pipeline = lakeingest.load(file)
     stop = threading.Event()
-    with _live(out, ingestion.config.name) as shown:
+    with _live(out, pipeline.config.name) as shown:
         shown.says("starting Spark …")
-        _ = ingestion.spark
+        _ = pipeline.spark
         with _finishing(stop, shown):
             shown.says("reading the tables' frontiers …")
-            total = ingestion.run(
+            total = pipeline.run(
                 until_caught_up=until_caught_up,
                 on_progress=shown.commit,
                 on_retry=shown.retry,
@@ -88,7 +88,7 @@ def run(
                 accept_held=accept_held,
             )
     out.line(_sum(total, shown, stopped=stop.is_set()))
-    out.result({"pipeline": ingestion.config.name, "commits": shown.commits, **asdict(total), "lag": shown.lag})
+    out.result({"pipeline": pipeline.config.name, "commits": shown.commits, **asdict(total), "lag": shown.lag})
 
 
 def _sum(total: Counts, shown: Live, *, stopped: bool) -> str:

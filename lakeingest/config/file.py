@@ -2,7 +2,7 @@
 
 1. The YAML text becomes plain values, each with its line.
 2. `${NAME}` and `${NAME:-default}` are filled in, value by value, from the environment.
-3. pydantic checks every part, `rules` what the parts must agree on.
+3. pydantic checks every part, `consistency` what the parts must agree on.
 4. Every mistake is told at once, with file, line and cure. Values of secrets are never told, and for a value that
    the environment filled in stands the text of the file.
 """

@@ -1,7 +1,7 @@
 """Bytes → columns. A format gives the columns of a record and the tests that refuse it; a bad record is a value here.
 
-Contract of what this room returns: everything is a Column over the frame of `source.frame`, nothing runs yet, the
-tests are never null, and the columns of a refused record mean nothing.
+Contract of what this package returns: everything is a Column over the frame of `kafka.reader.frame`, nothing
+runs yet, the tests are never null, and the columns of a refused record mean nothing.
 """
 
 from __future__ import annotations

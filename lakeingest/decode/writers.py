@@ -195,8 +195,8 @@ def _which(raw: Column, writers: SchemaBranches) -> Column:
     """INT: the position of the record's writer among the known ones; null where there is none."""
     if not writers.framed:
         return F.when(raw.isNotNull(), F.lit(0))
-    stranger = F.concat(F.lit(UNKNOWN_SCHEMA), F.hex(F.substring(raw, 1, HEADER)))
-    unknown = F.when(framed(raw), F.raise_error(stranger)).cast("int") if writers.strict else F.lit(None).cast("int")
+    unknown_id = F.concat(F.lit(UNKNOWN_SCHEMA), F.hex(F.substring(raw, 1, HEADER)))
+    unknown = F.when(framed(raw), F.raise_error(unknown_id)).cast("int") if writers.strict else F.lit(None).cast("int")
     return _cases(
         [(raw.startswith(F.lit(bytearray(w.header))), F.lit(i)) for i, w in enumerate(writers.known)], unknown
     )

@@ -40,7 +40,7 @@ class CommitLog:
         complete: whether the log still begins with the table's first version.
         begun: where the commits that a RESTORE took back began, if it took all back: (topic, partition) → first offset.
         recovered: the frontier as the tables' rows tell it, where no receipt is left in the log.
-        schemas: the ledger of schemas (see `table.ledgers`).
+        schemas: the ledger of schemas (see `PipelineTables.commit_logs`).
         kept: the one among the table's properties.
         properties: these.
         others: what other pipelines committed to the table, as far as the log was read: name → newest receipt.

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lakeingest.delta import coordinates
-from lakeingest.errors import UsageError
+from lakeingest.errors import SetupError, UsageError
 from lakeingest.schema import ddl
 from lakeingest.spark import types
 from lakeingest.spark.failures import spark_failures, storage_failures, translate
@@ -121,11 +121,8 @@ class Table:
 
     def delta(self) -> DeltaTable:
         """Delta's own handle, for MERGE."""
-        from delta.tables import DeltaTable
-
-        if self.by_path:
-            return DeltaTable.forPath(self.spark, self.identifier)
-        return DeltaTable.forName(self.spark, self.sql)
+        tables = _delta_tables()
+        return tables.forPath(self.spark, self.identifier) if self.by_path else tables.forName(self.spark, self.sql)
 
     def save(self, writer: DataFrameWriter) -> None:
         """Commit what a writer was given."""
@@ -146,9 +143,7 @@ class Table:
             columns: all but those partition columns that are computed from others.
             properties: besides `PROPERTIES`, which every table of lakeingest's has.
         """
-        from delta.tables import DeltaTable
-
-        builder = DeltaTable.createIfNotExists(self.spark)
+        builder = _delta_tables().createIfNotExists(self.spark)
         builder = builder.location(self.identifier) if self.by_path else builder.tableName(self.sql)
         for column in columns:
             builder = builder.addColumn(column.name, column.dataType, nullable=column.nullable)
@@ -229,3 +224,16 @@ class Table:
             for name in columns:
                 self.spark.sql(f"ALTER TABLE {self.sql} ALTER COLUMN {name} DROP NOT NULL")
         return bool(columns)
+
+
+def _delta_tables() -> type[DeltaTable]:
+    """Delta's Python API, which some platforms bring only with their session.
+
+    Raises:
+        SetupError: it is not installed.
+    """
+    try:
+        from delta.tables import DeltaTable
+    except ModuleNotFoundError as missing:
+        raise SetupError("delta-spark is not installed", cure="pip install 'lakeingest[spark]'") from missing
+    return DeltaTable

@@ -1,8 +1,8 @@
 """Quality gates: a Great Expectations suite decides which records reach the table.
 
-`suite` reads and checks a suite (`arguments`: what may stand in it, `query`: what its SQL may ask); `rules` turns its
-expectations into Columns; `judge` says what they found in a batch, with Great Expectations itself where there is no
-Column; `results` is the table that keeps it, and `docs` makes pages of that.
+`suite` reads and checks a suite (`arguments`: what may stand in it, `query`: what its SQL may ask); `predicates` turns its
+expectations into Columns; `evaluate` says what they found in a batch, with Great Expectations itself where there is no
+Column; `results` is the table that keeps it, and `data_docs` makes pages of that.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def build(found: Sequence[Mapping[str, Any]], folder: Path) -> Path:
         SetupError: Great Expectations is not installed.
         UsageError: the folder cannot be written.
     """
-    context = great_expectations("Data Docs").get_context(mode="ephemeral")
+    context = need().get_context(mode="ephemeral")
     for other in list(context.get_site_names()):
         context.delete_data_docs_site(other)
     context.add_data_docs_site(
@@ -48,6 +48,15 @@ def build(found: Sequence[Mapping[str, Any]], folder: Path) -> Path:
     except OSError as error:
         raise UsageError(f"{folder} cannot be written ({error.strerror})", cure="name another folder") from error
     return folder / "index.html"
+
+
+def need() -> Any:
+    """Great Expectations.
+
+    Raises:
+        SetupError: it is not installed.
+    """
+    return great_expectations("Data Docs")
 
 
 def _add(context: Any, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -38,7 +38,7 @@ class Rule:
         name: as quarantine and the results name it: the type with its columns, as in
             expect_column_values_to_be_between(distance); with #2, #3, … where a suite repeats it.
         type, kwargs, meta: as the suite has them.
-        compiled: whether it is evaluated as a predicate of a row (see `rules`), and not by Great Expectations.
+        compiled: whether it is evaluated as a predicate of a row (see `predicates`), and not by Great Expectations.
         action: what is done when it fails.
     """
 

@@ -175,16 +175,16 @@ class Evolution:
         Raises:
             RegistryUnreachable: the registry did not answer for as long as registry.wait says; nothing was decided.
         """
-        strangers, columns = False, _table_columns(table)
+        unknown_ids, columns = False, _table_columns(table)
         if self._framed:
-            met, strangers = writer_schemas.discover(self._config, self._registry, self.ledger, kafka, self._known)
+            met, unknown_ids = writer_schemas.discover(self._config, self._registry, self.ledger, kafka, self._known)
             self._known.update({(k.side, k.header): k for k in met})
         if not self.settled:
             self._foresee()
         if self._observes:
-            strangers = self._observe(kafka, sequence, columns)
+            unknown_ids = self._observe(kafka, sequence, columns)
         self._decide(sequence, columns)
-        self._unknown_ids, self._looked = strangers, True
+        self._unknown_ids, self._looked = unknown_ids, True
         self.appearance = "" if self.settled else writer_schemas.sniff_values(kafka)
 
     def columns_from_registry(self, sequence: int) -> bool:

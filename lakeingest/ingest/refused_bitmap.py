@@ -38,7 +38,7 @@ def maybe_refused(kafka: DataFrame, seen: Mapping[str, Any]) -> DataFrame:
 
     Args:
         kafka: the batch, as it was decided.
-        seen: what was `observed` of it, its `Batch.marks` included.
+        seen: what was `observed` of it, its `aggregates` included.
     """
     bits = F.lit(b"".join(bytes(seen[f"refused_bitmap_{at}"]) for at in range(_MAPS)))
     slot = F.expr(_SLOT)

@@ -90,15 +90,15 @@ def discover(
     headers = {side: [header for s, header in planned if s == side] for side in sides}
     indexed = {side for side in sides if isinstance(config.decode.side(side), ProtobufFormat)}
     found: list[WriterSchema] = []
-    strangers, asked = False, set[int]()
+    unknown_ids, asked = False, set[int]()
     for side, header, place in writers.headers(kafka, sides, headers, indexed):
         asked.add(_id(header))
         known = _known(config, ask, ledger, side=side, header=header, place=place) if len(asked) <= MOST_IDS else None
         if known is None:
-            strangers = True
+            unknown_ids = True
         else:
             found.append(known)
-    return found, strangers
+    return found, unknown_ids
 
 
 def latest_of_subject(config: PipelineConfig, ask: Registry, ledger: SchemaLedger) -> WriterSchema | None:

@@ -110,7 +110,7 @@ class Kafka:
     name = "kafka"
     version = "4.1.2"
     ports: Sequence[str] = ("broker", "controller")
-    patience = 30.0
+    grace_s = 30.0
 
     def command(self, place: Place) -> tuple[Sequence[str], Mapping[str, str]]:
         """Write the settings, format the data folder when it is new, and say how to start."""

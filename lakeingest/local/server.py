@@ -34,7 +34,7 @@ class Server(Protocol):
     name: str
     version: str
     ports: Sequence[str]
-    patience: float
+    grace_s: float
     """Seconds between SIGTERM and SIGKILL."""
 
     def command(self, place: Place) -> tuple[Sequence[str], Mapping[str, str]]:
@@ -71,7 +71,7 @@ def spawn(command: Sequence[str], env: Mapping[str, str], log: Path, folder: Pat
     return int(started.stdout)
 
 
-def stop(servers: Mapping[str, ServerRecord], patience: Mapping[str, float]) -> None:
+def stop(servers: Mapping[str, ServerRecord], grace_s: Mapping[str, float]) -> None:
     """End the processes of these servers, at once: SIGTERM, then SIGKILL after each one's patience (seconds)."""
     alive = {name: server for name, server in servers.items() if server.alive()}
     for server in alive.values():
@@ -81,7 +81,7 @@ def stop(servers: Mapping[str, ServerRecord], patience: Mapping[str, float]) -> 
         for name, server in list(alive.items()):
             if not server.alive():
                 del alive[name]
-            elif time.monotonic() - began > patience[name]:
+            elif time.monotonic() - began > grace_s[name]:
                 _signal(server, signal.SIGKILL)
         time.sleep(0.05)
 

@@ -3,7 +3,7 @@
 `up` keeps this order, so that it may be killed anywhere and be run again:
 
 1. take the lock of the state folder, and read what is remembered;
-2. check Java and disk before anything starts;
+2. check Java, disk and the packages of the extra `local` before anything starts;
 3. for each server that does not run, all at once: choose ports, prepare, start, and remember the process at once;
 4. wait until each one serves; only then is it remembered as ready;
 5. if one does not, end those that this call started, and show the last lines of its log.
@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lakeingest.errors import SetupError
+from lakeingest.local import s3
 from lakeingest.local.addresses import (
     Addresses,
     ServerRecord,
@@ -41,7 +42,7 @@ from lakeingest.local.server import Place, Server, free_ports, spawn, stop
 __all__ = ["Addresses", "ServerStatus", "down", "running", "status", "up"]
 
 _SERVERS: tuple[Server, ...] = (Kafka(), S3(), Registry())
-_PATIENCE = {server.name: server.patience for server in _SERVERS}
+_GRACE_S = {server.name: server.grace_s for server in _SERVERS}
 _MAIN_PORT = {"kafka": "broker", "s3": "s3", "registry": "http"}
 
 
@@ -67,7 +68,7 @@ def up(state: Path | None = None, *, wait: float = 90.0, say: Callable[[str], No
         say: is told each step, in a few words, from several threads.
 
     Raises:
-        SetupError: no Java, no disk, no download, or a server that does not come up.
+        SetupError: no Java, no disk, no package of the extra `local`, no download, or a server that does not come up.
     """
     folder = stack_dir(state)
     with locked(state_dir(state) / "stack.lock"):
@@ -75,6 +76,7 @@ def up(state: Path | None = None, *, wait: float = 90.0, say: Callable[[str], No
             return addresses
         java()
         need_disk(folder)
+        s3.need()
         record = read(state) or StackRecord("lake" + secrets.token_hex(8), secrets.token_hex(20))
         start = _Start(state, record, wait, say)
         try:
@@ -214,7 +216,7 @@ class _Start:
 
 
 def _end(servers: Mapping[str, ServerRecord]) -> None:
-    stop(servers, _PATIENCE)
+    stop(servers, _GRACE_S)
     for server in servers.values():
         for port in server.ports.values():
             # SeaweedFS leaves its sockets behind.

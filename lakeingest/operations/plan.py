@@ -1,7 +1,7 @@
 """What a pipeline would do with the records that come next, from a sample of them. Writes nothing.
 
-The sample is decoded, judged and laid out as a run would do it, by the same Columns. Rates come from the records' own
-timestamps, sizes from the bytes of the sample's values; a forecast is as good as the sample is typical.
+The sample is decoded, checked and partitioned as a run would do it, by the same Columns. Rates come from the records'
+own timestamps, sizes from the bytes of the sample's values; a forecast is as good as the sample is typical.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ from lakeingest.kafka import offsets
 from lakeingest.kafka.offsets import Topics
 from lakeingest.record import RAW_VALUE, REFUSED, TIMESTAMP, OffsetRanges
 from lakeingest.schema import ddl
+from lakeingest.schema.compatibility.widening import delta_widens
 from lakeingest.schema.ledger import Entry
+from lakeingest.spark.types import ddl_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -78,7 +80,8 @@ class Plan:
         schemas: what the table would make of schemas that it has not seen yet.
         refusals: stage, reason, count and samples, as `quarantine list` has them.
         corrections: the columns that records were refused for, each with the least type that would have taken all of
-            their values: column, type (DDL), records. Of JSON's values only.
+            their values: column, type (DDL), records, and possible (whether the table can become that). Of JSON's
+            values only. Where only STRING takes all, a type that takes fewer comes first, if there is one.
         results: what each expectation would find.
         held: why the batch would be kept back.
         constraints: what the table itself demands of its rows: name → condition.
@@ -203,7 +206,7 @@ def _decided(
             tuple(_columns(rows.schema, columns)),
             tuple(schemas),
             tuple(refusals),
-            tuple(_corrections(config, batch, refused)) if counts["refused"] else (),
+            tuple(_corrections(config, batch, refused, columns)) if counts["refused"] else (),
             tuple(results),
             tuple(held),
             dict(batch.constraints.checks) if batch.constraints else {},
@@ -224,20 +227,51 @@ def _columns(wanted: StructType, table: StructType | None) -> Iterator[dict[str,
         yield {"name": field.name, "type": now, "new": was is None, "was": None if was in (None, now) else was}
 
 
-def _corrections(config: PipelineConfig, batch: BatchPlan, refused: DataFrame) -> Iterator[dict[str, Any]]:
+def _corrections(
+    config: PipelineConfig, batch: BatchPlan, refused: DataFrame, table: StructType | None
+) -> Iterator[dict[str, Any]]:
     """The other types for columns with which records of the sample would have passed."""
     value = config.decode.value
     if not isinstance(value, JsonValue):
         return
     types: dict[str, str] = {}
-    records: Counter[str] = Counter()
-    schema, texts = batch.shape.value.jsonValue(), texts_of(value)
+    records, texts = Counter[str](), Counter[str]()
+    schema, as_written = batch.shape.value.jsonValue(), texts_of(value)
     for (raw,) in refused.where("stage = 'value' and reason = 'WRONG_TYPE'").select("value").toLocalIterator():
-        for column, least in (fitting(bytes(raw), schema, texts) or {}).items():
-            types[column] = join(types.get(column, least), least)
+        for column, least in (fitting(bytes(raw), schema, as_written) or {}).items():
             records[column] += 1
+            # One text among thousands of numbers is no reason to make texts of all.
+            if least == _TEXT:
+                texts[column] += 1
+            else:
+                types[column] = join(types.get(column, least), least)
+    held = ddl.Struct(ddl_columns(table)) if table is not None else None
     for column, count in records.most_common():
-        yield {"column": column, "type": types[column], "records": count}
+        least = types.get(column, _TEXT)
+        found = {least: count - texts[column]} if least != _TEXT else {}
+        if least == _TEXT or texts[column]:
+            found[_TEXT] = count
+        for type, number in found.items():
+            possible = held is None or (config.compatibility != "FULL" and _becomes(held, column, type))
+            yield {"column": column, "type": type, "records": number, "possible": possible}
+
+
+_TEXT = "STRING"
+
+
+def _becomes(held: ddl.Type, path: str, type: str) -> bool:
+    """Whether Delta can widen what lies at the path (see `fitting`) to that type; so it can where nothing lies yet."""
+    match held:
+        case ddl.Struct(fields) if path:
+            ends = ((f, path.removeprefix(".").removeprefix(f.name)) for f in fields)
+            within = [(f, rest) for f, rest in ends if rest != path.removeprefix(".") and rest[:1] in ("", ".", "[")]
+            return all(_becomes(f.type, rest, type) for f, rest in within)
+        case ddl.Array(element) if path.startswith("[*]"):
+            return _becomes(element, path[3:], type)
+        case ddl.Map(_, value) if path.startswith(".*"):
+            return _becomes(value, path[2:], type)
+        case _:
+            return not path and delta_widens(str(held), type.lower())
 
 
 def _forecast(config: PipelineConfig, batch: BatchPlan, kafka: DataFrame, rows: DataFrame) -> Forecast:

@@ -7,6 +7,8 @@ first opened. So options are set for the buckets that a pipeline's paths name, a
 from __future__ import annotations
 
 import os
+import socket
+import time
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlparse
 
 from lakeingest.config import Storage, location
-from lakeingest.errors import UsageError
+from lakeingest.errors import StorageUnreachable, UsageError
 from lakeingest.spark import jvm
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ _WHERE = ("endpoint", "endpoint.region", "path.style.access")
 """What says which store a bucket is in."""
 _SET: dict[str, str] = {}
 """What was set here, in whatever session: anything else that a session has is its owner's."""
+_WAIT_S = 3.0
+"""How long a store may be starting."""
 _OPENED: dict[str, tuple[str, ...]] = {}
 """Bucket → where it is, as far as this process knows."""
 _KEYS: dict[str, Keys] = {}
@@ -45,6 +49,34 @@ class Keys:
 
     source: str
     access_key: SecretStr | None = None
+
+
+def check_listens(storage: Storage, paths: Iterable[str]) -> None:
+    """Notice within seconds that nothing listens where the store is to be: Hadoop tries again for many minutes.
+
+    Raises:
+        StorageUnreachable: the endpoint's port is closed.
+    """
+    names = [path for path in paths if location.place(path).on_s3]
+    url = urlparse(storage.endpoint or "")
+    if not names or not url.hostname or "fs.s3a.proxy.host" in storage.options:
+        return
+    deadline = time.monotonic() + _WAIT_S
+    while True:
+        try:
+            socket.create_connection((url.hostname, url.port or (443 if url.scheme == "https" else 80)), 5).close()
+            return
+        except ConnectionRefusedError as refused:
+            if time.monotonic() > deadline:
+                raise StorageUnreachable(
+                    f"nothing listens at {storage.endpoint}, where {names[0]} is looked for: {refused}",
+                    cure="start the store (`lakeingest stack up`, if it is the embedded stack's), or correct "
+                    "storage.endpoint, then run again",
+                ) from refused
+            time.sleep(0.5)
+        except OSError:
+            # Whatever else is wrong, Hadoop says at once.
+            return
 
 
 def s3a_options(storage: Storage) -> dict[str, str]:

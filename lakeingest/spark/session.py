@@ -113,7 +113,7 @@ def _running() -> SparkSession | None:
 
 
 def log_session(session: SparkSession, storage: Storage, paths: Sequence[str] = ()) -> SparkSession | None:
-    """A sibling of a session that computes the states of tables' logs for it (see `ahead`); None on Databricks, whose
+    """A sibling of a session that computes the states of tables' logs for it (see `delta.prefetch`); None on Databricks, whose
     Delta is another.
     """
     if s3a.on_databricks(session):

@@ -7,5 +7,15 @@
     steps.py     the steps of a batch at which to end it
     manifest.py  what was produced, and the two tables held against it
 
-It comes with `pip install 'lakeingest[testing]'`. tests/faults/ rehearses lakeingest itself with it.
+It comes with `pip install 'lakeingest[testing]'`, and says so where that is missing. tests/faults/ rehearses
+lakeingest itself with it.
 """
+
+from importlib.util import find_spec
+
+from lakeingest.errors import SetupError
+
+if find_spec("aiohttp") is None:
+    raise SetupError(
+        "lakeingest.testing needs packages that are not installed", cure="pip install 'lakeingest[testing]'"
+    )

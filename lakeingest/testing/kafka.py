@@ -19,7 +19,7 @@ from lakeingest.local.server import free_ports, listens
 
 _JVM = ("-Xmx256m", "-XX:TieredStopAtLevel=1")
 _SECURITY = "org.apache.kafka.common.security"
-_PATIENCE_S = 30.0
+_WAIT_S = 30.0
 _START_S = 60.0
 _NOTICED = {
     # How long a broker that was killed counts as alive; and a leader that moved stays where it is.
@@ -156,7 +156,7 @@ class Cluster:
         if process := self._running.pop(node, None):
             process.terminate()
             try:
-                process.wait(_PATIENCE_S)
+                process.wait(_WAIT_S)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

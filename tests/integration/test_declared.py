@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -12,10 +13,12 @@ import kit
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
+from typer.testing import CliRunner
 from world import World
 
+from lakeingest.cli import app
 from lakeingest.delta.table import Table
-from lakeingest.errors import TableMismatch, UsageError
+from lakeingest.errors import NotConserved, TableMismatch, UsageError
 from lakeingest.local import Addresses
 from lakeingest.local.s3 import BUCKET
 from lakeingest.pipeline import Pipeline
@@ -145,6 +148,34 @@ def test_the_audit_names_who_doubled(stack: Addresses, spark: SparkSession, monk
         world.run(name="doubled_b", quarantine={"path": "s3a://lake/doubled_b_q"})
     report = world.ingestion().audit()
     assert (report.duplicated, report.others) == (10, {"doubled_b": 1})
+
+
+def test_the_audit_command_names_the_other_one(
+    stack: Addresses, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In its text and its error: the cure was to let the pipeline run, which is refused."""
+    world = World(stack, spark, "audited_a", quarantine={"path": "s3a://lake/audited_a_q"})
+    world.produce(*kit.clean(10))
+    world.run()
+    asked = CliRunner().invoke(app, ["audit", str(world_file(world, tmp_path, name="audited_b"))])
+    assert "  pipeline 'audited_a' has written records of these topics to the table too" in asked.output
+    assert isinstance(asked.exception, NotConserved)
+    assert "has committed nothing to the table, and pipeline 'audited_a' has" in asked.exception.what
+    assert "renamed_from" in asked.exception.cure
+    with monkeypatch.context() as older:
+        older.setattr("lakeingest.ingest.preflight._check_name", lambda *_: None)
+        older.setattr("lakeingest.ingest.preflight.check_maker", lambda *_: None)
+        older.setattr("lakeingest.delta.table._frontier_of_rows", lambda *_: {})
+        world.run(name="audited_b", quarantine={"path": "s3a://lake/audited_b_q"})
+    asked = CliRunner().invoke(app, ["audit", str(world_file(world, tmp_path))])
+    assert isinstance(asked.exception, NotConserved)
+    assert "10 duplicated, 0 unexpected; pipeline 'audited_b' has written to the table too" in asked.exception.what
+
+
+def world_file(world: World, folder: Path, **changes: Any) -> Path:
+    values = kit.values_of(world.stack, world.name, **{**world.changes, **changes})
+    (folder / "p.yaml").write_text(json.dumps(values))
+    return folder / "p.yaml"
 
 
 # Partitions ----------------------------------------------------------------------------------------------------------

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import time
+from contextlib import nullcontext
 from typing import Any
 
 import boto3
@@ -13,6 +15,7 @@ from pyspark.sql import SparkSession
 from lakeingest.errors import StorageUnreachable
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
+from lakeingest.spark import s3a
 
 
 def closed() -> str:
@@ -66,3 +69,23 @@ def test_a_store_that_really_refuses(
     with pytest.raises(StorageUnreachable) as caught:
         Pipeline(config).run(until_caught_up=True)
     assert (what in caught.value.what, cure in caught.value.cure) == (True, True), caught.value
+
+
+@pytest.mark.parametrize("endpoint", ["refused", "unknown", "open"])
+def test_a_closed_port_of_the_store_is_told_within_seconds(stack: Addresses, named: str, endpoint: str) -> None:
+    """Without any option of the user's Hadoop tried for more than two minutes, and nothing was said."""
+    where = {"refused": closed(), "unknown": "http://nowhere.invalid:1", "open": stack.s3}[endpoint]
+    storage = kit.config_of(stack, named, storage={"endpoint": where}).storage
+    begun = time.monotonic()
+    told = pytest.raises(StorageUnreachable, match=f"nothing listens at {where}, where s3a://b/t is looked for")
+    with told if endpoint == "refused" else nullcontext():
+        s3a.check_listens(storage, ["/tmp/t", "s3a://b/t"])
+    s3a.check_listens(storage, ["/tmp/t"])
+    assert time.monotonic() - begun < 20
+
+
+def test_a_command_looks_for_the_store_before_spark(stack: Addresses, named: str) -> None:
+    """So that each of them says it, and none waits for Hadoop."""
+    config = kit.config_of(stack, named, storage={"endpoint": closed()})
+    with pytest.raises(StorageUnreachable, match="nothing listens at"):
+        _ = Pipeline(config).spark

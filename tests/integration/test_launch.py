@@ -18,6 +18,8 @@ from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
 from lakeingest.testing.process import Process
 
+FAULT = pytest.mark.faults
+
 
 def jvms(name: str) -> list[psutil.Process]:
     """The processes that have the pipeline's name as their application's: Spark's launcher, and its JVM."""
@@ -44,9 +46,17 @@ def file(stack: Addresses, named: str, tmp_path: Path) -> Path:
     return tmp_path / "p.yaml"
 
 
+SHORT = {(signal.SIGINT, 0.0), (signal.SIGTERM, 0.4), (signal.SIGKILL, 0.4), (signal.SIGKILL, 1.0)}
+"""Each signal once, and the one that no process can answer at two moments; the others are cells of the matrix."""
+MOMENTS = [
+    pytest.param(number, after_s, id=f"{number.name}-{after_s}", marks=() if (number, after_s) in SHORT else FAULT)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+    for after_s in (0.0, 0.4, 1.0)
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda n: n.name)
-@pytest.mark.parametrize("after_s", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize(("number", "after_s"), MOMENTS)
 def test_the_jvm_ends_with_its_process(file: Path, named: str, number: signal.Signals, after_s: float) -> None:
     """Also where that is ended before the JVM said where it listens: then it ran on for good."""
     with Process(file, command=("status",)) as process:
@@ -62,11 +72,11 @@ def test_the_jvm_ends_with_its_process(file: Path, named: str, number: signal.Si
     ("command", "after_s"),
     [
         (("status",), 2.0),
-        (("audit",), 2.5),
-        (("plan",), 3.5),
-        (("quarantine", "list"), 1.5),
-        (("schema", "history"), 2.5),
         (("run",), 2.0),
+        pytest.param(("audit",), 2.5, marks=FAULT),
+        pytest.param(("plan",), 3.5, marks=FAULT),
+        pytest.param(("quarantine", "list"), 1.5, marks=FAULT),
+        pytest.param(("schema", "history"), 2.5, marks=FAULT),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, tuple) else "",
 )

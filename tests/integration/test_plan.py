@@ -46,9 +46,28 @@ def test_a_plan_names_the_type_that_would_do(stack: Addresses, spark: SparkSessi
     """One type for all values that a column refused, and how many records it would let pass."""
     kit.produce(stack, named, [b'{"n": 1}', b'{"n": 3000000000}', b'{"n": 4000000000}', b'{"n": 907.152}', b"{"])
     made = Pipeline(kit.config_of(stack, named)).plan()
-    assert made.corrections == ({"column": "n", "type": "DOUBLE", "records": 3},)
+    assert made.corrections == ({"column": "n", "type": "DOUBLE", "records": 3, "possible": True},)
     made = Pipeline(kit.config_of(stack, named, schema={"columns": "n DOUBLE, text STRING"})).plan()
     assert (made.counts["refused"], made.corrections) == (1, ())
+
+
+def test_one_text_does_not_hide_the_type_of_the_others(stack: Addresses, spark: SparkSession, named: str) -> None:
+    """A type for the numbers comes before the one that takes all, and it is told what the table cannot become."""
+    columns = "n BIGINT, d DECIMAL(10,2), s STRUCT<a: ARRAY<INT>>"
+    values = [b'{"d": 907.152}', b'{"d": 1.1234}', b'{"d": "n/a"}', b'{"n": 1.5}', b'{"s": {"a": [1.5]}}']
+    kit.produce(stack, named, [b'{"n": 1}', *values])
+    ingestion = Pipeline(kit.config_of(stack, named, schema={"columns": columns}))
+
+    def told(ingestion: Pipeline) -> list[tuple[Any, ...]]:
+        return sorted(tuple(each.values()) for each in ingestion.plan().corrections)
+
+    wanted = [("d", "DECIMAL(12,4)", 2), ("d", "STRING", 3), ("n", "DOUBLE", 1), ("s.a[*]", "DOUBLE", 1)]
+    assert told(ingestion) == [(*each, True) for each in wanted]
+    ingestion.run(until_caught_up=True)
+    possible = (True, False, False, True)
+    assert told(ingestion) == [(*each, can) for each, can in zip(wanted, possible, strict=True)]
+    full = {"columns": columns, "compatibility": "FULL"}
+    assert {each[-1] for each in told(Pipeline(kit.config_of(stack, named, schema=full)))} == {False}
 
 
 @pytest.mark.slow

@@ -113,13 +113,14 @@ def test_nothing_reaches_into_the_jvm(file: Path) -> None:
 
 
 def test_what_is_public_is_there() -> None:
-    """`__all__` is sorted, importable, and all that the door shows."""
+    """`__all__` is sorted, importable, and all that the package shows."""
+    assert all(getattr(lakeingest, name).__module__.startswith("lakeingest") for name in lakeingest.__all__)
     shown = {
         name for name, value in vars(lakeingest).items() if not name.startswith("_") and not inspect.ismodule(value)
     }
     defined = {name for name in shown if getattr(vars(lakeingest)[name], "__module__", "").startswith("lakeingest")}
     assert sorted(lakeingest.__all__) == lakeingest.__all__
-    assert defined == set(lakeingest.__all__)
+    assert defined <= set(lakeingest.__all__)
 
 
 def drawn() -> dict[str, tuple[int, str]]:

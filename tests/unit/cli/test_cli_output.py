@@ -143,3 +143,14 @@ def test_a_result_is_the_one_document(
     with pytest.raises(SystemExit, match="2"):
         cli.main()
     assert json.loads(capsys.readouterr().out)["ok"] is False
+
+
+def test_an_interruption_before_the_command_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while the commands are put together ended with a traceback."""
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "app", interrupted)
+    with pytest.raises(SystemExit, match="130"):
+        cli.main()

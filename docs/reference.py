@@ -1,0 +1,359 @@
+"""Writes the documentation's pages into a folder: those of docs/ as they are, and the reference, made from the code.
+
+    python docs/reference.py build/docs
+
+The reference is not committed: `make docs` makes it each time. So it is never out of date, and a change of the code
+needs no commit of a page. No list stands here that the code knows: options come from the model of the pipeline file,
+commands from the command line, errors from the runbook that `lakeingest explain` reads, columns and receipt from the
+modules that write them, faults from the tests that make them.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+from pyspark.sql.types import BinaryType, StructType
+from ruamel.yaml import YAML
+
+import lakeingest
+from lakeingest import cli, errors, pipeline, record, testing
+from lakeingest.cli.explain import RUNBOOK
+from lakeingest.config import file as pipeline_file
+from lakeingest.config import options
+from lakeingest.decode import Shape
+from lakeingest.delta import quarantine
+from lakeingest.delta import receipt as receipts
+from lakeingest.gate import expectations as known
+from lakeingest.gate import results
+from lakeingest.ingest import shape
+from lakeingest.schema import ddl
+
+ROOT = Path(__file__).parent.parent
+PIPELINE = getattr(pipeline, inspect.signature(lakeingest.load).return_annotation)
+"""What `lakeingest.load` gives."""
+INNER = ("context", "tables")
+"""Its methods that are for lakeingest's own use."""
+MEANINGS = {
+    record.TOPIC: "the record's topic",
+    record.PARTITION: "its Kafka partition",
+    record.OFFSET: "its offset; topic, partition and offset are the record's coordinates",
+    record.TIMESTAMP: "its own timestamp; null outside of the years 0001 to 9999",
+    record.KEY: "its key, as `decode.key` says; BINARY by default",
+    record.HEADERS: "its headers; not with `decode.headers: false`",
+    record.SCHEMA_ID: "the registry's id of the schema that the value was written with; only where a registry has it",
+    record.RESCUED: "fields that no column takes, as a JSON object, or null; not for the formats string and bytes",
+}
+"""The columns that lakeingest adds to a table; a test compares the names with `record.RESERVED`."""
+
+
+STORED = {
+    "lakeingest": receipts.FORMAT,
+    "pipeline": "flights",
+    "sequence": 8,
+    "run": {"id": "4f0c…", "host": "host-2", "pid": 4711, "started": "2026-11-24T20:00:00.000+00:00"},
+    "cluster": "5L6g3nShT-eMCtK--X86sw",
+    "topics": {"flights": "y2Gq…"},
+    "offsets": {"flights": {"0": [5000, 6000], "1": [4100, 5000]}},
+    "quarantine": "s3a://lake/flights_quarantine",
+    "counts": {"consumed": 1900, "accepted": 1898, "refused": 2, "dropped": 0},
+    "left": {"flights_old": "kP0d…"},
+    "ledger": "82ca8c7044ae762a",
+    "gaps": {"flights": {"0": [4000, 5000]}},
+    "accepted": {"who": "ada on host-2", "why": "holiday", "broken": ["expect_table_row_count_to_be_between"]},
+    "lost": 1000,
+    "settles": 7,
+    "base": 12,
+}
+"""A receipt as it is stored, of which a real one has some of the fields."""
+
+
+def write(folder: Path) -> None:
+    """Lay all pages into the folder, which is emptied first."""
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(ROOT / "docs", folder, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    (folder / "reference").mkdir(exist_ok=True)
+    for name, make in PAGES.items():
+        (folder / "reference" / f"{name}.md").write_text("\n".join(make()).strip() + "\n", encoding="utf-8")
+
+
+def misplaced(folder: Path) -> list[str]:
+    """The pages that the navigation of mkdocs.yml lacks, and those that it names and that are not there."""
+
+    def named(node: Any) -> Iterator[str]:
+        if isinstance(node, str):
+            yield node
+        for child in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+            yield from named(child)
+
+    listed = {*named(YAML(typ="safe").load(ROOT / "mkdocs.yml")["nav"])}
+    return sorted(listed ^ {str(page.relative_to(folder)) for page in folder.rglob("*.md")})
+
+
+def cell(text: object) -> str:
+    """A text within a table."""
+    return " ".join(str(text).split()).replace("|", "\\|").replace("<", "&lt;")
+
+
+def code(text: object) -> str:
+    """A word as the file or the command line has it; nothing for nothing."""
+    return f"`{text}`".replace("|", "\\|") if text not in (None, "") else ""
+
+
+def rows(headings: str, lines: Iterable[Sequence[str]]) -> Iterator[str]:
+    """A table; the headings are separated by bars."""
+    yield from ("", f"| {headings} |", "|---" * (headings.count("|") + 1) + "|")
+    yield from (f"| {' | '.join(line)} |" for line in lines)
+    yield ""
+
+
+def attributes(docstring: str | None) -> dict[str, str]:
+    """The names that a docstring explains beneath Attributes, with what it says of each."""
+    block = inspect.cleandoc(docstring or "").partition("Attributes:\n")[2].partition("\n\n")[0]
+    entries = re.findall(r"^ {4}([\w, ]+): (.*(?:\n {5,}.*)*)", block, flags=re.MULTILINE)
+    return {name: text for names, text in entries for name in names.split(", ")}
+
+
+def columns(module: Any) -> Iterator[str]:
+    """The columns of `module.COLUMNS`, with what lines such as `stage STRING    what refused it` say of them."""
+    meanings: dict[str, str] = {}
+    for line in (module.__doc__ or "").splitlines():
+        declared, _, text = line.partition("   ")
+        meanings |= dict.fromkeys(re.findall(r"(?:^|, )([_a-z]+) [A-Z]", declared), text.strip())
+    lines = ((code(c.name), typed(str(c.type)), cell(meanings[c.name])) for c in ddl.parse(module.COLUMNS))
+    return rows("column | type | meaning", lines)
+
+
+def typed(text: str) -> str:
+    """A type as DDL has it: its words in capitals, the names of fields as they are."""
+    return code(re.sub(r"\b[a-z]+\b(?!:)", lambda word: word[0].upper(), text).replace(",", ", ").replace(":", ": "))
+
+
+def prose(docstring: str | None) -> Iterator[str]:
+    """A docstring as Markdown: its sections (Args, Returns, Raises, Attributes) as lists."""
+    for line in inspect.cleandoc(docstring or "").split("\n"):
+        if re.fullmatch(r"(Args|Returns|Raises|Attributes):", line):
+            yield from (f"**{line.removesuffix(':')}**", "")
+        elif found := re.fullmatch(r" {4}(\w[\w, ]*): (.+)", line):
+            yield f"- `{found[1]}`: {found[2]}"
+        else:
+            yield line if line.startswith("        ") else line.removeprefix("    ")
+    yield ""
+
+
+def pipeline_options() -> Iterator[str]:
+    """Every option of the pipeline file, part by part."""
+    yield from ("# Every option of the pipeline file", "")
+    yield "`lakeingest describe PART` shows the same, `lakeingest describe --json-schema` is for editors."
+    yield "`${NAME}` and `${NAME:-default}` in a value are filled in from the environment; `$${` is a plain `${`."
+    parts = [options.tree()]
+    while parts:
+        part = parts.pop(0)
+        kinds = f"It is of one of these kinds; the option `{part.chooser}` tells which." if part.chooser else ""
+        yield from ("", f"## {code(part.path) or 'The file'}", "", part.meaning, kinds)
+        asked = sorted(part.options, key=lambda option: not option.required)
+        lines = ((code(o.name), cell(o.type), "required" if o.required else code(o.default), example(o)) for o in asked)
+        yield from rows("option | type | default | meaning", lines)
+        parts = [option for option in part.options if option.options] + parts
+
+
+def example(option: options.Option) -> str:
+    """The meaning of an option, with an example."""
+    return cell(option.meaning) + (f" For example {code(option.example)}." if option.example else "")
+
+
+def commands() -> Iterator[str]:
+    """Every command with its arguments and options, and the exit codes as the runbook has them."""
+    yield from ("# Every command", "", "`--help` behind any command shows the same.", "")
+    yield from command("lakeingest", typer.main.get_command(cli.app))
+    table_of_codes = next(b for b in RUNBOOK.read_text(encoding="utf-8").split("\n\n") if b.startswith("| exit code"))
+    yield from ("## Exit codes", "", table_of_codes)
+
+
+def command(name: str, found: Any) -> Iterator[str]:
+    """One command; of a group all that are in it."""
+    for each, within in getattr(found, "commands", {}).items():
+        yield from command(f"{name} {each}", within)
+    if not hasattr(found, "commands"):
+        text, _, examples = (found.help or "").partition("\f")[0].partition("Example")
+        yield from (f"## {name}", "", text.strip())
+        named = {p: p.opts[0] if p.opts[0].startswith("-") else p.name.upper() for p in found.params}
+        lines = ((code(named[p]), default(p), cell(p.help)) for p in found.params)
+        yield from rows("argument or option | default | meaning", lines)
+        shown = [line.strip() for line in examples.lstrip("s:").splitlines() if line.strip()]
+        yield from ("```sh", *shown, "```", "") if shown else ()
+
+
+def default(parameter: Any) -> str:
+    """What an argument or option is if it is left out."""
+    return "required" if parameter.required else "" if parameter.default is False else code(parameter.default)
+
+
+def runbook() -> Iterator[str]:
+    """Every error with its cure: the runbook as it ships, with the tree of errors and each one's exit code."""
+    yield "# Every error, and what to do"
+    for block in RUNBOOK.read_text(encoding="utf-8").split("\n\n")[1:]:
+        error = getattr(errors, block.removeprefix("## "), None)
+        if block.startswith("A record that cannot be a row"):
+            yield from ("", "## Reasons in quarantine")
+        if block == "## UsageError":
+            tree = inspect.cleandoc(errors.__doc__ or "").split("\n\n", 1)[1]
+            yield from ("", "## The tree of errors", "", "```text", *tree.split("\n"), "```")
+        yield from ("", block.replace("``DESC", "`` DESC"))
+        if error:
+            helps = "a later try may succeed" if error.retry_helps else "the same try would fail again"
+            yield from ("", f"Exit code {error.exit_code}, stage `{error.stage}`; {helps}.")
+
+
+def python() -> Iterator[str]:
+    """The public names: of the package, of a pipeline and what its methods give, and of lakeingest.testing."""
+    yield from ("# The Python API", "")
+    for name in lakeingest.__all__:
+        yield from api(f"lakeingest.{name}", getattr(lakeingest, name))
+    yield from api(PIPELINE.__name__, PIPELINE)
+    methods = [
+        m for name, m in vars(PIPELINE).items() if inspect.isfunction(m) and name[0] != "_" and name not in INNER
+    ]
+    for method in methods:
+        yield from api(f"{PIPELINE.__name__}.{method.__name__}", method)
+    words = dict.fromkeys(re.findall(r"[A-Z]\w+", " ".join(str(inspect.signature(method)) for method in methods)))
+    for given in filter(inspect.isclass, (getattr(pipeline, word, None) for word in words)):
+        if given.__module__.startswith("lakeingest") and given is not PIPELINE:
+            yield from api(given.__name__, given)
+    for file in sorted(Path(testing.__file__).parent.glob("[a-z]*.py")):
+        module = ast.parse(file.read_text(encoding="utf-8"))
+        yield from (
+            f"## lakeingest.testing.{file.stem}",
+            "",
+            *prose((ast.get_docstring(module) or "").split("\n\n")[0]),
+        )
+        for node in public(module):
+            yield from (f"### {node.name}", "", *prose(ast.get_docstring(node)))
+            yield from (
+                f"- `{each.name}`: {(ast.get_docstring(each) or '').partition(chr(10))[0]}" for each in public(node)
+            )
+            yield ""
+
+
+def api(name: str, found: Any) -> Iterator[str]:
+    """A class or function with its signature and its docstring."""
+    yield from (f"## {name}", "")
+    if inspect.isfunction(found):
+        signature = re.sub(r"<function .*?>( at \w+>)?", "…", str(inspect.signature(found))).replace("'", "")
+        yield from (
+            "```python",
+            f"{found.__name__}{signature}".replace("(self, ", "(").replace("(self)", "()"),
+            "```",
+            "",
+        )
+    yield from prose(found.__doc__)
+
+
+def public(node: ast.AST) -> Iterator[ast.ClassDef | ast.FunctionDef]:
+    """The classes and functions of a module, or the methods of a class, that explain themselves."""
+    found = (n for n in ast.iter_child_nodes(node) if isinstance(n, ast.ClassDef | ast.FunctionDef))
+    return (n for n in found if not n.name.startswith("_") and ast.get_docstring(n))
+
+
+def tables() -> Iterator[str]:
+    """The columns of the tables of a pipeline."""
+    example = pipeline_file.read(ROOT / "pipelines" / "weather.yaml", {})
+    types = {
+        f.name: f.dataType.simpleString() for f in shape.table_columns(example, Shape(StructType(), BinaryType(), {}))
+    }
+    lines = [(code(name), typed(types[name]), cell(text)) for name, text in MEANINGS.items()]
+    lines += [("the value's", "", "as declared, or as the records' schema has them; `value` for string and bytes")]
+    lines += [("of partitions", "", "as [the partition says](../how-to/partitions.md)")]
+    yield from ("# The columns of the tables", "", "## The table", *rows("column | type | meaning", lines))
+    yield from ("## The quarantine", *columns(quarantine), "## The results of the gate", *columns(results))
+
+
+def receipt() -> Iterator[str]:
+    """What a commit says of itself, with an example that the code has read and written."""
+    made = receipts.Receipt.from_json(json.dumps(STORED))
+    assert made is not None
+    written, meanings = json.loads(made.to_json()), attributes(receipts.Receipt.__doc__)
+    assert written == STORED
+    # One of them is called otherwise in the JSON.
+    called = dict(
+        zip(
+            meanings.keys() - written.keys() - {"schemas"},
+            written.keys() - meanings.keys() - {"lakeingest"},
+            strict=True,
+        )
+    )
+    yield from (
+        "# The receipt",
+        "",
+        "Each commit of lakeingest carries one as its `userMetadata`: JSON in the table's log,",
+    )
+    yield "which `DESCRIBE HISTORY` shows. This one has every field but `schemas`; what is empty is left out."
+    yield from ("", "```json", json.dumps(written, indent=2, ensure_ascii=False), "```")
+    first = (
+        "`lakeingest`",
+        f"the version of the receipt's form, {receipts.FORMAT} today; a reader refuses what is newer",
+    )
+    lines = [(code(called.get(name, name)), cell(text)) for name, text in meanings.items()]
+    yield from rows("in the JSON | meaning", [first, *lines])
+    yield "Offsets have the form `{topic: {partition: [first, one past the last]}}`."
+
+
+def expectations() -> Iterator[str]:
+    """The expectations of Great Expectations that a suite may have."""
+    yield from ("# Every expectation that a suite may have", "")
+    yield "How each is evaluated decides what it costs, and whether it can refuse single records: see"
+    yield "[Keep bad records and bad batches out](../how-to/gates.md)."
+    of_batch = known.KNOWN.keys() - known.ROWWISE - known.WITHOUT_SPARK.keys()
+    titles = {
+        "Of each record, in the pass that writes the batch": known.ROWWISE,
+        "Of a batch, before its commit": of_batch,
+    }
+    for title, names in titles.items():
+        listed = ((name, *(", ".join(map(code, sorted(some))) for some in known.KNOWN[name])) for name in sorted(names))
+        lines = ((code(name), needs, may) for name, needs, may in listed)
+        yield from (f"## {title}", *rows("expectation | requires | may have", lines))
+    instead = ((code(name), cell(why)) for name, why in known.WITHOUT_SPARK.items())
+    yield from ("## Not possible", *rows("expectation | why, or what to use", instead))
+
+
+def faults() -> Iterator[str]:
+    """The matrix of faults, from the tests that make them."""
+    yield from ("# The matrix of faults", "", "Real servers, real processes; how to run it is said in")
+    yield from ("[What is rehearsed](../explanation/reliability.md).", "")
+    for file in sorted((ROOT / "tests").rglob("test_faults_*.py")):
+        module = ast.parse(file.read_text(encoding="utf-8"))
+        cases = [n for n in public(module) if n.name.startswith("test_") and "shorter_choice" not in n.name]
+        lines = ((n.name.removeprefix("test_").replace("_", " "), cell(ast.get_docstring(n))) for n in cases)
+        yield from (f"## {(ast.get_docstring(module) or '').rstrip('.')}", *rows("fault | what holds", lines))
+
+
+def measurements() -> Iterator[str]:
+    """What the benchmarks measured, as their script wrote it, without its links into the repository."""
+    file = ROOT / "benchmarks" / "RESULTS.md"
+    yield re.sub(r"\[([^\]]+)\]\((?!http)[^)]*\)", r"\1", file.read_text(encoding="utf-8"))
+
+
+PAGES: dict[str, Callable[[], Iterable[str]]] = {
+    "options": pipeline_options,
+    "commands": commands,
+    "errors": runbook,
+    "python": python,
+    "tables": tables,
+    "receipt": receipt,
+    "expectations": expectations,
+    "faults": faults,
+    "measurements": measurements,
+}
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))
+    if wrong := misplaced(Path(sys.argv[1])):
+        sys.exit(f"mkdocs.yml and the pages disagree on {', '.join(wrong)}")
