@@ -8,14 +8,17 @@ from __future__ import annotations
 import os
 import re
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import boto3
 import pytest
 import rehearsal
+from command import Command, Said
 from pyspark.sql import SparkSession
 
+from lakeingest import cli
 from lakeingest.config import Storage
 from lakeingest.local import Addresses
 from lakeingest.local.stack import down, up
@@ -49,6 +52,8 @@ def local_spark(stack_state: Path) -> Iterator[SparkSession]:
     """The process's one session, as lakeingest starts it for itself; it knows of no server."""
     # Two thousand tests leave more behind than a pipeline does.
     os.environ.setdefault("LAKEINGEST_DRIVER_MEMORY", "4g")
+    # Each test has plans of its own: the compiler that takes its time takes it from two cores, and pays nothing back.
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
     spark = session.attach(Storage(), "tests")
     spark.sparkContext.setLogLevel("ERROR")
     yield spark
@@ -131,3 +136,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def named(request: pytest.FixtureRequest) -> str:
     """The test's own name, fit for topics, tables and pipelines."""
     return re.sub(r"\W+", "_", request.node.name.removeprefix("test_")).strip("_").lower()
+
+
+@pytest.fixture
+def lakeingest(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """The command line in this process, with the session that is there."""
+
+    def command(*words: object) -> Said:
+        monkeypatch.setattr(sys, "argv", ["lakeingest", *map(str, words)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        return Said(ended.value.code or 0, *capsys.readouterr())  # type: ignore[arg-type]
+
+    return command

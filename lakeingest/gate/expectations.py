@@ -1,6 +1,6 @@
 """The expectations that Great Expectations knows, with their arguments: a table, as importing it takes seconds.
 
-tests/unit/test_gate.py holds it against the installed Great Expectations.
+tests/unit/gate/test_gate.py holds it against the installed Great Expectations.
 """
 
 from __future__ import annotations

@@ -16,8 +16,7 @@ from pyspark.sql import SparkSession
 from rehearsal import BUCKET
 from world import World, forget_receipts
 
-from lakeingest.delta import commit, commit_log, receipt
-from lakeingest.delta.receipt import Receipt
+from lakeingest.delta import commit, commit_log
 from lakeingest.delta.table import Table
 from lakeingest.errors import BatchHeld, Fenced, OffsetsLost, SourceChanged, StorageError, TableMismatch
 from lakeingest.ingest import attempt, preflight
@@ -411,26 +410,6 @@ def test_quarantine_is_ahead_of_a_table_without_receipts(world: World) -> None:
     forget_receipts(world.spark, world.stack, ingestion.config.table.path)
     world.run()
     kit.assert_exactly_once(world.spark, ingestion, world.wanted)
-
-
-# Kafka ---------------------------------------------------------------------------------------------------------------
-
-BLANK = "AAAAAAAAAAAAAAAAAAAAAA"
-
-
-@pytest.mark.parametrize(
-    ("known", "now", "changed"),
-    [("a", "a", False), ("a", "b", True), ("", "b", False), (BLANK, "b", False), ("a", "", False)],
-)
-def test_topic_ids_that_come_and_go(known: str, now: str, changed: bool) -> None:
-    """A cluster that gets topic ids by an upgrade has the same topics; only two ids can differ."""
-    last = Receipt("p", 1, receipt.Run(), "c", {"t": known}, OffsetRanges(()), "q")
-    topics = offsets.Topics("c", {"t": offsets.topic_id(now)}, {}, {})
-    if not changed:
-        preflight.check_topics(last, topics)
-        return
-    with pytest.raises(SourceChanged):
-        preflight.check_topics(last, topics)
 
 
 @pytest.mark.faults

@@ -3,52 +3,20 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import kit
 import pytest
+from command import Command
 from kit import DIRTY, Record, clean, produce
 from pyspark.sql import SparkSession
 
-from lakeingest import cli
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
 from lakeingest.testing.process import Process
 
-
-@dataclass(frozen=True)
-class Said:
-    """What a command wrote, and its exit code."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def data(self) -> Any:
-        return json.loads(self.out)
-
-
-Command = Callable[..., Said]
 ASKED = "asked"
-
-
-@pytest.fixture
-def lakeingest(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """The command line in this process, with the session that is there."""
-
-    def command(*words: object) -> Said:
-        monkeypatch.setattr(sys, "argv", ["lakeingest", *map(str, words)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        return Said(ended.value.code or 0, *capsys.readouterr())  # type: ignore[arg-type]
-
-    return command
 
 
 def written(folder: Path, values: dict[str, Any]) -> Path:
@@ -167,32 +135,6 @@ def test_run(file: Path, named: str, lakeingest: Command) -> None:
         "dropped": 0,
         "lag": 0,
     }
-
-
-@pytest.mark.parametrize("command", ["run", "status", "audit"])
-def test_without_stack_and_address(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lakeingest: Command
-) -> None:
-    """A file without brokers needs the embedded stack: exit code 4 and the cure."""
-    monkeypatch.setenv("LAKEINGEST_STATE", str(tmp_path / "empty"))
-    values = {"name": "lost", "source": {"topics": ["t"]}, "schema": {"columns": "n INT"}}
-    file = written(tmp_path, {**values, "table": {"path": "s3a://lake/lost"}})
-    said = lakeingest(command, file)
-    assert (said.code, said.out) == (4, "")
-    assert "lakeingest stack up" in said.err
-
-
-def test_a_wrong_file(tmp_path: Path, lakeingest: Command) -> None:
-    """Exit code 2, and every mistake with its place."""
-    said = lakeingest("run", written(tmp_path, {"name": "wrong", "source": {"topics": []}}))
-    assert said.code == 2
-    assert "source.topics" in said.err
-    assert "table" in said.err
-
-
-def test_a_missing_file(tmp_path: Path, lakeingest: Command) -> None:
-    """Exit code 2 too."""
-    assert lakeingest("status", tmp_path / "nowhere.yaml").code == 2
 
 
 def test_status_before_the_first_run(

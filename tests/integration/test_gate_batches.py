@@ -12,18 +12,23 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from lakeingest.cli import app
-from lakeingest.config import Quarantine
 from lakeingest.delta.table import PROPERTIES
 from lakeingest.errors import BatchHeld
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
 
 MEAN = {"type": "expect_column_mean_to_be_between", "kwargs": {"column": "n", "max_value": 100}}
+
 ROWS = {"type": "expect_table_row_count_to_be_between", "kwargs": {"min_value": 10}}
+
 SMALL = {"type": "expect_column_values_to_be_between", "kwargs": {"column": "n", "max_value": 200}}
+
 NAMED = {"type": "expect_column_values_to_match_regex", "kwargs": {"column": "text", "regex": "^text"}}
+
 MOSTLY = {"type": "expect_column_values_to_be_between", "kwargs": {"column": "n", "max_value": 100, "mostly": 0.5}}
+
 ONCE = {"type": "expect_column_values_to_be_unique", "kwargs": {"column": "n"}}
+
 SQL = {
     "type": "unexpected_rows_expectation",
     "kwargs": {"unexpected_rows_query": "SELECT * FROM {batch} WHERE n > 200"},
@@ -155,24 +160,6 @@ def test_a_failure_budget(stack: Addresses, spark: SparkSession, named: str, tmp
     assert ingestion.audit().quarantine == 1
     assert ingestion.run(until_caught_up=True, accept_held="a test").refused == 3
     kit.assert_exactly_once(spark, ingestion, wanted)
-
-
-@pytest.mark.parametrize(
-    ("most", "refused", "consumed", "allowed"),
-    [
-        (None, 9, 9, True),
-        (3, 3, 3, True),
-        (3, 4, 1000, False),
-        ("1%", 1, 3, True),
-        ("1%", 2, 3, False),
-        ("1%", 10, 1000, True),
-        ("0.5%", 6, 1000, False),
-        ("0%", 1, 10, False),
-    ],
-)
-def test_what_a_budget_allows(most: int | str | None, refused: int, consumed: int, allowed: bool) -> None:
-    """A share of a small batch is one of a hundred records."""
-    assert Quarantine(path="s3a://lake/q", max_refused=most).allows(refused, consumed) is allowed
 
 
 @pytest.mark.slow

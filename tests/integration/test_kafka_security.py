@@ -21,7 +21,7 @@ from kit import mixed, produce
 from pyspark.sql import SparkSession
 
 from lakeingest.config import Source
-from lakeingest.errors import SourceRefused, SourceUnreachable, UsageError
+from lakeingest.errors import SourceRefused, SourceUnreachable
 from lakeingest.kafka.broker import Broker
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
@@ -102,22 +102,6 @@ def test_a_refusal_is_not_waited_for(cluster: Cluster) -> None:
 def test_a_client_without_tls_is_told_of_it(cluster: Cluster) -> None:
     """The broker hangs up on it; the cure names what may be wrong."""
     assert "security.protocol" in refused(cluster.bootstrap, {}).cure
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"security.protocol": PASSWORD}, 'Invalid value "…" for configuration property "security.protocol"'),
-        ({"sasl.pasword": PASSWORD}, 'No such configuration property: "sasl.pasword"'),
-        ({"security.protocol": "SSL", "ssl.ca.location": "/nowhere/ca.pem"}, "ssl.ca.location failed"),
-    ],
-)
-def test_options_that_make_no_sense(options: dict[str, str], said: str) -> None:
-    """A mistake of the file, before anybody is asked; its value is not repeated."""
-    with pytest.raises(UsageError, match=r"(?s)source\.options cannot be used.*cure: correct them") as caught:
-        Broker(Source.model_validate({"topics": ["any"], "options": options}), "127.0.0.1:1")
-    assert said in caught.value.what
-    assert PASSWORD not in str(caught.value)
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,9 @@ from pyspark.sql import SparkSession
 
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
-from lakeingest.spark import launch
 from lakeingest.testing.process import Process
+
+FAULT = pytest.mark.faults
 
 
 def jvms(name: str) -> list[psutil.Process]:
@@ -45,9 +46,17 @@ def file(stack: Addresses, named: str, tmp_path: Path) -> Path:
     return tmp_path / "p.yaml"
 
 
+SHORT = {(signal.SIGINT, 0.0), (signal.SIGTERM, 0.4), (signal.SIGKILL, 0.4), (signal.SIGKILL, 1.0)}
+"""Each signal once, and the one that no process can answer at two moments; the others are cells of the matrix."""
+MOMENTS = [
+    pytest.param(number, after_s, id=f"{number.name}-{after_s}", marks=() if (number, after_s) in SHORT else FAULT)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+    for after_s in (0.0, 0.4, 1.0)
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda n: n.name)
-@pytest.mark.parametrize("after_s", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize(("number", "after_s"), MOMENTS)
 def test_the_jvm_ends_with_its_process(file: Path, named: str, number: signal.Signals, after_s: float) -> None:
     """Also where that is ended before the JVM said where it listens: then it ran on for good."""
     with Process(file, command=("status",)) as process:
@@ -63,11 +72,11 @@ def test_the_jvm_ends_with_its_process(file: Path, named: str, number: signal.Si
     ("command", "after_s"),
     [
         (("status",), 2.0),
-        (("audit",), 2.5),
-        (("plan",), 3.5),
-        (("quarantine", "list"), 1.5),
-        (("schema", "history"), 2.5),
         (("run",), 2.0),
+        pytest.param(("audit",), 2.5, marks=FAULT),
+        pytest.param(("plan",), 3.5, marks=FAULT),
+        pytest.param(("quarantine", "list"), 1.5, marks=FAULT),
+        pytest.param(("schema", "history"), 2.5, marks=FAULT),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, tuple) else "",
 )
@@ -112,16 +121,3 @@ def test_a_run_as_it_should_be_is_silent_in_the_log(
         assert process.err == ""
     (log,) = (stack_state / "logs" / named).glob("run-*.log")
     assert [line for line in log.read_text().splitlines() if " WARN " in line or " ERROR " in line] == []
-
-
-def test_the_newest_logs_of_each_command_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The log of a run that failed was overwritten by the status that somebody asked for next."""
-    monkeypatch.setenv("LAKEINGEST_STATE", str(tmp_path))
-    made = []
-    for command in ["run"] * 2 + ["status"] * 12:
-        token = launch.COMMAND.set(command)
-        made.append(launch.log_for("flights"))
-        made[-1].touch()
-        launch.COMMAND.reset(token)
-    kept = sorted((tmp_path / "logs" / "flights").iterdir())
-    assert kept == sorted(made[:2] + made[-10:])

@@ -12,19 +12,13 @@ from nbclient import NotebookClient
 from lakeingest.local import Addresses
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+
 FIRST = NOTEBOOKS / "01_first_pipeline.ipynb"
 
 
 def printed(notebook: nbformat.NotebookNode) -> str:
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
     return "\n".join(o.get("text") or o.get("data", {}).get("text/plain", "") for o in outputs)
-
-
-def test_notebook_is_committed_without_outputs() -> None:
-    """Outputs are of one machine and one day."""
-    notebook = nbformat.read(FIRST, as_version=4)
-    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert [(cell.outputs, cell.execution_count) for cell in cells] == [([], None)] * len(cells)
 
 
 @pytest.mark.slow

@@ -28,13 +28,15 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from lakeingest.config import Registry as Config
-from lakeingest.errors import RegistryRefused, RegistryUnreachable, UsageError
-from lakeingest.kafka.registry import RegisteredSchema, Registry, subject
+from lakeingest.errors import RegistryRefused, RegistryUnreachable
+from lakeingest.kafka.registry import RegisteredSchema, Registry
 from lakeingest.local import Addresses
 from lakeingest.local.server import free_ports
 
 Reference = tuple[str, str, int]
+
 BASIC = "Basic " + base64.b64encode(b"me:hunter2").decode()
+
 GARBAGE, CUT = 200, 0
 """Answers of a front: a page of something that is no registry, and none at all."""
 
@@ -146,23 +148,6 @@ def certificate(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("strategy", "side", "name", "called"),
-    [
-        ("topic", "value", "x.R", "t-value"),
-        ("topic", "key", None, "t-key"),
-        ("record", "value", "x.R", "x.R"),
-        ("record", "key", "x.R", "x.R"),
-        ("topic_record", "value", "x.R", "t-x.R"),
-        ("record", "value", None, ""),
-        ("topic_record", "value", None, ""),
-    ],
-)
-def test_subjects_are_named_as_producers_name_them(strategy: Any, side: Any, name: str | None, called: str) -> None:
-    """By topic and side, by record, or by both; a schema without a name has none of the latter two."""
-    assert subject(strategy, "t", side, name) == called
-
-
 def test_three_versions_of_an_avro_schema(stack: Addresses, producer: SchemaRegistryClient, named: str) -> None:
     """Each id is its text, exactly as it was registered, and the version of its subject."""
     texts = [avro("R", a="int"), avro("R", a="int", b=["null", "string"]), avro("R", a="long", b=["null", "string"])]
@@ -228,17 +213,6 @@ def test_a_json_schema(stack: Addresses, producer: SchemaRegistryClient, named: 
     id = register(producer, named, text, "JSON")
     registry = asking(stack.registry)
     assert registry.latest(named) == (RegisteredSchema.of(id, "JSON", text), 1)
-
-
-def test_a_fingerprint_is_of_the_text() -> None:
-    """The id does not count, type, text and references do."""
-    same = {RegisteredSchema.of(id, "AVRO", "a").fingerprint for id in (1, 2)}
-    others = [
-        RegisteredSchema.of(1, "JSON", "a"),
-        RegisteredSchema.of(1, "AVRO", "b"),
-        RegisteredSchema.of(1, "AVRO", "a", (("n", "t"),)),
-    ]
-    assert len(same | {writer.fingerprint for writer in others}) == 4
 
 
 def test_an_id_that_nobody_has(stack: Addresses, producer: SchemaRegistryClient, named: str) -> None:
@@ -407,25 +381,6 @@ def test_tls(stack: Addresses, producer: SchemaRegistryClient, certificate: Path
         assert trusted.writer(id) is not None
         with pytest.raises(RegistryRefused, match=r"(?s)CERTIFICATE_VERIFY_FAILED.*cure: correct .*ssl.ca.location"):
             asking(url, seconds=20).writer(id)
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"basic_auth_user_info": "hunter2"}, "must be in the form of {username}:{password}"),
-        ({"basic_auth_userinfo": "me:hunter2"}, "Unrecognized properties: basic.auth.userinfo"),
-        ({"bearer_auth_token": "hunter2"}, "Unrecognized properties: bearer.auth.token"),
-        ({"bearer_auth_credentials_source": "hunter2"}, "Unrecognized bearer.auth.credentials.source"),
-        ({"bearer_auth_credentials_source": "STATIC_TOKEN", "bearer_auth_token": "hunter2"}, "logical.cluster"),
-        ({"ssl_ca_location": "/nowhere/hunter2.pem"}, "No such file"),
-    ],
-)
-def test_options_that_make_no_sense(options: dict[str, str], said: str) -> None:
-    """They are a mistake of the file, told before anything is asked, without their values."""
-    with pytest.raises(UsageError, match=r"registry\.options cannot be used: ") as caught:
-        asking("http://127.0.0.1:1", **options)
-    assert said in str(caught.value)
-    assert "hunter2" not in f"{caught.value}{caught.value!r}{caught.value.__cause__}"
 
 
 @pytest.mark.parametrize("token", ["hunter2\nx", "hunter2ä", "\x00hunter2"], ids=ascii)

@@ -18,7 +18,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
 from lakeingest.config import consistency, parts
-from lakeingest.config.partition_format import FormatError, Segment, mistakes, parse_format
 from lakeingest.config.parts import Partition
 from lakeingest.delta.partitioning import NO_TIME, UNSTORABLE, Layout, layout
 from lakeingest.errors import PipelineFileError
@@ -28,12 +27,19 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
+
 YEARS = "which lies outside of the years 0001 to 9999"
+
 NEITHER = "neither milliseconds since 1970 (1 to 19 digits) nor an ISO-8601 date or time"
+
 NO_DATE = "which is no date and time that exists in the years 0001 to 9999"
+
 NOW = datetime(2024, 2, 29, 23, 30, tzinfo=UTC)
+
 LA = "America/Los_Angeles"
+
 HOURLY = "'year'=yyyy/'month'=M/'day'=d/'hour'=H"
+
 ZONES = ("UTC", LA, "America/Sao_Paulo", "Europe/Berlin", "Asia/Kolkata", "Asia/Tokyo", "Australia/Lord_Howe")
 
 
@@ -226,6 +232,7 @@ def test_wallclock_extractor(spark: SparkSession) -> None:
 
 
 INSTANTS = st.integers(-2208988800_000, 4102444800_000)
+
 EVERY = {"hour": timedelta(hours=1), "day": timedelta(days=1), "15 minutes": timedelta(minutes=15)}
 
 
@@ -247,93 +254,6 @@ def test_floor_agrees_with_zoneinfo(spark: SparkSession, millis: list[int]) -> N
             there = (datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=at)).astimezone(ZoneInfo(zone))
             floor = epoch + (there.replace(tzinfo=None) - epoch) // EVERY[every] * EVERY[every]
             assert (zone, every, at, text) == (zone, every, at, floor.strftime("%Y-%m-%d %H:%M"))
-
-
-@pytest.mark.parametrize(
-    ("text", "segments"),
-    [
-        ("'year'=yyyy/'month'=MM", [("year", "yyyy"), ("month", "MM")]),
-        ("'year='yyyy/day=dd", [("year", "yyyy"), ("day", "dd")]),
-        ("'d'=yyyy'/'MM", [("d", "yyyy'/'MM")]),
-    ],
-)
-def test_format_is_cut_into_columns(text: str, segments: list[tuple[str, str]]) -> None:
-    """A format is cut at the slashes that are not quoted, with or without quotes around its names."""
-    assert parse_format(text) == tuple(Segment(*s) for s in segments)
-
-
-@pytest.mark.parametrize(
-    ("text", "locale", "problem"),
-    [
-        ("", "en_US", "empty"),
-        ("  ", "en_US", "empty"),
-        ("'year'=YYYY", "en_US", "write yyyy"),
-        ("'year'=xxxx", "en_US", "week year in Joda"),
-        ("'week'=ww", "en_US", "a part of a week"),
-        ("'z'=yyyyZ", "en_US", "a zone"),
-        ("'t'=yyyyT", "en_US", "T is no pattern"),
-        ("'t'=yyyy[MM]", "en_US", "[ is no pattern"),
-        ("'t'=ddd", "en_US", "write dd"),
-        ("'t'=", "en_US", "without a pattern"),
-        ("yyyy/MM/dd", "en_US", "without a name"),
-        ("'year'=yyyy/", "en_US", "without a name"),
-        ("'year'=yyyy//'day'=dd", "en_US", "without a name"),
-        ("'year=yyyy", "en_US", "never closed"),
-        ("'month'=MMM", "de_DE", "English only, not in de_DE"),
-        ("'day'=E", "fr", "English only, not in fr"),
-        ("'half'=a", "ja_JP", "English only, not in ja_JP"),
-    ],
-)
-def test_format_refused(text: str, locale: str, problem: str) -> None:
-    """What Spark would refuse or misread in the middle of a batch is refused before, with the cure."""
-    with pytest.raises(FormatError) as error:
-        parse_format(text, locale)
-
-    assert problem in str(error.value)
-
-
-def test_numbers_need_no_locale() -> None:
-    """A format of numbers is the same in every language."""
-    assert parse_format("'month'=MM", "de_DE") == (Segment("month", "MM"),)
-
-
-@pytest.mark.parametrize(
-    ("partition", "where", "problem"),
-    [
-        ({"every": timedelta(0)}, ("every",), "positive"),
-        ({"every": timedelta(hours=-1)}, ("every",), "positive"),
-        ({"extract": "field"}, ("field",), "name the field"),
-        ({"locale": "xx_YY"}, ("locale",), "not a locale"),
-        ({"format": ""}, ("format",), "empty"),
-        ({"format": "'_t'=yyyy"}, ("format",), "begin with _"),
-        ({"format": "'a b'=yyyy"}, ("format",), "no name for a Delta column"),
-        ({"format": "'Carrier'=yyyy"}, ("format",), "already a column of the value"),
-        ({"format": "'t'=yyyy/'T'=MM"}, ("format",), "already a column of partition[0]"),
-        ({"by": "field", "field": "a.b", "name": "carrier"}, ("name",), "already a column of the value"),
-        ({"by": "field", "field": "a.b", "name": "_x"}, ("name",), "begin with _"),
-        ({"by": "field", "field": "m.two words"}, ("name",), "no name for a Delta column"),
-    ],
-)
-def test_partition_refused_without_spark(partition: dict[str, Any], where: tuple[str, ...], problem: str) -> None:
-    """Every mistake is found offline, says where it is, and how to put it right."""
-    ((place, text),) = mistakes({0: part(**partition)}, ["carrier", "a", "m"])
-
-    assert place == ("partition", 0, *where)
-    assert problem in text
-
-
-@pytest.mark.parametrize("field", ["a..b", ".field", "a.   .b"])
-def test_blank_path_segments_refused(field: str) -> None:
-    """An empty or blank part of a dotted name is refused when the file is read."""
-    with pytest.raises(ValueError, match="without an empty part"):
-        part(by="field", field=field)
-
-
-def test_two_periods_need_two_names() -> None:
-    """Two partitions cannot make the same column."""
-    found = list(mistakes({0: part(), 1: part(timezone=LA)}, []))
-
-    assert [place for place, _ in found] == [("partition", 1, "format")]
 
 
 @pytest.mark.parametrize(
@@ -360,6 +280,7 @@ FIELDS = (
     part(by="field", field="m.k"),
     part(by="kafka_partition"),
 )
+
 VALUES = (
     "plain",
     "a/b",

@@ -18,7 +18,7 @@ from lakeingest.local.demo.weather import UNKNOWN, Observation
 from lakeingest.schema import compatibility
 from lakeingest.schema.formats import avro
 
-FILE = Path(__file__).parents[2] / "pipelines" / "weather.yaml"
+FILE = Path(__file__).parents[3] / "pipelines" / "weather.yaml"
 
 
 @pytest.fixture(scope="module")

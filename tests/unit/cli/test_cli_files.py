@@ -16,7 +16,7 @@ from lakeingest.config import file as pipeline_file
 from lakeingest.config import options
 from lakeingest.errors import PipelineFileError, UsageError
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FLIGHTS = ROOT / "pipelines" / "flights.yaml"
 
 
