@@ -188,7 +188,7 @@ def test_partitions_of_an_older_table(stack: Addresses, spark: SparkSession) -> 
     world.produce(order(1, 1, at=TWO))
     world.run()
     (name,) = [row["key"] for row in spark.sql("SHOW TBLPROPERTIES delta.`s3a://lake/partition_kept`").collect()
-               if row["key"].startswith("lakeingest.delta.partitioning")]  # fmt: skip
+               if row["key"].startswith("lakeingest.partition.")]  # fmt: skip
     world.sql(f"ALTER TABLE {{table}} UNSET TBLPROPERTIES ('{name}')")
     world.produce(order(2, 1, at=TWO))
     world.run()

@@ -23,7 +23,7 @@ from pyarrow.parquet import ParquetFile
 from pyspark.sql import DataFrame, Observation, SparkSession
 
 from lakeingest import pipeline
-from lakeingest.delta import commit, commit_log, prefetch, table_properties
+from lakeingest.delta import commit, commit_log, table_properties
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.receipt import Counts
 from lakeingest.delta.table import Table
@@ -36,6 +36,7 @@ from lakeingest.errors import (
     StorageUnreachable,
     TableMismatch,
 )
+from lakeingest.ingest import context
 from lakeingest.ingest.batch_plan import observed, plan_batch
 from lakeingest.ingest.batch_reader import BatchReader
 from lakeingest.ingest.events import Progress
@@ -276,7 +277,7 @@ def test_a_batch_finds_its_code_compiled(world: World) -> None:
 def test_each_commit_prepares_the_next(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The log is looked at when the table is made or found there, and after each commit but a run's last."""
     looked: list[str] = []
-    monkeypatch.setattr(prefetch, "look", lambda _, *paths: looked.extend(paths))
+    monkeypatch.setattr(context, "prefetch_snapshots", lambda _, *tables: looked.extend(map(str, tables)))
     table, refused = (f"s3a://lake/{world.name}{where}" for where in ("", "_quarantine"))
     world.produce(DIRTY, *clean(3))
     world.ingestion(trigger={"max_records": 2}).run(until_caught_up=True)
