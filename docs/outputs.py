@@ -152,7 +152,7 @@ class Runner:
             (socket.gethostname(), "host-1"),
         ):
             printed = printed.replace(private, public)
-        lines = [line.rstrip() for line in printed.strip("\n").splitlines()]
+        lines = "\n".join(line.rstrip() for line in printed.splitlines()).strip("\n").splitlines()
         if excerpt := _EXCERPT.fullmatch(mark):
             begin, end = (
                 next(i for i, line in enumerate(lines) if line.startswith(start)) for start in excerpt.groups()
