@@ -180,7 +180,7 @@ class Refusal:
     rules: Callable[[], Column] | None = None
 
     @cached_property
-    def why(self) -> Column:
+    def explanation(self) -> Column:
         """STRUCT<stage: STRING, reason: STRING, message: STRING, rules: ARRAY<STRING>>, null for other records.
 
         It is made once, for all batches: a tenth of a second of calls into the JVM.

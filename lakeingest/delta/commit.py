@@ -33,8 +33,8 @@ def append(table: Table, frame: DataFrame, receipt: Receipt, compression: str, *
         Fenced: another run committed; nothing of ours was written.
         UnsafeStore: the log store refuses the object store or its settings.
         StorageUnreachable: the object store failed.
-        Unplanned: a record's schema is not among those that the frame was made for; nothing was written.
-        Untimely: Spark's reader cannot hold a record's time; nothing was written.
+        UnknownSchema: a record's schema is not among those that the frame was made for; nothing was written.
+        UnreadableTime: Spark's reader cannot hold a record's time; nothing was written.
     """
     assert not receipt.ranges.backwards, receipt.ranges
     writer = frame.write.format("delta").mode("append").option("compression", compression)

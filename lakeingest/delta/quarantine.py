@@ -100,7 +100,7 @@ def _why(refusals: Sequence[Refusal]) -> Column:
         ),
         F.lit(None).cast("array<string>").alias("rules"),
     )
-    return F.coalesce(*(refusal.why for refusal in refusals), settled)
+    return F.coalesce(*(refusal.explanation for refusal in refusals), settled)
 
 
 def by_expectation(names: Sequence[str]) -> dict[str, Column]:
