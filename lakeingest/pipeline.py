@@ -13,6 +13,7 @@ from lakeingest.config import PipelineConfig
 from lakeingest.delta.maintenance.optimize import Compacted
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import Counts, Run
+from lakeingest.errors import UsageError
 from lakeingest.ingest import endpoints
 from lakeingest.ingest.batch_gate import BatchGate
 from lakeingest.ingest.context import RunContext
@@ -134,7 +135,9 @@ class Pipeline:
         Raises:
             UsageError: there are no records, or none that a table's columns could be told from.
         """
-        return plan.plan(self.context, self.broker.topics(), sample, suggest=suggest)
+        # Before Spark starts: brokers that do not answer are told at once.
+        topics = self.broker.topics()
+        return plan.plan(self.context, topics, sample, suggest=suggest)
 
     def results(self, batches: int = 10) -> list[dict[str, Any]]:
         """What the gate found in the newest batches, a row for each expectation; see `gate.results` for the columns.
@@ -142,6 +145,10 @@ class Pipeline:
         Raises:
             UsageError: the pipeline has no gate, or there are no results yet.
         """
+        if self.suite is None:
+            raise UsageError(
+                f"pipeline {self.config.name!r} has no gate", cure="name a suite as gate.suite in its file"
+            )
         return refused.gate_results(self.tables, batches)
 
     def schemas(self) -> SchemaHistory:
