@@ -121,7 +121,7 @@ class Table:
 
     def delta(self) -> DeltaTable:
         """Delta's own handle, for MERGE."""
-        tables = _delta_tables()
+        tables = delta_tables()
         return tables.forPath(self.spark, self.identifier) if self.by_path else tables.forName(self.spark, self.sql)
 
     def save(self, writer: DataFrameWriter) -> None:
@@ -143,7 +143,7 @@ class Table:
             columns: all but those partition columns that are computed from others.
             properties: besides `PROPERTIES`, which every table of lakeingest's has.
         """
-        builder = _delta_tables().createIfNotExists(self.spark)
+        builder = delta_tables().createIfNotExists(self.spark)
         builder = builder.location(self.identifier) if self.by_path else builder.tableName(self.sql)
         for column in columns:
             builder = builder.addColumn(column.name, column.dataType, nullable=column.nullable)
@@ -226,7 +226,7 @@ class Table:
         return bool(columns)
 
 
-def _delta_tables() -> type[DeltaTable]:
+def delta_tables() -> type[DeltaTable]:
     """Delta's Python API, which some platforms bring only with their session.
 
     Raises:

@@ -59,7 +59,8 @@ def check_listens(storage: Storage, paths: Iterable[str]) -> None:
     """
     names = [path for path in paths if location.place(path).on_s3]
     url = urlparse(storage.endpoint or "")
-    if not names or not url.hostname or "fs.s3a.proxy.host" in storage.options:
+    # In host style a bucket has a host of its own.
+    if not (names and url.hostname and storage.path_style) or "fs.s3a.proxy.host" in storage.options:
         return
     deadline = time.monotonic() + _WAIT_S
     while True:

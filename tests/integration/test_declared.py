@@ -70,6 +70,10 @@ def test_a_renamed_pipeline(stack: Addresses, spark: SparkSession) -> None:
     world.produce(*kit.mixed(20))
     world.run(name="renamed_b", renamed_from="renamed_a")
     world.checked(name="renamed_b", renamed_from="renamed_a")
+    # Once more it has to name the first name, not the second; and it can have its old name back.
+    again = {"name": "renamed_c", "renamed_from": "renamed_b"}
+    refused_by_all(world, "by pipeline 'renamed_a', batch 2, and none by 'renamed_b'", **again)
+    assert world.ingestion().run(until_caught_up=True).consumed == 0
     moved = world.ingestion(name="renamed_b", renamed_from="renamed_a", schema=columns("n STRING, text STRING"))
     assert sum(each["count"] for each in moved.quarantined()) == 8
 
@@ -165,7 +169,7 @@ def test_the_audit_command_names_the_other_one(
     with monkeypatch.context() as older:
         older.setattr("lakeingest.ingest.preflight._check_name", lambda *_: None)
         older.setattr("lakeingest.ingest.preflight.check_maker", lambda *_: None)
-        older.setattr("lakeingest.delta.table._frontier_of_rows", lambda *_: {})
+        older.setattr("lakeingest.delta.pipeline_tables.PipelineTables._frontier_of_rows", lambda *_: {})
         world.run(name="audited_b", quarantine={"path": "s3a://lake/audited_b_q"})
     asked = CliRunner().invoke(app, ["audit", str(world_file(world, tmp_path))])
     assert isinstance(asked.exception, NotConserved)
@@ -193,6 +197,35 @@ def test_partitions_of_an_older_table(stack: Addresses, spark: SparkSession) -> 
     world.produce(order(2, 1, at=TWO))
     world.run()
     refused_by_all(world, "timezone UTC", partition=[{**part, "timezone": "Asia/Tokyo"}])
+
+
+@pytest.mark.parametrize(
+    ("number", "other", "match"),
+    [
+        (0, [{"by": "time", "field": "at", "every": "day", "format": "yyyy/MM/dd"}], "partitioned by"),
+        (1, [{"by": "field", "field": "n"}, {"by": "time", "field": "at"}], "partitioned by day, n"),
+    ],
+    ids=["format", "order"],
+)
+def test_another_format_or_order(
+    stack: Addresses, spark: SparkSession, number: int, other: list[dict[str, str]], match: str
+) -> None:
+    """Rows of one time would lie in two places: run, plan and replay refuse it alike."""
+    parts = [{"by": "time", "field": "at"}, {"by": "field", "field": "n"}]
+    declared = columns("n INT, at TIMESTAMP, amount INT")
+    world = World(stack, spark, f"partition_other_{number}", partition=parts[: 1 + number], schema=declared)
+    world.produce(order(1, 1, at=TWO))
+    world.run()
+    refused_by_all(world, match, partition=other)
+
+
+def test_a_wider_column_under_full(stack: Addresses, spark: SparkSession) -> None:
+    """New rows must be readable as the old schema says, so that run, plan and replay refuse it alike."""
+    world = World(stack, spark, "full_declared", schema={**columns("n INT, amount INT"), "compatibility": "FULL"})
+    world.produce(order(1, 1))
+    world.run()
+    wider = {**columns("n BIGINT, amount INT"), "compatibility": "FULL"}
+    refused_by_all(world, "under FULL, new rows must be readable as the old schema says", schema=wider)
 
 
 # Columns -------------------------------------------------------------------------------------------------------------

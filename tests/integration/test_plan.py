@@ -118,6 +118,8 @@ def test_a_plan_is_what_a_run_then_does(stack: Addresses, spark: SparkSession, n
     assert (again.counts, again.schemas, again.committed) == (told["counts"], (), True)
     assert not any(column["new"] for column in again.columns)
     assert objects(stack, named) == written
+    caught_up = CliRunner().invoke(app, ["plan", str(file)])
+    assert "caught up: these are the newest records, and they were committed before" in caught_up.output
     kit.produce(stack, named, kit.clean(10))
     fine = CliRunner().invoke(app, ["plan", str(file)])
     assert fine.exit_code == 0, fine.output

@@ -62,6 +62,8 @@ def test_what_passes_moves_once(stack: Addresses, spark: SparkSession, named: st
     assert relaxed.replay("one of them", where="_offset = 7").moved == 1
     assert relaxed.replay("two of them", limit=2).moved == 2
     world.check(relaxed, 9)
+    # What a replay has moved is in quarantine no longer.
+    assert {name: part["rows"] for name, part in relaxed.status().tables.items()} == {"table": 9, "quarantine": 12}
 
     file = tmp_path / "p.yaml"
     file.write_text(json.dumps(world.values(14)))

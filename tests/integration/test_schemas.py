@@ -505,7 +505,7 @@ def test_a_stray_schema_does_not_become_the_tables(world: World) -> None:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from lakeingest import commit
+from lakeingest.delta import commit
 from lakeingest.config import file
 from lakeingest.pipeline import Pipeline
 

@@ -42,10 +42,9 @@ def made(table: Table) -> Table:
 
 
 def add(table: Table, sequence: int, columns: str = "n") -> commit_log.Commit:
-    rows = table.spark.sql(
-        f"SELECT 't' AS _topic, 0 AS _partition, {sequence}L AS _offset, {sequence} AS n, 1.5 AS more"
-    )
-    rows = rows.select("_topic", "_partition", "_offset", *columns.split())
+    kind = table.existing().schema["n"].dataType.simpleString()
+    values = f"SELECT 't' AS _topic, 0 AS _partition, {sequence}L AS _offset, {sequence}::{kind} AS n, 1.5 AS more"
+    rows = table.spark.sql(values).select("_topic", "_partition", "_offset", *columns.split())
     return commit.append(table, rows, receipt(sequence, sequence + 1), "zstd", evolve=columns != "n")
 
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.java_gateway import launch_gateway
 
 from lakeingest.local.server import spawn
 
@@ -19,7 +19,8 @@ STOPPED = pytest.fail.Exception
 def test_no_spark_session(tmp_path: Path) -> None:
     """Spark's own launcher is stopped before it starts Java."""
     with pytest.raises(STOPPED, match=r"a unit test starts .*: it belongs in tests/spark or tests/integration"):
-        SparkSession.builder.getOrCreate()
+        # Whatever session another folder's tests have left in this process.
+        launch_gateway()
 
 
 def test_no_server(tmp_path: Path) -> None:
