@@ -202,7 +202,7 @@ def test_partitions_of_an_older_table(stack: Addresses, spark: SparkSession) -> 
 @pytest.mark.parametrize(
     ("number", "other", "match"),
     [
-        (0, [{"by": "time", "field": "at", "every": "day", "format": "yyyy/MM/dd"}], "partitioned by"),
+        (0, [{"by": "time", "field": "at", "every": "day", "format": "'day'=yyyyMMdd"}], "with format left out"),
         (1, [{"by": "field", "field": "n"}, {"by": "time", "field": "at"}], "partitioned by day, n"),
     ],
     ids=["format", "order"],
