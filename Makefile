@@ -32,7 +32,7 @@ test: venv ## Format, lint, types and tests; stops at the first that fails
 	$(BIN)/pytest --numprocesses 2 --dist loadfile
 
 test-unit: venv ## The tests that need neither servers nor Spark (a minute)
-	$(BIN)/pytest tests/unit
+	$(BIN)/pytest tests/unit --numprocesses 2 --dist loadfile
 
 test-faults: venv ## The whole matrix of faults, printed as a table (an hour and more)
 	$(BIN)/pytest -m "faults"
