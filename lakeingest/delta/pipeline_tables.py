@@ -42,7 +42,6 @@ class PipelineTables:
     @property
     def quarantine(self) -> Table:
         """The table of refused records; several pipelines may have one."""
-        assert self.config.quarantine.path is not None
         return Table(self.spark, self.config.quarantine.path)
 
     @property
@@ -56,10 +55,11 @@ class PipelineTables:
         Returns:
             Whether it was missing.
         """
-        if self.quarantine.schema() is None:
+        columns = self.quarantine.schema()
+        if columns is None:
             self.quarantine.create(quarantine.schema())
             return True
-        self.quarantine.add_columns(quarantine.schema())
+        self.quarantine.add_columns(columns, quarantine.schema())
         return False
 
     def refused(self) -> DataFrame:

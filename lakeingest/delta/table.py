@@ -191,12 +191,15 @@ class Table:
         with storage_failures(self.identifier):
             self.spark.sql(f"ALTER TABLE {self.sql} SET TBLPROPERTIES ({named})")
 
-    def add_columns(self, wanted: StructType) -> None:
-        """Add the columns that the table lacks."""
-        columns = self.read().columns
+    def add_columns(self, columns: StructType, wanted: StructType) -> None:
+        """Add the columns that the table lacks.
+
+        Args:
+            columns: those that the table has.
+        """
         with storage_failures(self.identifier):
             for column in wanted:
-                if column.name not in columns:
+                if column.name not in columns.names:
                     named = f"{ddl.quoted(column.name)} {types.sql_type(column.dataType)}"
                     self.spark.sql(f"ALTER TABLE {self.sql} ADD COLUMNS ({named})")
 

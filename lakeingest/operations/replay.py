@@ -32,6 +32,7 @@ from lakeingest.spark.failures import storage_failures
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Replayed:
 def replay(context: RunContext, why: str, where: str | None, limit: int | None, *, dry_run: bool) -> Replayed:
     """See `Pipeline.replay`."""
     tables = context.tables
-    tables.main.existing()
+    columns = tables.main.existing().schema
     tables.quarantine.existing()
     tables.ensure_quarantine()
     with storage_failures(tables.quarantine.identifier), ExitStack() as kept:
@@ -61,7 +62,7 @@ def replay(context: RunContext, why: str, where: str | None, limit: int | None, 
             kept.callback(frame.unpersist)
             return frame.persist()
 
-        return _replay(context, why, where, limit, keep, dry_run=dry_run)
+        return _replay(context, why, where, limit, keep, columns=columns, dry_run=dry_run)
 
 
 def _replay(
@@ -71,6 +72,7 @@ def _replay(
     limit: int | None,
     keep: Callable[[DataFrame], DataFrame],
     *,
+    columns: StructType,
     dry_run: bool,
 ) -> Replayed:
     config, tables = context.config, context.tables
@@ -81,7 +83,7 @@ def _replay(
     receipt = _receipt(tables, context.run, why)
     log, refused = tables.commit_logs()
     preflight.check_tables(config, log, refused)
-    execution = MicroBatchExecution(context, tables.main.schema(), log)
+    execution = MicroBatchExecution(context, columns, log)
     if execution.evolution.declares and not dry_run:
         raise UsageError(
             "the pipeline file declares columns that the table does not have yet: "

@@ -81,7 +81,7 @@ def test_columns_change(table: Table) -> None:
     columns = table.existing().schema
     assert table.widen(columns, struct(COLUMNS.replace(" n INT", " n BIGINT")))
     assert table.drop_not_null(["n"])
-    table.add_columns(struct("later STRING"))
+    table.add_columns(columns, struct("later STRING"))
     add(table, 1, "n more")
     kinds = {f.name: f.dataType.simpleString() for f in table.existing().schema}
     assert (kinds["n"], kinds["later"], kinds["more"]) == ("bigint", "string", "decimal(2,1)")
