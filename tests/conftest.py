@@ -53,7 +53,8 @@ def local_spark(stack_state: Path) -> Iterator[SparkSession]:
     # Two thousand tests leave more behind than a pipeline does.
     os.environ.setdefault("LAKEINGEST_DRIVER_MEMORY", "4g")
     # Each test has plans of its own: the compiler that takes its time takes it from two cores, and pays nothing back.
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+    # Alone, the quick compiler gets 48 MB for its code; they are full after some hundred tests, and all is interpreted.
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=400m")
     spark = session.attach(Storage(), "tests")
     spark.sparkContext.setLogLevel("ERROR")
     yield spark
