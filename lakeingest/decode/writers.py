@@ -68,22 +68,32 @@ class Reader(Protocol):
 
 @dataclass(frozen=True)
 class SchemaBranch:
-    """A schema that records were written with, and what becomes of them.
+    """A schema that records were written with, and how they are read.
 
     Attributes:
         header: the bytes that its records begin with; none for plain Avro.
         id: the registry's id, if it has one.
         label: what messages call it.
-        schema, reader: how it is read; None where it cannot be.
-        refusal: (reason, message) if its records are refused: the verdict of compatibility, or why it cannot be read.
     """
 
     header: bytes
     id: int | None
     label: str
-    schema: Schema | None = None
-    reader: Reader | None = None
-    refusal: tuple[str, str] | None = None
+    schema: Schema
+    reader: Reader
+
+
+@dataclass(frozen=True)
+class RefusedSchema:
+    """A schema whose records are refused: by the verdict of compatibility, or because nothing can read them.
+
+    Attributes:
+        header: the bytes that its records begin with; none for plain Avro.
+    """
+
+    header: bytes
+    reason: str
+    message: str
 
 
 @dataclass(frozen=True)
@@ -91,13 +101,14 @@ class SchemaBranches:
     """One side of a batch's records: who wrote them, and the schema that they are projected to.
 
     Attributes:
-        known: the writers that have a branch.
+        known: what becomes of the records of each schema, by the header that they begin with. Of two headers that begin
+            alike the longer one stands first.
         current: the table's schema, None before there is one.
         framed: whether records begin with a header.
         strict: whether an unknown header stops the batch; else its record is refused.
     """
 
-    known: tuple[SchemaBranch, ...] = ()
+    known: tuple[SchemaBranch | RefusedSchema, ...] = ()
     current: Schema | None = None
     framed: bool = True
     strict: bool = True
@@ -121,13 +132,13 @@ def read(side: Side, raw: Column, writers: SchemaBranches, target: T.StructType)
         target: the table's columns for this side.
     """
     which = F.col(f"_{side}_writer")
-    usable = {i: w for i, w in enumerate(writers.known) if w.refusal is None}
+    usable = {i: w for i, w in enumerate(writers.known) if isinstance(w, SchemaBranch)}
     parsed = {i: f"_{side}_parsed_{i}" for i in usable}
     stages = (
         {f"_{side}_writer": _which(raw, writers)},
-        {name: _reader(usable[i]).parse(F.when(which == i, _payload(raw, usable[i]))) for i, name in parsed.items()},
+        {name: usable[i].reader.parse(F.when(which == i, _payload(raw, usable[i]))) for i, name in parsed.items()},
     )
-    values = {i: _reader(usable[i]).value(F.col(name)) for i, name in parsed.items()}
+    values = {i: usable[i].reader.value(F.col(name)) for i, name in parsed.items()}
     columns = {f.name: _case(which, _members(side, f, values, usable, writers.current), f.dataType) for f in target}
     if side == "value":
         ids = {i: F.lit(w.id) for i, w in usable.items() if w.id is not None}
@@ -136,7 +147,7 @@ def read(side: Side, raw: Column, writers: SchemaBranches, target: T.StructType)
     broken = F.lit(False)
     format = "registry" if writers.framed else "avro"
     for i, name in parsed.items():
-        broken = broken | ((which == i) & _reader(usable[i]).broken(F.col(name)))
+        broken = broken | ((which == i) & usable[i].reader.broken(F.col(name)))
     misfit = Refusal(side, _true(broken), lambda: _misfit(raw, which, usable))
     refusals = (
         *((sniff.told(each, raw, format) for each in _headers(raw, which, side)) if writers.framed else ()),
@@ -211,9 +222,8 @@ def _members(
 ) -> dict[int, Column]:
     members = {}
     for i, value in values.items():
-        schema = usable[i].schema
-        assert schema is not None
         assert current is not None
+        schema = usable[i].schema
         # A key is one column, whatever it is.
         whole = side == "key"
         members[i] = (
@@ -230,8 +240,8 @@ def _rescued(
     rescued = {}
     for i, name in parsed.items():
         schema = usable[i].schema
-        dropped = projection.dropped(schema, current) if schema and current else ()
-        text = _reader(usable[i]).rescued(F.col(name), dropped)
+        dropped = projection.dropped(schema, current) if current else ()
+        text = usable[i].reader.rescued(F.col(name), dropped)
         if text is not None:
             rescued[i] = text
     return rescued
@@ -258,12 +268,12 @@ def _headers(raw: Column, which: Column, side: Side) -> tuple[Refusal, Refusal]:
 
 
 def _verdicts(which: Column, writers: SchemaBranches) -> tuple[Refusal, ...]:
-    refused = {i: w.refusal for i, w in enumerate(writers.known) if w.refusal is not None}
+    refused = {i: w for i, w in enumerate(writers.known) if isinstance(w, RefusedSchema)}
     if not refused:
         return ()
 
     def why() -> Column:
-        return _case(which, {i: diagnosis(reason, F.lit(message)) for i, (reason, message) in refused.items()}, None)
+        return _case(which, {i: diagnosis(w.reason, F.lit(w.message)) for i, w in refused.items()}, None)
 
     return (Refusal("schema", _true(which.isin(*refused)), why),)
 
@@ -272,7 +282,7 @@ def _misfit(raw: Column, which: Column, usable: Mapping[int, SchemaBranch]) -> C
     labels = _case(which, {i: F.lit(w.label) for i, w in usable.items()}, T.StringType())
     sizes = {i: F.octet_length(raw) - F.lit(len(w.header)) for i, w in usable.items()}
     begins = _case(which, {i: F.hex(F.substring(_payload(raw, w), 1, 32)) for i, w in usable.items()}, T.StringType())
-    whys = {i: _reader(w).why(F.when(which == i, _payload(raw, w))) for i, w in usable.items()}
+    whys = {i: w.reader.why(F.when(which == i, _payload(raw, w))) for i, w in usable.items()}
     guess = F.concat(F.lit("cut short, bytes too many, or written with another schema; begins with 0x"), begins)
     told = F.coalesce(_case(which, {i: why for i, why in whys.items() if why is not None}, T.StringType()), guess)
     size = _case(which, sizes, T.IntegerType()).cast("string")
@@ -284,11 +294,6 @@ def _misfit(raw: Column, which: Column, usable: Mapping[int, SchemaBranch]) -> C
 
 def _payload(raw: Column, writer: SchemaBranch) -> Column:
     return F.substring(raw, len(writer.header) + 1, _ALL) if writer.header else raw
-
-
-def _reader(writer: SchemaBranch) -> Reader:
-    assert writer.reader is not None
-    return writer.reader
 
 
 def _case(which: Column, branches: Mapping[int, Column], kind: T.DataType | None) -> Column:

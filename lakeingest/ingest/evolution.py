@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime
 from enum import Enum, auto
 from functools import cached_property
@@ -23,7 +22,7 @@ from lakeingest import config
 from lakeingest.config import PipelineConfig, uses_registry
 from lakeingest.decode import Shape, inferred
 from lakeingest.decode.readers import read
-from lakeingest.decode.writers import SchemaBranch, SchemaBranches
+from lakeingest.decode.writers import RefusedSchema, SchemaBranch, SchemaBranches
 from lakeingest.errors import TableMismatch
 from lakeingest.ingest import shape, writer_schemas
 from lakeingest.ingest.preflight import NEW_TABLE
@@ -140,7 +139,7 @@ class Evolution:
             framed = side in self._framed
             if framed or known:
                 current = self.ledger.current.get(side)
-                branches = tuple(self._writer(k, current, columns) for k in known)
+                branches = tuple(self._branch(k, current, columns) for k in known)
                 if current and self._mode(side) == "NONE":
                     # A record is written as it is: what it lacks is null, whatever default another schema gives it.
                     current = without_defaults(current)
@@ -152,14 +151,15 @@ class Evolution:
             key = types.fitted(table, T.StructType([T.StructField(KEY, key)]))[KEY].dataType
         return Shape(value, key, sides, strict=self._observes and strict)
 
-    def _writer(self, known: WriterSchema, current: Schema | None, columns: TableColumns) -> SchemaBranch:
-        writer = SchemaBranch(known.header, known.id, known.label)
+    def _branch(
+        self, known: WriterSchema, current: Schema | None, columns: TableColumns
+    ) -> SchemaBranch | RefusedSchema:
         decision = self._decision(known, columns)
-        if decision is None or known.reading is None:
-            return replace(writer, refusal=(UNUSABLE, f"{known.label}: {known.problem}"))
+        if known.schema is None or known.reading is None or decision is None:
+            return RefusedSchema(known.header, UNUSABLE, f"{known.label}: {known.problem}")
         if decision.action == "quarantine" or current is None:
-            return replace(writer, refusal=(str(decision.verdict), f"{known.label}: {decision.why}"))
-        return replace(writer, schema=known.schema, reader=known.reading.reader)
+            return RefusedSchema(known.header, str(decision.verdict), f"{known.label}: {decision.why}")
+        return SchemaBranch(known.header, known.id, known.label, known.schema, known.reading.reader)
 
     def _value(self) -> StructType:
         return shape.value_columns(self._config, self.ledger.current.get("value"))
