@@ -27,6 +27,8 @@ from lakeingest.testing.s3 import S3Proxy
 
 # What a table's width is tested by: processes that share a run get it from their terminal.
 os.environ.pop("COLUMNS", None)
+# A process that a test starts ends before the compiler that takes its time has paid back what it took from two cores.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 ROWS = pytest.StashKey[list[rehearsal.Row]]()
 
 
@@ -52,10 +54,10 @@ def local_spark(stack_state: Path) -> Iterator[SparkSession]:
     """The process's one session, as lakeingest starts it for itself; it knows of no server."""
     # Two thousand tests leave more behind than a pipeline does.
     os.environ.setdefault("LAKEINGEST_DRIVER_MEMORY", "4g")
-    # Each test has plans of its own: the compiler that takes its time takes it from two cores, and pays nothing back.
-    # Alone, the quick compiler gets 48 MB for its code; they are full after some hundred tests, and all is interpreted.
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=400m")
-    spark = session.attach(Storage(), "tests")
+    with pytest.MonkeyPatch.context() as patched:
+        # Each test has plans of its own. Where the code made for them is full, Java interprets the rest.
+        patched.setenv("SPARK_SUBMIT_OPTS", "-XX:ReservedCodeCacheSize=400m")
+        spark = session.attach(Storage(), "tests")
     spark.sparkContext.setLogLevel("ERROR")
     yield spark
     spark.stop()

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from rehearsal import BUCKET
 from world import World, forget_receipts
 
-from lakeingest.delta import commit, commit_log
+from lakeingest.delta import commit
 from lakeingest.delta.table import Table
 from lakeingest.errors import BatchHeld, Fenced, OffsetsLost, SourceChanged, StorageError, TableMismatch
 from lakeingest.ingest import attempt, preflight
@@ -25,11 +25,6 @@ from lakeingest.kafka import offsets
 from lakeingest.local import Addresses
 from lakeingest.record import OffsetRange, OffsetRanges
 from lakeingest.testing.s3 import Request, S3Proxy, call_before, denied
-
-
-@pytest.fixture
-def world(stack: Addresses, spark: SparkSession, named: str) -> World:
-    return World(stack, spark, named)
 
 
 @pytest.fixture
@@ -86,7 +81,7 @@ def test_restored_twice_by_time(world: World) -> None:
         time.sleep(1.1)
     world.sql(f"RESTORE TABLE {{table}} TO TIMESTAMP AS OF '{times[0]}'")
     world.sql(f"RESTORE TABLE {{table}} TO TIMESTAMP AS OF '{times[1]}'")
-    ledger = commit_log.read(Table(world.spark, world.ingestion().config.table.path), world.name)
+    ledger = world.commit_log()
     assert (ledger.frontier, ledger.taken_back) == ({(world.name, 0): 10}, True)
     world.run()
     world.checked()
@@ -116,8 +111,9 @@ def test_restored_while_a_commit_is_on_its_way(proxied: World, s3: S3Proxy, step
     """The RESTORE is made when the store sees the commit: it fails, and is decided anew; or was before the RESTORE."""
     world, other = proxied, World(proxied.stack, proxied.spark, proxied.name)
     world.produce(*kit.mixed(10))
-    path = world.run().config.table.path
-    version = commit_log.read(Table(world.spark, path), world.name).version
+    world.run()
+    path = world.path()
+    version = world.commit_log().version
     world.produce(*kit.mixed(10))
     world.run()
     world.produce(*kit.mixed(10))
@@ -155,8 +151,7 @@ def test_restored_to_and_fro_over_a_crash(proxied: World, s3: S3Proxy) -> None:
     with pytest.raises(StorageError):
         world.run()
     s3.clear()
-    path = world.ingestion().config.table.path
-    version = commit_log.read(Table(world.spark, path), world.name).version
+    version = world.commit_log().version
     world.sql("RESTORE TABLE {table} TO VERSION AS OF 0")
     world.run(trigger={"max_records": 4})
     world.sql(f"RESTORE TABLE {{table}} TO VERSION AS OF {version}")
@@ -193,8 +188,9 @@ def test_no_span_goes_backwards() -> None:
 def test_the_audit_names_a_span_that_goes_backwards(world: World) -> None:
     """As an older version wrote them: a break, whatever the rows say."""
     world.produce(*kit.clean(6))
-    ingestion = world.run()
-    made = commit_log.read(Table(world.spark, ingestion.config.table.path), world.name).commits[0].receipt
+    world.run()
+    ingestion = world.ingestion()
+    made = world.commit_log().commits[0].receipt
     back = replace(made, sequence=2, ranges=OffsetRanges((OffsetRange(world.name, 0, 6, 4),)))
     path = ingestion.config.table.path
     rows = world.spark.read.format("delta").load(path).limit(0)
@@ -258,7 +254,7 @@ def test_a_restore_behind_a_replay(world: World, tmp_path: Path, then: str) -> N
     """What the replay had moved is in quarantine again, and can be moved again, or discarded."""
     world.produce(*kit.clean(20))
     world.run(gate=suite(tmp_path, 5))
-    version = commit_log.read(Table(world.spark, world.ingestion().config.table.path), world.name).commits[0].version
+    version = world.commit_log().commits[0].version
     relaxed = world.ingestion(gate=suite(tmp_path, 14))
     assert relaxed.replay("first").moved == 9
     world.sql(f"RESTORE TABLE {{table}} TO VERSION AS OF {version}")
@@ -313,8 +309,9 @@ def test_a_copy_of_a_table(world: World, how: str) -> None:
     path = f"s3a://lake/{world.name}_copy"
     world.sql(how.replace("{copy}", f"delta.`{path}`"))
     world.produce(*kit.clean(5))
-    copy = world.run(table={"path": path})
-    kit.assert_exactly_once(world.spark, copy, world.wanted)
+    copy = world.ingestion(table={"path": path})
+    copy.run(until_caught_up=True)
+    kit.assert_exactly_once(world.spark, copy, world.produced)
     report = copy.audit()
     assert (report.conserved, report.earlier, report.table) == (True, 10, 5), report
 
@@ -392,7 +389,8 @@ def test_quarantines_log_forgets_first(world: World) -> None:
 def test_without_a_receipt_nothing_is_proved(world: World) -> None:
     """Clean-up took all of them: the audit does not call that conserved, and says how many rows it cannot vouch for."""
     world.produce(*kit.mixed(10))
-    ingestion = world.run()
+    world.run()
+    ingestion = world.ingestion()
     forget_receipts(world.spark, world.stack, ingestion.config.table.path)
     report = ingestion.audit()
     assert (report.conserved, report.commits, report.consumed, report.earlier) == (False, 0, 0, 10), report
@@ -402,22 +400,24 @@ def test_without_a_receipt_nothing_is_proved(world: World) -> None:
 def test_quarantine_is_ahead_of_a_table_without_receipts(world: World) -> None:
     """A RESTORE took accepted rows back, and clean-up the receipts: what quarantine has not is read again."""
     world.produce(*kit.clean(5))
-    ingestion = world.run()
-    version = commit_log.read(Table(world.spark, ingestion.config.table.path), world.name).commits[0].version
+    world.run()
+    ingestion = world.ingestion()
+    version = world.commit_log().commits[0].version
     world.produce(*kit.clean(5), kit.DIRTY)
     world.run()
     world.sql(f"RESTORE TABLE {{table}} TO VERSION AS OF {version}")
     forget_receipts(world.spark, world.stack, ingestion.config.table.path)
     world.run()
-    kit.assert_exactly_once(world.spark, ingestion, world.wanted)
+    kit.assert_exactly_once(world.spark, ingestion, world.produced)
 
 
 @pytest.mark.faults
 def test_a_topic_made_again_without_ids(world: World) -> None:
     """Where no id tells it, the newest record's time does; the same topic goes on."""
     world.produce(*kit.clean(5))
-    ingestion = world.run()
-    ledger = commit_log.read(Table(world.spark, ingestion.config.table.path), world.name)
+    world.run()
+    ingestion = world.ingestion()
+    ledger = world.commit_log()
     servers = ingestion.bootstrap_servers
 
     def check() -> None:
@@ -545,7 +545,8 @@ def test_a_constraint_that_comes_while_it_runs(world: World) -> None:
 def test_a_receipt_of_a_newer_form(world: World) -> None:
     """It is refused: taken for none, the batch that it tells of would be read again."""
     world.produce(*kit.clean(5))
-    ingestion = world.run()
+    world.run()
+    ingestion = world.ingestion()
     path = ingestion.config.table.path
     rows = world.spark.read.format("delta").load(path).limit(0)
     number = {"txnAppId": "somebody", "txnVersion": "1"}

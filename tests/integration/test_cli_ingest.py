@@ -149,6 +149,7 @@ def test_status_before_the_first_run(
 
 
 @pytest.mark.slow
+@pytest.mark.faults
 def test_executors_of_their_own_get_the_jars(stack: Addresses, spark: SparkSession, named: str, tmp_path: Path) -> None:
     """Clean records and refused ones, read, decoded and written by two processes that the driver starts."""
     wanted = kit.produce(stack, named, kit.mixed(40), 2)

@@ -205,6 +205,8 @@ def manifest(stack: Addresses, *topics: str) -> Manifest:
         "isolation.level": "read_committed",
         "enable.auto.commit": False,
         "enable.partition.eof": True,
+        # The end of a partition is told when a fetch that found nothing comes back.
+        "fetch.wait.max.ms": 10,
         "log_level": 0,
     }
     consumer = Consumer(options)

@@ -6,43 +6,97 @@ from typing import Any
 
 import boto3
 import kit
+import pytest
 from pyspark.sql import SparkSession
 
+from lakeingest.config import file
+from lakeingest.delta import commit_log
+from lakeingest.delta.commit_log import CommitLog
+from lakeingest.delta.receipt import Counts
+from lakeingest.delta.table import Table
+from lakeingest.delta.writer import TableWriter
 from lakeingest.local import Addresses
-from lakeingest.pipeline import Pipeline
+from lakeingest.pipeline import Pipeline, Report
 from lakeingest.testing.manifest import Manifest
 
 
+class Crash(Exception):
+    """The process ended here."""
+
+
+def _crash(*_: object) -> None:
+    raise Crash
+
+
 class World:
-    """A topic of one partition, a pipeline and its tables, and what was produced."""
+    """A topic, a pipeline and its tables, all of one name, and what was produced.
+
+    Attributes:
+        changes: what the pipeline file says besides, part by part.
+    """
 
     def __init__(self, stack: Addresses, spark: SparkSession, name: str, **changes: Any) -> None:
         self.stack, self.spark, self.name, self.changes = stack, spark, name, changes
-        self.wanted: dict[tuple[str, int, int], str | None] = {}
+        self.produced: dict[tuple[str, int, int], str | None] = {}
 
-    def produce(self, *records: bytes | kit.Record | None) -> Manifest:
-        made = kit.produce(self.stack, self.name, records)
-        self.wanted.update(made)
+    @property
+    def topics(self) -> list[str]:
+        return list(self.changes.get("source", {}).get("topics", [self.name]))
+
+    def produce(self, *records: bytes | kit.Record | None, partitions: int = 1) -> Manifest:
+        made = kit.produce(self.stack, self.name, records, partitions)
+        self.produced.update(made)
         return made
 
-    def ingestion(self, **changes: Any) -> Pipeline:
-        return Pipeline(kit.config_of(self.stack, self.name, **{**self.changes, **changes}))
+    def values(self, **changes: Any) -> dict[str, Any]:
+        """What the pipeline file holds."""
+        return kit.values_of(self.stack, self.name, **{**self.changes, **changes})
 
-    def run(self, **changes: Any) -> Pipeline:
-        ingestion = self.ingestion(**changes)
-        ingestion.run(until_caught_up=True)
-        return ingestion
+    def ingestion(self, **changes: Any) -> Pipeline:
+        """As on a machine that never ran it: nothing local is handed over."""
+        return Pipeline(file.from_mapping(self.values(**changes)))
+
+    def run(self, **changes: Any) -> Counts:
+        return self.ingestion(**changes).run(until_caught_up=True)
+
+    def crash(self, **changes: Any) -> None:
+        """A run whose process ends between the table's commit and quarantine's."""
+        with pytest.MonkeyPatch.context() as dying:
+            dying.setattr(TableWriter, "set_aside", _crash)
+            with pytest.raises(Crash):
+                self.run(**changes)
+
+    def path(self, of: str = "") -> str:
+        return f"{self.ingestion().config.table.path}{of}"
+
+    def rows(self, of: str = "") -> list[dict[str, Any]]:
+        """In the order of Kafka; `of` is the end of the path of another table than the main one."""
+        rows = self.spark.read.format("delta").load(self.path(of)).orderBy("_topic", "_partition", "_offset")
+        return [row.asDict(recursive=True) for row in rows.collect()]
+
+    @property
+    def refused(self) -> list[dict[str, Any]]:
+        return self.rows("_quarantine")
+
+    def commit_log(self, of: str = "") -> CommitLog:
+        return commit_log.read(Table(self.spark, self.path(of)), self.name, back=None)
 
     def sql(self, statement: str, path: str | None = None) -> None:
-        self.spark.sql(statement.format(table=f"delta.`{path or self.ingestion().config.table.path}`")).collect()
+        self.spark.sql(statement.format(table=f"delta.`{path or self.path()}`")).collect()
 
-    def checked(self, **changes: Any) -> None:
-        """Each record is there once, and the audit agrees."""
+    def checked(self, *topics: str, **changes: Any) -> Report:
+        """Two auditors agree that each record is there once: lakeingest's, and the oracle, which knows nothing of it.
+
+        Args:
+            topics: of the oracle, which asks Kafka; what was produced here counts also where Kafka has forgotten it.
+        """
         ingestion = self.ingestion(**changes)
-        kit.assert_exactly_once(self.spark, ingestion, self.wanted)
         report = ingestion.audit()
         assert report.conserved, report
         assert min(report.missing, report.duplicated, report.gaps, report.table, report.quarantine) >= 0, report
+        held = kit.manifest(self.stack, *(topics or self.topics))
+        kit.assert_exactly_once(self.spark, ingestion, {**held, **self.produced})
+        return report
 
 
 def forget_receipts(spark: SparkSession, stack: Addresses, path: str) -> None:

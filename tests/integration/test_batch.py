@@ -1,0 +1,236 @@
+"""A micro-batch's way from Kafka to its commit: counted, settled, fenced, restored, and proved by two auditors.
+
+`checked` closes nearly every test: lakeingest's own audit, and the oracle of kit.py, which knows nothing of it.
+"""
+
+from __future__ import annotations
+
+import json
+from io import BytesIO
+from itertools import pairwise
+
+import kit
+import pytest
+from kit import DIRTY, Record, clean, mixed, shape_of
+from pyarrow.parquet import ParquetFile
+from pyspark.sql import DataFrame, Observation
+from world import World
+
+from lakeingest.delta import table_properties
+from lakeingest.delta.receipt import Counts
+from lakeingest.delta.table import Table
+from lakeingest.ingest import context
+from lakeingest.ingest.batch_plan import observed, plan_batch
+from lakeingest.ingest.batch_reader import BatchReader
+from lakeingest.ingest.events import Progress
+from lakeingest.ingest.refused_bitmap import maybe_refused
+from lakeingest.kafka import reader
+from lakeingest.pipeline import Pipeline
+
+
+def newest_read(world: World, ingestion: Pipeline) -> DataFrame:
+    """What the newest batch read."""
+    return BatchReader(ingestion.context).frame(world.commit_log().commits[0].receipt.ranges)
+
+
+def test_a_clean_batch_is_one_commit(world: World) -> None:
+    """Clean records become rows in one commit, and quarantine is not touched."""
+    world.produce(*clean(10), partitions=2)
+    assert world.run() == Counts(10, 10)
+    assert sorted(row["n"] for row in world.rows()) == list(range(10))
+    assert [c.rows for c in world.commit_log().commits] == [10]
+    assert world.commit_log("_quarantine").commits == ()
+    assert world.checked().consumed == 10
+
+
+def test_the_receipt_says_what_was_committed(world: World) -> None:
+    """A commit's userMetadata names pipeline, sequence, run, cluster, topic ids and offsets."""
+    world.produce(*clean(4), partitions=2)
+    ingestion = world.ingestion()
+    ingestion.run(until_caught_up=True)
+    history = world.spark.sql(f"DESCRIBE HISTORY delta.`s3a://lake/{world.name}` LIMIT 1").collect()
+    said, topics = json.loads(history[0]["userMetadata"]), ingestion.broker.topics()
+    assert said == {
+        "lakeingest": 1,
+        "pipeline": world.name,
+        "sequence": 1,
+        "run": vars(ingestion.writer),
+        "cluster": topics.cluster,
+        "topics": topics.ids,
+        "offsets": {world.name: {"0": [0, 2], "1": [0, 2]}},
+        "quarantine": f"s3a://lake/{world.name}_quarantine",
+        "ledger": table_properties.ledger(
+            Table(world.spark, f"s3a://lake/{world.name}").properties(), world.name
+        ).digest,
+    }
+
+
+def test_refused_records_are_set_aside_with_bytes_and_reason(world: World) -> None:
+    """Quarantine says stage, reason, message and sequence, and keeps key, headers and value as they came."""
+    world.produce(Record(DIRTY, b"k", headers=(("h", b"1"),)), *clean(2), b"{")
+    assert world.run() == Counts(4, 2, 2)
+    wrong, broken = world.refused
+    assert (wrong["stage"], wrong["reason"], wrong["sequence"]) == ("value", "WRONG_TYPE", 1)
+    assert (wrong["key"], wrong["value"], wrong["headers"]) == (b"k", DIRTY, [{"key": "h", "value": b"1"}])
+    assert "n" in wrong["message"]
+    assert "not a number" in wrong["message"]
+    assert (broken["reason"], broken["_offset"]) == ("BROKEN_JSON", 3)
+    world.checked()
+
+
+def test_quarantine_accounts_for_the_batch(world: World) -> None:
+    """Where rows are fewer than offsets, quarantine's commit of the same sequence bears the counts."""
+    world.produce(*mixed(10))
+    world.run()
+    (account,) = world.commit_log("_quarantine").commits
+    assert (account.receipt.sequence, account.receipt.counts) == (1, Counts(10, 8, 2))
+
+
+def test_max_records_cuts_batches(world: World) -> None:
+    """Batches of at most max_records offsets follow each other without a gap."""
+    world.produce(*mixed(10), partitions=2)
+    assert world.run(trigger={"max_records": 4}) == Counts(10, 8, 2)
+    assert [c.receipt.ranges.offsets for c in world.commit_log().commits] == [2, 4, 4]
+    assert world.checked().commits == 3
+
+
+def test_running_again_adds_nothing(world: World) -> None:
+    """A caught-up pipeline commits nothing, and goes on, on any machine, where the log says it stood."""
+    world.produce(*mixed(5))
+    world.run()
+    assert world.run() == Counts()
+    world.produce(*mixed(5))
+    assert world.run() == Counts(5, 4, 1)
+    assert [c.receipt.sequence for c in world.commit_log().commits] == [2, 1]
+    world.checked()
+
+
+@pytest.mark.parametrize(
+    ("on_null", "counts"),
+    [("ignore", Counts(3, 2, 0, 1)), ("write", Counts(3, 3)), ("quarantine", Counts(3, 2, 1))],
+)
+def test_tombstones(world: World, on_null: str, counts: Counts) -> None:
+    """A record without a value is dropped and counted, written with its key, or set aside."""
+    world.produce(clean(1)[0], Record(None, b"gone"), clean(1)[0])
+    changes = {"decode": {"on_null": on_null, "key": {"format": "string"}}, "schema": {"columns": "n INT, text STRING"}}
+    assert world.run(**changes) == counts
+    assert world.checked(**changes).dropped == counts.dropped
+    assert [row["_key"] for row in world.rows()].count("gone") == (on_null == "write")
+    assert [row["reason"] for row in world.refused] == ["NULL_VALUE"] * (on_null == "quarantine")
+
+
+def test_key_and_headers_are_columns(world: World) -> None:
+    """Key, headers and the record's place stand beside its value."""
+    world.produce(Record(clean(1)[0], b"key", headers=(("a", b"1"), ("a", b"2"))))
+    world.run(decode={"key": {"format": "string"}})
+    (row,) = world.rows()
+    assert (row["_key"], row["_topic"], row["_partition"], row["_offset"]) == ("key", world.name, 0, 0)
+    assert row["_headers"] == [{"key": "a", "value": b"1"}, {"key": "a", "value": b"2"}]
+
+
+def test_transactions_leave_gaps_and_nothing_else(world: World) -> None:
+    """Aborted records are nowhere; they and the markers are counted as gaps."""
+    kit.transaction(world.stack, world.name, clean(3, 100), commit=False)
+    kit.transaction(world.stack, world.name, [*clean(4), DIRTY], commit=True)
+    assert world.run() == Counts(5, 4, 1)
+    assert all(row["n"] < 100 for row in world.rows())
+    assert world.checked().gaps == 3 + 2
+
+
+def test_a_batch_of_aborted_records_moves_the_frontier(world: World) -> None:
+    """Offsets without a single record are consumed and accounted for."""
+    kit.transaction(world.stack, world.name, clean(3), commit=False)
+    assert world.run() == Counts()
+    assert world.commit_log().frontier == {(world.name, 0): 4}
+    assert world.run() == Counts()
+    assert world.checked().gaps == 4
+
+
+def test_a_clean_batch_reads_once_and_keeps_nothing(world: World) -> None:
+    """The plan of the accepted rows scans Kafka once, parses once, shuffles nothing, and no frame stays cached.
+
+    Nor has Spark made columns of what is counted, which each row would carry.
+    """
+    world.produce(*clean(3))
+    ingestion = world.ingestion()
+    ingestion.run(until_caught_up=True)
+    batch = plan_batch(ingestion.config, shape_of(ingestion.config), None)
+    decided = batch.decide(newest_read(world, ingestion))
+    frame = batch.accepted(observed(decided, Observation(), *batch.metrics, *batch.refused_bitmaps))
+    plan = frame._jdf.queryExecution().executedPlan().toString()
+    assert plan.lower().count("scan kafka") == 1
+    assert plan.count("invoke(io.lakeingest.JsonFunctions") == 1
+    assert plan.count("from_json") <= 1  # the rescued fields' map
+    assert "InMemory" not in plan
+    assert "Exchange" not in plan
+    assert "_common_expr" not in plan
+    # Not the persisted RDDs: Delta keeps its snapshots there.
+    assert world.spark._jsparkSession.sharedState().cacheManager().isEmpty()
+
+
+def test_a_batch_finds_its_code_compiled(world: World) -> None:
+    """For one more batch Spark compiles nothing; if records are refused, the class that has its number, in two forms.
+
+    A number of the batch's in the code that decodes would have Java compile that again, and warm it up again.
+    """
+    world.produce(*mixed(40), *clean(40))
+    compiled, metrics = [], world.spark._jvm.org.apache.spark.metrics.source.CodegenMetrics
+
+    def count(_: Progress) -> None:
+        compiled.append(metrics.METRIC_COMPILATION_TIME().getCount())
+
+    world.ingestion(trigger={"max_records": 10}).run(until_caught_up=True, on_progress=count)
+    more = [after - before for before, after in pairwise(compiled)]
+    assert more[1:3] == [2, 2], "batches with refused records"
+    assert more[5:] == [0, 0], "clean ones"
+
+
+def test_each_commit_prepares_the_next(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log is looked at when the table is made or found there, and after each commit but a run's last."""
+    looked: list[str] = []
+    monkeypatch.setattr(context, "prefetch_snapshots", lambda _, *tables: looked.extend(map(str, tables)))
+    table, refused = (f"s3a://lake/{world.name}{where}" for where in ("", "_quarantine"))
+    world.produce(DIRTY, *clean(3))
+    world.ingestion(trigger={"max_records": 2}).run(until_caught_up=True)
+    assert looked == [table, table, refused]
+    looked.clear()
+    world.run()
+    assert looked == [table]
+
+
+def test_files_are_written_as_readers_can_skip_by_them(world: World) -> None:
+    """Times as 64-bit numbers with statistics, not as INT96; the topic, which is always the same, without."""
+    world.produce(*clean(3))
+    world.run()
+    (file,) = world.spark.read.format("delta").load(f"s3a://lake/{world.name}").inputFiles()
+    content = world.spark.read.format("binaryFile").load(file).collect()[0]["content"]
+    group = ParquetFile(BytesIO(content)).metadata.row_group(0)
+    columns = {each.path_in_schema: each for each in map(group.column, range(group.num_columns))}
+    assert columns["_timestamp"].physical_type == "INT64"
+    assert columns["_timestamp"].statistics.has_min_max
+    assert columns["text"].statistics.has_min_max
+    assert columns["_topic"].statistics is None
+
+
+@pytest.mark.parametrize(("least", "files"), [(100, 1), (3, 3)])
+def test_a_small_batch_is_few_files(world: World, monkeypatch: pytest.MonkeyPatch, least: int, files: int) -> None:
+    """One task reads several partitions of Kafka where these have too few records for tasks of their own."""
+    monkeypatch.setattr(reader, "_LEAST_IN_A_TASK", least)
+    world.produce(*clean(9), partitions=3)
+    world.run()
+    assert len(world.spark.read.format("delta").load(f"s3a://lake/{world.name}").inputFiles()) == files
+    world.checked()
+
+
+def test_only_what_may_be_refused_is_decoded_again(world: World) -> None:
+    """Of a batch with few bad records, those that share a bit with one of them: all the bad ones are among them."""
+    world.produce(*kit.mixed(3_000, every=100), partitions=3)
+    ingestion = world.ingestion()
+    assert ingestion.run(until_caught_up=True).refused == 30
+    world.checked()
+    batch = plan_batch(ingestion.config, shape_of(ingestion.config), None)
+    kafka, seen = newest_read(world, ingestion), Observation()
+    observed(batch.decide(kafka), seen, *batch.refused_bitmaps).count()
+    some = batch.decide(maybe_refused(kafka, seen.get))
+    assert some.where("_refused").count() == 30
+    assert some.count() < 60
