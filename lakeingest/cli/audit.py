@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakeingest.cli.arguments import File, Format
-from lakeingest.cli.output import Output
+from lakeingest.cli.output import Output, number_of
 from lakeingest.errors import NotConserved
 
 
@@ -21,7 +21,9 @@ def audit(file: File, output: Format = "text") -> None:
     out = Output.of(output)
     report = lakeingest.load(file).audit()
     balance = f"{report.table:,} in the table + {report.quarantine:,} in quarantine + {report.dropped:,} dropped"
-    out.line(f"{report.pipeline}: {report.consumed:,} records consumed in {report.commits} commits")
+    out.line(
+        f"{report.pipeline}: {number_of(report.consumed, 'record')} consumed in {number_of(report.commits, 'commit')}"
+    )
     out.line(f"  {balance}; {report.missing:,} missing, {report.duplicated:,} duplicated")
     for place in report.named.get("lost", []):
         out.line(f"  lost with consent, because Kafka had deleted them unread: {place}")

@@ -131,3 +131,8 @@ def _escaped(character: str) -> str:
     """As JSON has it, in UTF-16."""
     units = character.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4))
+
+
+def number_of(count: int, noun: str) -> str:
+    """A count with its noun, as in 1 commit and 2,000 commits."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

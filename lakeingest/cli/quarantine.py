@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from lakeingest.cli.arguments import File, Format
-from lakeingest.cli.output import Output
+from lakeingest.cli.output import Output, number_of
 from lakeingest.errors import UsageError
 
 app = typer.Typer(
@@ -111,7 +111,7 @@ def replay_(
     done = pipeline.replay(reason, where=where, limit=limit, dry_run=dry_run)
     would = "would be moved" if dry_run else "moved"
     stay = done.looked - done.moved
-    counts = f"{done.looked:,} records checked again, {done.moved:,} {would} to the table, {stay:,} stay"
+    counts = f"{number_of(done.looked, 'record')} checked again, {done.moved:,} {would} to the table, {stay:,} stay"
     out.line(f"{pipeline.config.name}: {counts}")
     if done.refused:
         out.table(
@@ -141,7 +141,9 @@ def discard(
     out = Output.of(output)
     pipeline = lakeingest.load(file)
     count = pipeline.discard(reason, where=where)
-    out.line(f"{pipeline.config.name}: {count:,} records discarded; they stay in {pipeline.config.quarantine.path}")
+    out.line(
+        f"{pipeline.config.name}: {number_of(count, 'record')} discarded, and kept in {pipeline.config.quarantine.path}"
+    )
     out.result({"pipeline": pipeline.config.name, "discarded": count})
 
 

@@ -17,7 +17,7 @@ import typer
 
 from lakeingest.cli import interrupt
 from lakeingest.cli.arguments import File, Format
-from lakeingest.cli.output import Output
+from lakeingest.cli.output import Output, number_of
 from lakeingest.errors import printable
 
 if TYPE_CHECKING:
@@ -95,7 +95,8 @@ def _sum(total: Counts, shown: Live, *, stopped: bool) -> str:
     if not shown.commits:
         return "stopped; nothing was committed" if stopped else "caught up; there was nothing new to commit"
     return (
-        f"{'stopped' if stopped else 'caught up'}: {total.consumed:,} records in {shown.commits} commits, "
+        f"{'stopped' if stopped else 'caught up'}: {number_of(total.consumed, 'record')} in "
+        f"{number_of(shown.commits, 'commit')}, "
         f"{total.accepted:,} to the table, {total.refused:,} to quarantine, {total.dropped:,} dropped"
     )
 

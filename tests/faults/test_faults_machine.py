@@ -92,7 +92,7 @@ def test_memory_is_bounded(cells: dict[str, Cell]) -> None:
         with cell.process("--until-caught-up") as process:
             peak = Peak(process)
             assert process.wait(600) == 0, process.out + process.err
-            assert "in 1 commits" in process.out
+            assert "in 1 commit," in process.out
         peaks.append(peak.bytes / 2**20)
         cell.check(f"{count:,} records, all {kind}, at once", f"peak {peaks[-1]:,.0f} MiB", time.monotonic() - begun)
     # The heap may fill up to its bound, whatever comes; Python's workers hold a batch of Arrow each.

@@ -75,7 +75,7 @@ def test_audit(asked: Path, lakeingest: Command) -> None:
     said = lakeingest("audit", asked)
     assert said.code == 0
     assert said.out.splitlines() == [
-        f"{ASKED}: 4 records consumed in 1 commits",
+        f"{ASKED}: 4 records consumed in 1 commit",
         "  3 in the table + 1 in quarantine + 0 dropped; 0 missing, 0 duplicated",
         "  conserved: every record is there, exactly once",
     ]
@@ -125,7 +125,7 @@ def test_run(file: Path, named: str, lakeingest: Command) -> None:
     said = lakeingest("run", file, "--until-caught-up")
     assert said.code == 0
     assert " · commit 2 at " in said.out
-    assert said.out.splitlines()[-1].startswith("caught up: 1 records in 1 commits")
+    assert said.out.splitlines()[-1].startswith("caught up: 1 record in 1 commit,")
     assert lakeingest("run", file, "--until-caught-up", "--output", "json").data == {
         "pipeline": named,
         "commits": 0,

@@ -84,7 +84,7 @@ def test_bombs_and_large_records_in_one_batch(
     env = {"LAKEINGEST_STATE": str(tmp_path / "state"), "LAKEINGEST_DRIVER_MEMORY": "6g"}
     with Process(file, "--until-caught-up", env=env) as process:
         assert process.wait(300) == 0, process.out + process.err
-        assert f"caught up: {len(values)} records in 1 commits" in process.out
+        assert f"caught up: {len(values)} records in 1 commit," in process.out
     # By what was sent: a plain consumer takes no record of 100 MB.
     bytes_ = dict(rows(spark, made.quarantine.path, "_offset", "sha2(value, 256)"))
     accepted = [offset for (offset,) in rows(spark, made.table.path, "_offset")]
