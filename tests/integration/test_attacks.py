@@ -52,7 +52,8 @@ def to_quarantine(world: World) -> Callable[[Request], bool]:
 # RESTORE -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("zone", ["America/New_York", pytest.param("Asia/Kolkata", marks=pytest.mark.faults)])
+@pytest.mark.faults
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata"])
 def test_restored_to_a_time_of_another_zone(world: World, monkeypatch: pytest.MonkeyPatch, zone: str) -> None:
     """RESTORE names its time in the zone of its own session: the files tell which version that was, no clock does."""
     world.produce(*kit.mixed(10))
@@ -163,6 +164,7 @@ def test_restored_to_and_fro_over_a_crash(proxied: World, s3: S3Proxy) -> None:
 # Several runs --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.faults
 def test_a_goal_that_another_run_has_passed(world: World) -> None:
     """A run that set out for offset 5 begins again when another one stands at 10: there is nothing for it to commit."""
     world.produce(*kit.clean(5))
@@ -273,7 +275,7 @@ def test_a_restore_behind_a_replay(world: World, tmp_path: Path, then: str) -> N
     world.checked()
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_a_discard_behind_a_killed_replay(proxied: World, s3: S3Proxy, tmp_path: Path) -> None:
     """What the replay has moved is in the table, and is not discarded; later replays go on."""
     world = proxied
@@ -371,7 +373,7 @@ def test_a_table_that_forgets_its_numbers(world: World) -> None:
         world.run()
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_quarantines_log_forgets_first(world: World) -> None:
     """Dropped records that no account names any more are not missing: the audit says what it cannot prove."""
     world.changes = {"decode": {"on_null": "ignore"}}
@@ -386,6 +388,7 @@ def test_quarantines_log_forgets_first(world: World) -> None:
     world.checked()
 
 
+@pytest.mark.faults
 def test_without_a_receipt_nothing_is_proved(world: World) -> None:
     """Clean-up took all of them: the audit does not call that conserved, and says how many rows it cannot vouch for."""
     world.produce(*kit.mixed(10))
@@ -476,7 +479,7 @@ def test_compaction_between_a_crash_and_its_settling(proxied: World, s3: S3Proxy
 # The gate, and the table's own demands -------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_a_consent_outlives_a_failed_commit(proxied: World, s3: S3Proxy, tmp_path: Path) -> None:
     """--accept-held is used up by the commit that it lets through, and not by one that the store refused."""
     world = proxied

@@ -78,6 +78,7 @@ def test_a_renamed_pipeline(stack: Addresses, spark: SparkSession) -> None:
     assert sum(each["count"] for each in moved.quarantined()) == 8
 
 
+@pytest.mark.faults
 def test_a_table_whose_maker_has_not_committed(
     stack: Addresses, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,6 +155,7 @@ def test_the_audit_names_who_doubled(stack: Addresses, spark: SparkSession, monk
     assert (report.duplicated, report.others) == (10, {"doubled_b": 1})
 
 
+@pytest.mark.faults
 def test_the_audit_command_names_the_other_one(
     stack: Addresses, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -274,6 +276,7 @@ def test_a_required_column_is_declared_no_more(stack: Addresses, spark: SparkSes
     assert amounts(world) == ["1", "2"]
 
 
+@pytest.mark.faults
 def test_a_loosening_that_was_cut_off(stack: Addresses, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed between the change of the column and the commit: the next run takes it from there."""
     world = World(stack, spark, "loosened_cut", schema=columns("n INT NOT NULL, amount DECIMAL(4,1)"))

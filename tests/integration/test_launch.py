@@ -107,7 +107,7 @@ def test_spark_says_nothing_on_the_terminal(
     assert stat.S_IMODE(log.stat().st_mode) & 0o111 == 0
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_a_run_as_it_should_be_is_silent_in_the_log(
     stack: Addresses, stack_state: Path, named: str, file: Path
 ) -> None:

@@ -36,7 +36,7 @@ from lakeingest.testing.s3 import Request, S3Proxy, denied
 
 KINDS = "grbdg"
 RECORDS = {"g": b'{"n": 1}', "r": b'{"n": 100}', "b": b"{", "d": kit.Record(None, b"gone")}
-STEPS = 8
+STEPS = 6
 
 
 class Real:

@@ -139,6 +139,7 @@ def test_a_crash_before_quarantine_is_settled(world: World) -> None:
     world.checked()
 
 
+@pytest.mark.faults
 def test_a_record_that_passes_today_is_settled_as_such(world: World) -> None:
     """Its reason says that only the rules of its time refused it."""
     world.produce(json.dumps({"n": 9, "text": "long " * 10}).encode(), *clean(3))
@@ -158,6 +159,7 @@ def test_a_crash_with_nothing_refused_is_settled(world: World) -> None:
     assert (report.dropped, report.gaps) == (1, 4)
 
 
+@pytest.mark.faults
 def test_a_crash_over_a_batch_without_records_is_settled(world: World) -> None:
     """A batch of gaps alone has an account too."""
     kit.transaction(world.stack, world.name, clean(3), commit=False)
@@ -166,6 +168,7 @@ def test_a_crash_over_a_batch_without_records_is_settled(world: World) -> None:
     assert world.checked().gaps == 4
 
 
+@pytest.mark.faults
 def test_settling_twice_is_harmless(world: World) -> None:
     """A second run finds nothing open, and one that crashes while settling leaves all to the next."""
     world.produce(*mixed(5))

@@ -110,6 +110,7 @@ def test_avro_keys_beside_json_values(stack: Addresses, spark: SparkSession, on_
     world.checked()
 
 
+@pytest.mark.faults
 def test_a_primitive_key(world: SchemaWorld) -> None:
     """A key that is an INT becomes wider, and one that no column takes is refused with its verdict."""
     keys = [world.avro(kind, "key") for kind in ("int", "long", "string")]

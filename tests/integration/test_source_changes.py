@@ -140,6 +140,7 @@ def test_offsets_that_expired_unread_need_consent(world: World) -> None:
     assert world.ingestion().audit().conserved
 
 
+@pytest.mark.faults
 def test_a_topic_that_expired_whole_needs_consent_once(world: World) -> None:
     """Where nothing is left to read, an empty commit remembers the consent."""
     world.produce(*clean(3))
@@ -189,6 +190,7 @@ def test_a_record_time_that_spark_cannot_hold_stops_nothing(odd_times: World) ->
     odd_times.checked()
 
 
+@pytest.mark.faults
 def test_a_partition_by_the_records_time_refuses_those_without_one(odd_times: World) -> None:
     """Only what needs the time asks for it; the record is in quarantine, and the others are in the table."""
     odd_times.run(partition=[{"by": "time"}])
@@ -197,6 +199,7 @@ def test_a_partition_by_the_records_time_refuses_those_without_one(odd_times: Wo
     odd_times.checked(partition=[{"by": "time"}])
 
 
+@pytest.mark.faults
 def test_a_batch_of_odd_times_is_settled_and_planned(odd_times: World) -> None:
     """A crash between the two commits is made good, and a plan is told, by the other reader too."""
     planned = odd_times.ingestion().plan()

@@ -21,7 +21,7 @@ from lakeingest.spark.types import struct
 COLUMNS = "_topic STRING, _partition INT, _offset BIGINT, n INT NOT NULL"
 
 
-@pytest.fixture(params=["path", "name"])
+@pytest.fixture(params=[pytest.param("path", marks=pytest.mark.faults), "name"])
 def table(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Iterator[Table]:
     """A table that is not there yet, by a path, and managed by the session's catalog."""
     if request.param == "path":
