@@ -8,9 +8,7 @@ the ledger of schemas are one commit, so a writer that is killed anywhere decide
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
-from datetime import UTC, datetime
 from enum import Enum, auto
 from functools import cached_property
 from itertools import islice
@@ -26,6 +24,7 @@ from lakeingest.decode.writers import RefusedSchema, SchemaBranch, SchemaBranche
 from lakeingest.errors import TableMismatch
 from lakeingest.ingest import shape, writer_schemas
 from lakeingest.ingest.preflight import NEW_TABLE
+from lakeingest.ingest.schema_decisions import UNUSABLE, SchemaDecisions, TableColumns, fingerprint
 from lakeingest.ingest.writer_schemas import SIDES, WriterSchema
 from lakeingest.kafka.registry import Registry
 from lakeingest.record import KEY
@@ -33,18 +32,14 @@ from lakeingest.schema import ddl, model
 from lakeingest.schema.compatibility import declared
 from lakeingest.schema.compatibility.changes import changes
 from lakeingest.schema.compatibility.decision import Decision, decide
-from lakeingest.schema.compatibility.verdict import Mode, Verdict, check
-from lakeingest.schema.ledger import Entry, SchemaLedger, Side
+from lakeingest.schema.compatibility.verdict import Verdict, check
+from lakeingest.schema.ledger import SchemaLedger, Side
 from lakeingest.schema.model import Schema, without_defaults
 from lakeingest.spark import types
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
-
-TableColumns = tuple[ddl.Column, ...] | None
-"""The columns that the table has; None where there is no table yet."""
-UNUSABLE = "UNUSABLE_SCHEMA"
 
 
 class Discovery(Enum):
@@ -62,7 +57,6 @@ class Evolution:
     """The schemas of one pipeline while it runs.
 
     Attributes:
-        ledger: the ledger of schemas, as the next receipt bears it.
         declares: whether the pipeline file says of schemas what the ledger does not know yet.
         appearance: what the records look like that were looked at, if none of them brought a schema.
     """
@@ -79,7 +73,7 @@ class Evolution:
         Raises:
             TableMismatch: the table cannot become what the file declares.
         """
-        self.ledger = ledger
+        self._decisions = SchemaDecisions(config, ledger)
         self._config = config
         self._open = registry
         self._known: dict[tuple[Side, bytes], WriterSchema] = {}
@@ -88,6 +82,11 @@ class Evolution:
         self._looked = not self._framed
         self._unknown_ids = False
         self.appearance = ""
+
+    @property
+    def ledger(self) -> SchemaLedger:
+        """The ledger of schemas, as the next receipt bears it."""
+        return self._decisions.ledger
 
     @cached_property
     def _registry(self) -> Registry:
@@ -118,10 +117,6 @@ class Evolution:
     def _format(self, side: Side) -> Any:
         return self._config.decode.side(side)
 
-    def _mode(self, side: Side) -> Mode:
-        """Only the value's schema counts; the key's column takes whatever it can hold."""
-        return self._config.compatibility if side == "value" else "NONE"
-
     # What a batch becomes ----------------------------------------------------------------------------------------
 
     def shape(self, table: StructType | None, *, strict: bool) -> Shape:
@@ -140,7 +135,7 @@ class Evolution:
             if framed or known:
                 current = self.ledger.current.get(side)
                 branches = tuple(self._branch(k, current, columns) for k in known)
-                if current and self._mode(side) == "NONE":
+                if current and self._decisions.mode(side) == "NONE":
                     # A record is written as it is: what it lacks is null, whatever default another schema gives it.
                     current = without_defaults(current)
                 sides[side] = SchemaBranches(branches, current, framed=framed, strict=framed and strict)
@@ -154,7 +149,7 @@ class Evolution:
     def _branch(
         self, known: WriterSchema, current: Schema | None, columns: TableColumns
     ) -> SchemaBranch | RefusedSchema:
-        decision = self._decision(known, columns)
+        decision = self._decisions.decision(known, columns)
         if known.schema is None or known.reading is None or decision is None:
             return RefusedSchema(known.header, UNUSABLE, f"{known.label}: {known.problem}")
         if decision.action == "quarantine" or current is None:
@@ -183,7 +178,7 @@ class Evolution:
             self._foresee()
         if self._observes:
             unknown_ids = self._observe(kafka, sequence, columns)
-        self._decide(sequence, columns)
+        self._decisions.decide(self._known.values(), sequence, columns)
         self._unknown_ids, self._looked = unknown_ids, True
         self.appearance = "" if self.settled else writer_schemas.sniff_values(kafka)
 
@@ -191,7 +186,7 @@ class Evolution:
         """Whether the value's columns are known before a record came: from the registry, if need be."""
         if not self.settled:
             self._foresee()
-            self._decide(sequence, None)
+            self._decisions.decide(self._known.values(), sequence, None)
         return self.settled
 
     def _foresee(self) -> None:
@@ -199,74 +194,11 @@ class Evolution:
 
         A schema in no version of its subject says so under NONE alone; see `_decide`.
         """
-        none = self._mode("value") == "NONE"
+        none = self._decisions.mode("value") == "NONE"
         if not any(k.side == "value" and k.reading and (k.version or none) for k in self._known.values()):
             latest = writer_schemas.latest_of_subject(self._config, self._registry, self.ledger)
             if latest is not None:
                 self._known[latest.side, latest.header] = latest
-
-    # What is decided -----------------------------------------------------------------------------------------------
-
-    def _decide(self, sequence: int, columns: TableColumns) -> None:
-        """Take the writers' schemas in the order of their versions, whichever record came first.
-
-        One in no version comes last: under a table that took it on, no other schema could ever be written.
-        """
-        before = None
-        # A schema that was refused may fit what a later one made of the table.
-        while before != self.ledger.current:
-            before = self.ledger.current
-            for known in sorted(self._known.values(), key=WriterSchema.order):
-                self._note(known, self._decision(known, columns), sequence)
-
-    def _decision(self, known: WriterSchema, columns: TableColumns) -> Decision | None:
-        """What the table makes of a writer's schema; None for one that no table can hold."""
-        schema, current, mode = known.schema, self.ledger.current.get(known.side), self._mode(known.side)
-        if schema is None:
-            return None
-        if current is None and schema.version is None and known.id is not None and mode != "NONE":
-            # Nothing could ever be compared with it.
-            return Decision(Verdict.VERSION_REQUIRED, "quarantine", why="no version tells older from newer")
-        decision = decide(schema, current, mode, columns if known.side == "value" else None)
-        moved = self._moved(decision, columns) if known.side == "value" and decision.action == "evolve" else None
-        return Decision(Verdict.DIFFERENT_TYPE, "quarantine", decision.changes, current, moved) if moved else decision
-
-    def _moved(self, decision: Decision, columns: TableColumns) -> str | None:
-        """Why the rows that are there would lie in wrong partitions: a field that they are cut by has another type."""
-        for part in self._config.partition:
-            path = None if isinstance(part, config.KafkaPartition) else part.field
-            if path is None or columns is None:
-                continue
-            was, now = ddl.find(columns, path), ddl.find(_columns(decision.current), path)
-            if was and now and was.type != now.type:
-                return f"{path} is {was.type} in the table, which is partitioned by it, and would become {now.type}"
-        return None
-
-    def _note(self, known: WriterSchema, decision: Decision | None, sequence: int) -> None:
-        """A new entry of the ledger: for a schema that was not seen before, and for one that changes the table.
-
-        Args:
-            decision: None for a schema that no table can hold.
-        """
-        name = known.reading.name if known.reading else None
-        current = decision.current if decision and decision.action == "evolve" else None
-        if current is None and self.ledger.seen(known.side, known.fingerprint, name):
-            return
-        entry = Entry(
-            side=known.side,
-            id=known.id,
-            subject=known.subject,
-            version=known.version,
-            name=name,
-            fingerprint=known.fingerprint,
-            verdict=str(decision.verdict) if decision else UNUSABLE,
-            action=decision.action if decision else "quarantine",
-            changes=tuple(change.text for change in decision.changes) if decision else (),
-            sequence=sequence,
-            first=known.first,
-            time=datetime.now(UTC).isoformat(timespec="seconds"),
-        )
-        self.ledger = self.ledger.after(entry, current)
 
     # Schemas that no registry holds ----------------------------------------------------------------------------------
 
@@ -277,15 +209,17 @@ class Evolution:
             if isinstance(format_, config.AvroFormat) and format_.schema_file is not None:
                 text = format_.schema_file.text
                 reading = read(format_, "AVRO", text, (), b"")
-                known = WriterSchema(side, b"", None, None, self._version(side, text), _sha(text), None, reading)
+                known = WriterSchema(
+                    side, b"", None, None, self._decisions.version(side, text), fingerprint(text), None, reading
+                )
                 self._known[side, b""] = known
             elif side == "value" and isinstance(format_, config.JsonValue):
                 self._declare_columns(self._config.schema_.columns or "", columns)
-        self._decide(1, columns)
+        self._decisions.decide(self._known.values(), 1, columns)
 
     def _declare_columns(self, text: str, columns: TableColumns) -> None:
         """Declared columns hold whatever the mode says of records, if the table can become them."""
-        before, version = self.ledger.current.get("value"), self._version("value", text)
+        before, version = self.ledger.current.get("value"), self._decisions.version("value", text)
         schema = inferred.declared(text, before, version)
         decision = Decision(
             check(schema, before, self._config.compatibility) if before else Verdict.OK,
@@ -296,13 +230,13 @@ class Evolution:
         if columns is not None:
             self._fits(text, columns, decision, before)
         last = next((e for e in reversed(self.ledger.entries) if e.side == "value" and e.first is None), None)
-        if last is None or last.fingerprint != _sha(text):
-            self._note(WriterSchema("value", b"", None, None, version, _sha(text), None), decision, 1)
+        if last is None or last.fingerprint != fingerprint(text):
+            self._decisions.note(WriterSchema("value", b"", None, None, version, fingerprint(text), None), decision, 1)
 
     def _fits(self, text: str, columns: tuple[ddl.Column, ...], decision: Decision, before: Schema | None) -> None:
         assert decision.current is not None
         wrong = declared.misfits(ddl.parse(text), columns, decision.current, before, self._config.compatibility)
-        if wrong is None and (moved := self._moved(decision, columns)):
+        if wrong is None and (moved := self._decisions.moved(decision, columns)):
             wrong = declared.Misfit(moved, "declare the column as it was")
         if wrong is not None:
             raise TableMismatch(
@@ -320,12 +254,13 @@ class Evolution:
     def _observe(self, kafka: DataFrame, sequence: int, columns: TableColumns) -> bool:
         """Let the table follow undeclared JSON fields, by a schema one version on. Whether some are left."""
         met = inferred.fields(kafka, self._config, self._value())
-        current, version = self.ledger.current["value"], self._next_version("value")
+        current, version = self.ledger.current["value"], self._decisions.next_version("value")
         # One by one, so that a field which the table cannot take keeps no other back.
         fields = {
             name: schema
             for name, (schema, _) in met.items()
-            if schema is not None and self._takes(inferred.with_fields(current, {name: schema}, version), columns)
+            if schema is not None
+            and self._decisions.takes(inferred.with_fields(current, {name: schema}, version), columns)
         }
         # Objects whose keys are data, as ids are, would make a column of each.
         room = inferred.MOST - sum(f.schema.doc == inferred.OBSERVED for f in current.fields)
@@ -333,34 +268,14 @@ class Evolution:
         if not fields:
             return bool(met)
         seen = inferred.with_fields(current, fields, version)
-        decision = decide(seen, current, self._mode("value"), columns)
+        decision = decide(seen, current, self._decisions.mode("value"), columns)
         if decision.action != "evolve" or model.value_columns(seen) == model.value_columns(current):
             return True
         first = min(met[name][1] for name in fields)
-        known = WriterSchema("value", b"", None, None, version, _sha(repr(seen.to_json())), first)
-        self._note(known, decision, sequence)
+        known = WriterSchema("value", b"", None, None, version, fingerprint(repr(seen.to_json())), first)
+        self._decisions.note(known, decision, sequence)
         return len(fields) < len(met)
-
-    def _takes(self, schema: Schema, columns: TableColumns) -> bool:
-        decision = decide(schema, self.ledger.current["value"], self._mode("value"), columns)
-        return decision.action == "evolve" and not writer_schemas.unpartitionable(self._config, schema)
-
-    def _version(self, side: Side, text: str) -> int:
-        entries = [e for e in self.ledger.entries if e.side == side]
-        same = next((e.version for e in entries if e.fingerprint == _sha(text)), None)
-        return same or self._next_version(side)
-
-    def _next_version(self, side: Side) -> int:
-        return 1 + max((e.version or 0 for e in self.ledger.entries if e.side == side), default=0)
 
 
 def _table_columns(table: StructType | None) -> TableColumns:
     return types.ddl_columns(table) if table is not None else None
-
-
-def _columns(schema: Schema | None) -> tuple[ddl.Column, ...]:
-    return model.value_columns(schema) if schema else ()
-
-
-def _sha(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -17,7 +17,7 @@ from lakeingest.cli import explain
 from lakeingest.delta import quarantine
 from lakeingest.errors import Fenced, LakeingestError, PipelineFileError, UsageError
 from lakeingest.gate import predicates
-from lakeingest.ingest import evolution
+from lakeingest.ingest import schema_decisions
 from lakeingest.schema.compatibility.verdict import Verdict
 
 ROOT = Path(errors.__file__).parent
@@ -75,7 +75,7 @@ def refusing() -> set[str]:
                 said = first.value if isinstance(first, ast.Constant) else constants.get(getattr(first, "id", ""))
                 found |= {str(said)} if said else set()
     found |= set(re.findall(r'"([A-Z]+(?:_[A-Z0-9]+)+)"', (ROOT / "decode" / "json_diagnosis.py").read_text()))
-    return found | {*Verdict} - {Verdict.OK} | {predicates.BATCH, evolution.UNUSABLE, quarantine.SETTLED}
+    return found | {*Verdict} - {Verdict.OK} | {predicates.BATCH, schema_decisions.UNUSABLE, quarantine.SETTLED}
 
 
 def test_every_reason_is_explained() -> None:

@@ -1,0 +1,123 @@
+"""What the compatibility rules decide about schemas, and the ledger that remembers it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from lakeingest import config
+from lakeingest.config import PipelineConfig
+from lakeingest.ingest import writer_schemas
+from lakeingest.ingest.writer_schemas import WriterSchema
+from lakeingest.schema import ddl, model
+from lakeingest.schema.compatibility.decision import Decision, decide
+from lakeingest.schema.compatibility.verdict import Mode, Verdict
+from lakeingest.schema.ledger import Entry, SchemaLedger, Side
+from lakeingest.schema.model import Schema
+
+TableColumns = tuple[ddl.Column, ...] | None
+"""The columns that the table has; None where there is no table yet."""
+UNUSABLE = "UNUSABLE_SCHEMA"
+"""The verdict on a schema that no table can hold."""
+
+
+class SchemaDecisions:
+    """The schemas of one pipeline, as far as they are decided.
+
+    Attributes:
+        ledger: the ledger of schemas, as the next receipt bears it.
+    """
+
+    def __init__(self, config: PipelineConfig, ledger: SchemaLedger) -> None:
+        self.ledger = ledger
+        self._config = config
+
+    def mode(self, side: Side) -> Mode:
+        """Only the value's schema counts; the key's column takes whatever it can hold."""
+        return self._config.compatibility if side == "value" else "NONE"
+
+    def decide(self, known: Iterable[WriterSchema], sequence: int, columns: TableColumns) -> None:
+        """Take the writers' schemas in the order of their versions, whichever record came first.
+
+        One in no version comes last: under a table that took it on, no other schema could ever be written.
+        """
+        before, in_order = None, sorted(known, key=WriterSchema.order)
+        # A schema that was refused may fit what a later one made of the table.
+        while before != self.ledger.current:
+            before = self.ledger.current
+            for each in in_order:
+                self.note(each, self.decision(each, columns), sequence)
+
+    def decision(self, known: WriterSchema, columns: TableColumns) -> Decision | None:
+        """What the table makes of a writer's schema; None for one that no table can hold."""
+        schema, current, mode = known.schema, self.ledger.current.get(known.side), self.mode(known.side)
+        if schema is None:
+            return None
+        if current is None and schema.version is None and known.id is not None and mode != "NONE":
+            # Nothing could ever be compared with it.
+            return Decision(Verdict.VERSION_REQUIRED, "quarantine", why="no version tells older from newer")
+        decision = decide(schema, current, mode, columns if known.side == "value" else None)
+        moved = self.moved(decision, columns) if known.side == "value" and decision.action == "evolve" else None
+        return Decision(Verdict.DIFFERENT_TYPE, "quarantine", decision.changes, current, moved) if moved else decision
+
+    def moved(self, decision: Decision, columns: TableColumns) -> str | None:
+        """Why the rows that are there would lie in wrong partitions: a field that they are cut by has another type."""
+        for part in self._config.partition:
+            path = None if isinstance(part, config.KafkaPartition) else part.field
+            if path is None or columns is None:
+                continue
+            was, now = ddl.find(columns, path), ddl.find(_columns(decision.current), path)
+            if was and now and was.type != now.type:
+                return f"{path} is {was.type} in the table, which is partitioned by it, and would become {now.type}"
+        return None
+
+    def note(self, known: WriterSchema, decision: Decision | None, sequence: int) -> None:
+        """A new entry of the ledger: for a schema that was not seen before, and for one that changes the table.
+
+        Args:
+            decision: None for a schema that no table can hold.
+        """
+        name = known.reading.name if known.reading else None
+        current = decision.current if decision and decision.action == "evolve" else None
+        if current is None and self.ledger.seen(known.side, known.fingerprint, name):
+            return
+        entry = Entry(
+            side=known.side,
+            id=known.id,
+            subject=known.subject,
+            version=known.version,
+            name=name,
+            fingerprint=known.fingerprint,
+            verdict=str(decision.verdict) if decision else UNUSABLE,
+            action=decision.action if decision else "quarantine",
+            changes=tuple(change.text for change in decision.changes) if decision else (),
+            sequence=sequence,
+            first=known.first,
+            time=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        self.ledger = self.ledger.after(entry, current)
+
+    def takes(self, schema: Schema, columns: TableColumns) -> bool:
+        """Whether the table would become what a schema of the value says."""
+        decision = decide(schema, self.ledger.current["value"], self.mode("value"), columns)
+        return decision.action == "evolve" and not writer_schemas.unpartitionable(self._config, schema)
+
+    def version(self, side: Side, text: str) -> int:
+        """The version of a schema that the pipeline file gives as text: its own if it was there before."""
+        entries = [e for e in self.ledger.entries if e.side == side]
+        same = next((e.version for e in entries if e.fingerprint == fingerprint(text)), None)
+        return same or self.next_version(side)
+
+    def next_version(self, side: Side) -> int:
+        """One more than any that the ledger has of this side."""
+        return 1 + max((e.version or 0 for e in self.ledger.entries if e.side == side), default=0)
+
+
+def fingerprint(text: str) -> str:
+    """What tells texts of schemas apart: SHA-256, in hexadecimal digits."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _columns(schema: Schema | None) -> tuple[ddl.Column, ...]:
+    return model.value_columns(schema) if schema else ()
