@@ -28,6 +28,7 @@ from lakeingest.ingest import preflight
 from lakeingest.ingest.context import RunContext
 from lakeingest.ingest.microbatch import MicroBatchExecution
 from lakeingest.record import COORDINATES, HEADERS, RAW_KEY, RAW_VALUE, REFUSED, TIMESTAMP, OffsetRanges
+from lakeingest.spark import types
 from lakeingest.spark.failures import storage_failures
 
 if TYPE_CHECKING:
@@ -84,7 +85,11 @@ def _replay(
     log, refused = tables.commit_logs()
     preflight.check_tables(config, log, refused)
     execution = MicroBatchExecution(context, columns, log)
-    if execution.evolution.declares and not dry_run:
+    # A RESTORE to the beginning takes the ledger of schemas with it; the columns, with which the table was made, stay.
+    forgotten = log.newest is None and not types.has_new_fields(
+        columns, execution.evolution.shape(columns, strict=False).value
+    )
+    if execution.evolution.declares and not forgotten and not dry_run:
         raise UsageError(
             "the pipeline file declares columns that the table does not have yet: "
             + ", ".join(execution.evolution.ledger.entries[-1].changes),
