@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from lakeingest.delta import commit, commit_log, coordinates, quarantine, replay_marks
+from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import Receipt, Run, somebody
 from lakeingest.errors import UsageError
@@ -85,11 +86,7 @@ def _replay(
     log, refused = tables.commit_logs()
     preflight.check_tables(config, log, refused)
     execution = MicroBatchExecution(context, columns, log)
-    # A RESTORE to the beginning takes the ledger of schemas with it; the columns, with which the table was made, stay.
-    forgotten = log.newest is None and not types.has_new_fields(
-        columns, execution.evolution.shape(columns, strict=False).value
-    )
-    if execution.evolution.declares and not forgotten and not dry_run:
+    if execution.evolution.declares and not dry_run and not _only_forgotten(execution, log, columns):
         raise UsageError(
             "the pipeline file declares columns that the table does not have yet: "
             + ", ".join(execution.evolution.ledger.entries[-1].changes),
@@ -116,6 +113,16 @@ def _replay(
         commit.append(tables.main, accepted, receipt, config.table.compression)
         replay_marks.settle(tables)
     return Replayed(looked, moved, still)
+
+
+def _only_forgotten(execution: MicroBatchExecution, log: CommitLog, columns: StructType) -> bool:
+    """Whether the table has what the file declares, and no log tells so: a RESTORE to the beginning took the ledger."""
+    if log.newest is not None or log.schemas.entries:
+        return False
+    evolution = execution.evolution
+    wanted = evolution.shape(columns, strict=False).value
+    wider = any(types.widenings(columns, wanted))
+    return not (types.has_new_fields(columns, wanted) or wider or evolution.loosened(columns, wanted))
 
 
 def _candidates(tables: PipelineTables, where: str | None, limit: int | None) -> DataFrame:
