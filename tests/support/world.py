@@ -67,7 +67,7 @@ class World:
                 self.run(**changes)
 
     def path(self, of: str = "") -> str:
-        return f"{self.ingestion().config.table.path}{of}"
+        return f"{self.values()['table']['path']}{of}"
 
     def rows(self, of: str = "") -> list[dict[str, Any]]:
         """In the order of Kafka; `of` is the end of the path of another table than the main one."""
