@@ -79,6 +79,20 @@ def spark(local_spark: SparkSession, stack: Addresses) -> SparkSession:
     return local_spark
 
 
+@pytest.fixture(autouse=True)
+def few_rows(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Tables of ten rows on the stack: no task that reads their logs writes Java for it, a fifth of the CPU.
+
+    What Spark generates for a whole stage, as for what a batch computes, stays as it is; and tests of local files, and
+    processes that tests start, have all of it.
+    """
+    if not {"stack", "spark"} <= set(request.fixturenames):
+        yield
+        return
+    with session.setting(request.getfixturevalue("spark"), {"spark.sql.codegen.factoryMode": "NO_CODEGEN"}):
+        yield
+
+
 @pytest.fixture(scope="session")
 def proxy(stack: Addresses, spark: SparkSession) -> Iterator[S3Proxy]:
     """The stack's S3 behind a proxy; the shared session reaches one bucket through it, in small parts."""

@@ -59,7 +59,8 @@ OWN = {
     # The default lets ten thousand records into one batch for Python, however large they are.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**26),
     "spark.ui.enabled": "false",
-    # Without a UI nobody looks at them, and each holds its plan as text.
+    # Without a UI nobody looks at them, and each holds its plan as text: the shortest one there is.
+    "spark.sql.ui.explainMode": "simple",
     "spark.sql.ui.retainedExecutions": "10",
     "spark.ui.retainedJobs": "10",
     "spark.ui.retainedStages": "10",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _DAY_S = 86_400
+_FUNCTIONS = "org.apache.spark.sql.functions"
 _EXERCISED = threading.Event()
 
 
@@ -66,6 +67,9 @@ def start(name: str) -> SparkSession:
         raise SetupError(
             f"Spark did not start: {failed}", cure=f"look at the end of {log}; LAKEINGEST_DRIVER_MEMORY sets its memory"
         ) from failed
+    # Else pyspark asks the JVM for this class at each call of a function, some hundred times a batch, and Java looks
+    # through all of its jars each time.
+    vars(spark._jvm)[_FUNCTIONS] = getattr(spark._jvm, _FUNCTIONS)
     if recording is not None:
         atexit.register(_keep_class_archive, recording)
     return spark
