@@ -89,6 +89,19 @@ def test_what_passes_moves_once(stack: Addresses, spark: SparkSession, named: st
     assert relaxed.run(until_caught_up=True).accepted == 5
 
 
+def test_behind_a_restore_to_the_beginning(world: World) -> None:
+    """The ledger of schemas went with it: a replay goes on where the table has all that the file declares."""
+    world.produce(b"{", *kit.clean(2))
+    world.run()
+    world.sql("RESTORE TABLE {table} TO VERSION AS OF 0")
+    version = world.spark.sql(f"DESCRIBE HISTORY delta.`{world.path()}`").first()["version"]  # type: ignore[index]
+    for columns in ("n BIGINT NOT NULL, text STRING", "n INT NOT NULL, text STRING, more INT"):
+        with pytest.raises(UsageError, match="declares columns that the table does not have yet"):
+            world.ingestion(schema={"columns": columns}).replay("too early")
+    assert world.ingestion().replay("the columns are there").looked == 1
+    assert world.spark.sql(f"DESCRIBE HISTORY delta.`{world.path()}`").first()["version"] == version  # type: ignore[index]
+
+
 def _log_of(name: str) -> Callable[[Request], bool]:
     return lambda request: request.kind == "PUT" and f"/{name}/_delta_log/" in f"/{request.key}" and request.text != ""
 
