@@ -178,6 +178,9 @@ def _passing() -> set[int]:
     return {
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.LEADER_NOT_AVAILABLE,
+        # Our metadata and the broker's are not of one age: seen a moment after a leader had moved.
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.FENCED_LEADER_EPOCH,
         KafkaError._NOENT,
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
         KafkaError._WAIT_COORD,

@@ -9,7 +9,7 @@ from typing import Any
 
 import kit
 import pytest
-from confluent_kafka import OFFSET_INVALID
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from lakeingest.config import Source
@@ -34,24 +34,29 @@ def test_a_broker_tells_ids_and_offsets(stack: Addresses) -> None:
     assert told.cluster
 
 
-def test_a_leader_that_is_just_moving_is_asked_again(stack: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [None, KafkaError.UNKNOWN_LEADER_EPOCH], ids=["no offset", "epoch"])
+def test_a_leader_that_is_just_moving_is_asked_again(
+    stack: Addresses, monkeypatch: pytest.MonkeyPatch, named: str, error: int | None
+) -> None:
     """Librdkafka may answer for it without an error, with an offset that is none: the topic does not end there."""
     admin = AdminClient({"bootstrap.servers": stack.kafka, "log_level": 0})
-    admin.create_topics([NewTopic("source.moving", 1, 1)])["source.moving"].result()
-    broker, moving = Broker(source(topics=["source.moving"]), stack.kafka), []
+    admin.create_topics([NewTopic(named, 1, 1)])[named].result()
+    broker, moving = Broker(source(topics=[named]), stack.kafka), []
     answer = broker._answer
 
     def at_first_none(future: Any) -> Any:
         found = answer(future)
         if hasattr(found, "offset") and not moving:
             moving.append(found)
+            if error is not None:
+                raise KafkaException(KafkaError(error))
             return SimpleNamespace(offset=OFFSET_INVALID)
         return found
 
     monkeypatch.setattr(broker, "_answer", at_first_none)
     told = broker.topics()
     assert moving
-    assert told.first == told.last == {("source.moving", 0): 0}
+    assert told.first == told.last == {(named, 0): 0}
 
 
 def test_an_unknown_topic_is_a_mistake_of_the_file(stack: Addresses) -> None:
