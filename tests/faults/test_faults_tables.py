@@ -106,25 +106,25 @@ def test_others_at_work(cell: Cell) -> None:
     table = f"delta.`{cell.table}`"
     done, failures = threading.Event(), []
 
-    def at_work() -> None:
+    def tried(statement: str) -> bool:
+        """Of OPTIMIZE and DELETE at once one loses, and has to try again."""
         try:
-            while not done.is_set():
-                other.sql(f"OPTIMIZE {table}").collect()
-                other.sql(f"VACUUM {table} RETAIN 200 HOURS").collect()
-                done.wait(2)
-        except Exception as failed:
-            failures.append(failed)
-
-    def deleted(where: str) -> bool:
-        """OPTIMIZE may move the row meanwhile; then whoever deletes it has to try again."""
-        try:
-            other.sql(f"DELETE FROM {table} WHERE {where}").collect()
+            other.sql(statement).collect()
         except PySparkException as lost:
             if "CONCURRENT" not in str(lost):
                 raise
             return False
         else:
             return True
+
+    def at_work() -> None:
+        try:
+            while not done.is_set():
+                tried(f"OPTIMIZE {table}")
+                tried(f"VACUUM {table} RETAIN 200 HOURS")
+                done.wait(2)
+        except Exception as failed:
+            failures.append(failed)
 
     def between(progress: object) -> None:
         match getattr(progress, "sequence", 0):
@@ -136,7 +136,7 @@ def test_others_at_work(cell: Cell) -> None:
                 row = other.sql(f"SELECT _topic, _partition, _offset FROM {table} LIMIT 1").collect()[0]
                 where = f"_topic = '{row[0]}' AND _partition = {row[1]} AND _offset = {row[2]}"
                 gone.add(tuple(row))
-                while not deleted(where):
+                while not tried(f"DELETE FROM {table} WHERE {where}"):
                     time.sleep(0.1)
 
     worker = threading.Thread(target=at_work)
