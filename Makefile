@@ -29,7 +29,7 @@ test: venv ## Format, lint, types and tests; stops at the first that fails
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest --numprocesses 2 --dist loadfile
+	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 test-unit: venv ## The tests that need neither servers nor Spark (a minute)
 	$(BIN)/pytest tests/unit --numprocesses 2 --dist loadfile

@@ -23,6 +23,7 @@ from lakeingest.config import Storage
 from lakeingest.local import Addresses
 from lakeingest.local.stack import down, up
 from lakeingest.spark import s3a, session
+from lakeingest.spark.platforms import local
 from lakeingest.testing.s3 import S3Proxy
 
 # What a table's width is tested by: processes that share a run get it from their terminal.
@@ -57,6 +58,8 @@ def local_spark(stack_state: Path) -> Iterator[SparkSession]:
     with pytest.MonkeyPatch.context() as patched:
         # Each test has plans of its own. Where the code made for them is full, Java interprets the rest.
         patched.setenv("SPARK_SUBMIT_OPTS", "-XX:ReservedCodeCacheSize=400m")
+        # To write down which classes it loaded takes a JVM of many tests longer than it ever saves.
+        patched.setattr(local, "_class_archive", lambda *_: ("", None))
         spark = session.attach(Storage(), "tests")
     spark.sparkContext.setLogLevel("ERROR")
     yield spark

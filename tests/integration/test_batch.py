@@ -177,6 +177,7 @@ def test_a_batch_finds_its_code_compiled(world: World) -> None:
 
     A number of the batch's in the code that decodes would have Java compile that again, and warm it up again.
     """
+    world.spark.conf.unset("spark.sql.codegen.factoryMode")
     world.produce(*mixed(40), *clean(40))
     compiled, metrics = [], world.spark._jvm.org.apache.spark.metrics.source.CodegenMetrics
 

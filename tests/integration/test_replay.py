@@ -53,7 +53,6 @@ def test_what_passes_moves_once(stack: Addresses, spark: SparkSession, named: st
     dry = relaxed.replay("a look", dry_run=True)
     assert (dry.looked, dry.moved) == (15, 9)
     assert {(r["stage"], r["count"]) for r in dry.refused} == {("gate", 5), ("value", 1)}
-    world.check(relaxed, 6)
     assert relaxed.replay("one of them", where="_offset = 7").moved == 1
     assert relaxed.replay("two of them", limit=2).moved == 2
     # What a replay has moved is in quarantine no longer.
@@ -64,7 +63,6 @@ def test_what_passes_moves_once(stack: Addresses, spark: SparkSession, named: st
     told = CliRunner().invoke(app, ["quarantine", "replay", str(file), "--reason", "all of them"])
     assert told.exit_code == 0, told.output
     assert "12 records checked again, 6 moved to the table, 6 stay" in told.output
-    world.check(relaxed, 15)
     assert relaxed.replay("again").moved == 0
     rows = spark.read.format("delta").load(relaxed.config.quarantine.path).where("moved IS NOT NULL").collect()
     assert {(row["_offset"], row["moved"]["why"]) for row in rows} == {

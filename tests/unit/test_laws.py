@@ -107,7 +107,9 @@ def test_a_package_is_used_in_one_place(package: str, where: str) -> None:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
 def test_nothing_reaches_into_the_jvm(file: Path) -> None:
-    """Spark Connect and Databricks have no _jvm, _jdf or _jsc, so nothing may use one."""
+    """Spark Connect and Databricks have no _jvm, _jdf or _jsc: nothing may use one, but for what starts a JVM."""
+    if file == ROOT / "spark" / "platforms" / "local.py":
+        return
     used = {node.attr for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Attribute)}
     assert not used & {"_jvm", "_jdf", "_jsc", "_jsparkSession", "_jc"}
 
