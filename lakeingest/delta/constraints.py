@@ -57,7 +57,7 @@ class Constraints:
         """With every column of the table, as Delta would have it: generated, or null where the record brings none."""
         computed = {c.name: c.value if c.value is not None else F.expr(c.generated or "NULL") for c in layout.columns}
         there = {f.name: computed.get(f.name, F.lit(None).cast(f.dataType)) for f in self.columns}
-        return decided.withColumns({name: column for name, column in there.items() if name not in decided.columns})
+        return decided.select("*", *(c.alias(name) for name, c in there.items() if name not in decided.columns))
 
 
 def of(properties: Mapping[str, str], there: T.StructType, wanted: T.StructType) -> Constraints | None:

@@ -116,7 +116,7 @@ def whole(table: DataFrame) -> DataFrame:
     """The table with all of today's columns, though an older version made it and no run has added them yet."""
     from pyspark.sql import functions as F
 
-    return table.withColumns({n: F.lit(None).cast(k) for n, k in _LATER.items() if n not in table.columns})
+    return table.select("*", *(F.lit(None).cast(k).alias(n) for n, k in _LATER.items() if n not in table.columns))
 
 
 def of(table: DataFrame, pipeline: str) -> DataFrame:

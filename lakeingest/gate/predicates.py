@@ -301,7 +301,7 @@ def _strftime(kwargs: Kwargs, _: T.StructType) -> Column:
     if not {"Y", "m", "d"} <= set(places):
         return fits
     year, month, day = (F.regexp_extract(column, regex, places[part]) for part in ("Y", "m", "d"))
-    first = F.try_to_date(F.concat(year, F.lit("-"), F.lpad(month, 2, "0"), F.lit("-01")), "yyyy-MM-dd")
+    first = F.concat(year, F.lit("-"), F.lpad(month, 2, "0"), F.lit("-01")).try_cast("date")
     real = F.trim(day).try_cast("int") <= F.dayofmonth(F.last_day(first))
     return F.when(fits, real).otherwise(F.lit(False))
 

@@ -31,6 +31,7 @@ from lakeingest.ingest.events import Progress
 from lakeingest.ingest.evolution import Discovery, Evolution
 from lakeingest.ingest.refused_bitmap import maybe_refused
 from lakeingest.record import COORDINATES, REFUSED, Frontier, OffsetRanges, UnknownSchema
+from lakeingest.spark import frames
 from lakeingest.spark.failures import storage_failures
 
 if TYPE_CHECKING:
@@ -125,10 +126,10 @@ class MicroBatchExecution:
         try:
             if gate.decides:
                 with self.reader.failures():
-                    decision = gate.check(batch, decided, accepted.persist(), seen, receipt, accept_held=accept_held)
+                    decision = gate.check(batch, decided, frames.keep(accepted), seen, receipt, accept_held=accept_held)
                 receipt = replace(receipt, accepted=decision.accepted)
                 if decision.aside:
-                    accepted.unpersist()
+                    frames.release(accepted)
                     batch = set_aside(batch, decision.aside)
                     decided, accepted, seen = _decided(batch, kafka)
             # 2.
@@ -136,7 +137,7 @@ class MicroBatchExecution:
             done = self.writer.append(accepted, receipt, self.evolution.ledger, loosened)
         finally:
             if gate.decides:
-                accepted.unpersist()
+                frames.release(accepted)
         found = seen.get
         counts, broken = _counts(found, done.rows, known), dict[str, int]()
         # 3.

@@ -10,6 +10,7 @@ from lakeingest.delta.receipt import Counts
 from lakeingest.errors import OffsetsLost
 from lakeingest.ingest.microbatch import MicroBatchExecution
 from lakeingest.record import COORDINATES, DROPPED, Frontier, OffsetRanges
+from lakeingest.spark import frames
 from lakeingest.spark.failures import storage_failures
 
 
@@ -71,7 +72,7 @@ def _settle(execution: MicroBatchExecution, newest: Commit, number: int, first: 
     execution.discover_schemas(kafka, sequence)
     batch = execution.plan(strict=False)
     # By coordinates, and counted by jobs of their own: Kafka may have compacted what is in the tables already.
-    left = batch.decide(kafka).join(tables.coordinates(ranges), list(COORDINATES), "left_anti").persist()
+    left = frames.keep(batch.decide(kafka).join(tables.coordinates(ranges), list(COORDINATES), "left_anti"))
     try:
         missing = left.where(f"NOT {DROPPED}")
         with reader.failures():
@@ -84,4 +85,4 @@ def _settle(execution: MicroBatchExecution, newest: Commit, number: int, first: 
         gaps = gone if lost else OffsetRanges(())
         execution.quarantine(missing, batch, replace(account, settles=settles, gaps=gaps))
     finally:
-        left.unpersist()
+        frames.release(left)

@@ -23,8 +23,12 @@ def without_values(source: Source, text: str) -> str:
     return text
 
 
-def for_java(source: Source) -> dict[str, str]:
-    """The same options under the names that Kafka's Java client has, so that a file says them once."""
+def for_java(source: Source, package: str = "org.apache.kafka") -> dict[str, str]:
+    """The same options under the names that Kafka's Java client has, so that a file says them once.
+
+    Args:
+        package: where the session has that client's classes; see `Capabilities.kafka_package`.
+    """
     options = librdkafka(source)
     user, password = options.pop("sasl.username", None), options.pop("sasl.password", None)
     mechanism = options.pop("sasl.mechanisms", options.pop("sasl.mechanism", None))
@@ -34,7 +38,7 @@ def for_java(source: Source) -> dict[str, str]:
         module = "scram.ScramLoginModule" if (mechanism or "").startswith("SCRAM") else "plain.PlainLoginModule"
         user, password = (text.replace("\\", "\\\\").replace('"', '\\"') for text in (user, password))
         options["sasl.jaas.config"] = (
-            f'org.apache.kafka.common.security.{module} required username="{user}" password="{password}";'
+            f'{package}.common.security.{module} required username="{user}" password="{password}";'
         )
     if authority := options.pop("ssl.ca.location", None):
         options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": authority}

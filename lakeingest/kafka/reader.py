@@ -11,6 +11,7 @@ from lakeingest.config import Source
 from lakeingest.kafka import consumer, options
 from lakeingest.record import HEADERS, OFFSET, PARTITION, RAW_KEY, RAW_VALUE, TIMESTAMP, TOPIC, OffsetRanges
 from lakeingest.spark import timestamps
+from lakeingest.spark.platforms import capabilities
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -74,7 +75,7 @@ def frame(
         # long. Spark asks for the ends of the log behind it, on the same connection: half a second lost in each task.
         "kafka.fetch.max.wait.ms": "10",
         "maxRecordsPerPartition": str(_MOST_IN_A_TASK),
-        **options.for_java(source),
+        **options.for_java(source, capabilities.of(spark).kafka_package),
     }
     reader = spark.read.format("kafka").options(**asked)
     names = {

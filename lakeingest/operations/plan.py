@@ -26,6 +26,7 @@ from lakeingest.operations import corrections, forecast
 from lakeingest.operations.forecast import Forecast
 from lakeingest.record import REFUSED, OffsetRanges
 from lakeingest.schema.ledger import Entry
+from lakeingest.spark import frames
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -120,7 +121,7 @@ def _of_sample(
         committed: whether it was committed before.
         suggest: whether a suite is to be suggested that the accepted records meet.
     """
-    kafka = execution.reader.frame(ranges).persist()
+    kafka = frames.keep(execution.reader.frame(ranges))
     try:
         with execution.reader.failures():
             kafka.count()
@@ -129,7 +130,7 @@ def _of_sample(
         schemas = execution.evolution.ledger.entries[len(log.schemas.entries) :]
         return _decided(execution, batch, kafka, ranges=ranges, schemas=schemas, committed=committed, suggest=suggest)
     finally:
-        kafka.unpersist()
+        frames.release(kafka)
 
 
 def _decided(
@@ -146,9 +147,9 @@ def _decided(
     from pyspark.sql import Observation
 
     seen, decided = Observation(), batch.decide(kafka)
-    rows = batch.accepted(observed(decided, seen, *batch.metrics)).persist()
+    rows = frames.keep(batch.accepted(observed(decided, seen, *batch.metrics)))
     # Read once for each reason, and the diagnosis is dear.
-    refused = quarantine.rows(decided.where(REFUSED), batch.refusals, config.known_as, 0, batch.now).persist()
+    refused = frames.keep(quarantine.rows(decided.where(REFUSED), batch.refusals, config.known_as, 0, batch.now))
     try:
         rows.count()
         counts = {name: seen.get[name] for name in ("consumed", "refused", "dropped")}
@@ -180,8 +181,8 @@ def _decided(
             suggestion.of_rows(config.name, rows) if suggest else None,
         )
     finally:
-        rows.unpersist()
-        refused.unpersist()
+        frames.release(rows)
+        frames.release(refused)
 
 
 def _columns(wanted: StructType, table: StructType | None) -> Iterator[dict[str, Any]]:

@@ -29,7 +29,7 @@ from lakeingest.ingest import preflight
 from lakeingest.ingest.context import RunContext
 from lakeingest.ingest.microbatch import MicroBatchExecution
 from lakeingest.record import COORDINATES, HEADERS, RAW_KEY, RAW_VALUE, REFUSED, TIMESTAMP, OffsetRanges
-from lakeingest.spark import types
+from lakeingest.spark import frames, types
 from lakeingest.spark.failures import storage_failures
 
 if TYPE_CHECKING:
@@ -61,8 +61,8 @@ def replay(context: RunContext, why: str, where: str | None, limit: int | None, 
     with storage_failures(tables.quarantine.identifier), ExitStack() as kept:
 
         def keep(frame: DataFrame) -> DataFrame:
-            kept.callback(frame.unpersist)
-            return frame.persist()
+            kept.callback(frames.release, frame)
+            return frames.keep(frame)
 
         return _replay(context, why, where, limit, keep, columns=columns, dry_run=dry_run)
 

@@ -20,6 +20,7 @@ from lakeingest.errors import (
 from lakeingest.local import running
 from lakeingest.spark import s3a
 from lakeingest.spark.jvm import REFUSAL
+from lakeingest.spark.settings import S3A
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ _MACHINE = (
         r"No FileSystem for scheme|ClassNotFoundException: Class org\.apache\.hadoop\.fs\.",
         "this Spark session cannot open {path}: {line}",
         "write s3a://bucket/path or a local path; for s3:// and s3n:// start the session with hadoop-aws and "
-        f"--conf spark.hadoop.fs.s3.impl={s3a.S3A}",
+        f"--conf spark.hadoop.fs.s3.impl={S3A}",
     ),
     _Case(
         StorageUnreachable,

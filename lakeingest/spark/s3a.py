@@ -18,12 +18,13 @@ from urllib.parse import urlparse
 from lakeingest.config import Storage, location
 from lakeingest.errors import StorageUnreachable, UsageError
 from lakeingest.spark import jvm
+from lakeingest.spark.platforms import capabilities
+from lakeingest.spark.settings import S3A
 
 if TYPE_CHECKING:
     from pydantic import SecretStr
     from pyspark.sql import SparkSession
 
-S3A = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 _OF_ALL = ("fs.s3a.bucket.", "fs.s3a.impl")
 """Options that are no bucket's: for S3A they name one themselves, or are read before a bucket is known."""
 _WHERE = ("endpoint", "endpoint.region", "path.style.access")
@@ -189,7 +190,7 @@ def warn_of_log_store(session: SparkSession, paths: Iterable[str], *, stacklevel
     """
     schemes = sorted({place.scheme for place in map(location.place, paths) if place.on_s3})
     bare = [each for each in schemes if session.conf.get(f"spark.delta.logStore.{each}.impl", None) is None]
-    if not bare or on_databricks(session):
+    if not bare or capabilities.of(session).databricks:
         return
     names = [f"spark.delta.logStore.{each}.impl={jvm.LOG_STORE}" for each in bare]
     names += [f"spark.hadoop.fs.{each}.impl={S3A}" for each in bare if each != "s3a"]
@@ -199,8 +200,3 @@ def warn_of_log_store(session: SparkSession, paths: Iterable[str], *, stacklevel
         + " ".join(f"--conf {name}" for name in names),
         stacklevel=stacklevel + 1,
     )
-
-
-def on_databricks(session: SparkSession) -> bool:
-    """Whether it is one of Databricks', whose Delta is another."""
-    return session.conf.get("spark.databricks.clusterUsageTags.sparkVersion", None) is not None

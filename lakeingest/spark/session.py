@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from lakeingest.config import Storage
 from lakeingest.spark import jvm, s3a
-from lakeingest.spark.platforms import local
-from lakeingest.spark.settings import AVRO_LIMITS, CHEAPER, FOR_LOGS, HIDDEN, UTC
+from lakeingest.spark.platforms import capabilities, local
+from lakeingest.spark.settings import AVRO_LIMITS, CHEAPER, FOR_LOGS, HIDDEN
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,22 +34,22 @@ def attach(storage: Storage, name: str, paths: Sequence[str] = ()) -> SparkSessi
         paths: where the tables lie that it is for.
 
     Raises:
-        SetupError: Java is missing, or the jars cannot be had.
+        SetupError: Java is missing, or the jars cannot be had; or the session's Spark is too old.
         UsageError: this process has opened a bucket of these paths in another store.
     """
     active = _running()
     if active is None:
         session = local.start(name)
     else:
-        session = active if active.conf.get(UTC) in {"UTC", "Etc/UTC"} else active.newSession()
-        session.conf.set(UTC, "UTC")
+        session = capabilities.of(active).in_utc()
         s3a.warn_of_log_store(session, paths, stacklevel=2)
         _offer_functions(session)
     _hide(session)
     s3a.let_in(session, storage, paths)
+    can = capabilities.of(session)
     for option, value in CHEAPER.items():
-        if session.conf.get(option, None) is None:
-            session.conf.set(option, value)
+        if can.setting(option) is None:
+            can.set(option, value)
     return session
 
 
@@ -65,10 +65,10 @@ def _running() -> SparkSession | None:
 
 
 def log_session(session: SparkSession, storage: Storage, paths: Sequence[str] = ()) -> SparkSession | None:
-    """A sibling of a session that computes the states of tables' logs for it (see `delta.prefetch`); None on
-    Databricks, whose Delta is another.
+    """A sibling of a session that computes the states of tables' logs for it (see `delta.prefetch`); None
+    where there can be none.
     """
-    if s3a.on_databricks(session):
+    if not capabilities.of(session).siblings:
         return None
     sibling = session.newSession()
     _hide(sibling)
@@ -83,7 +83,7 @@ def log_session(session: SparkSession, storage: Storage, paths: Sequence[str] = 
 
 def _hide(session: SparkSession) -> None:
     """Before any secret is set: each statement's event tells what is set on the session."""
-    session.conf.set("spark.sql.redaction.options.regex", f"{HIDDEN}|url")
+    capabilities.of(session).set("spark.sql.redaction.options.regex", f"{HIDDEN}|url")
 
 
 @contextmanager
@@ -109,7 +109,7 @@ def _offer_functions(session: SparkSession) -> None:
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 
-    if session.conf.get("spark.delta.logStore.s3a.impl", None) != jvm.LOG_STORE:
+    if not capabilities.of(session).own_functions:
         return
     own = T.StructType([T.StructField(name, T.BooleanType()) for name in "ab"])
     nothing = {"type": "record", "name": "r", "fields": [{"name": "f", "type": "null"}]}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from lakeingest.config import location
 from lakeingest.record import OFFSET, TOPIC
-from lakeingest.spark import jvm, s3a
+from lakeingest.spark import jvm
 
 UTC = "spark.sql.session.timeZone"
+S3A = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 AVRO_LIMITS = " ".join(
     f"-Dorg.apache.avro.limits.{what}.maxLength={most}"
     for what, most in (("bytes", 2**27), ("string", 2**27), ("collectionItems", 10**7))
@@ -45,7 +46,7 @@ OWN = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     **{f"spark.delta.logStore.{scheme}.impl": jvm.LOG_STORE for scheme in location.S3},
-    **{f"spark.hadoop.fs.{scheme}.impl": s3a.S3A for scheme in location.S3},
+    **{f"spark.hadoop.fs.{scheme}.impl": S3A for scheme in location.S3},
     **{jvm.catalog(format): functions for format, functions in jvm.FUNCTIONS.items()},
     "spark.databricks.delta.snapshotPartitions": "2",
     # What it would say is in the log too, and without a rename one costs s3a two dozen requests.
