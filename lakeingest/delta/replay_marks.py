@@ -17,7 +17,7 @@ from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import Receipt, somebody
 from lakeingest.errors import UsageError
 from lakeingest.record import COORDINATES
-from lakeingest.spark import session
+from lakeingest.spark import frames, session
 from lakeingest.spark.failures import spark_failures, storage_failures, summary
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def settle(tables: PipelineTables) -> int:
         rows = tables.refused().where(f"moved.replay > {left.standing}")
         there = tables.main.coordinates(coordinates.extent(rows))
         gone = rows.join(there, list(COORDINATES), "left_anti")
-        count += _update(tables, gone, "q.moved IS NOT NULL", {"moved": "NULL"})
+        count += _update(tables, gone, "q.moved IS NOT NULL", "moved", F.lit(None))
     return count
 
 
@@ -93,7 +93,7 @@ def _mark(tables: PipelineTables, moved: DataFrame, of: Receipt) -> int:
         why.alias("why"),
         F.lit(of.sequence).cast("bigint").alias("replay"),
     )
-    return _update(tables, moved, "q.moved IS NULL", {"moved": value}, of=of)
+    return _update(tables, moved, "q.moved IS NULL", "moved", value, of=of)
 
 
 def asked(tables: PipelineTables, where: str | None) -> DataFrame:
@@ -127,37 +127,36 @@ def discard(tables: PipelineTables, where: str | None, why: str) -> int:
     settle(tables)
     value = F.struct(F.current_timestamp().alias("at"), F.lit(somebody()).alias("who"), F.lit(why).alias("why"))
     rows = quarantine.open_rows(asked(tables, where))
-    return _update(tables, rows, "q.moved IS NULL AND q.discarded IS NULL", {"discarded": value})
+    return _update(tables, rows, "q.moved IS NULL AND q.discarded IS NULL", "discarded", value)
 
 
 def _update(
     tables: PipelineTables,
     rows: DataFrame,
     still: str,
-    values: dict[str, str | Column],
+    column: str,
+    value: Column,
     *,
     of: Receipt | None = None,
 ) -> int:
-    """Update the pipeline's rows of quarantine with these coordinates, and how many they are.
+    """Set a column of the pipeline's rows of quarantine with these coordinates, and how many they are.
 
     Args:
         still: what must hold of a row when it is updated, whatever others did since `rows` were read.
         of: the receipt that the commit bears; one is made for it, also where there are no rows.
     """
-    same = F.col("q.pipeline") == tables.config.known_as
-    for name in COORDINATES:
-        same = same & (F.col(f"q.{name}") == F.col(f"r.{name}"))
+    typed = value.cast(quarantine.schema()[column].dataType).alias(column)
+    mine = F.lit(tables.config.known_as).alias("pipeline")
     with storage_failures(tables.quarantine.identifier):
-        found = rows.select(*COORDINATES).distinct().persist()
+        found = frames.keep(rows.select(*COORDINATES).distinct().select(*COORDINATES, mine, typed))
         try:
             count = found.count()
             if not count and of is None:
                 return 0
             for left in reversed(range(_TRIES)):
-                merge = tables.quarantine.delta().alias("q").merge(found.alias("r"), same)
                 try:
                     with session.setting(tables.spark, {_USER_METADATA: of.to_json()} if of else {}):
-                        merge.whenMatchedUpdate(still, values).execute()
+                        tables.quarantine.update(found, ("pipeline", *COORDINATES), still, column)
                     break
                 except spark_failures() as failed:
                     # Another pipeline, or a compaction, wrote to the same quarantine meanwhile.
@@ -165,4 +164,4 @@ def _update(
                         raise
             return count
         finally:
-            found.unpersist()
+            frames.release(found)

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lakeingest.delta import coordinates
-from lakeingest.errors import SetupError, UsageError
+from lakeingest.errors import UsageError
 from lakeingest.schema import ddl
 from lakeingest.spark import types
 from lakeingest.spark.failures import spark_failures, storage_failures, translate
@@ -16,7 +16,6 @@ from lakeingest.spark.failures import spark_failures, storage_failures, translat
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from delta.tables import DeltaTable
     from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
     from pyspark.sql.types import StructType
 
@@ -119,10 +118,23 @@ class Table:
 
     # How it is changed -------------------------------------------------------------------------------------------
 
-    def delta(self) -> DeltaTable:
-        """Delta's own handle, for MERGE."""
-        tables = delta_tables()
-        return tables.forPath(self.spark, self.identifier) if self.by_path else tables.forName(self.spark, self.sql)
+    def update(self, rows: DataFrame, same: Sequence[str], still: str, column: str) -> None:
+        """Take over a column from the rows that are the same, in one commit.
+
+        Args:
+            rows: no two of them the same.
+            same: the columns by which a row of the table (q) and one of `rows` (r) are the same.
+            still: what must hold of a row of the table when it is updated, in SQL.
+            column: the column; it has its new value in `rows`.
+        """
+        matched = " AND ".join(f"q.{name} = r.{name}" for name in same)
+        # What is in braces, spark.sql() fills in.
+        named = self.sql.replace("{", "{{").replace("}", "}}")
+        self.spark.sql(
+            f"MERGE INTO {named} AS q USING {{rows}} AS r ON {matched} "
+            f"WHEN MATCHED AND {still} THEN UPDATE SET {column} = r.{column}",
+            rows=rows,
+        ).collect()
 
     def save(self, writer: DataFrameWriter) -> None:
         """Commit what a writer was given."""
@@ -143,22 +155,21 @@ class Table:
             columns: all but those partition columns that are computed from others.
             properties: besides `PROPERTIES`, which every table of lakeingest's has.
         """
-        builder = delta_tables().createIfNotExists(self.spark)
-        builder = builder.location(self.identifier) if self.by_path else builder.tableName(self.sql)
-        for column in columns:
-            builder = builder.addColumn(column.name, column.dataType, nullable=column.nullable)
+        described = [types.sql_column(column) for column in columns]
         for partition in partitions:
             if partition.name not in columns.fieldNames():
-                builder = builder.addColumn(partition.name, partition.type, generatedAlwaysAs=partition.generated)
-        if partitions:
-            builder = builder.partitionedBy(*(partition.name for partition in partitions))
+                computed = f" GENERATED ALWAYS AS ({partition.generated})" if partition.generated else ""
+                described.append(f"{ddl.quoted(partition.name)} {types.sql_type(partition.type)}{computed}")
+        named = ", ".join(ddl.quoted(partition.name) for partition in partitions)
+        partitioned = f" PARTITIONED BY ({named})" if partitions else ""
         wanted = {**PROPERTIES, **(properties or {})}
-        for name, value in wanted.items():
-            builder = builder.property(name, value)
         with storage_failures(self.identifier):
             # Another run of the pipeline may have made it meanwhile.
             with suppress(*spark_failures()):
-                builder.execute()
+                self.spark.sql(
+                    f"CREATE TABLE IF NOT EXISTS {self.sql} ({', '.join(described)}) USING DELTA{partitioned} "
+                    f"TBLPROPERTIES ({_options(wanted)})"
+                )
             made = self.schema()
             if made is None:
                 self._create_by_writing(columns, partitions, wanted)
@@ -187,9 +198,8 @@ class Table:
 
     def set_properties(self, properties: Mapping[str, str]) -> None:
         """Set these, in a commit of metadata alone."""
-        named = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
         with storage_failures(self.identifier):
-            self.spark.sql(f"ALTER TABLE {self.sql} SET TBLPROPERTIES ({named})")
+            self.spark.sql(f"ALTER TABLE {self.sql} SET TBLPROPERTIES ({_options(properties)})")
 
     def add_columns(self, columns: StructType, wanted: StructType) -> None:
         """Add the columns that the table lacks.
@@ -229,14 +239,5 @@ class Table:
         return bool(columns)
 
 
-def delta_tables() -> type[DeltaTable]:
-    """Delta's Python API, which some platforms bring only with their session.
-
-    Raises:
-        SetupError: it is not installed.
-    """
-    try:
-        from delta.tables import DeltaTable
-    except ModuleNotFoundError as missing:
-        raise SetupError("delta-spark is not installed", cure="pip install 'lakeingest[spark]'") from missing
-    return DeltaTable
+def _options(properties: Mapping[str, str]) -> str:
+    return ", ".join(f"{ddl.text(name)} = {ddl.text(value)}" for name, value in properties.items())

@@ -135,6 +135,11 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def text(value: str) -> str:
+    """A text as SQL takes it."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
 def find(columns: Sequence[Column], path: str) -> Column | None:
     """The column, or nested field, at a dotted path through structs and maps; None if there is none."""
     for column in columns:

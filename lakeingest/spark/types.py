@@ -77,15 +77,22 @@ def not_null_fields(there: StructType, path: str = "") -> Iterator[tuple[str, st
             yield from not_null_fields(field.dataType, f"{name}.")
 
 
-def sql_type(kind: DataType) -> str:
-    """A type as SQL takes it, with any names within it."""
+def sql_type(kind: DataType, *, not_null: bool = False) -> str:
+    """A type as SQL takes it, with any names within it, and whether NOT NULL of its fields is said."""
     if isinstance(kind, T.StructType):
-        return f"STRUCT<{', '.join(f'{ddl.quoted(field.name)}: {sql_type(field.dataType)}' for field in kind)}>"
+        return f"STRUCT<{', '.join(sql_column(field, ': ', not_null=not_null) for field in kind)}>"
     if isinstance(kind, T.ArrayType):
-        return f"ARRAY<{sql_type(kind.elementType)}>"
+        return f"ARRAY<{sql_type(kind.elementType, not_null=not_null)}>"
     if isinstance(kind, T.MapType):
-        return f"MAP<{sql_type(kind.keyType)}, {sql_type(kind.valueType)}>"
+        key, value = (sql_type(part, not_null=not_null) for part in (kind.keyType, kind.valueType))
+        return f"MAP<{key}, {value}>"
     return kind.simpleString()
+
+
+def sql_column(field: T.StructField, between: str = " ", *, not_null: bool = True) -> str:
+    """A column, or a field of a struct, as SQL takes it."""
+    constraint = " NOT NULL" if not_null and not field.nullable else ""
+    return f"{ddl.quoted(field.name)}{between}{sql_type(field.dataType, not_null=not_null)}{constraint}"
 
 
 def widenings(there: DataType, wanted: DataType, path: str = "") -> Iterator[tuple[str, str]]:

@@ -240,7 +240,6 @@ def local(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
         ("local,demo", ["lakeingest", "demo", "--schemas", "p.yaml"]),
         ("protobuf", ["lakeingest", "schema", "check", "--record", "v1.proto"]),
         ("protobuf", ["python", "-c", "from lakeingest.decode import protobuf as p; p.record(None, b'', 'R')"]),
-        ("spark", ["python", "-c", "from lakeingest.delta import table; table.delta_tables()"]),
         ("testing", ["python", "-c", "import lakeingest.testing"]),
     ],
     ids=lambda words: " ".join(words) if isinstance(words, list) else words,

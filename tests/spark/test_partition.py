@@ -9,7 +9,6 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from chispa import assert_df_equality
-from delta.tables import DeltaTable
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
@@ -20,6 +19,7 @@ from pyspark.sql.types import StringType, StructType
 from lakeingest.config import consistency, parts
 from lakeingest.config.parts import Partition
 from lakeingest.delta.partitioning import NO_TIME, UNSTORABLE, Layout, layout
+from lakeingest.delta.table import Table
 from lakeingest.errors import PipelineFileError
 
 # A socket that pyspark's collect leaves to the garbage collector is no news of ours.
@@ -88,11 +88,8 @@ def path_of(frame: DataFrame, made: Layout) -> list[str | None]:
 
 
 def written(spark: SparkSession, path: Path, frame: DataFrame, made: Layout) -> DataFrame:
-    """The table as commit.py makes it: generated columns declared, never written."""
-    table = DeltaTable.create(spark).location(str(path)).addColumns(frame.schema)
-    for column in (c for c in made.columns if c.name not in frame.columns):
-        table = table.addColumn(column.name, column.type, generatedAlwaysAs=column.generated)
-    table.partitionedBy(*(c.name for c in made.columns)).execute()
+    """A table with generated columns, which are declared and never written."""
+    Table(spark, str(path)).create(frame.schema, made.columns)
     placed(frame, made).coalesce(1).write.format("delta").mode("append").save(str(path))
     return spark.read.format("delta").load(str(path))
 

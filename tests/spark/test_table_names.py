@@ -98,12 +98,11 @@ def test_a_restore_is_noticed_and_taken_back(table: Table) -> None:
 
 
 def test_files_become_few(table: Table) -> None:
-    """Compaction, and a merge of Delta's own."""
+    """Compaction, and a column that is taken over from other rows."""
     made(table)
     for n in (1, 2, 3):
         add(table, n)
     done = optimize.compact(table, 2**20)
     assert (done.before.count, done.after.count, done.table) == (3, 1, table.identifier)
-    found = table.read().alias("r")
-    table.delta().alias("q").merge(found, "q.n = r.n AND q.n = 2").whenMatchedUpdate(None, {"n": "7"}).execute()
+    table.update(table.read().selectExpr("_offset", "7 AS n"), ("_offset",), "q.n = 2", "n")
     assert sorted(row["n"] for row in table.read().collect()) == [1, 3, 7]
