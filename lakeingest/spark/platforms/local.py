@@ -38,28 +38,22 @@ def start(name: str) -> SparkSession:
 
     java = artifacts.java()
     os.environ.setdefault("JAVA_HOME", str(java.parent.parent))
-    jars = [str(jar) for jar in (*artifacts.fetch("spark"), jvm.JAR)]
+    files = jars()
     folder = os.environ.get("SPARK_CONF_DIR")
     # Java keeps no archive of classes where a folder with files is on its class path, and warns in each log.
-    archive, recording = ("", None) if folder else _class_archive(java, jars)
+    archive, recording = ("", None) if folder else _class_archive(java, files)
     master = os.environ.get("SPARK_MASTER", "local[*]")
     # One of the user's own says how Spark logs.
     own = folder is not None and Path(folder, "log4j2.properties").exists()
     logs = "" if own else f"-Dlog4j2.configurationFile={jvm.LOGGING.as_uri()}"
-    settings = {
-        **OWN,
-        # A batch's garbage is short-lived: the parallel collector costs 5 to 8 % less than the default one.
-        "spark.driver.extraJavaOptions": f"-XX:+UseParallelGC {COMPILED} {archive} {QUIET} {logs} {AVRO_LIMITS}",
-        "spark.executor.extraJavaOptions": f"{COMPILED} {AVRO_LIMITS}",
-        "spark.driver.extraClassPath": os.pathsep.join(jars),
-        # The driver has them on its class path; executors on other machines get them sent.
-        "spark.jars": "" if re.match(r"local(\[|$)", master) else ",".join(jars),
-        "spark.driver.memory": os.environ.get("LAKEINGEST_DRIVER_MEMORY", "3g"),
-        "spark.sql.warehouse.dir": str(state_dir() / "warehouse"),
-    }
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    conf = SparkConf().setMaster(master).setAppName(f"lakeingest {name}").setAll([*settings.items()])
+    started = settings(master, files, f"{archive} {QUIET} {logs}")
+    if _on_this_machine(master):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    else:
+        # Executors on other machines have a Python of their own, at a place of its own ($PYSPARK_PYTHON).
+        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    conf = SparkConf().setMaster(master).setAppName(f"lakeingest {name}").setAll([*started.items()])
     log = launch.log_for(name)
     try:
         spark = launch.launch(conf, log)
@@ -73,6 +67,43 @@ def start(name: str) -> SparkSession:
     if recording is not None:
         atexit.register(_keep_class_archive, recording)
     return spark
+
+
+def jars() -> list[str]:
+    """The files that a session needs: the pinned ones, and our own.
+
+    Raises:
+        SetupError: Java is missing, or the jars cannot be had.
+    """
+    return [str(jar) for jar in (*artifacts.fetch("spark"), jvm.JAR)]
+
+
+def settings(master: str, files: list[str], of_driver: str = "") -> dict[str, str]:
+    """What a session of our own is started with.
+
+    Args:
+        files: see `jars`.
+        of_driver: options of its JVM besides.
+    """
+    here = _on_this_machine(master)
+    # Spark's default of 200 is for a cluster; there it merges those that are small.
+    of_cluster = {"spark.sql.shuffle.partitions"}
+    return {
+        **{name: value for name, value in OWN.items() if here or name not in of_cluster},
+        # A batch's garbage is short-lived: the parallel collector costs 5 to 8 % less than the default one.
+        "spark.driver.extraJavaOptions": f"-XX:+UseParallelGC {COMPILED} {of_driver} {AVRO_LIMITS}",
+        "spark.executor.extraJavaOptions": f"{COMPILED} {AVRO_LIMITS}",
+        "spark.driver.extraClassPath": os.pathsep.join(files),
+        # The driver has them on its class path; executors on other machines get them sent.
+        "spark.jars": "" if re.fullmatch(r"local(\[.*\])?", master) else ",".join(files),
+        "spark.driver.memory": os.environ.get("LAKEINGEST_DRIVER_MEMORY", "3g"),
+        "spark.sql.warehouse.dir": str(state_dir() / "warehouse"),
+    }
+
+
+def _on_this_machine(master: str) -> bool:
+    """Whether executors run here: as threads (local[*]), or as processes (local-cluster[2,1,1024])."""
+    return master.startswith("local")
 
 
 def _class_archive(java: Path, jars: list[str]) -> tuple[str, Path | None]:
