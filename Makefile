@@ -2,7 +2,7 @@ PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help venv demo demo-schemas bench test test-unit test-faults soak docs docs-outputs stack-up stack-down dist clean
+.PHONY: help venv demo demo-schemas bench test test-unit test-faults test-cluster test-connect soak docs docs-outputs stack-up stack-down dist clean
 
 help: ## Say what can be made
 	@grep -hE "^[a-z-]+:.*##" $(MAKEFILE_LIST) | sed -E "s/:.*## /	/" | expand -t 14
@@ -36,6 +36,12 @@ test-unit: venv ## The tests that need neither servers nor Spark (a minute)
 
 test-faults: venv ## The whole matrix of faults, printed as a table (an hour and more)
 	$(BIN)/pytest -m "faults"
+
+test-cluster: venv ## Over a Spark cluster of a master and two workers: flights, weather, executors and a worker killed
+	$(BIN)/pytest tests/cluster -m cluster
+
+test-connect: venv ## The tests of whole pipelines once more, over a Spark Connect server
+	$(BIN)/pytest tests/integration --connect $(CONNECT) -m "not faults and not classic"
 
 bench: venv ## lakeingest beside hand-written jobs, into benchmarks/RESULTS.md (an hour)
 	$(BIN)/python benchmarks/ingest.py --json benchmarks/results.json --markdown benchmarks/RESULTS.md

@@ -12,7 +12,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import boto3
+import connect
+import kit
 import pytest
 import rehearsal
 from command import Command, Said
@@ -51,10 +52,16 @@ def stack(stack_state: Path) -> Iterator[Addresses]:
 
 
 @pytest.fixture(scope="session")
-def local_spark(stack_state: Path) -> Iterator[SparkSession]:
+def local_spark(request: pytest.FixtureRequest, stack_state: Path) -> Iterator[SparkSession]:
     """The process's one session, as lakeingest starts it for itself; it knows of no server."""
     # Two thousand tests leave more behind than a pipeline does.
     os.environ.setdefault("LAKEINGEST_DRIVER_MEMORY", "4g")
+    if request.config.getoption("connect"):
+        with connect.server(stack_state) as address:
+            spark = SparkSession.builder.remote(address).create()
+            yield spark
+            spark.stop()
+        return
     with pytest.MonkeyPatch.context() as patched:
         # Each test has plans of its own. Where the code made for them is full, Java interprets the rest.
         patched.setenv("SPARK_SUBMIT_OPTS", "-XX:ReservedCodeCacheSize=400m")
@@ -99,8 +106,7 @@ def few_rows(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def proxy(stack: Addresses, spark: SparkSession) -> Iterator[S3Proxy]:
     """The stack's S3 behind a proxy; the shared session reaches one bucket through it, in small parts."""
-    keys = {"aws_access_key_id": stack.s3_access_key, "aws_secret_access_key": stack.s3_secret_key}
-    client = boto3.client("s3", endpoint_url=stack.s3, region_name="us-east-1", **keys)
+    client = kit.s3(stack)
     client.create_bucket(Bucket=rehearsal.BUCKET)
     client.close()
     with S3Proxy(stack.s3) as proxy:
@@ -136,6 +142,10 @@ def cell(
     """A cell of each kind in turn."""
     rows = request.config.stash.setdefault(ROWS, [])
     return rehearsal.Cell(stack, spark, named, request.param, tmp_path, rows)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--connect", action="store_true", help="the tests' session is one of a Spark Connect server")
 
 
 def pytest_configure() -> None:

@@ -150,6 +150,7 @@ def test_a_batch_of_aborted_records_moves_the_frontier(world: World) -> None:
     assert world.checked().gaps == 4
 
 
+@pytest.mark.classic
 def test_a_clean_batch_reads_once_and_keeps_nothing(world: World) -> None:
     """The plan of the accepted rows scans Kafka once, parses once, shuffles nothing, and no frame stays cached.
 
@@ -172,6 +173,7 @@ def test_a_clean_batch_reads_once_and_keeps_nothing(world: World) -> None:
     assert world.spark._jsparkSession.sharedState().cacheManager().isEmpty()
 
 
+@pytest.mark.classic
 def test_a_batch_finds_its_code_compiled(world: World) -> None:
     """For one more batch Spark compiles nothing; if records are refused, the class that has its number, in two forms.
 
@@ -190,6 +192,7 @@ def test_a_batch_finds_its_code_compiled(world: World) -> None:
     assert more[5:] == [0, 0], "clean ones"
 
 
+@pytest.mark.classic
 def test_each_commit_prepares_the_next(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The log is looked at when the table is made or found there, and after each commit but a run's last."""
     looked: list[str] = []

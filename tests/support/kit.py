@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import boto3
 import pytest
 from confluent_kafka import Consumer, IsolationLevel, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
@@ -195,6 +196,12 @@ def values_of(stack: Addresses, name: str, /, **changes: Any) -> dict[str, Any]:
 def config_of(stack: Addresses, name: str, /, **changes: Any) -> PipelineConfig:
     """The checked pipeline file of `values_of`."""
     return file.from_mapping(values_of(stack, name, **changes))
+
+
+def s3(stack: Addresses) -> Any:
+    """A client for the stack's store; close it."""
+    keys = {"aws_access_key_id": stack.s3_access_key, "aws_secret_access_key": stack.s3_secret_key}
+    return boto3.client("s3", endpoint_url=stack.s3, region_name="us-east-1", **keys)
 
 
 def manifest(stack: Addresses, *topics: str) -> Manifest:

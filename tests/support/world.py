@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import boto3
 import kit
 import pytest
 from pyspark.sql import SparkSession
@@ -103,13 +102,7 @@ def forget_receipts(spark: SparkSession, stack: Addresses, path: str) -> None:
     """Leave of the log what clean-up would: a checkpoint of the newest version, and no commit of ours."""
     spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.checkpointInterval' = '1')")
     spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('kept' = 'by somebody')")
-    s3 = boto3.client(
-        "s3",
-        endpoint_url=stack.s3,
-        aws_access_key_id=stack.s3_access_key,
-        aws_secret_access_key=stack.s3_secret_key,
-        region_name="us-east-1",
-    )
+    s3 = kit.s3(stack)
     bucket, _, prefix = path.removeprefix("s3a://").partition("/")
     objects = s3.list_objects_v2(Bucket=bucket, Prefix=f"{prefix}/_delta_log/")["Contents"]
     commits = sorted(o["Key"] for o in objects if o["Key"].endswith(".json"))
