@@ -14,6 +14,7 @@ import typer
 from lakeingest.cli import (
     audit,
     compact,
+    doctor,
     explain,
     gate,
     interrupt,
@@ -42,6 +43,7 @@ for _command in (
     pipeline_file.init,
     pipeline_file.check,
     pipeline_file.describe,
+    doctor.doctor,
     plan.plan,
     run.run,
     status.status,

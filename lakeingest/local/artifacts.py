@@ -22,7 +22,7 @@ from pathlib import Path
 from lakeingest.errors import SetupError
 from lakeingest.local.machine import java, locked, need_disk
 
-__all__ = ["Artifact", "cache_dir", "fetch", "ivy", "java", "listed"]
+__all__ = ["Artifact", "cache_dir", "fetch", "ivy", "java", "listed", "missing"]
 
 _STALLED_AFTER = 120.0
 _OFFLINE = (
@@ -126,6 +126,11 @@ def fetch(
                 _move_in(missing, Path(scratch), folder)
             stamp.write_text(_stamp(wanted, folder), encoding="utf-8")
     return files
+
+
+def missing(group: str) -> tuple[Artifact, ...]:
+    """The artifacts of a group that are not in the cache yet, by their names alone."""
+    return tuple(artifact for artifact in listed(group) if not (cache_dir() / group / artifact.file).is_file())
 
 
 def _is_complete(stamp: Path, wanted: Sequence[Artifact], folder: Path) -> bool:

@@ -1,0 +1,307 @@
+"""Looks at all that a pipeline needs before it runs: this machine, the servers, the store, and the Spark session.
+
+Each finding stands for itself, so that one look names all that is missing. Nothing of the pipeline's tables is written;
+the store is asked for a conditional PUT with a small object beside them, which is deleted again.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from lakeingest.config import PipelineConfig, Storage, file, location
+from lakeingest.config.formats import uses_registry
+from lakeingest.errors import LakeingestError, PipelineFileError, SetupError
+from lakeingest.local import artifacts
+from lakeingest.local.loopback import direct
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+State = Literal["good", "warning", "bad", "skipped"]
+STATES: tuple[State, ...] = ("good", "warning", "bad", "skipped")
+PROBE = "_lakeingest_doctor"
+"""The folder of the object with which a conditional PUT is tried. Delta passes over what begins with _."""
+_SKEW_S = 60.0
+"""A clock that is further off is told; from 900 s on S3 refuses every request."""
+_REGISTRY_WAIT = timedelta(seconds=3)
+"""A run waits longer for a registry that is away."""
+_PACKAGES = ("pyspark", "pyarrow", "confluent_kafka")
+_GIB = 1024**3
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found of one thing.
+
+    Attributes:
+        about: what was looked at.
+        state: good; warning: a run may go well all the same; bad: no run does; skipped: it could not be looked at.
+        what: what was found.
+        cure: what to do about it; empty where it is good.
+    """
+
+    about: str
+    state: State
+    what: str
+    cure: str = ""
+
+
+def look(path: Path, *, spark: bool = True) -> Iterator[Finding]:
+    """Every finding, as soon as it is made.
+
+    Args:
+        path: the pipeline file.
+        spark: whether to start a session, or to ask the active one; about ten seconds.
+    """
+    try:
+        config = file.read(path, os.environ)
+    except PipelineFileError as wrong:
+        yield Finding("file", "bad", "; ".join((wrong.what, *wrong.problems)), wrong.cure)
+        return
+    yield Finding("file", "good", f"{config.name}: {', '.join(config.source.topics)} → {config.table.path}")
+    spark_there = False
+    for found in _packages():
+        spark_there = spark_there or (found.about == "pyspark" and found.state == "good")
+        yield found
+    yield from _machine()
+    yield from _servers(config)
+    if not spark:
+        yield Finding("Spark", "skipped", "not asked, as --no-spark says")
+    elif not spark_there:
+        yield Finding("Spark", "skipped", "no pyspark that can be used", "see pyspark above")
+    else:
+        yield from _spark(config)
+
+
+def _packages() -> Iterator[Finding]:
+    from lakeingest.spark.platforms import capabilities
+
+    for name in _PACKAGES:
+        try:
+            version = str(importlib.import_module(name).__version__)
+            if name == "pyspark":
+                capabilities.refuse_old(version)
+        except ImportError:
+            cure = "pip install 'lakeingest[spark]', or run on Databricks or EMR"
+            yield Finding(name, "bad", "not installed", cure)
+        except SetupError as old:
+            yield Finding(name, "bad", old.what, old.cure)
+        else:
+            yield Finding(name, "good", f"{version}, in Python {platform.python_version()}")
+
+
+def _machine() -> Iterator[Finding]:
+    yield _tried("Java", lambda: str(artifacts.java()))
+    missing = artifacts.missing("spark")
+    fetched = "in the cache" if not missing else f"{len(missing)} will be fetched when Spark is first started"
+    yield Finding("jars", "good", fetched)
+    yield _memory()
+
+
+def _memory() -> Finding:
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    asked = os.environ.get("LAKEINGEST_DRIVER_MEMORY", "3g").lower()
+    units = {"g": _GIB, "m": 1024**2, "k": 1024}
+    try:
+        wanted = int(asked.rstrip("b")[:-1]) * units[asked.rstrip("b")[-1]]
+    except (KeyError, ValueError, IndexError):
+        return Finding("memory", "bad", f"LAKEINGEST_DRIVER_MEMORY is {asked!r}", "write it as in 3g or 3000m")
+    what = f"{total / _GIB:.1f} GiB, of which Spark may take {wanted / _GIB:.1f} GiB and a third more"
+    # Beside its heap a JVM needs memory for classes, code, threads and network buffers.
+    if wanted * 4 / 3 > total:
+        return Finding("memory", "warning", what, "set LAKEINGEST_DRIVER_MEMORY to half of what there is, as in 2g")
+    return Finding("memory", "good", what)
+
+
+def _servers(config: PipelineConfig) -> Iterator[Finding]:
+    from lakeingest.ingest import endpoints
+    from lakeingest.kafka.broker import Broker
+
+    try:
+        servers, storage = endpoints.addresses(config)
+    except SetupError as missing:
+        yield Finding("addresses", "bad", missing.what, missing.cure)
+        return
+
+    def topics() -> str:
+        held = Broker(config.source, servers).topics()
+        records = sum(held.last[tp] - held.first[tp] for tp in held.last)
+        return f"{servers}: {len(held.last)} partitions, {records:,} offsets, which may be read"
+
+    yield _tried("Kafka", topics)
+    formats = (config.decode.value, config.decode.key)
+    if any(map(uses_registry, formats)):
+
+        def registry() -> str:
+            subject = f"{config.source.topics[0]}-value"
+            impatient = config.registry.model_copy(update={"wait": min(config.registry.wait, _REGISTRY_WAIT)})
+            latest = endpoints.registry(config.model_copy(update={"registry": impatient})).latest(subject)
+            return f"{subject} has no schema yet" if latest is None else f"{subject} is at version {latest[1]}"
+
+        yield _tried("registry", registry)
+    # One path for each bucket; of local ones each may be on another disk.
+    for path in {location.place(path).bucket or path: path for path in reversed(config.paths)}.values():
+        yield from _bucket(storage, path) if location.place(path).on_s3 else (_folder(path),)
+
+
+def _tried(about: str, look: Callable[[], str]) -> Finding:
+    try:
+        return Finding(about, "good", look())
+    except LakeingestError as wrong:
+        return Finding(about, "bad", wrong.what, wrong.cure)
+
+
+def _folder(path: str) -> Finding:
+    folder = Path(path.removeprefix("file://").removeprefix("file:"))
+    there = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            return Finding("store", "good", f"{path}: files can be written")
+    except OSError as failed:
+        cure = "let the user of this process write there, or correct the path"
+        return Finding("store", "bad", f"{path} cannot be written: {failed}", cure)
+
+
+def _bucket(storage: Storage, path: str) -> Iterator[Finding]:
+    try:
+        import boto3
+    except ImportError:
+        yield Finding("store", "skipped", f"{path}: boto3 is not installed", "pip install boto3")
+        return
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    from lakeingest.spark import s3a
+    from lakeingest.spark.failures import translate
+
+    place = location.place(path)
+    key = "/".join((*place.steps[:-1], PROBE, uuid.uuid4().hex))
+    try:
+        s3a.check_listens(storage, [path])
+        with direct(storage.endpoint or ""):
+            client = boto3.client("s3", **_client(storage))
+        sent = time.time()
+        # In the first answer is the store's own time.
+        answer = client.list_objects_v2(Bucket=place.bucket, Prefix=place.steps[0], MaxKeys=1)
+        yield _clock(answer["ResponseMetadata"]["HTTPHeaders"].get("date"), (sent + time.time()) / 2)
+        put = {"Bucket": place.bucket, "Key": key, "Body": b"", "IfNoneMatch": "*"}
+        client.put_object(**put)
+    except LakeingestError as wrong:
+        yield Finding("store", "bad", wrong.what, wrong.cure)
+        return
+    except (BotoCoreError, ClientError) as failed:
+        yield _denied(path, failed, translate)
+        return
+    try:
+        client.put_object(**put)
+    except ClientError as refused:
+        status = refused.response["ResponseMetadata"]["HTTPStatusCode"]
+        if status in (409, 412):
+            yield Finding(
+                "store", "good", f"bucket {place.bucket}: written to, and a second writer was refused ({status})"
+            )
+        else:
+            yield _denied(path, refused, translate)
+    else:
+        cure = "use a store that honours If-None-Match: with this one two runs could overwrite each other's commits"
+        yield Finding("store", "bad", f"{path}: the store overwrote an object that was to be written once", cure)
+    try:
+        client.delete_object(Bucket=place.bucket, Key=key)
+    except (BotoCoreError, ClientError) as failed:
+        cure = f"allow s3:DeleteObject, which VACUUM needs too; {key} was left behind"
+        yield Finding("store", "warning", f"{path}: objects cannot be deleted: {failed}", cure)
+
+
+def _client(storage: Storage) -> dict[str, Any]:
+    """The store as boto3 takes it; what the file does not say, boto3 looks for as s3a does."""
+    from botocore.config import Config
+
+    said = {
+        "endpoint_url": storage.endpoint,
+        "region_name": storage.region or ("us-east-1" if storage.endpoint else None),
+        "aws_access_key_id": storage.access_key and storage.access_key.get_secret_value(),
+        "aws_secret_access_key": storage.secret_key and storage.secret_key.get_secret_value(),
+        "aws_session_token": storage.session_token and storage.session_token.get_secret_value(),
+        "config": Config(
+            connect_timeout=5,
+            read_timeout=20,
+            retries={"total_max_attempts": 2},
+            s3={"addressing_style": "path" if storage.path_style else "auto"},
+        ),
+    }
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def _denied(path: str, failed: Exception, translate: Callable[[str, Exception], LakeingestError]) -> Finding:
+    """What the store says, in the words that a run would have for it."""
+    code = getattr(failed, "response", {}).get("ResponseMetadata", {}).get("HTTPStatusCode")
+    wrong = translate(path, Exception(f"fs.s3a: {failed} (Service: S3, Status Code: {code})"))
+    return Finding("store", "bad", wrong.what, wrong.cure)
+
+
+def _clock(date: str | None, now: float) -> Finding:
+    if date is None:
+        return Finding("clock", "skipped", "the store does not say what time it is")
+    # The header has whole seconds.
+    off = now - parsedate_to_datetime(date).timestamp() - 0.5
+    what = f"{abs(off):.0f} s {'before' if off > 0 else 'behind'} the store's"
+    if abs(off) > _SKEW_S:
+        return Finding("clock", "bad" if abs(off) > 900 else "warning", what, "let the clock follow a time server")
+    return Finding("clock", "good", "that of the store" if abs(off) < 2 else what)
+
+
+def _spark(config: PipelineConfig) -> Iterator[Finding]:
+    from lakeingest.delta.pipeline_tables import PipelineTables
+    from lakeingest.ingest import endpoints
+    from lakeingest.spark import s3a, session
+    from lakeingest.spark.platforms import capabilities
+
+    try:
+        _, storage = endpoints.addresses(config)
+    except SetupError:
+        yield Finding("Spark", "skipped", "not started without addresses", "see addresses above")
+        return
+    try:
+        s3a.check_listens(storage, config.paths)
+        spark = session.attach(storage, config.name, config.paths)
+    except LakeingestError as wrong:
+        yield Finding("Spark", "bad", wrong.what, wrong.cure)
+        return
+    can = capabilities.of(spark)
+    yield Finding("Spark", "good", f"{can.version} on {can.platform}")
+    if can.own_functions:
+        yield Finding("log store", "good", "lakeingest's own, which lets one of two writers win")
+    elif can.databricks:
+        yield Finding("log store", "good", "Databricks' own")
+    yield _python(spark)
+
+    def table() -> str:
+        schema = PipelineTables(spark, config).main.schema()
+        return "not there yet; the first run makes it" if schema is None else f"there, with {len(schema)} columns"
+
+    yield _tried("table", table)
+
+
+def _python(spark: SparkSession) -> Finding:
+    """Python on the executors, which Avro and Protobuf of several schemas, and JSON's diagnosis, need."""
+    from lakeingest.spark.failures import spark_failures, summary
+
+    def same(batches: Any) -> Any:
+        yield from batches
+
+    try:
+        spark.range(1).mapInArrow(same, "id BIGINT").collect()
+    except spark_failures() as failed:
+        cure = "install the driver's Python on the executors, with pyarrow, and name it in spark.pyspark.python"
+        return Finding("Python on executors", "bad", summary(failed), cure)
+    return Finding("Python on executors", "good", "runs")
