@@ -59,7 +59,7 @@ class Pipeline:
     def spark(self) -> SparkSession:
         """The session that is active, or one of our own."""
         s3a.check_listens(self.storage, self.config.paths)
-        spark = session.attach(self.storage, self.config.name, self.config.paths)
+        spark = session.attach(self.storage, self.config.name, self.config.paths, self.config.names)
         if "avro" in (self.config.decode.value.format, self.config.decode.key.format):
             session.warn_of_avro(spark)
         return spark
@@ -71,7 +71,7 @@ class Pipeline:
         batch_gate = BatchGate(self.config, self.suite)
         return RunContext(self.config, self.spark, self.bootstrap_servers, self.suite, batch_gate, self.writer, logs)
 
-    @property
+    @cached_property
     def tables(self) -> PipelineTables:
         return PipelineTables(self.spark, self.config)
 

@@ -119,7 +119,7 @@ def _show(file: Path, out: Output, *, versions: bool) -> None:
     pipeline = lakeingest.load(file)
     _show_versions(pipeline, out) if versions else _show_partitions(pipeline, out)
     out.table(
-        f"refused records, in {pipeline.config.quarantine.path}",
+        f"refused records, in {pipeline.config.quarantine.identifier}",
         ("reason", "records", "for example"),
         [[g["reason"], g["count"], g["samples"][0]["message"]] for g in pipeline.quarantined(1)],
     )
@@ -130,7 +130,7 @@ def _show_partitions(pipeline: Pipeline, out: Output) -> None:
     airports = [name for name in rows.columns if name != "month"]
     months = [row.asDict() for row in rows.orderBy("month").collect()]
     out.table(
-        f"rows of {pipeline.config.table.path}, by partition",
+        f"rows of {pipeline.config.table.identifier}, by partition",
         ("month", *airports, "all"),
         [[m["month"], *(f"{m[a] or 0:,}" for a in airports), f"{sum(m[a] or 0 for a in airports):,}"] for m in months],
     )
@@ -142,7 +142,7 @@ def _show_versions(pipeline: Pipeline, out: Output) -> None:
     counted = rows.groupBy("observed").pivot("_schema_id").count()
     ids = [name for name in counted.columns if name != "observed"]
     out.table(
-        f"rows of {pipeline.config.table.path}, by schema id",
+        f"rows of {pipeline.config.table.identifier}, by schema id",
         ("month", *(f"id {id}" for id in ids)),
         [[row["observed"], *(f"{row[id] or 0:,}" for id in ids)] for row in counted.orderBy("observed").collect()],
     )

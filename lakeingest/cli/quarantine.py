@@ -36,7 +36,7 @@ def list_(
     pipeline = lakeingest.load(file)
     groups = pipeline.quarantined(samples)
     out.table(
-        f"{pipeline.config.name}: refused records in {pipeline.config.quarantine.path}",
+        f"{pipeline.config.name}: refused records in {pipeline.config.quarantine.identifier}",
         ("stage", "reason", "records", "for example"),
         [[g["stage"], g["reason"], f"{g['count']:,}", [*map(_sample, g["samples"])]] for g in groups],
     )
@@ -142,7 +142,8 @@ def discard(
     pipeline = lakeingest.load(file)
     count = pipeline.discard(reason, where=where)
     out.line(
-        f"{pipeline.config.name}: {number_of(count, 'record')} discarded, and kept in {pipeline.config.quarantine.path}"
+        f"{pipeline.config.name}: {number_of(count, 'record')} discarded, and kept in "
+        f"{pipeline.config.quarantine.identifier}"
     )
     out.result({"pipeline": pipeline.config.name, "discarded": count})
 

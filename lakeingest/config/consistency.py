@@ -45,13 +45,13 @@ def columns(decode: parts.Decode, schema: parts.Schema) -> tuple[ddl.Column, ...
 
 
 def aside(table: parts.Table, quarantine: parts.Quarantine) -> str:
-    """Where refused records lie."""
-    return quarantine.path or table.path.rstrip("/") + "_quarantine"
+    """What the table of refused records is known by: a path, or a name."""
+    return quarantine.identifier or table.identifier.rstrip("/") + "_quarantine"
 
 
 def results(table: parts.Table, gate: parts.Gate | None) -> str:
-    """Where the results of a gate lie."""
-    return (gate.results if gate else None) or table.path.rstrip("/") + "_expectations"
+    """What the table of a gate's results is known by: a path, or a name."""
+    return (gate.results if gate else None) or table.identifier.rstrip("/") + "_expectations"
 
 
 def mistakes(
@@ -62,6 +62,7 @@ def mistakes(
     table: parts.Table | None,
     quarantine: parts.Quarantine | None,
     gate: parts.Gate | None,
+    storage: parts.Storage | None,
 ) -> Iterator[Mistake]:
     """Every disagreement between the parts that are given; `partition` maps a position in the list to its part."""
     declared: tuple[ddl.Column, ...] = ()
@@ -80,7 +81,20 @@ def mistakes(
             yield from _field(position, part, declared)
     for where, text in partition_format.mistakes(partition, [column.name for column in declared]):
         yield Mistake(where, text)
-    yield from _paths(table, quarantine, gate)
+    if table and not table.identifier:
+        yield Mistake(
+            ("table", "path"), "required, and missing; write where the table lies, as in 's3a://lake/flights'"
+        )
+    else:
+        yield from _places(table, quarantine, gate)
+    if table and quarantine and storage and storage.model_fields_set:
+        known_as = (table.identifier, quarantine.identifier, gate.results if gate else None)
+        if table.name and not any(each and "/" in each for each in known_as):
+            yield Mistake(
+                ("storage",),
+                "says how the buckets of paths are reached, and the tables have names alone; drop it, and let the "
+                "Spark session reach the buckets of its catalog (spark.hadoop.fs.s3a.…)",
+            )
 
 
 def notices(declared: Sequence[ddl.Column], partition: Sequence[parts.Partition]) -> Iterator[str]:
@@ -151,21 +165,33 @@ def _field(
         )
 
 
-def _paths(
+def _places(
     table: parts.Table | None, quarantine: parts.Quarantine | None, gate: parts.Gate | None
 ) -> Iterator[Mistake]:
     """Two tables in one place: Delta's vacuum deletes whatever it does not know within a table's folder."""
-    tables = {("table", "path"): table.path} if table else {}
+    tables = {}
+    if table:
+        tables["table", "path" if table.path else "name"] = table.identifier
     if gate and table and gate.results is None:
         tables["gate", "results"] = results(table, gate)
-    if quarantine and (table or quarantine.path):
-        tables["quarantine", "path"] = aside(table, quarantine) if table else quarantine.path
+    if quarantine and (table or quarantine.identifier):
+        there = aside(table, quarantine) if table else quarantine.identifier
+        tables["quarantine", "path" if "/" in there else "name"] = there
     if gate and gate.results is not None:
         tables["gate", "results"] = gate.results
     for (one, there), (other, here) in combinations(tables.items(), 2):
-        if location.place(there).meets(location.place(here)):
+        if _meet(there, here):
             yield Mistake(
                 other,
                 f'"{here}" and {".".join(one)} "{there}" are the same or lie within each other; '
-                f'write a path beside it, as in "{there.rstrip("/")}_{other[0]}"',
+                f'write a {"path beside it" if "/" in there else "name"}, as in "{there.rstrip("/")}_{other[0]}"',
             )
+    if quarantine and quarantine.path and quarantine.name:
+        yield Mistake(("quarantine", "name"), "beside a path; drop one of the two: quarantine is not registered")
+
+
+def _meet(one: str, other: str) -> bool:
+    """Whether two tables are the same, or lie within each other, as far as can be told from a path or a name."""
+    if "/" in one and "/" in other:
+        return location.place(one).meets(location.place(other))
+    return one.lower() == other.lower()

@@ -188,6 +188,7 @@ def _disagreements(values: dict[str, Any]) -> Iterator[Mistake]:
         table=_valid(parts.Table, values.get("table")),
         quarantine=_valid(parts.Quarantine, values.get("quarantine", {})),
         gate=_valid(parts.Gate, values.get("gate")),
+        storage=_valid(parts.Storage, values.get("storage", {})),
     )
 
 

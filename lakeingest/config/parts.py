@@ -20,6 +20,7 @@ from lakeingest.config.values import (
     SourceOptions,
     StorageOptions,
     TableName,
+    TablePlace,
     Timezone,
     Topics,
     Url,
@@ -136,10 +137,10 @@ class Gate(Part):
         "the commit until somebody accepts the batch, fail until the data or the suite has changed, quarantine sets "
         "the whole batch aside, warn notes it. meta.lakeingest.on_failure and severity go before it too.",
     )
-    results: Location | None = Field(
+    results: TablePlace | None = Field(
         None,
-        description="The Delta table for what the expectations found in each batch. Default: beside the table, at "
-        "table.path with _expectations.",
+        description="The Delta table for what the expectations found in each batch: a path, or a name as in "
+        "lake.results. Default: beside the table, at table.path (or table.name) with _expectations.",
         examples=["s3a://lake/flights_expectations"],
     )
 
@@ -192,26 +193,41 @@ Partition = Annotated[TimePartition | FieldPartition | KafkaPartition, Field(dis
 class Table(Part):
     """The Delta table that accepted records are written to."""
 
-    path: Location = Field(
-        description="Where the table lies: s3a://bucket/path, or a local path.", examples=["s3a://lake/flights"]
+    path: Location | None = Field(
+        None,
+        description="Where the table lies: s3a://bucket/path, or a local path. Left out: where the catalog of "
+        "table.name puts it.",
+        examples=["s3a://lake/flights"],
     )
     name: TableName | None = Field(
         None,
-        description="The name to register it under in Spark's catalog, as in lake.flights.",
+        description="Its name in Spark's catalog, as in lake.flights or main.bronze.flights. Beside table.path the "
+        "table is registered under it; without table.path it is the catalog's own table.",
         examples=["lake.flights"],
     )
     compression: Literal["zstd", "snappy", "gzip", "none"] = Field("zstd", description="Codec of the Parquet files.")
+
+    @property
+    def identifier(self) -> str:
+        """What the table is known by: its path, or without one its name."""
+        return self.path or self.name or ""
 
 
 class Quarantine(Part):
     """The Delta table for refused records: the dead-letter queue."""
 
-    path: Location = Field(
-        # Filled in by the pipeline, which knows the table.
-        default_factory=str,
+    # The pipeline, which knows the table, fills in one of the two.
+    path: Location | None = Field(
+        None,
         description="Where the quarantine lies: outside the table's own path. Default: beside the table, at "
         "table.path with _quarantine.",
         examples=["s3a://lake/flights_quarantine"],
+    )
+    name: TableName | None = Field(
+        None,
+        description="Its name in Spark's catalog, instead of a path. Default: where the table has no path, table.name "
+        "with _quarantine.",
+        examples=["lake.flights_quarantine"],
     )
     max_refused: Annotated[int, Field(ge=0)] | Annotated[str, Field(pattern=r"^\d{1,3}(\.\d+)?%$")] | None = Field(
         None,
@@ -220,6 +236,11 @@ class Quarantine(Part):
         "batch a pass before its commit. Default: any number.",
         examples=["1%"],
     )
+
+    @property
+    def identifier(self) -> str:
+        """What the table is known by: its path, or without one its name."""
+        return self.path or self.name or ""
 
     def allows(self, refused: int, consumed: int) -> bool:
         """Whether a batch of so many records may have so many refused ones."""

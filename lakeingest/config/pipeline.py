@@ -54,7 +54,8 @@ class PipelineConfig(Part):
     quarantine: Quarantine = Field(
         default_factory=Quarantine,
         validate_default=True,
-        description="The Delta table for refused records. Default: beside the table, at table.path with _quarantine.",
+        description="The Delta table for refused records. Default: beside the table, at table.path (or table.name) "
+        "with _quarantine.",
     )
     gate: Gate | None = Field(None, description="The Great Expectations suite that records must meet. Default: none.")
     trigger: Trigger = Field(default_factory=Trigger, description="When a micro-batch is cut.")
@@ -73,13 +74,23 @@ class PipelineConfig(Part):
 
     @property
     def results(self) -> str:
-        """Where the results of the gate lie."""
+        """What the table of the gate's results is known by: a path, or a name."""
         return consistency.results(self.table, self.gate)
 
     @property
+    def tables(self) -> tuple[str, ...]:
+        """What its tables are known by: paths, and names of a catalog's."""
+        return (self.table.identifier, self.quarantine.identifier, *((self.results,) if self.gate else ()))
+
+    @property
     def paths(self) -> tuple[str, ...]:
-        """Where its tables lie."""
-        return (self.table.path, self.quarantine.path, *((self.results,) if self.gate else ()))
+        """Where those of its tables lie that are known by their paths."""
+        return tuple(each for each in self.tables if "/" in each)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of those of its tables that are a catalog's own."""
+        return tuple(each for each in self.tables if "/" not in each)
 
     @property
     def compatibility(self) -> Compatibility:
@@ -94,9 +105,10 @@ class PipelineConfig(Part):
     @classmethod
     def _beside(cls, given: Quarantine, others: ValidationInfo) -> Quarantine:
         # A table that is wrong in itself is not among the others.
-        if given.path or "table" not in others.data:
+        if given.identifier or "table" not in others.data:
             return given
-        return given.model_copy(update={"path": consistency.aside(others.data["table"], given)})
+        there = consistency.aside(others.data["table"], given)
+        return given.model_copy(update={"path" if "/" in there else "name": there})
 
     @model_validator(mode="after")
     def _agree(self) -> PipelineConfig:
@@ -109,6 +121,7 @@ class PipelineConfig(Part):
                 table=self.table,
                 quarantine=self.quarantine,
                 gate=self.gate,
+                storage=self.storage,
             )
         )
         if found:

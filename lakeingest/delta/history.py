@@ -48,8 +48,10 @@ class TableHistory:
         with storage_failures(self.table.identifier):
             try:
                 _ = self.table.spark.read.text(f"{self.table.location}/_delta_log/{version + 1:020}.json").columns
-            except AnalysisException:
-                return ()
+            except AnalysisException as failed:
+                # Who may read a table of a catalog's may not read its files: then the history tells.
+                if failed.getCondition() == "PATH_NOT_FOUND":
+                    return ()
         history: Sequence[Mapping[str, Any]] = ()
         for limit in (RECENT, None):
             history = self.history(limit)

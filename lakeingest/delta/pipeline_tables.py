@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -34,17 +35,17 @@ class PipelineTables:
     spark: SparkSession
     config: PipelineConfig
 
-    @property
+    @cached_property
     def main(self) -> Table:
         """The table of accepted records."""
-        return Table(self.spark, self.config.table.path)
+        return Table(self.spark, self.config.table.identifier)
 
-    @property
+    @cached_property
     def quarantine(self) -> Table:
         """The table of refused records; several pipelines may have one."""
-        return Table(self.spark, self.config.quarantine.path)
+        return Table(self.spark, self.config.quarantine.identifier)
 
-    @property
+    @cached_property
     def results(self) -> Table:
         """The table of the gate's results; there is none without a gate."""
         return Table(self.spark, self.config.results)

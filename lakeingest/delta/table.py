@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lakeingest.delta import coordinates
-from lakeingest.errors import UsageError
+from lakeingest.errors import TableMismatch, UsageError
 from lakeingest.schema import ddl
 from lakeingest.spark import types
 from lakeingest.spark.failures import spark_failures, storage_failures, translate
@@ -60,10 +60,25 @@ class Table:
     @cached_property
     def location(self) -> str:
         """The path where it lies; of a catalog's table, which must be there, the catalog knows it."""
-        if self.by_path:
-            return self.identifier
+        return self.identifier if self.by_path else self._described()["Location"]
+
+    def _described(self) -> dict[str, str]:
+        """What the catalog says of its table: Location, Provider and more."""
         with storage_failures(self.identifier):
-            return str(self.spark.sql(f"DESCRIBE DETAIL {self.sql}").collect()[0]["location"])
+            rows = self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.sql}").collect()
+        names = [row["col_name"] for row in rows]
+        return {row["col_name"]: row["data_type"] for row in rows[names.index("# Detailed Table Information") :]}
+
+    def _check_kind(self) -> None:
+        described = self._described()
+        kind = described.get("Provider", "").lower()
+        if kind != "delta":
+            what = (
+                "a view" if "VIEW" in described.get("Type", "") else f"a table in the format {kind or 'of its catalog'}"
+            )
+            raise TableMismatch(
+                f"{self} is {what}, and no Delta table", cure="give table.name, or its schema, another name"
+            )
 
     # What it holds -----------------------------------------------------------------------------------------------
 
@@ -89,15 +104,21 @@ class Table:
         """The columns; None if there is no table.
 
         Delta calls a mere log folder a table, which is how making one begins; it has no columns, and is none here.
+
+        Raises:
+            TableMismatch: the name stands for something else than a Delta table.
         """
         from pyspark.errors import AnalysisException
 
         try:
-            return self.read().schema or None
+            columns = self.read().schema or None
         except AnalysisException:
             return None
         except spark_failures() as failed:
             raise translate(self.identifier, failed) from failed
+        if columns is not None and not self.by_path:
+            self._check_kind()
+        return columns
 
     def properties(self) -> dict[str, str]:
         """The table's properties."""
@@ -164,6 +185,8 @@ class Table:
         partitioned = f" PARTITIONED BY ({named})" if partitions else ""
         wanted = {**PROPERTIES, **(properties or {})}
         with storage_failures(self.identifier):
+            if not self.by_path:
+                self._ensure_schema()
             # Another run of the pipeline may have made it meanwhile.
             with suppress(*spark_failures()):
                 self.spark.sql(
@@ -174,6 +197,12 @@ class Table:
             if made is None:
                 self._create_by_writing(columns, partitions, wanted)
             return made or self.read().schema
+
+    def _ensure_schema(self) -> None:
+        """Make the schema of a name if it is missing: where it is there, the right to make one need not be."""
+        schema = self.sql.rpartition(".")[0]
+        if schema and not self.spark.catalog.databaseExists(schema):
+            self.spark.sql(f"CREATE SCHEMA IF NOT EXISTS {schema}")
 
     def _create_by_writing(
         self, columns: StructType, partitions: Sequence[PartitionColumn], properties: Mapping[str, str]

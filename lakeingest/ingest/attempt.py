@@ -135,7 +135,7 @@ class Attempt:
     def _receipt(self, topics: Topics, ranges: OffsetRanges) -> Receipt:
         config, last = self.context.config, self.last
         left = {n: i for n, i in {**last.left, **last.topics}.items() if n not in topics.ids} if last else {}
-        where = config.quarantine.path
+        where = config.quarantine.identifier
         return Receipt(
             config.known_as, self.sequence, self.context.run, topics.cluster, topics.ids, ranges, where, left=left
         )

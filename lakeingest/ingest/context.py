@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lakeingest.config import PipelineConfig
@@ -35,7 +36,7 @@ class RunContext:
     run: Run
     log_session: SparkSession | None
 
-    @property
+    @cached_property
     def tables(self) -> PipelineTables:
         return PipelineTables(self.spark, self.config)
 

@@ -240,7 +240,7 @@ class Evolution:
             wrong = declared.Misfit(moved, "declare the column as it was")
         if wrong is not None:
             raise TableMismatch(
-                f"{self._config.table.path} cannot become what schema.columns declares: {wrong.what}",
+                f"{self._config.table.identifier} cannot become what schema.columns declares: {wrong.what}",
                 cure=f"{wrong.cure}; or {NEW_TABLE}",
             )
 

@@ -31,7 +31,7 @@ from lakeingest.ingest.events import Progress
 from lakeingest.ingest.evolution import Discovery, Evolution
 from lakeingest.ingest.refused_bitmap import maybe_refused
 from lakeingest.record import COORDINATES, REFUSED, Frontier, OffsetRanges, UnknownSchema
-from lakeingest.spark import frames
+from lakeingest.spark import frames, s3a
 from lakeingest.spark.failures import storage_failures
 
 if TYPE_CHECKING:
@@ -218,7 +218,9 @@ class MicroBatchExecution:
         if self.writer.ensure(shape.table_columns(self.config, wanted), made.columns, self.evolution.ledger):
             self.context.prefetch(main)
             preflight.check_maker(self.config, self.writer.properties)
-        if self.config.table.name:
+        if not main.by_path:
+            s3a.warn_of_log_store(self.context.spark, [main.location], stacklevel=2)
+        elif self.config.table.name:
             catalog.register(main, self.config.table.name)
 
     def _columns(self) -> StructType:

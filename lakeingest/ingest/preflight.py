@@ -77,14 +77,14 @@ def check_tables(config: PipelineConfig, log: CommitLog, refused: CommitLog) -> 
         # A table that a RESTORE took back to its beginning still knows the sequence numbers.
         if refused.newest is not None and not log.recovered and not log.last_sequence:
             raise TableMismatch(
-                f"{config.table.path} holds nothing of pipeline {config.name!r}, but its quarantine "
-                f"{config.quarantine.path} does, up to sequence {refused.last_sequence}",
+                f"{config.table.identifier} holds nothing of pipeline {config.name!r}, but its quarantine "
+                f"{config.quarantine.identifier} does, up to sequence {refused.last_sequence}",
                 cure="put table.path back as it was, or give the pipeline a new name",
             )
-    elif (before := log.newest.receipt.quarantine) != config.quarantine.path:
+    elif (before := log.newest.receipt.quarantine) != config.quarantine.identifier:
         raise TableMismatch(
             f"pipeline {config.name!r} kept its refused records in {before}, "
-            f"the file now says {config.quarantine.path}",
+            f"the file now says {config.quarantine.identifier}",
             cure="put quarantine.path (or table.path) back as it was, or give the pipeline a new name and table",
         )
 
@@ -98,8 +98,8 @@ def _check_name(config: PipelineConfig, log: CommitLog) -> None:
     for name, receipt in log.others_of(config.source.topics).items():
         topics = sorted({s.topic for s in receipt.ranges}.intersection(config.source.topics))
         raise TableMismatch(
-            f"{config.table.path} has records of {', '.join(topics)} by pipeline {name!r}, batch {receipt.sequence}, "
-            f"and none by {config.known_as!r}, which would write them a second time",
+            f"{config.table.identifier} has records of {', '.join(topics)} by pipeline {name!r}, "
+            f"batch {receipt.sequence}, and none by {config.known_as!r}, which would write them a second time",
             cure=f"if {name!r} was this pipeline's name before, write renamed_from: {name} beneath name in its file; "
             "else give this one a table of its own",
         )
@@ -118,8 +118,8 @@ def check_maker(config: PipelineConfig, properties: Mapping[str, str]) -> None:
         topics = sorted(set(fed).intersection(config.source.topics))
         if topics and name != config.known_as:
             raise TableMismatch(
-                f"{config.table.path} was made for {', '.join(topics)} of pipeline {name!r}, whose first batch may "
-                f"be under way; {config.known_as!r} would write the same records a second time",
+                f"{config.table.identifier} was made for {', '.join(topics)} of pipeline {name!r}, whose first batch "
+                f"may be under way; {config.known_as!r} would write the same records a second time",
                 cure=f"if {name!r} was this pipeline's name before, write renamed_from: {name} beneath name in its "
                 "file; else give this one a table of its own",
             )

@@ -69,7 +69,7 @@ def look(path: Path, *, spark: bool = True) -> Iterator[Finding]:
     except PipelineFileError as wrong:
         yield Finding("file", "bad", "; ".join((wrong.what, *wrong.problems)), wrong.cure)
         return
-    yield Finding("file", "good", f"{config.name}: {', '.join(config.source.topics)} → {config.table.path}")
+    yield Finding("file", "good", f"{config.name}: {', '.join(config.source.topics)} → {config.table.identifier}")
     spark_there = False
     for found in _packages():
         spark_there = spark_there or (found.about == "pyspark" and found.state == "good")
@@ -273,7 +273,7 @@ def _spark(config: PipelineConfig) -> Iterator[Finding]:
         return
     try:
         s3a.check_listens(storage, config.paths)
-        spark = session.attach(storage, config.name, config.paths)
+        spark = session.attach(storage, config.name, config.paths, config.names)
     except LakeingestError as wrong:
         yield Finding("Spark", "bad", wrong.what, wrong.cure)
         return

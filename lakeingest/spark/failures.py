@@ -14,6 +14,7 @@ from lakeingest.errors import (
     SourceUnreachable,
     StorageUnreachable,
     TableChanged,
+    TableMismatch,
     UnsafeStore,
     UsageError,
 )
@@ -42,9 +43,23 @@ _ANEW = "then run again, in a new process: Hadoop keeps the keys of a bucket as 
 _TABLE = (
     _Case(
         UsageError,
-        r"DELTA_TABLE_ONLY_OPERATION|DELTA_MISSING_DELTA_TABLE|PATH_NOT_FOUND",
+        r"DELTA_TABLE_ONLY_OPERATION|DELTA_MISSING_DELTA_TABLE|PATH_NOT_FOUND|TABLE_OR_VIEW_NOT_FOUND",
         "there is no Delta table at {path} yet",
         "run the pipeline first: it makes the table",
+    ),
+    _Case(
+        TableMismatch,
+        r"DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION",
+        "the catalog knows no table {path}, but there are files where it would put one: {line}",
+        "name the table again that lies there (CREATE TABLE name USING DELTA LOCATION '…'), or give table.name another "
+        "name; a catalog in memory forgets its names with each process, so let the session have a lasting one",
+    ),
+    _Case(
+        TableMismatch,
+        r"REQUIRES_SINGLE_PART_NAMESPACE|CATALOG_NOT_FOUND|Catalog '[^']+' plugin class not found",
+        "the session has no catalog for {path}: {line}",
+        "correct the name (spark_catalog, the session's own, takes schema.table), or configure its catalog "
+        "(spark.sql.catalog.NAME)",
     ),
     _Case(
         TableChanged,

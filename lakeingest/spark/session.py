@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lakeingest.config import Storage
+from lakeingest.errors import SetupError
 from lakeingest.spark import jvm, s3a
 from lakeingest.spark.platforms import capabilities, local
 from lakeingest.spark.settings import AVRO_LIMITS, CHEAPER, FOR_LOGS, HIDDEN
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def attach(storage: Storage, name: str, paths: Sequence[str] = ()) -> SparkSession:
+def attach(storage: Storage, name: str, paths: Sequence[str] = (), names: Sequence[str] = ()) -> SparkSession:
     """The process's session, or a new local one; its time zone is UTC, so that times and partitions mean one thing.
 
     Where the session has another zone, a sibling of it is returned (same cluster, its own settings).
@@ -32,14 +33,17 @@ def attach(storage: Storage, name: str, paths: Sequence[str] = ()) -> SparkSessi
     Args:
         storage: how the buckets of `paths` are reached.
         paths: where the tables lie that it is for.
+        names: what those tables are called that are a catalog's own.
 
     Raises:
-        SetupError: Java is missing, or the jars cannot be had; or the session's Spark is too old.
+        SetupError: Java is missing, or the jars cannot be had; or the session's Spark is too old; or its catalog
+            forgets names.
         UsageError: this process has opened a bucket of these paths in another store.
     """
     active = _running()
     if active is None:
         session = local.start(name)
+        _check_remembers(session, names)
     else:
         session = capabilities.of(active).in_utc()
         s3a.warn_of_log_store(session, paths, stacklevel=2)
@@ -51,6 +55,21 @@ def attach(storage: Storage, name: str, paths: Sequence[str] = ()) -> SparkSessi
         if can.setting(option) is None:
             can.set(option, value)
     return session
+
+
+def _check_remembers(session: SparkSession, names: Sequence[str]) -> None:
+    """Raises:
+    SetupError: the session's own catalog is in memory, as it is where nobody configured one.
+    """
+    can = capabilities.of(session)
+    for name in names:
+        if not can.remembers(name):
+            raise SetupError(
+                f"the catalog of this Spark session is in memory, and forgets {name} when the process ends",
+                cure="write table.path; or name a folder in $SPARK_CONF_DIR whose spark-defaults.conf configures a "
+                "lasting catalog (spark.sql.catalogImplementation hive and spark.hadoop.hive.metastore.uris, or "
+                "spark.sql.catalog.NAME)",
+            )
 
 
 def _running() -> SparkSession | None:

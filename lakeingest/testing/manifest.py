@@ -59,9 +59,9 @@ def balance(spark: SparkSession, config: PipelineConfig, manifest: Manifest, *qu
     Args:
         quarantines: those of other pipelines that write to the same table, if their records are in the manifest.
     """
-    table = [tuple(row) for row in _coordinates(spark, config.table.path).collect()]
-    places = (config.quarantine.path, *quarantines)
-    rows = [row for path in places for row in _refused(spark, path).collect()]
+    table = [tuple(row) for row in _coordinates(spark, config.table.identifier).collect()]
+    places = (config.quarantine.identifier, *quarantines)
+    rows = [row for place in places for row in _refused(spark, place).collect()]
     refused = {tuple(row)[:3]: row[3] for row in rows}
     found = Counter(table) + Counter(tuple(row)[:3] for row in rows)
     nowhere = manifest.keys() - found.keys()
@@ -78,11 +78,16 @@ def balance(spark: SparkSession, config: PipelineConfig, manifest: Manifest, *qu
     )
 
 
-def _refused(spark: SparkSession, path: str) -> DataFrame:
-    rows = spark.read.format("delta").load(path)
+def _refused(spark: SparkSession, table: str) -> DataFrame:
+    rows = _rows(spark, table)
     rows = rows.where("moved IS NULL") if "moved" in rows.columns else rows
     return rows.selectExpr("_topic", "_partition", "_offset", "sha2(value, 256)")
 
 
-def _coordinates(spark: SparkSession, path: str) -> DataFrame:
-    return spark.read.format("delta").load(path).select("_topic", "_partition", "_offset")
+def _coordinates(spark: SparkSession, table: str) -> DataFrame:
+    return _rows(spark, table).select("_topic", "_partition", "_offset")
+
+
+def _rows(spark: SparkSession, table: str) -> DataFrame:
+    """Of a table that is known by its path, or by its name."""
+    return spark.read.format("delta").load(table) if "/" in table else spark.read.table(table)

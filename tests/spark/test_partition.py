@@ -59,7 +59,13 @@ def test_check_and_run_agree_on_types(spark: SparkSession, by: str, kind: str) -
     """A file that passes `check` is not refused when the table is to be made, and the other way round."""
     made = part(by=by, field="c")
     told = consistency.mistakes(
-        parts.Decode(), parts.Schema(columns=f"c {kind}"), {0: made}, table=None, quarantine=None, gate=None
+        parts.Decode(),
+        parts.Schema(columns=f"c {kind}"),
+        {0: made},
+        table=None,
+        quarantine=None,
+        gate=None,
+        storage=None,
     )
     checked = not list(told)
     try:

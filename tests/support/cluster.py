@@ -13,9 +13,9 @@ from pathlib import Path
 
 import psutil
 import pyspark
+from servers import free_port
 
 from lakeingest.local import artifacts
-from lakeingest.local.server import free_ports
 
 _HOME = Path(pyspark.__file__).parent
 
@@ -53,7 +53,7 @@ class Cluster:
 @contextmanager
 def cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
     """It ends with the block; the logs of its processes are in the folder."""
-    port = free_ports(["master"], {}, set())["master"]
+    port = free_port()
     log = folder / "master.log"
     made = Cluster(f"spark://127.0.0.1:{port}", folder)
     master = _started("master.Master", log, "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0")

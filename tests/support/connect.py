@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
+from servers import free_port, wait_for_port
 
 from lakeingest.local import artifacts
 from lakeingest.spark.platforms import local
@@ -20,8 +19,7 @@ from lakeingest.spark.platforms import local
 @contextmanager
 def server(folder: Path) -> Iterator[str]:
     """Its address, as in sc://127.0.0.1:15002; it ends with the block, and its log is server.log in the folder."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    port = free_port()
     settings = {
         **local.settings("local[*]", local.jars()),
         "spark.connect.grpc.binding.address": "127.0.0.1",
@@ -37,19 +35,8 @@ def server(folder: Path) -> Iterator[str]:
     with (folder / "server.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env=env, stdin=subprocess.DEVNULL)
         try:
-            _wait(process, port, folder / "server.log")
+            wait_for_port(process, port, folder / "server.log")
             yield f"sc://127.0.0.1:{port}"
         finally:
             process.terminate()
             process.wait(30)
-
-
-def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    for _ in range(600):
-        assert process.poll() is None, log.read_text(errors="replace")[-2000:]
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-            return
-        except OSError:
-            time.sleep(0.2)
-    raise AssertionError(f"no Spark Connect server at {port}: {log.read_text(errors='replace')[-2000:]}")

@@ -1,0 +1,132 @@
+"""Tables that a catalog has by their names, without a path: every command, and the same promises."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from command import Command
+from hive import metastore
+from kit import clean, mixed
+from pyspark.sql import SparkSession
+from world import World
+
+from lakeingest.errors import TableMismatch
+from lakeingest.local import Addresses
+from lakeingest.testing.process import Process
+
+RUNS = (("run",), ("--until-caught-up",)), (("run",), ("--until-caught-up",)), (("audit",), ())
+
+
+class NamedWorld(World):
+    """A pipeline whose tables have names alone."""
+
+    def values(self, **changes: Any) -> dict[str, Any]:
+        values = super().values(**changes)
+        del values["storage"]
+        return {**values, "table": {"name": f"named.{self.name}"}}
+
+    def path(self, of: str = "") -> str:
+        return self.ingestion().spark.sql(f"DESCRIBE DETAIL named.{self.name}{of}").collect()[0]["location"]
+
+
+@pytest.fixture
+def world(stack: Addresses, spark: SparkSession, named: str) -> Iterator[NamedWorld]:
+    yield NamedWorld(stack, spark, named)
+    spark.sql("DROP SCHEMA IF EXISTS named CASCADE")
+    shutil.rmtree(spark.conf.get("spark.sql.warehouse.dir").removeprefix("file:") + "/named.db", ignore_errors=True)  # type: ignore[union-attr]
+
+
+def test_every_command(world: NamedWorld, lakeingest: Command, tmp_path: Path) -> None:
+    """Made, gone on with, looked at, corrected, compacted: each by the name alone."""
+    file = tmp_path / "p.yaml"
+    file.write_text(yaml.safe_dump(world.values()))
+    world.produce(*mixed(10))
+    assert lakeingest("run", file, "--until-caught-up").code == 0
+    world.produce(*clean(4, 10))
+    assert lakeingest("plan", file).code == 0
+    assert lakeingest("run", file, "--until-caught-up").code == 0
+    status = lakeingest("status", file, "--output", "json").data
+    assert [t["path"] for t in status["tables"].values()] == [f"named.{world.name}", f"named.{world.name}_quarantine"]
+    assert lakeingest("quarantine", "list", file).code == 0
+    assert lakeingest("quarantine", "discard", file, "--reason", "junk", "--where", "_offset = 0").code == 0
+    assert lakeingest("quarantine", "replay", file, "--reason", "again").code in (0, 5)
+    assert lakeingest("compact", file).code == 0
+    assert lakeingest("gate", "history", file).code == 2
+    assert lakeingest("schema", "history", file).code == 0
+    assert lakeingest("audit", file).code == 0
+    assert world.spark.table(f"named.{world.name}").count() == 12
+    world.checked()
+
+
+def test_a_run_that_died_and_a_restore(world: NamedWorld) -> None:
+    """Between the commits of table and quarantine; then somebody takes the table back to its beginning."""
+    world.produce(*mixed(10))
+    world.crash()
+    world.run()
+    world.checked()
+    world.spark.sql(f"RESTORE TABLE named.{world.name} TO VERSION AS OF 0").collect()
+    world.run()
+    world.checked()
+
+
+def test_columns_evolve(world: NamedWorld) -> None:
+    """A column more, and a wider one."""
+    world.produce(*clean(3))
+    world.run()
+    world.changes["schema"] = {"columns": "n BIGINT, text STRING, more INT"}
+    world.produce(*clean(3, 3))
+    world.run()
+    kinds = {f.name: f.dataType.simpleString() for f in world.spark.table(f"named.{world.name}").schema}
+    assert (kinds["n"], kinds["more"]) == ("bigint", "int")
+    world.checked()
+
+
+@pytest.mark.parametrize("made", ["TABLE {} (a INT) USING PARQUET", "VIEW {} AS SELECT 1 AS a"])
+def test_a_name_of_something_else(world: NamedWorld, made: str) -> None:
+    """It is refused, and left as it is."""
+    world.produce(*clean(1))
+    world.spark.sql("CREATE SCHEMA IF NOT EXISTS named")
+    world.spark.sql(f"CREATE {made.format(f'named.{world.name}')}")
+    with pytest.raises(TableMismatch, match="and no Delta table"):
+        world.run()
+    assert world.spark.table(f"named.{world.name}").columns == ["a"]
+
+
+def test_files_that_the_catalog_has_forgotten(world: NamedWorld) -> None:
+    """Where it would put the table, one lies: it is no empty place, and nothing is written."""
+    world.produce(*clean(2))
+    world.run()
+    where = Path(world.path().removeprefix("file:"))
+    shutil.copytree(where, where.with_name("kept"))
+    world.spark.sql(f"DROP TABLE named.{world.name}")
+    where.with_name("kept").rename(where)
+    with pytest.raises(TableMismatch, match="the catalog knows no table"):
+        world.run()
+
+
+def test_a_catalog_in_memory_is_refused(world: NamedWorld, tmp_path: Path) -> None:
+    """A session of our own would forget the table with its process."""
+    file = tmp_path / "p.yaml"
+    file.write_text(yaml.safe_dump(world.values()))
+    with Process(file, "--until-caught-up") as process:
+        assert process.wait(120) == 4
+        assert "catalog of this Spark session is in memory" in process.err
+
+
+def test_a_hive_metastore(world: NamedWorld, stack: Addresses, tmp_path: Path) -> None:
+    """Two processes, one after the other, know the table by its name."""
+    file = tmp_path / "p.yaml"
+    file.write_text(yaml.safe_dump(world.values()))
+    world.produce(*mixed(10))
+    with metastore(tmp_path) as conf:
+        env = {"SPARK_CONF_DIR": str(conf)}
+        for words, options in RUNS:
+            with Process(file, *options, command=words, env=env) as process:
+                assert process.wait(180) == 0, process.out + process.err
+                assert words == ("run",) or "conserved" in process.out
+            world.produce(*clean(3, 20))

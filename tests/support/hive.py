@@ -1,0 +1,50 @@
+"""A Hive metastore of pyspark's own jars, as a process of its own: a catalog that remembers names."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyspark
+from servers import free_port, wait_for_port
+
+from lakeingest.local import artifacts
+
+
+@contextmanager
+def metastore(folder: Path) -> Iterator[Path]:
+    """A folder for $SPARK_CONF_DIR whose sessions have it; it ends with the block, and its log is in the folder."""
+    port, conf, warehouse = free_port(), folder / "conf", folder / "warehouse"
+    settings = {
+        "javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={folder}/derby;create=true",
+        "datanucleus.schema.autoCreateAll": "true",
+        "hive.metastore.schema.verification": "false",
+        "hive.metastore.warehouse.dir": str(warehouse),
+        # Spark brings no library that its log would need for that.
+        "hive.async.log.enabled": "false",
+    }
+    properties = [f"-D{name}={value}" for name, value in settings.items()]
+    words = ["--hiveconf", "hive.metastore.port=" + str(port), "-p", str(port)]
+    command = [str(artifacts.java()), *properties, f"-Dderby.stream.error.file={folder}/derby.log", "-cp"]
+    command += [
+        os.path.join(Path(pyspark.__file__).parent, "jars", "*"),
+        "org.apache.hadoop.hive.metastore.HiveMetaStore",
+    ]
+    log = folder / "metastore.log"
+    with log.open("wb") as file:
+        process = subprocess.Popen([*command, *words], stdout=file, stderr=file, stdin=subprocess.DEVNULL, cwd=folder)
+    try:
+        wait_for_port(process, port, log)
+        conf.mkdir()
+        (conf / "spark-defaults.conf").write_text(
+            "spark.sql.catalogImplementation hive\n"
+            f"spark.hadoop.hive.metastore.uris thrift://127.0.0.1:{port}\n"
+            f"spark.sql.warehouse.dir {warehouse}\n"
+        )
+        yield conf
+    finally:
+        process.terminate()
+        process.wait(30)
