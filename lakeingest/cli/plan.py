@@ -8,7 +8,7 @@ import typer
 
 from lakeingest.cli.arguments import File, Format
 from lakeingest.cli.gate import HEADINGS, cells
-from lakeingest.cli.output import Output, as_json
+from lakeingest.cli.output import Output, as_json, number_of
 
 if TYPE_CHECKING:
     from lakeingest.operations.plan import Plan
@@ -74,6 +74,9 @@ def _show(out: Output, made: Plan) -> None:
         ("name", "type", ""),
         [[each["name"], each["type"], _change(each)] for each in made.columns],
     )
+    if made.rewrites:
+        files, size = number_of(made.rewrites["files"], "file"), made.rewrites["bytes"] / 2**20
+        out.line(f"a type grows, and schema.widening is rewrite: the run would write {files} anew, {size:,.1f} MiB")
     for name, check in made.constraints.items():
         out.line(f"the table's own constraint {name}: {check}")
     if made.results:

@@ -28,6 +28,7 @@ from lakeingest.config.values import (
     Wait,
 )
 
+Widening: TypeAlias = Literal["metadata", "rewrite", "refuse"]
 Compatibility: TypeAlias = Literal["NONE", "BACKWARD", "FORWARD", "FULL"]
 
 
@@ -104,6 +105,14 @@ class Schema(Part):
         "'flight INT, carrier STRING NOT NULL'. Required for format json, and only for it: the other formats "
         "bring their schema.",
         examples=["flight INT, carrier STRING NOT NULL, time_hour TIMESTAMP"],
+    )
+    widening: Widening | None = Field(
+        None,
+        description="What becomes of the table when a column's type must grow: metadata lets Delta's type widening do "
+        "it, and no file is touched; rewrite writes all rows anew under the new type, in one commit; refuse leaves the "
+        "column, and such records go to quarantine. Default: metadata where every one of readers can read it, else "
+        "rewrite.",
+        examples=["rewrite"],
     )
     compatibility: Compatibility | None = Field(
         None,

@@ -20,6 +20,7 @@ from lakeingest.config.parts import (
     Storage,
     Table,
     Trigger,
+    Widening,
 )
 from lakeingest.config.values import Name
 from lakeingest.schema import ddl
@@ -91,6 +92,11 @@ class PipelineConfig(Part):
     def names(self) -> tuple[str, ...]:
         """The names of those of its tables that are a catalog's own."""
         return tuple(each for each in self.tables if "/" not in each)
+
+    @property
+    def widening(self) -> Widening:
+        """What becomes of the table when a column's type must grow: as the file says, or as its readers need it."""
+        return self.schema_.widening or "metadata"
 
     @property
     def compatibility(self) -> Compatibility:

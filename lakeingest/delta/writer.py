@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakeingest.delta import commit, table_properties
+from lakeingest.delta import commit, rewrite, table_properties
 from lakeingest.delta.commit_log import Commit, CommitLog
 from lakeingest.delta.history import TableHistory
 from lakeingest.delta.partitioning import PartitionColumn
@@ -49,32 +49,44 @@ class TableWriter:
         self._kept = table_properties.ledger(self.properties, config.known_as)
         return True
 
-    def append(self, rows: DataFrame, receipt: Receipt, ledger: SchemaLedger, loosened: Sequence[str]) -> Commit:
+    def append(
+        self,
+        rows: DataFrame,
+        receipt: Receipt,
+        ledger: SchemaLedger,
+        loosened: Sequence[str],
+        partitions: Sequence[PartitionColumn],
+    ) -> Commit:
         """Commit rows to the main table, with its new columns and the ledger of schemas, all in one.
 
-        1. Columns are widened, and lose NOT NULL, in commits of metadata alone: those come first.
+        1. Columns are widened, and lose NOT NULL, in commits of their own, which come first: of metadata alone, or one
+           that writes the rows anew, as schema.widening says.
         2. The rows are committed (see `commit.append`).
         3. The commit is taken for ours only if no RESTORE came since the batch was decided.
 
         Args:
             ledger: the ledger as it is with this batch.
             loosened: columns, paths as SQL has them, that may be null from now on.
+            partitions: the table's.
 
         Raises:
             TableChanged: somebody restored the table meanwhile.
             Fenced, UnsafeStore, StorageUnreachable, UnknownSchema, UnreadableTime: see `commit.append`.
         """
         assert self.columns is not None
-        main = self.tables.main
+        main, config = self.tables.main, self.tables.config
         self.check_restored()
         # 1.
-        altered = main.widen(self.columns, rows.schema)
+        if config.widening == "rewrite":
+            altered = rewrite.widen(main, self.columns, rows.schema, partitions, config.table.compression)
+        else:
+            altered = main.widen(self.columns, rows.schema)
         altered |= main.drop_not_null(loosened)
         # 2.
         evolves = types.has_new_fields(self.columns, rows.schema)
         changed = SchemaLedger() if ledger == self._kept else ledger
         receipt = replace(receipt, base=self._version, ledger=ledger.digest, schemas=changed)
-        done = commit.append(main, rows, receipt, self.tables.config.table.compression, evolve=evolves)
+        done = commit.append(main, rows, receipt, config.table.compression, evolve=evolves)
         # 3.
         if receipt.base is not None and TableHistory(main).restored(receipt.base, done.version):
             raise self._restored

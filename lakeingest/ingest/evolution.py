@@ -236,8 +236,8 @@ class Evolution:
     def _fits(self, text: str, columns: tuple[ddl.Column, ...], decision: Decision, before: Schema | None) -> None:
         assert decision.current is not None
         wrong = declared.misfits(ddl.parse(text), columns, decision.current, before, self._config.compatibility)
-        if wrong is None and (moved := self._decisions.moved(decision, columns)):
-            wrong = declared.Misfit(moved, "declare the column as it was")
+        if wrong is None and (why := self._decisions.barred(decision, columns)):
+            wrong = declared.Misfit(why, "declare the column as it was")
         if wrong is not None:
             raise TableMismatch(
                 f"{self._config.table.identifier} cannot become what schema.columns declares: {wrong.what}",

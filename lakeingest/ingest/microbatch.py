@@ -134,7 +134,7 @@ class MicroBatchExecution:
                     decided, accepted, seen = _decided(batch, kafka)
             # 2.
             loosened = self.evolution.loosened(self._columns(), batch.shape.value)
-            done = self.writer.append(accepted, receipt, self.evolution.ledger, loosened)
+            done = self.writer.append(accepted, receipt, self.evolution.ledger, loosened, batch.layout.columns)
         finally:
             if gate.decides:
                 frames.release(accepted)

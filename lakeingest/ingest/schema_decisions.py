@@ -13,6 +13,7 @@ from lakeingest.ingest.writer_schemas import WriterSchema
 from lakeingest.schema import ddl, model
 from lakeingest.schema.compatibility.decision import Decision, decide
 from lakeingest.schema.compatibility.verdict import Mode, Verdict
+from lakeingest.schema.compatibility.widening import misfit
 from lakeingest.schema.ledger import Entry, SchemaLedger, Side
 from lakeingest.schema.model import Schema
 
@@ -58,10 +59,22 @@ class SchemaDecisions:
             # Nothing could ever be compared with it.
             return Decision(Verdict.VERSION_REQUIRED, "quarantine", why="no version tells older from newer")
         decision = decide(schema, current, mode, columns if known.side == "value" else None)
-        moved = self.moved(decision, columns) if known.side == "value" and decision.action == "evolve" else None
-        return Decision(Verdict.DIFFERENT_TYPE, "quarantine", decision.changes, current, moved) if moved else decision
+        evolves = known.side == "value" and decision.action == "evolve"
+        why = self.barred(decision, columns) if evolves else None
+        return Decision(Verdict.DIFFERENT_TYPE, "quarantine", decision.changes, current, why) if why else decision
 
-    def moved(self, decision: Decision, columns: TableColumns) -> str | None:
+    def barred(self, decision: Decision, columns: TableColumns) -> str | None:
+        """Why the table must not become what a decision says, although Delta could."""
+        return self._moved(decision, columns) or self._grown(decision, columns)
+
+    def _grown(self, decision: Decision, columns: TableColumns) -> str | None:
+        """A column would be wider, and the pipeline file refuses that."""
+        if self._config.widening != "refuse" or columns is None:
+            return None
+        why = misfit(_columns(decision.current), columns, narrower=False)
+        return f"{why.partition(': ')[0]} would become wider, and schema.widening is refuse" if why else None
+
+    def _moved(self, decision: Decision, columns: TableColumns) -> str | None:
         """Why the rows that are there would lie in wrong partitions: a field that they are cut by has another type."""
         for part in self._config.partition:
             path = None if isinstance(part, config.KafkaPartition) else part.field

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeingest.delta import quarantine
 from lakeingest.delta.commit_log import CommitLog
+from lakeingest.delta.maintenance import optimize
 from lakeingest.errors import UsageError
 from lakeingest.gate import evaluate, predicates, suggestion
 from lakeingest.gate.evaluate import Result
@@ -26,7 +27,7 @@ from lakeingest.operations import corrections, forecast
 from lakeingest.operations.forecast import Forecast
 from lakeingest.record import REFUSED, OffsetRanges
 from lakeingest.schema.ledger import Entry
-from lakeingest.spark import frames
+from lakeingest.spark import frames, types
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,6 +51,8 @@ class Plan:
         results: what each expectation would find.
         held: why the batch would be kept back.
         constraints: what the table itself demands of its rows: name → condition.
+        rewrites: what a run would write anew because a type grows (schema.widening: rewrite): files and bytes; None
+            if nothing.
         committed: whether the pipeline is caught up, so that the sample are its newest records, committed before.
         warnings: about files and partitions, with numbers.
     """
@@ -65,6 +68,7 @@ class Plan:
     held: tuple[str, ...]
     constraints: dict[str, str]
     forecast: Forecast
+    rewrites: dict[str, int] | None = None
     committed: bool = False
     warnings: tuple[str, ...] = ()
     suggested: dict[str, Any] | None = None
@@ -176,6 +180,7 @@ def _decided(
             tuple(held),
             dict(batch.constraints.checks) if batch.constraints else {},
             day,
+            _rewrites(execution, rows.schema),
             committed,
             tuple(forecast.warnings(config, day)),
             suggestion.of_rows(config.name, rows) if suggest else None,
@@ -183,6 +188,14 @@ def _decided(
     finally:
         frames.release(rows)
         frames.release(refused)
+
+
+def _rewrites(execution: MicroBatchExecution, wanted: StructType) -> dict[str, int] | None:
+    columns = execution.writer.columns
+    if execution.config.widening != "rewrite" or columns is None or not any(types.widenings(columns, wanted)):
+        return None
+    files = optimize.table_files(execution.context.tables.main)
+    return {"files": files.count, "bytes": files.bytes}
 
 
 def _columns(wanted: StructType, table: StructType | None) -> Iterator[dict[str, Any]]:

@@ -95,6 +95,28 @@ def sql_column(field: T.StructField, between: str = " ", *, not_null: bool = Tru
     return f"{ddl.quoted(field.name)}{between}{sql_type(field.dataType, not_null=not_null)}{constraint}"
 
 
+def widened(there: StructType, wanted: StructType) -> StructType:
+    """The columns of a table as they are once those that are wanted wider have become so."""
+    held = {field.name.lower(): field.dataType for field in wanted}
+    return T.StructType(
+        [
+            T.StructField(f.name, _widened(f.dataType, held.get(f.name.lower(), f.dataType)), f.nullable, f.metadata)
+            for f in there
+        ]
+    )
+
+
+def _widened(there: DataType, wanted: DataType) -> DataType:
+    if isinstance(there, T.StructType) and isinstance(wanted, T.StructType):
+        return widened(there, wanted)
+    if isinstance(there, T.ArrayType) and isinstance(wanted, T.ArrayType):
+        return T.ArrayType(_widened(there.elementType, wanted.elementType), there.containsNull)
+    if isinstance(there, T.MapType) and isinstance(wanted, T.MapType):
+        key, value = _widened(there.keyType, wanted.keyType), _widened(there.valueType, wanted.valueType)
+        return T.MapType(key, value, there.valueContainsNull)
+    return wanted
+
+
 def widenings(there: DataType, wanted: DataType, path: str = "") -> Iterator[tuple[str, str]]:
     """The columns to be widened: a path as ALTER COLUMN takes it, and the type."""
     if isinstance(there, T.StructType) and isinstance(wanted, T.StructType):

@@ -74,11 +74,12 @@ def test_a_run_that_died_and_a_restore(world: NamedWorld) -> None:
     world.checked()
 
 
-def test_columns_evolve(world: NamedWorld) -> None:
+@pytest.mark.parametrize("widening", ["metadata", "rewrite"])
+def test_columns_evolve(world: NamedWorld, widening: str) -> None:
     """A column more, and a wider one."""
     world.produce(*clean(3))
     world.run()
-    world.changes["schema"] = {"columns": "n BIGINT, text STRING, more INT"}
+    world.changes["schema"] = {"columns": "n BIGINT, text STRING, more INT", "widening": widening}
     world.produce(*clean(3, 3))
     world.run()
     kinds = {f.name: f.dataType.simpleString() for f in world.spark.table(f"named.{world.name}").schema}
