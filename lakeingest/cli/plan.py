@@ -75,8 +75,8 @@ def _show(out: Output, made: Plan) -> None:
         [[each["name"], each["type"], _change(each)] for each in made.columns],
     )
     if made.rewrites:
-        files, size = number_of(made.rewrites["files"], "file"), made.rewrites["bytes"] / 2**20
-        out.line(f"a type grows, and schema.widening is rewrite: the run would write {files} anew, {size:,.1f} MiB")
+        files, mib = number_of(made.rewrites["files"], "file"), made.rewrites["bytes"] / 2**20
+        out.line(f"a type grows, and schema.widening is rewrite: the run would write {files} anew, {mib:,.1f} MiB")
     for name, check in made.constraints.items():
         out.line(f"the table's own constraint {name}: {check}")
     if made.results:

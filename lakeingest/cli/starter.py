@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from lakeingest.config import options
 from lakeingest.config.options import Option
 
-_FILLED = ("schema.columns",)
+_FILLED = ("schema.columns", "table.path")
 """Not required by their part, but by the defaults of others."""
 
 _HEAD = """\

@@ -186,8 +186,6 @@ def _places(
                 f'"{here}" and {".".join(one)} "{there}" are the same or lie within each other; '
                 f'write a {"path beside it" if "/" in there else "name"}, as in "{there.rstrip("/")}_{other[0]}"',
             )
-    if quarantine and quarantine.path and quarantine.name:
-        yield Mistake(("quarantine", "name"), "beside a path; drop one of the two: quarantine is not registered")
 
 
 def _meet(one: str, other: str) -> bool:

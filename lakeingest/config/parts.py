@@ -234,8 +234,8 @@ class Quarantine(Part):
     )
     name: TableName | None = Field(
         None,
-        description="Its name in Spark's catalog, instead of a path. Default: where the table has no path, table.name "
-        "with _quarantine.",
+        description="Its name in Spark's catalog, as table.name is the table's. Default: where the table has no path, "
+        "table.name with _quarantine.",
         examples=["lake.flights_quarantine"],
     )
     max_refused: Annotated[int, Field(ge=0)] | Annotated[str, Field(pattern=r"^\d{1,3}(\.\d+)?%$")] | None = Field(

@@ -218,10 +218,11 @@ class MicroBatchExecution:
         if self.writer.ensure(shape.table_columns(self.config, wanted), made.columns, self.evolution.ledger):
             self.context.prefetch(main)
             preflight.check_maker(self.config, self.writer.properties)
-        if not main.by_path:
-            s3a.warn_of_log_store(self.context.spark, [main.location], stacklevel=2)
-        elif self.config.table.name:
-            catalog.register(main, self.config.table.name)
+        for table, part in (main, self.config.table), (self.context.tables.quarantine, self.config.quarantine):
+            if not table.by_path:
+                s3a.warn_of_log_store(self.context.spark, [table.location], stacklevel=2)
+            elif part.name:
+                catalog.register(table, part.name)
 
     def _columns(self) -> StructType:
         assert self.writer.columns is not None

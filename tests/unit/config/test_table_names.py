@@ -39,7 +39,6 @@ def test_a_path_goes_before_a_name() -> None:
         ({"table": {"name": "a.b.c.d"}}, "table.name: .*not a table's name"),
         ({"table": {"name": "delta.x"}}, "table.name: .*not a table's name"),
         ({"table": {"name": "x"}, "quarantine": {"name": "X"}}, "quarantine.name: .*are the same"),
-        ({"table": {"name": "x"}, "quarantine": {"path": "/q", "name": "q"}}, "quarantine.name: beside a path"),
         ({"table": {"name": "x"}, "gate": {"suite": "s", "results": "x"}}, "gate.results: .*relative"),
         ({"table": {"name": "a.x"}, "gate": {"suite": "s", "results": "a.x"}}, "gate.results: .*are the same"),
         ({"table": {"name": "x"}, "storage": {"region": "eu-west-1"}}, "storage: .*the tables have names alone"),

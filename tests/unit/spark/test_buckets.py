@@ -20,7 +20,7 @@ def somebodys(**options: str) -> SparkSession:
     """A session that somebody started, as far as its settings go."""
     found = {name.replace("__", "."): value for name, value in options.items()}
     conf = SimpleNamespace(get=lambda name, default=None: found.get(name, default), set=found.__setitem__, all=found)
-    return cast(SparkSession, SimpleNamespace(conf=conf))
+    return cast(SparkSession, SimpleNamespace(conf=conf, version="4.1.1"))
 
 
 def settings(spark: SparkSession) -> dict[str, str]:
