@@ -5,7 +5,7 @@ Pure: parts in, mistakes out. A part that is wrong in itself comes as None, so t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import combinations
@@ -14,6 +14,7 @@ from lakeingest.config import location, partition_format, parts
 from lakeingest.config.formats import AvroFormat, JsonValue, uses_registry
 from lakeingest.config.values import SchemaFile
 from lakeingest.schema import ddl
+from lakeingest.schema.readers import WIDENING, Reader, shut_out
 
 _TIME_TYPES = ("timestamp", "timestamp_ntz", "date", "int", "bigint", "string")
 _FIELD_TYPES = ("tinyint", "smallint", "int", "bigint", "string", "boolean")
@@ -63,6 +64,7 @@ def mistakes(
     quarantine: parts.Quarantine | None,
     gate: parts.Gate | None,
     storage: parts.Storage | None,
+    readers: Collection[Reader],
 ) -> Iterator[Mistake]:
     """Every disagreement between the parts that are given; `partition` maps a position in the list to its part."""
     declared: tuple[ddl.Column, ...] = ()
@@ -81,6 +83,12 @@ def mistakes(
             yield from _field(position, part, declared)
     for where, text in partition_format.mistakes(partition, [column.name for column in declared]):
         yield Mistake(where, text)
+    if schema and schema.widening == "metadata" and (shut := shut_out(readers, {WIDENING})):
+        yield Mistake(
+            ("schema", "widening"),
+            f'"metadata" shuts out {", ".join(shut)}, which {"is" if len(shut) == 1 else "are"} among the readers and '
+            "cannot read widened columns; write rewrite or refuse, or drop schema.widening",
+        )
     if table and not table.identifier:
         yield Mistake(
             ("table", "path"), "required, and missing; write where the table lies, as in 's3a://lake/flights'"

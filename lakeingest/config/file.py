@@ -22,6 +22,7 @@ from lakeingest.config.consistency import Mistake
 from lakeingest.config.values import SchemaFile
 from lakeingest.config.variables import Variables
 from lakeingest.errors import PipelineFileError
+from lakeingest.schema.readers import Reader
 
 _LARGEST = 1 << 22
 
@@ -189,6 +190,7 @@ def _disagreements(values: dict[str, Any]) -> Iterator[Mistake]:
         quarantine=_valid(parts.Quarantine, values.get("quarantine", {})),
         gate=_valid(parts.Gate, values.get("gate")),
         storage=_valid(parts.Storage, values.get("storage", {})),
+        readers=_valid(tuple[Reader, ...], values.get("readers", ())) or (),
     )
 
 

@@ -110,8 +110,7 @@ class Schema(Part):
         None,
         description="What becomes of the table when a column's type must grow: metadata lets Delta's type widening do "
         "it, and no file is touched; rewrite writes all rows anew under the new type, in one commit; refuse leaves the "
-        "column, and such records go to quarantine. Default: metadata where every one of readers can read it, else "
-        "rewrite.",
+        "column, and such records go to quarantine. Default: metadata where each of readers can read it, else rewrite.",
         examples=["rewrite"],
     )
     compatibility: Compatibility | None = Field(

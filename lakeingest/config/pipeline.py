@@ -23,7 +23,8 @@ from lakeingest.config.parts import (
     Widening,
 )
 from lakeingest.config.values import Name
-from lakeingest.schema import ddl
+from lakeingest.schema import ddl, readers
+from lakeingest.schema.readers import Reader
 
 _COMPATIBILITY: dict[str, Compatibility] = {"json": "FORWARD", "string": "NONE", "bytes": "NONE"}
 
@@ -59,6 +60,12 @@ class PipelineConfig(Part):
         "with _quarantine.",
     )
     gate: Gate | None = Field(None, description="The Great Expectations suite that records must meet. Default: none.")
+    readers: tuple[Reader, ...] = Field(
+        (),
+        description="Who must be able to read the table: a run does nothing to it that shuts one of these out, and "
+        "refuses to begin where somebody else did.",
+        examples=[["athena", "duckdb"]],
+    )
     trigger: Trigger = Field(default_factory=Trigger, description="When a micro-batch is cut.")
     storage: Storage = Field(default_factory=Storage, description="How S3 is reached.")
     retry: Retry = Field(default_factory=Retry, description="How long a run waits for servers that fail.")
@@ -96,7 +103,8 @@ class PipelineConfig(Part):
     @property
     def widening(self) -> Widening:
         """What becomes of the table when a column's type must grow: as the file says, or as its readers need it."""
-        return self.schema_.widening or "metadata"
+        shut_out = readers.shut_out(self.readers, {readers.WIDENING})
+        return self.schema_.widening or ("rewrite" if shut_out else "metadata")
 
     @property
     def compatibility(self) -> Compatibility:
@@ -128,6 +136,7 @@ class PipelineConfig(Part):
                 quarantine=self.quarantine,
                 gate=self.gate,
                 storage=self.storage,
+                readers=self.readers,
             )
         )
         if found:

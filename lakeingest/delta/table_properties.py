@@ -14,18 +14,28 @@ from collections.abc import Mapping
 from typing import Any
 
 from lakeingest.config import PipelineConfig
+from lakeingest.schema import readers
 from lakeingest.schema.ledger import SchemaLedger
 
 _SCHEMAS, _PARTITIONS, _MAKER = "schemas", "partition", "maker"
 
 
 def wanted(config: PipelineConfig, ledger: SchemaLedger) -> dict[str, str]:
-    """What a new table keeps: the file's partitions, for whom it is made, and the ledger if it is not empty."""
+    """What a new table keeps: the file's partitions, for whom it is made, and the ledger if it is not empty; and what
+    its readers need.
+    """
     kept = {
         _name(_PARTITIONS, config.known_as): _packed(options(config)),
         _name(_MAKER, config.known_as): _packed({"name": config.known_as, "topics": [*config.source.topics]}),
     }
+    kept |= readers.properties(config.readers)
     return kept | ({_name(_SCHEMAS, config.known_as): _packed(ledger.to_json())} if ledger.entries else {})
+
+
+def features(properties: Mapping[str, str]) -> set[str]:
+    """The features of Delta's protocol that the table has."""
+    prefix = "delta.feature."
+    return {name.removeprefix(prefix) for name in properties if name.startswith(prefix)}
 
 
 def ledger(properties: Mapping[str, str], pipeline: str) -> SchemaLedger:

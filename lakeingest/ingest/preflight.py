@@ -17,6 +17,7 @@ from lakeingest.errors import SourceChanged, TableMismatch
 from lakeingest.kafka import offsets, reader
 from lakeingest.kafka.offsets import Topics
 from lakeingest.record import COORDINATES, KEY, OFFSET, PARTITION, RESERVED, TIMESTAMP, TOPIC, OffsetRange, OffsetRanges
+from lakeingest.schema.readers import shut_out
 from lakeingest.spark.failures import storage_failures
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def check_tables(config: PipelineConfig, log: CommitLog, refused: CommitLog) -> 
     Raises:
         TableMismatch: with what to do about it.
     """
+    _check_readers(config, log.properties)
     if log.newest is None:
         _check_name(config, log)
         check_maker(config, log.properties)
@@ -86,6 +88,20 @@ def check_tables(config: PipelineConfig, log: CommitLog, refused: CommitLog) -> 
             f"pipeline {config.name!r} kept its refused records in {before}, "
             f"the file now says {config.quarantine.identifier}",
             cure="put quarantine.path (or table.path) back as it was, or give the pipeline a new name and table",
+        )
+
+
+def _check_readers(config: PipelineConfig, properties: Mapping[str, str]) -> None:
+    """Notice that the table has what one of its readers cannot read.
+
+    Raises:
+        TableMismatch: it names the reader, and the features.
+    """
+    for who, features in shut_out(config.readers, table_properties.features(properties)).items():
+        raise TableMismatch(
+            f"{config.table.identifier} has {', '.join(features)}, which {who} cannot read",
+            cure=f"drop it from the table (ALTER TABLE … DROP FEATURE {features[0]}), or drop {who} from readers; "
+            f"or {NEW_TABLE}",
         )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from chispa import assert_df_equality
+from deltalake import DeltaTable
 from kit import clean
 from world import Crash, World
 
@@ -55,6 +56,35 @@ def test_rows_are_written_anew(narrow: World) -> None:
     operations = [row["operationParameters"].get("mode") for row in history(narrow)]
     assert operations.count("Overwrite") == 1
     narrow.checked(**WIDER)
+
+
+def test_readers_decide(narrow: World) -> None:
+    """With Athena among them rows are written anew, and delta-rs, which refuses widened tables, reads all of them."""
+    changes = {"schema": {"columns": WIDER["schema"]["columns"]}, "readers": ["athena", "delta-rs"]}
+    narrow.run(**changes)
+    assert not features(narrow)
+    store = narrow.stack
+    options = {
+        "AWS_ENDPOINT_URL": store.s3,
+        "AWS_ACCESS_KEY_ID": store.s3_access_key,
+        "AWS_SECRET_ACCESS_KEY": store.s3_secret_key,
+        "AWS_REGION": "us-east-1",
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "false",
+    }
+    found = DeltaTable(narrow.path().replace("s3a://", "s3://"), storage_options=options).to_pyarrow_table()
+    assert str(found.schema.field("n").type) == "int64"
+    assert sorted(found.column("n").to_pylist()) == [0, 1, 2, 3, 4, 5]
+    narrow.checked(**changes)
+
+
+def test_a_table_that_shuts_a_reader_out_is_refused(narrow: World) -> None:
+    """Whatever somebody switched on; nothing is read."""
+    narrow.sql("ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    with pytest.raises(TableMismatch, match="has deletionVectors, which delta-rs cannot read"):
+        narrow.run(readers=["spark", "delta-rs"])
+    narrow.run(readers=["spark", "trino"])
+    narrow.checked()
 
 
 def test_the_plan_tells_what_it_costs(narrow: World) -> None:

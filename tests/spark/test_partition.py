@@ -66,6 +66,7 @@ def test_check_and_run_agree_on_types(spark: SparkSession, by: str, kind: str) -
         quarantine=None,
         gate=None,
         storage=None,
+        readers=(),
     )
     checked = not list(told)
     try:
