@@ -16,6 +16,7 @@
     │   ├── UnsafeStore           the object store cannot commit safely
     │   ├── FilesLost             a data file is gone that the table's log names
     │   ├── TableChanged          the table was changed while a batch was on its way        (a retry helps)
+    │   ├── CatalogUnreachable    the catalog does not answer, or denies access         (a retry helps)
     │   └── TableMismatch         the table is not the one that the pipeline file describes
     ├── BatchHeld                 a batch breaks an expectation, and is kept back
     ├── Fenced                    another writer holds the pipeline
@@ -154,6 +155,14 @@ class TableChanged(StorageError):
     """The table was changed while a batch was on its way; the batch is begun anew."""
 
     retry_helps = True
+
+
+class CatalogUnreachable(StorageError):
+    """The catalog does not answer, or denies access; the run goes on."""
+
+    stage = "catalog"
+    retry_helps = True
+    exit_code = 4
 
 
 class TableMismatch(StorageError):

@@ -17,7 +17,7 @@ from lakeingest.errors import UsageError
 from lakeingest.ingest import endpoints
 from lakeingest.ingest.batch_gate import BatchGate
 from lakeingest.ingest.context import RunContext
-from lakeingest.ingest.events import Progress
+from lakeingest.ingest.events import CatalogUpdate, Progress
 from lakeingest.ingest.preflight import Accept
 from lakeingest.ingest.retry import Retry
 from lakeingest.ingest.run import PipelineRun
@@ -81,6 +81,7 @@ class Pipeline:
         until_caught_up: bool = False,
         on_progress: Callable[[Progress], None] = lambda _: None,
         on_retry: Callable[[Retry], None] = lambda _: None,
+        on_catalog: Callable[[CatalogUpdate], None] = lambda _: None,
         stop: threading.Event | None = None,
         accept_dropped_topics: bool = False,
         accept_gap: bool = False,
@@ -94,6 +95,8 @@ class Pipeline:
             until_caught_up: end when the frontier reaches the offsets that were there at the start.
             on_progress: called after each commit, from this thread.
             on_retry: called before each pause, from this thread.
+            on_catalog: called when the table's entry in a catalog has changed, or could not be brought up to date: that
+                ends no run.
             stop: when set, the batch in hand is finished, and the run ends.
             accept_dropped_topics: go on although a topic that the table was fed from is no longer in source.topics.
             accept_gap: go on although Kafka has deleted offsets that were never read; the receipt names them.
@@ -114,6 +117,7 @@ class Pipeline:
             until_caught_up,
             on_progress,
             on_retry,
+            on_catalog,
             stop or threading.Event(),
         ).run()
 

@@ -18,11 +18,11 @@ import typer
 from lakeingest.cli import interrupt
 from lakeingest.cli.arguments import File, Format
 from lakeingest.cli.output import Output, number_of
-from lakeingest.errors import printable
+from lakeingest.errors import LakeingestError, printable
 
 if TYPE_CHECKING:
     from lakeingest.delta.receipt import Counts
-    from lakeingest.ingest.events import Progress
+    from lakeingest.ingest.events import CatalogUpdate, Progress
     from lakeingest.ingest.retry import Retry
 
 GRACE_S = 25.0
@@ -82,13 +82,18 @@ def run(
                 until_caught_up=until_caught_up,
                 on_progress=shown.commit,
                 on_retry=shown.retry,
+                on_catalog=shown.catalog,
                 stop=stop,
                 accept_dropped_topics=accept_dropped_topics,
                 accept_gap=accept_gap,
                 accept_held=accept_held,
             )
     out.line(_sum(total, shown, stopped=stop.is_set()))
-    out.result({"pipeline": pipeline.config.name, "commits": shown.commits, **asdict(total), "lag": shown.lag})
+    if shown.behind:
+        out.lines(f"the catalog is behind the table: {shown.behind}")
+    behind = shown.behind and shown.behind.what
+    told = {"commits": shown.commits, **asdict(total), "lag": shown.lag, "catalog_behind": behind}
+    out.result({"pipeline": pipeline.config.name, **told})
 
 
 def _sum(total: Counts, shown: Live, *, stopped: bool) -> str:
@@ -106,6 +111,7 @@ class Live:
 
     def __init__(self, out: Output, name: str) -> None:
         self.commits, self.lag = 0, 0
+        self.behind: LakeingestError | None = None
         self._out, self._name, self._refused, self._records = out, name, 0, 0
         self._begun = time.monotonic()
         self._status = None
@@ -138,6 +144,14 @@ class Live:
     def retry(self, retry: Retry) -> None:
         """A server failed, and is tried again."""
         self._tell(f"{retry.failure.what}; trying again in {retry.pause_s:.0f} s, for {retry.left_s:.0f} s more")
+
+    def catalog(self, update: CatalogUpdate) -> None:
+        """The table's entry in a catalog has changed, or could not."""
+        self.behind = update.failure
+        if update.failure:
+            self._tell(f"the catalog is behind: {update.failure.what}; the next batch tries again")
+        else:
+            self._tell(f"the catalog has {update.name} as it is now")
 
     def _tell(self, text: str) -> None:
         if self._status:

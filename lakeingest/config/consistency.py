@@ -5,6 +5,7 @@ Pure: parts in, mistakes out. A part that is wrong in itself comes as None, so t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -18,6 +19,8 @@ from lakeingest.schema.readers import WIDENING, Reader, shut_out
 
 _TIME_TYPES = ("timestamp", "timestamp_ntz", "date", "int", "bigint", "string")
 _FIELD_TYPES = ("tinyint", "smallint", "int", "bigint", "string", "boolean")
+_GLUE_NAME = re.compile(r"[a-z0-9_]{1,255}\.[a-z0-9_]{1,255}")
+"""database.table: Athena knows names of these characters, and Glue folds upper case."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,8 @@ def mistakes(
             f'"metadata" shuts out {", ".join(shut)}, which {"is" if len(shut) == 1 else "are"} among the readers and '
             "cannot read widened columns; write rewrite or refuse, or drop schema.widening",
         )
+    if table:
+        yield from _catalog(table, quarantine)
     if table and not table.identifier:
         yield Mistake(
             ("table", "path"), "required, and missing; write where the table lies, as in 's3a://lake/flights'"
@@ -170,6 +175,27 @@ def _field(
             where,
             f'"{name}" is {column.type}, which cannot be partitioned by {part.by}; '
             f"choose a field of type {', '.join(allowed)}",
+        )
+
+
+def _catalog(table: parts.Table, quarantine: parts.Quarantine | None) -> Iterator[Mistake]:
+    # The default is no contradiction, only what the file itself says.
+    if "catalog" in table.model_fields_set and not table.name:
+        yield Mistake(
+            ("table", "catalog"),
+            "needs table.name, by which a catalog knows the table; write it, or drop table.catalog",
+        )
+    if table.catalog != "glue":
+        return
+    for part, name in ("table", table.name), ("quarantine", quarantine and quarantine.name):
+        if name and not _GLUE_NAME.fullmatch(name):
+            yield Mistake(
+                (part, "name"), f'"{name}" is no name in Glue; write database.table, in lower case, as in lake.flights'
+            )
+    if not (table.path and location.place(table.path).on_s3):
+        yield Mistake(
+            ("table", "catalog"),
+            'glue knows tables on S3 alone; write table.path as in "s3a://lake/flights", or drop table.catalog',
         )
 
 

@@ -39,6 +39,10 @@ class Place:
         shared = min(len(self.steps), len(other.steps))
         return self._root == other._root and self.steps[:shared] == other.steps[:shared]
 
+    def same(self, other: Place) -> bool:
+        """Whether both are one place."""
+        return self._root == other._root and self.steps == other.steps
+
     @property
     def _root(self) -> tuple[bool, str]:
         return self.on_s3, self.bucket

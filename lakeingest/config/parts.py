@@ -213,6 +213,16 @@ class Table(Part):
         "table is registered under it; without table.path it is the catalog's own table.",
         examples=["lake.flights"],
     )
+    catalog: Literal["spark", "glue"] = Field(
+        "spark",
+        description="The catalog that knows it by table.name: the Spark session's, or AWS Glue's, as database.table.",
+        examples=["glue"],
+    )
+    comment: str | None = Field(
+        None,
+        description="What the table holds, for whoever finds it: its comment in Delta, its description in Glue.",
+        examples=["Departures from New York"],
+    )
     compression: Literal["zstd", "snappy", "gzip", "none"] = Field("zstd", description="Codec of the Parquet files.")
 
     @property

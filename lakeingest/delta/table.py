@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -60,17 +61,10 @@ class Table:
     @cached_property
     def location(self) -> str:
         """The path where it lies; of a catalog's table, which must be there, the catalog knows it."""
-        return self.identifier if self.by_path else self._described()["Location"]
-
-    def _described(self) -> dict[str, str]:
-        """What the catalog says of its table: Location, Provider and more."""
-        with storage_failures(self.identifier):
-            rows = self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.sql}").collect()
-        names = [row["col_name"] for row in rows]
-        return {row["col_name"]: row["data_type"] for row in rows[names.index("# Detailed Table Information") :]}
+        return self.identifier if self.by_path else self.details()["Location"]
 
     def _check_kind(self) -> None:
-        described = self._described()
+        described = self.details()
         kind = described.get("Provider", "").lower()
         if kind != "delta":
             what = (
@@ -132,6 +126,16 @@ class Table:
             names = [row["col_name"] for row in self.spark.sql(f"DESCRIBE TABLE {self.sql}").collect()]
         header = "# Partition Information"
         return names[names.index(header) + 2 :] if header in names else []
+
+    def details(self) -> dict[str, str]:
+        """What DESCRIBE TABLE says behind the columns: Type, Provider, Location, Comment and more; from metadata alone.
+
+        A view has no Location; a table without a comment no Comment.
+        """
+        with storage_failures(self.identifier):
+            rows = [tuple(row)[:2] for row in self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.sql}").collect()]
+        names = [name for name, _ in rows]
+        return dict(rows[names.index("# Detailed Table Information") + 1 :])
 
     def coordinates(self, ranges: OffsetRanges) -> DataFrame:
         """The coordinates of the rows within `ranges`: _topic STRING, _partition INT, _offset BIGINT."""
@@ -266,6 +270,27 @@ class Table:
             for name in columns:
                 self.spark.sql(f"ALTER TABLE {self.sql} ALTER COLUMN {name} DROP NOT NULL")
         return bool(columns)
+
+    def comment_columns(self, comments: Mapping[str, str]) -> None:
+        """Give fields, paths as SQL has them, these comments. Metadata alone, a commit for each level of nesting."""
+        levels: dict[int, list[str]] = {}
+        for name, text in comments.items():
+            # One statement may not name a field and another one within it.
+            levels.setdefault(_depth(name), []).append(f"{name} COMMENT {ddl.text(text)}")
+        with storage_failures(self.identifier):
+            for changes in levels.values():
+                self.spark.sql(f"ALTER TABLE {self.sql} ALTER COLUMN {', '.join(changes)}")
+
+    def comment(self, text: str) -> None:
+        """Let the table have this comment, in a commit of metadata alone if it has another."""
+        if self.details().get("Comment", "") != text:
+            with storage_failures(self.identifier):
+                self.spark.sql(f"COMMENT ON TABLE {self.sql} IS {ddl.text(text)}")
+
+
+def _depth(path: str) -> int:
+    """How many parts a path has whose names are quoted."""
+    return len(re.findall(r"(?:`[^`]*`)+|[^.`]+", path))
 
 
 def _options(properties: Mapping[str, str]) -> str:

@@ -49,6 +49,19 @@ class TableWriter:
         self._kept = table_properties.ledger(self.properties, config.known_as)
         return True
 
+    def describe(self, wanted: StructType, comment: str | None = None) -> None:
+        """Give the main table's columns the comments of `wanted`, and the table this one, where it has others.
+
+        A column that is wanted without a comment keeps the one that somebody gave it.
+        """
+        assert self.columns is not None
+        main = self.tables.main
+        if comment is not None:
+            main.comment(comment)
+        if new := types.new_comments(self.columns, wanted):
+            main.comment_columns(new)
+            self.columns = main.read().schema
+
     def append(
         self,
         rows: DataFrame,

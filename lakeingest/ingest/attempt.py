@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lakeingest.delta import replay_marks
 from lakeingest.delta.commit_log import CommitLog
@@ -23,6 +23,9 @@ from lakeingest.ingest.preflight import Accept
 from lakeingest.kafka import offsets
 from lakeingest.kafka.offsets import Topics
 from lakeingest.record import Frontier, OffsetRanges
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 
 @dataclass
@@ -88,6 +91,11 @@ class Attempt:
         # Without a record to commit too: a replay waits for it.
         attempt._declares = last is not None and execution.evolution.declares
         return attempt
+
+    @property
+    def columns(self) -> StructType | None:
+        """The table's; None while there is no table."""
+        return self.execution.writer.columns
 
     def next_batch(self, topics: Topics, goal: Frontier | None) -> Progress | None:
         """Commit the next batch; None if there is nothing to commit.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakeingest.delta.receipt import Counts
+from lakeingest.errors import LakeingestError
 
 
 @dataclass(frozen=True)
@@ -25,3 +26,16 @@ class Progress:
     seconds: float = 0
     lag: int = 0
     accepted_held: bool = False
+
+
+@dataclass(frozen=True)
+class CatalogUpdate:
+    """What a run tells when it has brought the table's entry in a catalog up to date, or could not; it goes on.
+
+    Attributes:
+        name: the table's, in the catalog.
+        failure: why it could not; None if it has. The next batch tries again; the same failure is told once.
+    """
+
+    name: str
+    failure: LakeingestError | None = None

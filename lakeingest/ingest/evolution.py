@@ -33,6 +33,7 @@ from lakeingest.schema.compatibility import declared
 from lakeingest.schema.compatibility.changes import changes
 from lakeingest.schema.compatibility.decision import Decision, decide
 from lakeingest.schema.compatibility.verdict import Verdict, check
+from lakeingest.schema.formats.avro import without_docs
 from lakeingest.schema.ledger import SchemaLedger, Side
 from lakeingest.schema.model import Schema, without_defaults
 from lakeingest.spark import types
@@ -207,8 +208,8 @@ class Evolution:
         for side in SIDES:
             format_ = self._format(side)
             if isinstance(format_, config.AvroFormat) and format_.schema_file is not None:
-                text = format_.schema_file.text
-                reading = read(format_, "AVRO", text, (), b"")
+                reading = read(format_, "AVRO", format_.schema_file.text, (), b"")
+                text = self._decisions.seen(side, format_.schema_file.text, without_docs(format_.schema_file.text))
                 known = WriterSchema(
                     side, b"", None, None, self._decisions.version(side, text), fingerprint(text), None, reading
                 )
@@ -219,6 +220,7 @@ class Evolution:
 
     def _declare_columns(self, text: str, columns: TableColumns) -> None:
         """Declared columns hold whatever the mode says of records, if the table can become them."""
+        text = self._decisions.seen("value", text, ddl.without_comments(text))
         before, version = self.ledger.current.get("value"), self._decisions.version("value", text)
         schema = inferred.declared(text, before, version)
         decision = Decision(

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Observation
 
 from lakeingest.delta import quarantine
-from lakeingest.delta.catalog import spark as catalog
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.partitioning import Layout
 from lakeingest.delta.receipt import Counts, Receipt
@@ -31,6 +30,7 @@ from lakeingest.ingest.events import Progress
 from lakeingest.ingest.evolution import Discovery, Evolution
 from lakeingest.ingest.refused_bitmap import maybe_refused
 from lakeingest.record import COORDINATES, REFUSED, Frontier, OffsetRanges, UnknownSchema
+from lakeingest.schema.ledger import SchemaLedger
 from lakeingest.spark import frames, s3a
 from lakeingest.spark.failures import storage_failures
 
@@ -65,6 +65,7 @@ class MicroBatchExecution:
         self.evolution = Evolution(self.config, log.schemas, partial(endpoints.registry, self.config), columns)
         self._last: BatchPlan | None = None
         self._checked = False
+        self._described: tuple[SchemaLedger, StructType | None] | None = None
 
     def execute(self, receipt: Receipt, behind: Frontier, accept_held: str | None = None) -> Progress:
         """The way of the records of one micro-batch: the commit protocol.
@@ -148,6 +149,7 @@ class MicroBatchExecution:
                 refused = observed(again, Observation()).where(REFUSED)
             broken = self.quarantine(refused, batch, replace(receipt, counts=counts, gaps=OffsetRanges(())))
         self.writer.keep(self.evolution.ledger)
+        self._describe()
         gate.record(self.context.spark, decision, batch, receipt, seen=found, broken=broken)
         return Progress(receipt.sequence, done.version, counts, accepted_held=bool(receipt.accepted))
 
@@ -218,11 +220,18 @@ class MicroBatchExecution:
         if self.writer.ensure(shape.table_columns(self.config, wanted), made.columns, self.evolution.ledger):
             self.context.prefetch(main)
             preflight.check_maker(self.config, self.writer.properties)
-        for table, part in (main, self.config.table), (self.context.tables.quarantine, self.config.quarantine):
+        for table in (main, self.context.tables.quarantine):
             if not table.by_path:
                 s3a.warn_of_log_store(self.context.spark, [table.location], stacklevel=2)
-            elif part.name:
-                catalog.register(table, part.name)
+        self._describe(self.config.table.comment)
+
+    def _describe(self, comment: str | None = None) -> None:
+        """Let the table have the comments of file and schema, where a commit may have brought others."""
+        state = self.evolution.ledger, self.writer.columns
+        if state != self._described:
+            value = shape.described(self.config, self.evolution.ledger.current.get("value"))
+            self.writer.describe(value, comment)
+            self._described = self.evolution.ledger, self.writer.columns
 
     def _columns(self) -> StructType:
         assert self.writer.columns is not None

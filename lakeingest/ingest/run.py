@@ -12,8 +12,9 @@ from lakeingest.delta.receipt import Counts
 from lakeingest.errors import LakeingestError, StorageError
 from lakeingest.ingest import preflight
 from lakeingest.ingest.attempt import Attempt
+from lakeingest.ingest.catalog_entry import CatalogEntry
 from lakeingest.ingest.context import RunContext
-from lakeingest.ingest.events import Progress
+from lakeingest.ingest.events import CatalogUpdate, Progress
 from lakeingest.ingest.preflight import Accept
 from lakeingest.ingest.retry import Retry, RetryBudget
 from lakeingest.kafka.broker import Broker
@@ -33,6 +34,7 @@ class PipelineRun:
         until_caught_up: whether it ends when the frontier reaches the offsets that were there at the start.
         on_progress: called after each commit.
         on_retry: called before each pause.
+        on_catalog: called when the table's entry in a catalog has changed, or could not be brought up to date.
         stop: when set, the batch in hand is finished, and the run ends.
     """
 
@@ -42,12 +44,14 @@ class PipelineRun:
     until_caught_up: bool
     on_progress: Callable[[Progress], None]
     on_retry: Callable[[Retry], None]
+    on_catalog: Callable[[CatalogUpdate], None]
     stop: threading.Event
     _goal: Frontier | None = None
     _total: Counts = field(default_factory=Counts)
 
     def __post_init__(self) -> None:
         self._budget = RetryBudget(self.context.config.retry.wait.total_seconds())
+        self._entry = CatalogEntry(self.context, self.on_catalog)
 
     def run(self) -> Counts:
         """The counts of all batches; for the errors see `Pipeline.run`."""
@@ -81,10 +85,12 @@ class PipelineRun:
         attempt = Attempt.begin(self.context, topics, self.accept)
         self.accept = attempt.accept
         self._budget.underway()
+        self._entry.follow(attempt.columns)
         while not self.stop.is_set():
             begun = time.monotonic()
             progress = attempt.next_batch(topics, self._goal)
             self.accept = attempt.accept
+            self._entry.follow(attempt.columns)
             if progress is not None:
                 yield progress
             elif self._goal is not None:

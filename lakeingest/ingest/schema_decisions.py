@@ -116,6 +116,15 @@ class SchemaDecisions:
         decision = decide(schema, self.ledger.current["value"], self.mode("value"), columns)
         return decision.action == "evolve" and not writer_schemas.unpartitionable(self._config, schema)
 
+    def seen(self, side: Side, text: str, plain: str) -> str:
+        """What a schema that the pipeline file gives is known by: its text without comments.
+
+        Args:
+            text: with them: older versions of lakeingest knew it by that.
+        """
+        known = any(e.side == side and e.fingerprint == fingerprint(text) for e in self.ledger.entries)
+        return text if known else plain
+
     def version(self, side: Side, text: str) -> int:
         """The version of a schema that the pipeline file gives as text: its own if it was there before."""
         entries = [e for e in self.ledger.entries if e.side == side]

@@ -11,9 +11,9 @@ from lakeingest import config as file
 from lakeingest.config import PipelineConfig, uses_registry
 from lakeingest.decode import Shape, inferred, projection
 from lakeingest.record import HEADERS, KEY, OFFSET, PARTITION, RESCUED, SCHEMA_ID, TIMESTAMP, TOPIC
-from lakeingest.schema import ddl
+from lakeingest.schema import ddl, model
 from lakeingest.schema.model import Schema
-from lakeingest.spark.types import struct
+from lakeingest.spark.types import of_columns, struct
 
 
 def value_columns(config: PipelineConfig, current: Schema | None) -> StructType:
@@ -28,6 +28,16 @@ def value_columns(config: PipelineConfig, current: Schema | None) -> StructType:
     if isinstance(value, file.StringFormat | file.BytesFormat):
         return struct(f"value {'STRING' if value.format == 'string' else 'BINARY'}")
     return projection.struct_type(current) if current else StructType([])
+
+
+def described(config: PipelineConfig, current: Schema | None) -> StructType:
+    """The columns of a value with the comments that the file gives them, or the schema that its records bring.
+
+    Args:
+        current: see `value_columns`.
+    """
+    file_alone = not uses_registry(config.decode.value)
+    return of_columns(config.columns if file_alone else model.value_columns(current) if current else ())
 
 
 def key_type(config: PipelineConfig, current: Schema | None) -> DataType | None:

@@ -290,6 +290,23 @@ def _spark(config: PipelineConfig) -> Iterator[Finding]:
         return "not there yet; the first run makes it" if schema is None else f"there, with {len(schema)} columns"
 
     yield _tried("table", table)
+    if config.table.name and config.table.path:
+        name, path = config.table.name, config.table.path
+        yield _tried("catalog", lambda: _catalog(config, storage, spark, name, path))
+
+
+def _catalog(config: PipelineConfig, storage: Storage, spark: SparkSession, name: str, path: str) -> str:
+    from lakeingest.delta.catalog import spark as own
+    from lakeingest.delta.catalog.glue import GlueCatalog
+    from lakeingest.delta.pipeline_tables import PipelineTables
+
+    main = PipelineTables(spark, config).main
+    if config.table.catalog == "glue":
+        return GlueCatalog(name, path, storage).look(main.schema())
+    if not own.known(spark, name):
+        return f"{name} is not in Spark's catalog yet; the next run makes it"
+    own.check(main, name)
+    return f"{name} is there"
 
 
 def _python(spark: SparkSession) -> Finding:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -88,12 +88,12 @@ Type: TypeAlias = Atomic | Array | Map | Struct
 
 @dataclass(frozen=True)
 class Column:
-    """A column, or a field of a struct."""
+    """A column, or a field of a struct; a comment makes no other column of it."""
 
     name: str
     type: Type
     nullable: bool = True
-    comment: str | None = None
+    comment: str | None = field(default=None, compare=False)
 
 
 class DdlError(ValueError):
@@ -125,6 +125,25 @@ def parse(text: str) -> tuple[Column, ...]:
     return tuple(columns)
 
 
+def without_comments(text: str) -> str:
+    """The same text without COMMENT '…', and the blanks before it.
+
+    Raises:
+        DdlError: see `parse`.
+    """
+    parse(text)
+    kept, start = [], 0
+    for tokens in _declarations(text):
+        for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
+            # A column may have that name, and no type begins with a quote.
+            if token.text.upper() == "COMMENT" and text[after.start] in "'\"":
+                kept.append(text[start : before.end + 1])
+                start = after.end + 1
+            elif text[after.start] in "'\"":
+                start = after.end + 1
+    return "".join((*kept, text[start:]))
+
+
 def to_json(columns: Sequence[Column]) -> str:
     """The columns as Spark's schema JSON, as `StructType.json()` writes it and `StructType.fromJson` reads it."""
     return json.dumps(_plain(Struct(tuple(columns))), separators=(",", ":"), sort_keys=True)
@@ -136,8 +155,8 @@ def quoted(name: str) -> str:
 
 
 def text(value: str) -> str:
-    """A text as SQL takes it."""
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    """A text as SQL takes it; in the place of a plain ${…} Spark would put settings and environment."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\u0024{") + "'"
 
 
 def find(columns: Sequence[Column], path: str) -> Column | None:

@@ -63,6 +63,8 @@ _OF_LOGICAL: Mapping[str, str] = {
 
 _LONGEST_MESSAGE = 500
 _LONGEST_NAME = 255
+_LONGEST_COMMENT = 2000
+"""Whoever may register a schema decides how long its documentation is, and each commit of metadata bears all of it."""
 
 
 class SchemaError(ValueError):
@@ -172,7 +174,9 @@ def column_type(schema: Schema) -> ddl.Type:
             if not schema.fields:
                 raise SchemaError(f"{schema.name or 'a record'} has no fields, and a table cannot hold it")
             _distinct(schema)
-            return ddl.Struct(tuple(ddl.Column(_storable(f.name), column_type(f.schema)) for f in schema.fields))
+            return ddl.Struct(
+                tuple(ddl.Column(_storable(f.name), column_type(f.schema), comment=_comment(f)) for f in schema.fields)
+            )
         case "array":
             assert schema.value is not None
             return ddl.Array(column_type(schema.value))
@@ -212,10 +216,16 @@ def _storable(name: str) -> str:
     return name
 
 
+def _comment(field: Field) -> str | None:
+    doc = field.schema.doc
+    return doc if doc is None or len(doc) <= _LONGEST_COMMENT else f"{doc[:_LONGEST_COMMENT]}…"
+
+
 def value_columns(schema: Schema) -> tuple[ddl.Column, ...]:
     """The table's columns of a record's value: a struct's fields, or one column `value` for anything else.
 
-    All may be null, whatever the schema requires: what it requires may change, and a column's NOT NULL may not.
+    All may be null, whatever the schema requires: what it requires may change, and a column's NOT NULL may not. Their
+    comments are the documentation of the fields.
 
     Raises:
         SchemaError: see `column_type`.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pyspark.sql import types as T
 from pyspark.sql.types import DataType, StructType
@@ -14,7 +14,12 @@ from lakeingest.schema.compatibility.widening import delta_widens
 
 def struct(declared: str) -> T.StructType:
     """DDL text as Spark's type, without asking Spark."""
-    return T.StructType.fromJson(json.loads(ddl.to_json(ddl.parse(declared))))
+    return of_columns(ddl.parse(declared))
+
+
+def of_columns(columns: Sequence[ddl.Column]) -> T.StructType:
+    """Columns as Spark's type, with their comments."""
+    return T.StructType.fromJson(json.loads(ddl.to_json(columns)))
 
 
 def ddl_columns(there: StructType) -> tuple[ddl.Column, ...]:
@@ -115,6 +120,28 @@ def _widened(there: DataType, wanted: DataType) -> DataType:
         key, value = _widened(there.keyType, wanted.keyType), _widened(there.valueType, wanted.valueType)
         return T.MapType(key, value, there.valueContainsNull)
     return wanted
+
+
+def comments(kind: DataType, path: str = "") -> Iterator[tuple[str, str | None]]:
+    """Every field, nested ones too: a path as ALTER COLUMN takes it, and its comment."""
+    match kind:
+        case T.StructType():
+            for field in kind:
+                name = f"{path}.{ddl.quoted(field.name)}" if path else ddl.quoted(field.name)
+                yield name, field.metadata.get("comment")
+                yield from comments(field.dataType, name)
+        case T.ArrayType():
+            yield from comments(kind.elementType, f"{path}.element")
+        case T.MapType():
+            yield from comments(kind.keyType, f"{path}.key")
+            yield from comments(kind.valueType, f"{path}.value")
+
+
+def new_comments(there: StructType, wanted: StructType) -> dict[str, str]:
+    """The fields of a table that are wanted with another comment: a path as ALTER COLUMN takes it, and the comment."""
+    held = {path.lower(): (path, text) for path, text in comments(there)}
+    found = ((*held.get(path.lower(), (None, None)), text) for path, text in comments(wanted) if text is not None)
+    return {path: text for path, before, text in found if path is not None and text != before}
 
 
 def widenings(there: DataType, wanted: DataType, path: str = "") -> Iterator[tuple[str, str]]:

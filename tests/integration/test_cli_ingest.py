@@ -134,6 +134,7 @@ def test_run(file: Path, named: str, lakeingest: Command) -> None:
         "refused": 0,
         "dropped": 0,
         "lag": 0,
+        "catalog_behind": None,
     }
 
 

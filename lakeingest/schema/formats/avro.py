@@ -86,6 +86,26 @@ def name(text: str) -> str | None:
         raise SchemaError(f"a record without a name: {error}") from None
 
 
+def without_docs(text: str) -> str:
+    """A text of the same schema without its documentation, which makes no other schema of it.
+
+    Raises:
+        SchemaError: the text is no JSON.
+    """
+    return json.dumps(_without_docs(_json(text)))
+
+
+def _without_docs(tree: Any) -> Any:
+    match tree:
+        case list():
+            return [_without_docs(part) for part in tree]
+        case {"type": _}:
+            # A default may be any JSON, and is no schema.
+            return {k: v if k == "default" else _without_docs(v) for k, v in tree.items() if k != "doc"}
+        case _:
+            return tree
+
+
 def _json(text: str) -> Any:
     try:
         tree = json.loads(text)

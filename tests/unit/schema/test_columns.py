@@ -97,3 +97,22 @@ def test_find_walks_structs_and_maps(path: str, kind: str | None) -> None:
     columns = ddl.parse("a INT, s STRUCT<b: STRING>, m MAP<STRING, DOUBLE>, n MAP<STRING, STRUCT<x: DATE>>")
     found = ddl.find(columns, path)
     assert (str(found.type) if found else None) == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("a INT, b STRING", "a INT, b STRING"),
+        ("a INT COMMENT 'x', b STRING", "a INT, b STRING"),
+        ("a INT  NOT NULL COMMENT 'x' 'y'", "a INT  NOT NULL"),
+        (
+            "s STRUCT<b: INT COMMENT \"it's\", comment: DATE COMMENT 'COMMENT'>, c INT",
+            "s STRUCT<b: INT, comment: DATE>, c INT",
+        ),
+        ("comment STRING, `a'COMMENT'x` INT", "comment STRING, `a'COMMENT'x` INT"),
+    ],
+)
+def test_a_comment_makes_no_other_column(text: str, plain: str) -> None:
+    """Columns are the same with and without comments, and the text without them is what it was before."""
+    assert ddl.without_comments(text) == plain
+    assert ddl.parse(text) == ddl.parse(plain)

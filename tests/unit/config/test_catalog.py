@@ -1,0 +1,41 @@
+"""table.name, table.catalog and table.comment: what agrees with what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lakeingest.config import PipelineConfig, file
+from lakeingest.errors import PipelineFileError
+
+
+def read(**table: Any) -> PipelineConfig:
+    values = {"name": "a", "source": {"topics": ["a"]}, "schema": {"columns": "c INT"}}
+    return file.from_mapping({**values, "table": {"path": "s3a://lake/a", **table}})
+
+
+def test_spark_unless_the_file_says_glue() -> None:
+    """A name alone is one of the session's catalog; a comment needs none."""
+    assert read(name="A.b", comment="c").table.catalog == "spark"
+    assert read(name="lake_1.flights", catalog="glue").table.catalog == "glue"
+    assert read(comment="what it is").table.comment == "what it is"
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ({"catalog": "glue"}, "table.catalog: needs table.name, by which a catalog knows the table; write it"),
+        ({"catalog": "spark"}, "table.catalog: needs table.name"),
+        ({"catalog": "hive", "name": "a.b"}, 'table.catalog: "hive" is not one of spark, glue'),
+        ({"catalog": "glue", "name": "flights"}, 'table.name: "flights" is no name in Glue; write database.table'),
+        ({"catalog": "glue", "name": "Lake.flights"}, 'table.name: "Lake.flights" is no name in Glue'),
+        ({"catalog": "glue", "name": "a.b.c"}, 'table.name: "a.b.c" is no name in Glue'),
+        ({"catalog": "glue", "name": "a.b", "path": "/data/a"}, "table.catalog: glue knows tables on S3 alone; write"),
+    ],
+)
+def test_a_contradiction_is_told_with_its_cure(table: dict[str, str], said: str) -> None:
+    """Offline, before anything is asked."""
+    with pytest.raises(PipelineFileError) as mistakes:
+        read(**table)
+    assert [problem for problem in mistakes.value.problems if problem.startswith(said)], mistakes.value.problems
