@@ -248,7 +248,7 @@ class Evolution:
 
     def loosened(self, table: StructType, wanted: StructType) -> tuple[str, ...]:
         """The table's fields, paths as SQL has them, that were declared NOT NULL and are so no more."""
-        still = {path for path, _ in types.not_null_fields(wanted)}
+        still = {path for path, _ in types.not_null_fields(types.demanded(wanted))}
         gone = [(path, name) for path, name in types.not_null_fields(table) if path not in still]
         # A column that somebody else made NOT NULL is a constraint of the table's.
         return tuple(path for path, name in gone if name is None or self.ledger.demanded(name))

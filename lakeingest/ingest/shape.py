@@ -13,7 +13,7 @@ from lakeingest.decode import Shape, inferred, projection
 from lakeingest.record import HEADERS, KEY, OFFSET, PARTITION, RESCUED, SCHEMA_ID, TIMESTAMP, TOPIC
 from lakeingest.schema import ddl, model
 from lakeingest.schema.model import Schema
-from lakeingest.spark.types import of_columns, struct
+from lakeingest.spark.types import demanded, of_columns, struct
 
 
 def value_columns(config: PipelineConfig, current: Schema | None) -> StructType:
@@ -80,7 +80,7 @@ def table_columns(config: PipelineConfig, shape: Shape) -> StructType:
         found.add(HEADERS, struct("h ARRAY<STRUCT<key: STRING, value: BINARY>>")["h"].dataType)
     if uses_registry(config.decode.value):
         found.add(SCHEMA_ID, T.IntegerType())
-    for declared in shape.value:
+    for declared in demanded(shape.value):
         found.add(declared)
     if config.decode.value.format not in ("string", "bytes"):
         found.add(RESCUED, T.StringType())

@@ -72,6 +72,28 @@ def has_new_fields(there: DataType, wanted: DataType) -> bool:
     return False
 
 
+def demanded(wanted: StructType) -> StructType:
+    """The columns with NOT NULL as a table can demand it: not within what may be null itself, or be empty.
+
+    Delta demands a field of a struct that is null, too, and nothing of elements. There decoding alone refuses.
+    """
+    return T.StructType(
+        [T.StructField(f.name, _demanded(f.dataType, f.nullable), f.nullable, f.metadata) for f in wanted]
+    )
+
+
+def _demanded(kind: DataType, nullable: bool) -> DataType:
+    if isinstance(kind, T.StructType):
+        fields = (T.StructField(f.name, f.dataType, f.nullable or nullable, f.metadata) for f in kind)
+        return demanded(T.StructType([*fields]))
+    if isinstance(kind, T.ArrayType):
+        return T.ArrayType(_demanded(kind.elementType, True), kind.containsNull)
+    if isinstance(kind, T.MapType):
+        key, value = (_demanded(part, True) for part in (kind.keyType, kind.valueType))
+        return T.MapType(key, value, kind.valueContainsNull)
+    return kind
+
+
 def not_null_fields(there: StructType, path: str = "") -> Iterator[tuple[str, str | None]]:
     """The fields that are NOT NULL, through structs: a path as ALTER COLUMN takes it, and a column's name."""
     for field in there:

@@ -19,9 +19,12 @@ from world import World
 from lakeingest.cli import app
 from lakeingest.delta.table import Table
 from lakeingest.errors import NotConserved, TableMismatch, UsageError
+from lakeingest.ingest import shape
 from lakeingest.local import Addresses
 from lakeingest.local.s3 import BUCKET
 from lakeingest.pipeline import Pipeline
+from lakeingest.spark import types
+from lakeingest.spark.types import not_null_fields
 
 Ask = Callable[[Pipeline], object]
 ALL: dict[str, Ask] = {
@@ -262,6 +265,37 @@ def test_not_null_is_dropped(stack: Addresses, spark: SparkSession) -> None:
     world.produce(b'{"amount": 4}')
     world.run()
     assert amounts(world) == ["1", "2", "3", "4"]
+    world.checked()
+
+
+def test_not_null_within_what_may_be_null(stack: Addresses, spark: SparkSession) -> None:
+    """It is demanded of a struct that is there, and of none that is missing."""
+    inner = "s STRUCT<a: INT NOT NULL>, l ARRAY<STRUCT<b: INT NOT NULL>>"
+    world = World(
+        stack, spark, "within", schema=columns(f"n INT NOT NULL, t STRUCT<c: INT NOT NULL> NOT NULL, {inner}")
+    )
+    world.produce(order(1, 1, t={"c": 1}, s={"a": 1}, l=[{"b": 1}]), order(2, 2, t={"c": 1}))
+    world.produce(*(order(n, n, **bad) for n, bad in enumerate(({"t": {}}, {"t": {"c": 1}, "s": {}}, {"s": {"a": 1}}))))
+    world.produce(order(9, 9, t={"c": 1}, l=[{}]))
+    assert world.run().refused == 4
+    world.checked()
+    there = spark.read.format("delta").load(world.path()).schema
+    assert [path for path, _ in not_null_fields(there)] == ["`n`", "`t`", "`t`.`c`"]
+
+
+def test_a_table_that_demands_too_much_is_loosened(
+    stack: Addresses, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an older version made it: no record without the struct could be committed, ever."""
+    world = World(stack, spark, "demanding", schema=columns("n INT, amount INT, s STRUCT<a: INT NOT NULL>"))
+    world.produce(order(1, 1, s={"a": 1}))
+    with monkeypatch.context() as older:
+        for module in (shape, types):
+            older.setattr(module, "demanded", lambda wanted: wanted)
+        world.run()
+    assert [path for path, _ in not_null_fields(spark.read.format("delta").load(world.path()).schema)] == ["`s`.`a`"]
+    world.produce(order(2, 2), order(3, 3, s={}))
+    assert world.run().refused == 1
     world.checked()
 
 
