@@ -41,7 +41,8 @@ test-cluster: venv ## Over a Spark cluster of a master and two workers: flights,
 	$(BIN)/pytest tests/cluster -m cluster
 
 test-connect: venv ## The tests of whole pipelines once more, over a Spark Connect server
-	$(BIN)/pytest tests/integration --connect $(CONNECT) -m "not faults and not classic"
+	$(BIN)/pytest tests/integration/test_connect.py -m cluster
+	$(BIN)/pytest tests/integration --connect -m "not faults and not classic and not cluster"
 
 bench: venv ## lakeingest beside hand-written jobs, into benchmarks/RESULTS.md (an hour)
 	$(BIN)/python benchmarks/ingest.py --json benchmarks/results.json --markdown benchmarks/RESULTS.md

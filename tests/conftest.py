@@ -58,9 +58,9 @@ def local_spark(request: pytest.FixtureRequest, stack_state: Path) -> Iterator[S
     os.environ.setdefault("LAKEINGEST_DRIVER_MEMORY", "4g")
     if request.config.getoption("connect"):
         with connect.server(stack_state) as address:
-            spark = SparkSession.builder.remote(address).create()
-            yield spark
-            spark.stop()
+            # Commands that tests start go there too.
+            os.environ["SPARK_REMOTE"] = address
+            yield session.attach(Storage(), "tests")
         return
     with pytest.MonkeyPatch.context() as patched:
         # Each test has plans of its own. Where the code made for them is full, Java interprets the rest.

@@ -1,7 +1,8 @@
 """A SparkSession with Delta, Kafka and s3a: the one that is already there, or one of our own.
 
-On Databricks, on EMR or in a notebook a session is active: it is used as it is. Elsewhere one is started from the
-pinned jars of the local cache, which takes about 5 s and resolves nothing.
+On Databricks, on EMR or in a notebook a session is active: it is used as it is. So is a Spark Connect server that
+$SPARK_REMOTE names. Elsewhere one is started from the pinned jars of the local cache, which takes about 5 s and
+resolves nothing.
 
 Secrets are set on a session that runs already: what it is started with stands on the command line of its JVM, which
 every user of the machine can read.
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING
 from lakeingest.config import Storage
 from lakeingest.errors import SetupError
 from lakeingest.spark import jvm, s3a
-from lakeingest.spark.platforms import capabilities, local
+from lakeingest.spark.platforms import capabilities, connect, local
 from lakeingest.spark.settings import AVRO_LIMITS, CHEAPER, FOR_LOGS, HIDDEN
 
 if TYPE_CHECKING:
@@ -36,11 +37,11 @@ def attach(storage: Storage, name: str, paths: Sequence[str] = (), names: Sequen
         names: what those tables are called that are a catalog's own.
 
     Raises:
-        SetupError: Java is missing, or the jars cannot be had; or the session's Spark is too old; or its catalog
-            forgets names.
+        SetupError: Java is missing, or the jars cannot be had; the server of $SPARK_REMOTE does not answer; the
+            session's Spark is too old; its catalog forgets names.
         UsageError: this process has opened a bucket of these paths in another store.
     """
-    active = _running()
+    active = _running() or connect.session()
     if active is None:
         session = local.start(name)
         _check_remembers(session, names)

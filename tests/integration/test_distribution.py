@@ -22,6 +22,8 @@ from packaging.utils import canonicalize_name
 
 from lakeingest.cli import app
 
+pytestmark = pytest.mark.classic
+
 PACKAGE = installation.ROOT / "lakeingest"
 EXTRAS = ("spark", "glue", "gate", "protobuf", "local", "testing", "demo")
 FILE = "{name: p, source: {topics: [t], bootstrap_servers: 'localhost:1'}, table: {path: /t}, schema: {columns: n INT}}"

@@ -18,6 +18,8 @@ from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
 from lakeingest.testing.process import Process
 
+pytestmark = pytest.mark.classic
+
 FAULT = pytest.mark.faults
 
 

@@ -110,6 +110,7 @@ def test_files_that_the_catalog_has_forgotten(world: NamedWorld) -> None:
         world.run()
 
 
+@pytest.mark.classic
 def test_a_catalog_in_memory_is_refused(world: NamedWorld, tmp_path: Path) -> None:
     """A session of our own would forget the table with its process."""
     file = tmp_path / "p.yaml"
@@ -119,6 +120,7 @@ def test_a_catalog_in_memory_is_refused(world: NamedWorld, tmp_path: Path) -> No
         assert "catalog of this Spark session is in memory" in process.err
 
 
+@pytest.mark.classic
 def test_a_hive_metastore(world: NamedWorld, stack: Addresses, tmp_path: Path) -> None:
     """Two processes, one after the other, know the table by its name."""
     file = tmp_path / "p.yaml"

@@ -11,6 +11,8 @@ from nbclient import NotebookClient
 
 from lakeingest.local import Addresses
 
+pytestmark = pytest.mark.classic
+
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
 FIRST = NOTEBOOKS / "01_first_pipeline.ipynb"

@@ -35,7 +35,7 @@ from lakeingest.pipeline import Pipeline
 from lakeingest.record import OffsetRange, OffsetRanges
 from lakeingest.testing.kafka import Cluster, issue
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.classic]
 
 LAKEINGEST = [sys.executable, "-c", "from lakeingest.cli import main; main()"]
 TOPIC = "secrets"
