@@ -73,5 +73,6 @@ def _installed() -> Path:
 
 def enforce_rights(url: str) -> None:
     """Let moto ask IAM from now on."""
-    with urllib.request.urlopen(urllib.request.Request(f"{url}/moto-api/reset-auth", b"0", method="POST")) as answer:
+    request = urllib.request.Request(f"{url}/moto-api/reset-auth", b"0", {"Content-Type": "text/plain"}, method="POST")
+    with urllib.request.urlopen(request) as answer:
         assert answer.status == 200

@@ -98,7 +98,7 @@ class GlueCatalog:
             wanted = glue_entry.entry(self.name.partition(".")[2], self.path, columns or T.StructType(), None)
             glue_entry.check(self.name, held, wanted)
             # As it is, and under a version that it has not: only who may change it is told that.
-            self._replace(glue, {key: value for key, value in held.items() if key in known}, _NEVER)
+            self._replace(glue, glue_entry.as_input(held, known), _NEVER)
             behind = columns is not None and glue_entry.merged(wanted, held, known) is not None
         state = "is behind the table, until the next run" if behind else "is there"
         return f"{self.name} {state}, and may be changed"

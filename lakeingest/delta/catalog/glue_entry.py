@@ -115,7 +115,7 @@ def merged(wanted: Entry, held: Entry, known: Collection[str]) -> dict[str, Any]
     Args:
         known: the keys of a TableInput; a Table has more.
     """
-    before = {key: value for key, value in held.items() if key in known}
+    before = as_input(held, known)
     storage, ours = before.get("StorageDescriptor", {}), wanted["StorageDescriptor"]
     serde = storage.get("SerdeInfo", {})
     theirs = {column["Name"].lower(): column for column in storage.get("Columns", ())}
@@ -139,6 +139,11 @@ def merged(wanted: Entry, held: Entry, known: Collection[str]) -> dict[str, Any]
     if before.get("PartitionKeys"):
         after["PartitionKeys"] = []
     return None if after == before else after
+
+
+def as_input(held: Entry, known: Collection[str]) -> dict[str, Any]:
+    """A Table as a TableInput: an empty text may stand in the one alone."""
+    return {key: value for key, value in held.items() if key in known and value not in ("", None)}
 
 
 def _differing(held: Mapping[str, str]) -> dict[str, str]:
