@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
@@ -61,7 +62,11 @@ def duckdb(asked: Asked) -> Callable[[str], pa.Table]:
         source = f"FROM delta_scan('{place}')"
         types = dict(connection.execute(f"SELECT column_name, column_type FROM (DESCRIBE {source})").fetchall())
         # DuckDB has the type, but cannot give it to Arrow.
-        texts = [f"{name}::JSON::VARCHAR AS {name}" for name, kind in types.items() if kind == "VARIANT"]
+        texts = [
+            f"CASE WHEN {name} IS NOT NULL THEN {name}::JSON::VARCHAR END AS {name}"
+            for name, kind in types.items()
+            if kind == "VARIANT"
+        ]
         chosen = f"* REPLACE ({', '.join(texts)})" if texts else "*"
         return connection.execute(f"SELECT {chosen} {source}").to_arrow_table()
 
@@ -99,9 +104,20 @@ def daft(asked: Asked) -> Callable[[str], pa.Table]:
 
 def trino(asked: Asked) -> Callable[[str], pa.Table]:
     from trino.dbapi import connect
+    from trino.exceptions import TrinoQueryError
 
     connection = connect("127.0.0.1", asked["port"], "matrix", catalog="delta", schema="m", timezone="UTC")
     cursor = connection.cursor()
+    # The server answers seconds before it knows a node to run a query on, its own.
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            cursor.execute("SELECT * FROM system.runtime.nodes WHERE state = 'active'").fetchall()
+            break
+        except TrinoQueryError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.5)
     cursor.execute("CREATE SCHEMA m").fetchall()
 
     def read(place: str) -> pa.Table:

@@ -58,7 +58,7 @@ OLD = {
     "lists": {},
 }
 YOUNG = {"day": "1970-01-01", "at": "1970-01-01T00:00:00Z", "clock": "1969-12-31T23:59:59.999999", "big": -(2**63)}
-LATE = {"day": "9999-12-31", "at": "9999-12-31T23:59:59.999999Z", "clock": "9999-12-31T23:59:59.999999"}
+LATE = {"day": "9999-12-31", "at": "9999-12-31T23:59:59Z", "clock": "9999-12-31T23:59:59.999999"}
 FIELDS = {
     "f": "float",
     "d": "double",
@@ -132,25 +132,36 @@ def from_avro(world: World, _: Path) -> None:
     assert schemas.run().refused == 0
 
 
-def partitioned(world: World, _: Path) -> None:
+def _partitioned(world: World, every: str, carriers: list[str | None]) -> None:
     world.changes = {
         "schema": {"columns": "n INT, carrier STRING, at TIMESTAMP, flag BOOLEAN, gate BIGINT"},
         "partition": [
-            {"by": "time", "field": "at", "every": "hour"},
+            {"by": "time", "field": "at", "every": every},
             {"by": "field", "field": "carrier"},
             {"by": "field", "field": "flag"},
             {"by": "field", "field": "gate"},
             {"by": "kafka_partition"},
         ],
     }
-    carriers = ["AA", "a b/c=d%20:é", "東京", "", None, "..", "'\"\\{}[]#?&+"]
-    times = ["2026-11-25T10:11:12.123456Z", "1500-02-28T01:00:00Z", "1970-01-01T00:00:00Z"]
+    times = ["2026-11-25T10:11:12.123Z", "1500-02-28T01:00:00Z", "1970-01-01T00:00:00Z"]
     values = [
         {"n": n, "carrier": c, "at": times[n % 3], "flag": (True, False, None)[n % 3], "gate": (-1, 2**40, None)[n % 3]}
         for n, c in enumerate(carriers)
     ]
     world.produce(*records(*values), partitions=2)
     assert world.run().refused == 0
+
+
+def partitioned(world: World, _: Path) -> None:
+    _partitioned(world, "day", ["AA", "a/b/../c=d%20:", "", None, "..", "'\"\\{[]#?&+*"])
+
+
+def hourly(world: World, _: Path) -> None:
+    _partitioned(world, "hour", ["AA", "UA", "DL"])
+
+
+def blanks(world: World, _: Path) -> None:
+    _partitioned(world, "day", ["a b", "é", "東京", "}"])
 
 
 def evolved(world: World, _: Path) -> None:
@@ -258,6 +269,8 @@ TABLES: dict[str, tuple[Callable[[World, Path], None], str, list[str]]] = {
     "every type": (all_types, "", COORDINATES),
     "every type of Avro": (from_avro, "", COORDINATES),
     "partitions": (partitioned, "", COORDINATES),
+    "partitions by hour": (hourly, "", COORDINATES),
+    "partitions with blanks, accents": (blanks, "", COORDINATES),
     "columns added": (evolved, "", COORDINATES),
     "columns added, checkpoint": (checkpointed, "", COORDINATES),
     "fields rescued": (rescued, "", COORDINATES),
