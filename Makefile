@@ -2,7 +2,7 @@ PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help venv demo demo-schemas bench test test-unit test-faults test-cluster test-connect soak docs docs-outputs stack-up stack-down dist clean
+.PHONY: help venv demo demo-schemas bench test test-unit test-faults test-cluster test-connect test-readers soak docs docs-outputs stack-up stack-down dist clean
 
 help: ## Say what can be made
 	@grep -hE "^[a-z-]+:.*##" $(MAKEFILE_LIST) | sed -E "s/:.*## /	/" | expand -t 14
@@ -43,6 +43,9 @@ test-cluster: venv ## Over a Spark cluster of a master and two workers: flights,
 test-connect: venv ## The tests of whole pipelines once more, over a Spark Connect server
 	$(BIN)/pytest tests/integration/test_connect.py -m cluster
 	$(BIN)/pytest tests/integration --connect -m "not faults and not classic and not cluster"
+
+test-readers: venv ## Which readers read the tables: delta-rs, polars, DuckDB, chdb, daft, and Trino where there is Java 24 (5 minutes)
+	$(BIN)/pytest tests/readers -m readers
 
 bench: venv ## lakeingest beside hand-written jobs, into benchmarks/RESULTS.md (an hour)
 	$(BIN)/python benchmarks/ingest.py --json benchmarks/results.json --markdown benchmarks/RESULTS.md

@@ -16,7 +16,7 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -352,6 +352,48 @@ def faults() -> Iterator[str]:
         yield from (f"## {(ast.get_docstring(module) or '').rstrip('.')}", *rows("fault | what holds", lines))
 
 
+def readers() -> Iterator[str]:
+    """What other readers of Delta read of the tables, as the test of the matrix expects it."""
+    folder = ROOT / "tests" / "readers"
+    expected = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
+    pins = [line for file in sorted(folder.glob("requirements*.txt")) for line in file.read_text().splitlines()]
+    trino = re.findall(r"(trino-server):([0-9]+)", (folder / "environments.py").read_text(encoding="utf-8"))
+    versions = [*("==".join(each) for each in trino), *dict.fromkeys(pin for pin in pins if "==" in pin)]
+    yield from ("# What reads the tables", "")
+    yield "`make test-readers` lets lakeingest write these tables into S3 (those that begin with *theirs* somebody then"
+    yield "changed with Spark), reads each with each reader, and compares columns and values with what Spark reads. It"
+    yield "fails where a reader reads less than stands here, or more. **Bold**: not what Spark reads, and no error."
+    yield from reader_tables(expected["reads"])
+    yield from ("## Why", "", *(f"- {code(reader)}: {why}" for reader, why in expected["why"].items()), "")
+    yield "A table that was rewritten (`schema.widening: rewrite`) is read by all. One that was widened by metadata before"
+    yield "that keeps Delta's feature typeWidening, and is refused by some: `ALTER TABLE … DROP FEATURE typeWidening` ends"
+    yield "it, and the pipeline goes on."
+    yield from ("", "## Versions", "", ", ".join(map(code, versions)))
+
+
+def reader_tables(reads: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """One word for each table and reader, then all that is not `all`, in full.
+
+    Args:
+        reads: reader → table → what it reads.
+    """
+    tables = next(iter(reads.values()))
+    lines = [(cell(table), *(_in_a_word(read[table]) for read in reads.values())) for table in tables]
+    yield from rows(f"table | {' | '.join(reads)}", lines)
+    found: dict[tuple[str, str], list[str]] = {}
+    for reader, read in reads.items():
+        for table, what in read.items():
+            found.setdefault((reader, what), []).append(table)
+    parts = [(reader, ", ".join(where), cell(what)) for (reader, what), where in found.items() if what != "all"]
+    yield from rows("reader | tables | what is other", parts)
+
+
+def _in_a_word(read: str) -> str:
+    if read == "all" or read.startswith("refused"):
+        return read.partition(":")[0]
+    return "**fewer columns**" if read.startswith("without") else "**other values**"
+
+
 def measurements() -> Iterator[str]:
     """What the benchmarks measured, as their script wrote it, without its links into the repository."""
     file = ROOT / "benchmarks" / "RESULTS.md"
@@ -368,6 +410,7 @@ PAGES: dict[str, Callable[[], Iterable[str]]] = {
     "expectations": expectations,
     "modules": modules,
     "faults": faults,
+    "readers": readers,
     "measurements": measurements,
 }
 

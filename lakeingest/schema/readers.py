@@ -16,10 +16,11 @@ _NOT: Mapping[Reader, Collection[str]] = {
     # Widened columns are left out in silence.
     "athena": (WIDENING, "variantType"),
     "trino": (WIDENING, "variantType"),
-    # Tables with these are refused.
-    "delta-rs": (WIDENING, "variantType", "deletionVectors", "v2Checkpoint"),
-    "polars": (WIDENING, "variantType", "deletionVectors", "v2Checkpoint"),
-    "daft": ("deletionVectors",),
+    # Tables with these are refused, but for the renamed columns of a column mapping: delta-rs reads them as null.
+    "delta-rs": (WIDENING, "deletionVectors", "v2Checkpoint", "columnMapping"),
+    "polars": (WIDENING, "variantType", "v2Checkpoint", "columnMapping"),
+    "chdb": ("variantType",),
+    "daft": ("deletionVectors", "columnMapping"),
 }
 """Reader → the features of Delta's protocol that shut it out."""
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import canonical
 import environments
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import VariantType, VariantVal
@@ -21,10 +22,12 @@ from written import TABLES
 from lakeingest.local import Addresses
 
 HERE = Path(__file__).parent
-EXPECTED = json.loads((HERE / "expected.json").read_text(encoding="utf-8"))
-"""reader → table → what it reads of it."""
+EXPECTED: dict[str, dict[str, str]] = json.loads((HERE / "expected.json").read_text(encoding="utf-8"))["reads"]
+"""Reader → table → what it reads of it."""
 REQUIREMENTS = {"daft": "requirements-daft.txt"}
 READERS = ("delta-rs", "polars", "duckdb", "chdb", "daft", "trino")
+READ = pytest.StashKey[dict[str, dict[str, str]]]()
+"""What was read in this run, in the form of EXPECTED."""
 _WORDS = 110
 _VARYING = re.compile(r"\S*\w/\S+|\(offset=.*?\)|[0-9.]+[mµ]s\b")
 """Places and numbers in what a reader says."""

@@ -205,6 +205,13 @@ def widened_then_rewritten(world: World, _: Path) -> None:
         assert world.run().refused == 0
 
 
+def feature_dropped(world: World, _: Path) -> None:
+    _widened(world, "metadata")
+    world.sql("ALTER TABLE {table} DROP FEATURE typeWidening")
+    world.produce(*records(wide(4)))
+    assert world.run(schema={"columns": WIDE, "widening": "refuse"}).refused == 0
+
+
 def rescued(world: World, _: Path) -> None:
     world.produce(*records({"n": 1, "extra": {"a": [1, None, "x"]}, "other": 0.1}, {"n": 2}))
     assert world.run().refused == 0
@@ -270,14 +277,15 @@ TABLES: dict[str, tuple[Callable[[World, Path], None], str, list[str]]] = {
     "every type of Avro": (from_avro, "", COORDINATES),
     "partitions": (partitioned, "", COORDINATES),
     "partitions by hour": (hourly, "", COORDINATES),
-    "partitions with blanks, accents": (blanks, "", COORDINATES),
+    "partitions with blanks and accents": (blanks, "", COORDINATES),
     "columns added": (evolved, "", COORDINATES),
-    "columns added, checkpoint": (checkpointed, "", COORDINATES),
+    "columns added and a checkpoint": (checkpointed, "", COORDINATES),
     "fields rescued": (rescued, "", COORDINATES),
     "compacted": (compacted, "", COORDINATES),
     "widened by metadata": (widened, "", COORDINATES),
     "widened by rewriting": (rewritten, "", COORDINATES),
-    "widened by metadata, then rewritten": (widened_then_rewritten, "", COORDINATES),
+    "widened by metadata and then rewritten": (widened_then_rewritten, "", COORDINATES),
+    "widened by metadata and the feature dropped": (feature_dropped, "", COORDINATES),
     "quarantine": (quarantine, "_quarantine", COORDINATES),
     "results of the gate": (quarantine, "_expectations", ["sequence", "expectation"]),
     "theirs: deletion vectors": (deletion_vectors, "", COORDINATES),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +11,16 @@ import pytest
 from lakeingest.config import PipelineConfig, file
 from lakeingest.errors import PipelineFileError
 from lakeingest.schema import readers
+
+MATRIX = json.loads((Path(__file__).parents[2] / "readers" / "expected.json").read_text(encoding="utf-8"))["reads"]
+FEATURES = {
+    "typeWidening": ("widened by metadata", "widened by rewriting"),
+    "deletionVectors": ("theirs: deletion vectors", "compacted"),
+    "variantType": ("theirs: a VARIANT column", "compacted"),
+    "v2Checkpoint": ("theirs: v2 checkpoint", "compacted"),
+    "columnMapping": ("theirs: column mapping", "compacted"),
+}
+"""Feature → a table that has it, and one that is like it but for that."""
 
 
 def config(**parts: Any) -> PipelineConfig:
@@ -18,8 +30,17 @@ def config(**parts: Any) -> PipelineConfig:
 
 
 def test_a_reader_is_named_with_what_is_in_its_way() -> None:
-    found = readers.shut_out(["spark", "trino", "polars"], {"typeWidening-preview", "deletionVectors", "clustering"})
-    assert found == {"trino": ("typeWidening",), "polars": ("typeWidening", "deletionVectors")}
+    found = readers.shut_out(["spark", "trino", "polars"], {"typeWidening-preview", "v2Checkpoint", "clustering"})
+    assert found == {"trino": ("typeWidening",), "polars": ("typeWidening", "v2Checkpoint")}
+
+
+@pytest.mark.parametrize("reader", MATRIX)
+@pytest.mark.parametrize("feature", FEATURES)
+def test_what_shuts_out_is_what_the_matrix_found(reader: readers.Reader, feature: str) -> None:
+    """A table with the feature is read less well than one like it without."""
+    having, like = FEATURES[feature]
+    worse = MATRIX[reader][having] != MATRIX[reader][like]
+    assert bool(readers.shut_out([reader], {feature})) == worse
 
 
 @pytest.mark.parametrize(
