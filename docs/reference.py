@@ -365,9 +365,9 @@ def readers() -> Iterator[str]:
     yield "fails where a reader reads less than stands here, or more. **Bold**: not what Spark reads, and no error."
     yield from reader_tables(expected["reads"])
     yield from ("## Why", "", *(f"- {code(reader)}: {why}" for reader, why in expected["why"].items()), "")
-    yield "A table that was rewritten (`schema.widening: rewrite`) is read by all. One that was widened by metadata before"
-    yield "that keeps Delta's feature typeWidening, and is refused by some: `ALTER TABLE … DROP FEATURE typeWidening` ends"
-    yield "it, and the pipeline goes on."
+    yield "A table that was rewritten (`schema.widening: rewrite`) is read like any other. One that was widened by"
+    yield "metadata before that keeps Delta's feature typeWidening, and some refuse it. `ALTER TABLE … DROP FEATURE"
+    yield "typeWidening` ends that, and the pipeline goes on."
     yield from ("", "## Versions", "", ", ".join(map(code, versions)))
 
 

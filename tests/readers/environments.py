@@ -22,6 +22,7 @@ from servers import free_port
 
 from lakeingest.errors import SetupError
 from lakeingest.local import Addresses, artifacts
+from lakeingest.local.loopback import direct
 from lakeingest.local.machine import java_major, locked
 
 HERE = Path(__file__).parent
@@ -123,14 +124,15 @@ def trino(command: Path, stack: Addresses, folder: Path) -> Iterator[int]:
         yield port
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(60)
 
 
 def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
     deadline = time.monotonic() + 180
     while time.monotonic() < deadline and process.poll() is None:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/info", timeout=5) as answer:
+            url = f"http://127.0.0.1:{port}/v1/info"
+            with direct(url), urllib.request.urlopen(url, timeout=5) as answer:
                 if b'"starting":false' in answer.read():
                     return
         except OSError:

@@ -20,6 +20,7 @@ from world import World
 from written import TABLES
 
 from lakeingest.local import Addresses
+from lakeingest.local.loopback import direct
 
 HERE = Path(__file__).parent
 EXPECTED: dict[str, dict[str, str]] = json.loads((HERE / "expected.json").read_text(encoding="utf-8"))["reads"]
@@ -68,7 +69,8 @@ def read(reader: str, written: Written, **more: Any) -> dict[str, str]:
     keys = {"endpoint": stack.s3, "access_key": stack.s3_access_key, "secret_key": stack.s3_secret_key}
     asked = json.dumps({**keys, "tables": written.places, **more})
     command = [environments.python(REQUIREMENTS.get(reader, "requirements.txt")), HERE / "read.py", reader]
-    process = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=600, check=False)
+    with direct(stack.s3):
+        process = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=600, check=False)
     found = {line["table"]: line for line in map(json.loads, process.stdout.splitlines())}
     assert found.keys() == TABLES.keys(), process.stderr[-3000:]
     return {name: outcome(found[name], written.rows[name], key) for name, (_, _, key) in TABLES.items()}

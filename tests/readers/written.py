@@ -224,8 +224,8 @@ def compacted(world: World, _: Path) -> None:
     world.ingestion().compact(2**20)
 
 
-def checkpointed(world: World, _: Path) -> None:
-    evolved(world, _)
+def checkpointed(world: World, folder: Path) -> None:
+    evolved(world, folder)
     world.sql("ALTER TABLE {table} SET TBLPROPERTIES ('delta.checkpointInterval' = '1')")
     world.produce(*clean(1, 9))
     world.run()
