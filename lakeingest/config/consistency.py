@@ -197,6 +197,11 @@ def _catalog(table: parts.Table, quarantine: parts.Quarantine | None) -> Iterato
             ("table", "catalog"),
             'glue knows tables on S3 alone; write table.path as in "s3a://lake/flights", or drop table.catalog',
         )
+    if quarantine and quarantine.name and quarantine.path and not location.place(quarantine.path).on_s3:
+        yield Mistake(
+            ("quarantine", "name"),
+            "glue knows tables on S3 alone; drop it, or write quarantine.path as in s3a://lake/q",
+        )
 
 
 def _places(

@@ -10,12 +10,14 @@ from pyspark.sql import SparkSession
 from receipts import receipt
 
 from lakeingest.delta import commit, commit_log
+from lakeingest.delta.catalog.spark import register
 from lakeingest.delta.history import TableHistory
 from lakeingest.delta.maintenance import optimize
 from lakeingest.delta.partitioning import PartitionColumn
 from lakeingest.delta.table import Table
-from lakeingest.errors import Fenced, UsageError
+from lakeingest.errors import Fenced, TableMismatch, UsageError
 from lakeingest.record import OffsetRange, OffsetRanges
+from lakeingest.spark import types
 from lakeingest.spark.types import struct
 
 COLUMNS = "_topic STRING, _partition INT, _offset BIGINT, n INT NOT NULL"
@@ -106,3 +108,50 @@ def test_files_become_few(table: Table) -> None:
     assert (done.before.count, done.after.count, done.table) == (3, 1, table.identifier)
     table.update(table.read().selectExpr("_offset", "7 AS n"), ("_offset",), "q.n = 2", "n")
     assert sorted(row["n"] for row in table.read().collect()) == [1, 3, 7]
+
+
+DESCRIBED = (
+    "n INT COMMENT 'a \"n\"', s STRUCT<`a.b`: INT COMMENT 'in', l: ARRAY<STRUCT<e: INT COMMENT 'it'>>> COMMENT 's', "
+    "m MAP<STRING, STRUCT<v: INT COMMENT 'value'>> COMMENT 'of ${spark.app.name}'"
+)
+
+
+def test_columns_get_comments(table: Table) -> None:
+    """Of a field and the one around it at once, at any depth, without a setting of Spark's in them; and only once."""
+    wanted = struct(DESCRIBED)
+    table.create(struct("n INT, s STRUCT<`a.b`: INT, l: ARRAY<STRUCT<e: INT>>>, m MAP<STRING, STRUCT<v: INT>>"))
+    new = types.new_comments(table.existing().schema, wanted)
+    assert len(new) == 6
+    table.comment_columns(new)
+    assert dict(types.comments(table.existing().schema)) == dict(types.comments(wanted))
+    assert types.new_comments(table.existing().schema, wanted) == {}
+
+
+def test_a_table_gets_a_comment(table: Table) -> None:
+    """In a commit, if it has another one."""
+    made(table)
+    for _ in range(2):
+        table.comment("it's ${env:HOME}\nand more")
+    assert table.details()["Comment"] == "it's ${env:HOME}\nand more"
+    assert len(TableHistory(table).history(None)) == 2
+
+
+@pytest.mark.parametrize(
+    ("taken", "said"),
+    [
+        ("CREATE VIEW {name} AS SELECT 1 AS n", "is no Delta table in Spark's catalog"),
+        ("CREATE TABLE {name} (n INT) USING PARQUET", "is no Delta table in Spark's catalog"),
+        ("CREATE TABLE {name} (n INT) USING DELTA", "is the table at file:"),
+    ],
+)
+def test_a_name_that_is_taken(spark: SparkSession, tmp_path: Path, taken: str, said: str) -> None:
+    """It is left to whom it belongs, and told."""
+    ours = made(Table(spark, str(tmp_path / "t")))
+    spark.sql("CREATE SCHEMA IF NOT EXISTS taken")
+    try:
+        spark.sql(taken.format(name="taken.t"))
+        with pytest.raises(TableMismatch, match=said):
+            register(ours, "taken.t")
+        assert spark.table("taken.t").columns == ["n"]
+    finally:
+        spark.sql("DROP SCHEMA taken CASCADE")

@@ -39,3 +39,17 @@ def test_a_contradiction_is_told_with_its_cure(table: dict[str, str], said: str)
     with pytest.raises(PipelineFileError) as mistakes:
         read(**table)
     assert [problem for problem in mistakes.value.problems if problem.startswith(said)], mistakes.value.problems
+
+
+def test_a_quarantine_in_glue_lies_on_s3_too() -> None:
+    """As the table does."""
+    with pytest.raises(PipelineFileError, match=r"quarantine\.name: glue knows tables on S3 alone; drop it"):
+        file.from_mapping(
+            {
+                "name": "a",
+                "source": {"topics": ["a"]},
+                "schema": {"columns": "c INT"},
+                "table": {"path": "s3a://lake/a", "name": "lake.a", "catalog": "glue"},
+                "quarantine": {"path": "/data/q", "name": "lake.q"},
+            }
+        )
