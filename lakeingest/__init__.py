@@ -32,7 +32,7 @@ else:
         """`Pipeline`, imported when it is first asked for: to check a file must not need pyspark.
 
         Raises:
-            SetupError: pyspark is not installed.
+            SetupError: pyspark is not installed, or older than lakeingest can use.
         """
         if name == "Pipeline":
             return _pipeline()
@@ -50,7 +50,8 @@ def load(file: str | Path) -> Pipeline:
 
     Raises:
         PipelineFileError: the file is wrong; `problems` holds every mistake.
-        SetupError: pyspark is not installed; or the file names no brokers, and no embedded stack is running.
+        SetupError: pyspark is not installed, or older than lakeingest can use; or the file names no brokers, and no
+            embedded stack is running.
     """
     from lakeingest.config import file as pipeline_file
 
@@ -60,8 +61,13 @@ def load(file: str | Path) -> Pipeline:
 
 def _pipeline() -> type[Pipeline]:
     from lakeingest.errors import SetupError
+    from lakeingest.spark.platforms import capabilities
 
     try:
+        import pyspark
+
+        # Before the modules that need what an older one does not have.
+        capabilities.refuse_old(pyspark.__version__)
         from lakeingest.pipeline import Pipeline
     except ModuleNotFoundError as missing:
         # Any other module that is missing is a fault of ours, and no reason to install Spark.

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import connect
 import kit
+import matrix
 import pytest
 import rehearsal
 from command import Command, Said
@@ -65,6 +66,8 @@ def local_spark(request: pytest.FixtureRequest, stack_state: Path) -> Iterator[S
     with pytest.MonkeyPatch.context() as patched:
         # Each test has plans of its own. Where the code made for them is full, Java interprets the rest.
         patched.setenv("SPARK_SUBMIT_OPTS", "-XX:ReservedCodeCacheSize=400m")
+        if listing := request.config.getoption("jars"):
+            patched.setattr(local, "jars", lambda: matrix.jars(Path(listing)))
         # To write down which classes it loaded takes a JVM of many tests longer than it ever saves.
         patched.setattr(local, "_class_archive", lambda *_: ("", None))
         spark = session.attach(Storage(), "tests")
@@ -146,6 +149,7 @@ def cell(
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--connect", action="store_true", help="the tests' session is one of a Spark Connect server")
+    parser.addoption("--jars", metavar="LIST", help="the tests' session has the jars of this list, not lakeingest's own")
 
 
 def pytest_configure() -> None:

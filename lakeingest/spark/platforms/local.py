@@ -32,7 +32,7 @@ def start(name: str) -> SparkSession:
     """A session in a JVM of this process, from the pinned jars of the local cache.
 
     Raises:
-        SetupError: Java is missing, the jars cannot be had, or Spark does not start.
+        SetupError: Java is missing, the jars cannot be had or are not for this pyspark, or Spark does not start.
     """
     from pyspark import SparkConf
 
@@ -73,8 +73,18 @@ def jars() -> list[str]:
     """The files that a session needs: the pinned ones, and our own.
 
     Raises:
-        SetupError: Java is missing, or the jars cannot be had.
+        SetupError: Java is missing, the jars cannot be had, or are not for this pyspark.
     """
+    import pyspark
+
+    pinned = next(artifact.version for artifact in artifacts.listed("spark") if artifact.group == "org.apache.spark")
+    minor = ".".join(pinned.split(".")[:2])
+    if not pyspark.__version__.startswith(f"{minor}."):
+        raise SetupError(
+            f"pyspark {pyspark.__version__} is installed, and lakeingest starts Spark with jars for {minor}",
+            cure=f"pip install 'pyspark=={minor}.*', or start the session yourself, with Delta and Kafka for your "
+            "version, before you call lakeingest.load(FILE) in the same process",
+        )
     return [str(jar) for jar in (*artifacts.fetch("spark"), jvm.JAR)]
 
 
