@@ -14,7 +14,7 @@ from pathlib import Path
 
 import connect
 import kit
-import matrix
+import versions
 import pytest
 import rehearsal
 from command import Command, Said
@@ -24,7 +24,7 @@ from lakeingest import cli
 from lakeingest.config import Storage
 from lakeingest.local import Addresses
 from lakeingest.local.stack import down, up
-from lakeingest.spark import s3a, session
+from lakeingest.spark import jvm, s3a, session
 from lakeingest.spark.platforms import local
 from lakeingest.testing.s3 import S3Proxy
 
@@ -67,7 +67,7 @@ def local_spark(request: pytest.FixtureRequest, stack_state: Path) -> Iterator[S
         # Each test has plans of its own. Where the code made for them is full, Java interprets the rest.
         patched.setenv("SPARK_SUBMIT_OPTS", "-XX:ReservedCodeCacheSize=400m")
         if listing := request.config.getoption("jars"):
-            patched.setattr(local, "jars", lambda: matrix.jars(Path(listing)))
+            patched.setattr(local, "jars", lambda: [*map(str, versions.jars(Path(listing))), str(jvm.JAR)])
         # To write down which classes it loaded takes a JVM of many tests longer than it ever saves.
         patched.setattr(local, "_class_archive", lambda *_: ("", None))
         spark = session.attach(Storage(), "tests")

@@ -17,6 +17,7 @@ import time
 import uuid
 from pathlib import Path
 
+import versions
 import py4j.java_gateway
 import py4j.protocol
 import pyspark
@@ -84,9 +85,10 @@ class Driver:
 
 
 @pytest.fixture(scope="module")
-def jars():
+def jars(request):
     """The folder that holds what a Spark session needs."""
-    return artifacts.fetch("spark")[0].parent
+    listing = request.config.getoption("jars")
+    return (versions.jars(Path(listing)) if listing else artifacts.fetch("spark"))[0].parent
 
 
 @pytest.fixture(scope="module")

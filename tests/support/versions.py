@@ -1,0 +1,69 @@
+"""Spark in another version than the pinned one: an environment of its own, made once in lakeingest's cache, and its jars.
+
+python tests/support/versions.py NAME [EXTRA]   makes the environment of tests/matrix/NAME.txt, and prints its Python
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+import sys
+import tomllib
+import venv
+from collections.abc import Iterator
+from pathlib import Path
+
+from lakeingest.local import artifacts
+from lakeingest.local.machine import locked
+
+ROOT = Path(__file__).resolve().parents[2]
+MATRIX = ROOT / "tests" / "matrix"
+
+
+def jars(listing: Path) -> tuple[Path, ...]:
+    """The files of a list of one group, which is named like the version."""
+    text = listing.read_text()
+    (group,) = (line.strip("[]") for line in text.splitlines() if line.startswith("["))
+    return artifacts.fetch(group, listing=text)
+
+
+def python(name: str, extra: str = "") -> Path:
+    """The Python of an environment: what lakeingest needs with the extra, pinned as in constraints.txt but for the
+    lines of tests/matrix/NAME.txt. lakeingest itself is not in it: name the repository in PYTHONPATH.
+    """
+    own = _pins(MATRIX / f"{name}.txt")
+    pins = sorted((_pins(ROOT / "constraints.txt") | own).values())
+    wanted = sorted({*own.values(), *_requirements(""), *_requirements(extra)})
+    text = "\n".join((sys.version, *wanted, "", *pins))
+    folder = artifacts.cache_dir() / "matrix" / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    found = folder / "bin" / "python"
+    with locked(folder.parent / ".lock"):
+        if not (folder / ".complete").exists():
+            venv.create(folder, clear=True, symlinks=True, with_pip=True)
+            (folder / "constraints.txt").write_text("\n".join(pins))
+            install = ["install", "--quiet", "--disable-pip-version-check", "-c", folder / "constraints.txt", *wanted]
+            subprocess.run([found, "-m", "pip", *install], check=True)
+            (folder / ".complete").touch()
+    return found
+
+
+def _pins(file: Path) -> dict[str, str]:
+    """Distribution → its line."""
+    lines = (line for line in file.read_text().splitlines() if not line.startswith("#"))
+    return {line.partition("==")[0]: line for line in lines}
+
+
+def _requirements(extra: str) -> Iterator[str]:
+    """What lakeingest asks for with an extra; an extra may ask for others of its own."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for line in project["optional-dependencies"][extra] if extra else project["dependencies"]:
+        own = re.fullmatch(r"lakeingest\[(.*)\]", line)
+        for other in own[1].split(",") if own else ():
+            yield from _requirements(other)
+        if not own:
+            yield line
+
+
+if __name__ == "__main__":
+    print(python(*sys.argv[1:]))
