@@ -2,7 +2,7 @@ PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help venv demo demo-schemas bench test test-unit test-faults test-cluster test-connect test-readers soak docs docs-outputs stack-up stack-down dist clean
+.PHONY: help venv demo demo-schemas bench test test-unit test-faults test-cluster test-connect test-readers test-matrix soak docs docs-outputs stack-up stack-down dist clean
 
 help: ## Say what can be made
 	@grep -hE "^[a-z-]+:.*##" $(MAKEFILE_LIST) | sed -E "s/:.*## /	/" | expand -t 14
@@ -46,6 +46,16 @@ test-connect: venv ## The tests of whole pipelines once more, over a Spark Conne
 
 test-readers: venv ## Which readers read the tables: delta-rs, polars, DuckDB, chdb, daft, and Trino where there is Java 24 (5 minutes)
 	$(BIN)/pytest tests/readers -m readers
+
+# What Spark computes, and whole pipelines; in the files that are left out there is no Spark.
+MATRIX := tests/spark tests/integration tests/matrix/test_demo.py -m "not faults and not pinned" \
+  $(foreach file,distribution registry stack testing_proxies,--ignore tests/integration/test_$(file).py)
+SPARK_4_0 = $$($(BIN)/python tests/support/versions.py spark-4.0 dev) -m pytest --jars tests/matrix/spark-4.0-jars.txt
+
+test-matrix: venv ## Spark and whole pipelines on Spark 4.1 and 4.0, sessions of the user's own, the refusal of 3.5 (an hour)
+	$(BIN)/pytest tests/matrix -m matrix --ignore tests/matrix/test_demo.py
+	$(BIN)/pytest $(MATRIX)
+	PYTHONPATH=$(CURDIR) $(SPARK_4_0) $(MATRIX)
 
 bench: venv ## lakeingest beside hand-written jobs, into benchmarks/RESULTS.md (an hour)
 	$(BIN)/python benchmarks/ingest.py --json benchmarks/results.json --markdown benchmarks/RESULTS.md

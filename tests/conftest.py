@@ -14,9 +14,9 @@ from pathlib import Path
 
 import connect
 import kit
-import versions
 import pytest
 import rehearsal
+import versions
 from command import Command, Said
 from pyspark.sql import SparkSession
 
@@ -149,7 +149,7 @@ def cell(
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--connect", action="store_true", help="the tests' session is one of a Spark Connect server")
-    parser.addoption("--jars", metavar="LIST", help="the tests' session has the jars of this list, not lakeingest's own")
+    parser.addoption("--jars", metavar="LIST", help="the tests' session has the jars of this list, not lakeingest's")
 
 
 def pytest_configure() -> None:

@@ -57,6 +57,7 @@ MOMENTS = [
 ]
 
 
+@pytest.mark.pinned
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "after_s"), MOMENTS)
 def test_the_jvm_ends_with_its_process(file: Path, named: str, number: signal.Signals, after_s: float) -> None:
@@ -69,6 +70,7 @@ def test_the_jvm_ends_with_its_process(file: Path, named: str, number: signal.Si
         assert until(named, there=False, timeout_s=30) == []
 
 
+@pytest.mark.pinned
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "after_s"),
@@ -92,6 +94,7 @@ def test_an_interrupted_command_says_one_line(file: Path, named: str, command: t
         assert (process.wait(30), process.err, process.out) == (130, "interrupted\n", "")
 
 
+@pytest.mark.pinned
 @pytest.mark.slow
 def test_spark_says_nothing_on_the_terminal(
     stack: Addresses, stack_state: Path, spark: SparkSession, named: str, tmp_path: Path
@@ -110,6 +113,7 @@ def test_spark_says_nothing_on_the_terminal(
     assert stat.S_IMODE(log.stat().st_mode) & 0o111 == 0
 
 
+@pytest.mark.pinned
 @pytest.mark.faults
 def test_a_run_as_it_should_be_is_silent_in_the_log(
     stack: Addresses, stack_state: Path, named: str, file: Path

@@ -17,11 +17,11 @@ import time
 import uuid
 from pathlib import Path
 
-import versions
 import py4j.java_gateway
 import py4j.protocol
 import pyspark
 import pytest
+import versions
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError
 

@@ -23,6 +23,7 @@ def printed(notebook: nbformat.NotebookNode) -> str:
     return "\n".join(o.get("text") or o.get("data", {}).get("text/plain", "") for o in outputs)
 
 
+@pytest.mark.pinned
 @pytest.mark.slow
 def test_first_pipeline_takes_each_record_once_and_ends_with_a_conserved_audit(stack: Addresses) -> None:
     """3,000 flights and one more, three of them damaged; the kernel finds the run's own stack in the environment."""

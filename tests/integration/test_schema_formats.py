@@ -13,6 +13,7 @@ from uuid import UUID
 import kit
 import pytest
 import registry_kit
+import versions
 from chispa import assert_df_equality
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
@@ -173,6 +174,7 @@ def test_json_with_a_schema_in_the_registry(world: SchemaWorld) -> None:
     assert [(e.version, e.action) for e in world.ledger.entries] == [(1, "evolve"), (2, "evolve")]
 
 
+@versions.protobuf
 def test_protobuf(world: SchemaWorld) -> None:
     """A message within the second message of its file, whose field's type another file holds, in two versions."""
     subject = f"{world.name}-value"

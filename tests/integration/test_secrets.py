@@ -213,6 +213,7 @@ def bad(scene: Scene, good: Run) -> Run:
     return scene.run(scene.file(**{"ssl.endpoint.identification.algorithm": "none"}))
 
 
+@pytest.mark.pinned
 def test_the_runs_are_what_they_should_be(good: Run, bad: Run) -> None:
     """One ingests, one fails where the options are in Spark's hands."""
     assert (good.code, good.err) == (0, b"")
@@ -233,6 +234,7 @@ PLACES: dict[str, Callable[[Scene, Run], tuple[bytes, bytes]]] = {
 """Place → all that is found there, and what must be found if the search is to mean anything."""
 
 
+@pytest.mark.pinned
 @pytest.mark.parametrize("place", PLACES)
 def test_secrets_are_nowhere(scene: Scene, good: Run, bad: Run, place: str) -> None:
     """Neither a good nor a failing run leaves a secret, in whatever spelling."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import versions
 from chispa import assert_df_equality
 from google.protobuf import message_factory
 from pyspark.sql import SparkSession
@@ -44,6 +45,7 @@ def payload(**values: Any) -> bytearray:
     return bytearray(made.SerializeToString())
 
 
+@versions.protobuf
 def test_every_type_of_a_message_becomes_its_column(spark: SparkSession) -> None:
     """No number is lost, zeros stand where nothing was written, and only what has presence is null."""
     frame = spark.createDataFrame([(payload(**FULL),), (payload(),)], "payload BINARY")
@@ -61,6 +63,7 @@ def test_every_type_of_a_message_becomes_its_column(spark: SparkSession) -> None
     assert_df_equality(shown, spark.createDataFrame([(text,) for text in expected], "json STRING"))
 
 
+@versions.protobuf
 def test_the_columns_are_those_of_the_schema(spark: SparkSession) -> None:
     """Field by field, as projection goes by names."""
     schema = protobuf.read_message(DESCRIPTORS, "shop.Order")
@@ -68,6 +71,7 @@ def test_the_columns_are_those_of_the_schema(spark: SparkSession) -> None:
     assert frame.schema["value"].dataType == projection.struct_type(schema)
 
 
+@versions.protobuf
 def test_only_the_records_that_are_none_are_null(spark: SparkSession) -> None:
     """One bad payload takes nothing from its neighbours, in portions of any size."""
     good, large = payload(id=1), payload(id=2, photo=b"x" * 2_000_000)

@@ -37,6 +37,7 @@ print(spark.table("lake.flights").count())
 """
 
 
+@pytest.mark.pinned
 @pytest.mark.slow
 def test_nothing_is_left_in_the_folder_of_a_command(tmp_path: Path) -> None:
     """Spark's warehouse is made in the state folder, not wherever a command is called; a table's name is known."""

@@ -1,6 +1,8 @@
-"""Spark in another version than the pinned one: an environment of its own, made once in lakeingest's cache, and its jars.
+"""Spark in other versions than the pinned one: an environment for each, made once in lakeingest's cache, and its jars.
 
-python tests/support/versions.py NAME [EXTRA]   makes the environment of tests/matrix/NAME.txt, and prints its Python
+    python tests/support/versions.py NAME [EXTRA]
+
+It makes the environment of tests/matrix/NAME.txt, if it is not there yet, and prints its Python.
 """
 
 from __future__ import annotations
@@ -14,11 +16,15 @@ import venv
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+from pyspark.sql.pandas import functions
+
 from lakeingest.local import artifacts
 from lakeingest.local.machine import locked
 
 ROOT = Path(__file__).resolve().parents[2]
 MATRIX = ROOT / "tests" / "matrix"
+protobuf = pytest.mark.skipif(not hasattr(functions, "arrow_udf"), reason="Protobuf needs Spark 4.1")
 
 
 def jars(listing: Path) -> tuple[Path, ...]:

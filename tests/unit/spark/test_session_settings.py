@@ -10,9 +10,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
+from lakeingest.errors import SetupError
 from lakeingest.spark import session
 from lakeingest.spark.platforms import local
 from lakeingest.spark.settings import HIDDEN
@@ -73,3 +75,13 @@ def test_the_class_archive_is_one_of_these_very_jars(tmp_path: Path) -> None:
     assert before == again
     os.utime(jar, ns=(0, 0))
     assert local._class_archive(Path(sys.executable), [str(jar)]) != before
+
+
+@pytest.mark.parametrize("version", ["4.0.2", "4.10.0", "4.2.0", "5.0.0"])
+def test_jars_are_for_one_version_of_spark(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    """With another one Spark's JVM would end in an error of its linker; it is said before anything is fetched."""
+    monkeypatch.setattr(pyspark, "__version__", version)
+    with pytest.raises(
+        SetupError, match=rf"pyspark {version} is installed, and lakeingest starts Spark with jars for 4.1"
+    ):
+        local.jars()

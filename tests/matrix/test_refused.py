@@ -1,4 +1,7 @@
-"""Spark 3.5 is refused in one sentence with its cure, by commands and in sessions, and nothing is started for it."""
+"""Spark 3.5 is refused in one sentence with its cure, by commands and in sessions, and nothing is started for it.
+
+So is pyspark 4.0 where lakeingest would have to start the session: its jars are for the pinned Spark.
+"""
 
 from __future__ import annotations
 
@@ -37,22 +40,16 @@ lakeingest.load("p.yaml").run()
 Ran = subprocess.CompletedProcess[str]
 
 
-@pytest.fixture(scope="module")
-def interpreter() -> Path:
-    """One that has pyspark 3.5, and what lakeingest needs besides."""
-    return versions.python("spark-3.5")
-
-
 @pytest.fixture
-def ran(interpreter: Path, tmp_path: Path) -> Callable[..., Ran]:
-    """What a program says in a folder with a pipeline file."""
+def ran(tmp_path: Path) -> Callable[..., Ran]:
+    """What a program says in a folder with a pipeline file; with pyspark 3.5, if no other Python is named."""
     source = {"topics": ["old"], "bootstrap_servers": "127.0.0.1:1"}
     values = {"name": "old", "source": source, "schema": {"columns": "n INT"}, "table": {"path": str(tmp_path / "old")}}
     (tmp_path / "p.yaml").write_text(json.dumps(values))
     env = {**os.environ, "PYTHONPATH": str(versions.ROOT), "LAKEINGEST_STATE": str(tmp_path / "state")}
 
-    def run(program: str, *words: str) -> Ran:
-        command = [interpreter, "-c", program, *words]
+    def run(program: str, *words: str, python: Path | None = None) -> Ran:
+        command = [python or versions.python("spark-3.5"), "-c", program, *words]
         return subprocess.run(
             command,
             cwd=tmp_path,
@@ -98,3 +95,11 @@ def test_a_program_is_refused(ran: Callable[..., Ran], program: str) -> None:
     said = ran(program)
     assert said.returncode == 1
     assert re.search(rf"\nlakeingest\.errors\.SetupError: {OLD}{CURE}$", said.stderr), said.stderr
+
+
+def test_jars_are_for_one_version_of_spark(ran: Callable[..., Ran]) -> None:
+    """Spark 4.0 with them would end in an error of Java's linker."""
+    said = ran(COMMAND, "status", "p.yaml", python=versions.python("spark-4.0", "dev"))
+    assert said.returncode == 4
+    what = "error (setup): pyspark 4.0.2 is installed, and lakeingest starts Spark with jars for 4.1\n"
+    assert said.stderr.startswith(f"{what}  cure: pip install 'pyspark==4.1.*', or start the session yourself")
