@@ -35,7 +35,9 @@ def wanted(config: PipelineConfig, ledger: SchemaLedger) -> dict[str, str]:
 def features(properties: Mapping[str, str]) -> set[str]:
     """The features of Delta's protocol that the table has."""
     prefix = "delta.feature."
-    return {name.removeprefix(prefix) for name in properties if name.startswith(prefix)}
+    # A protocol older than these names says no more than the property does.
+    mapped = {"columnMapping"} if properties.get("delta.columnMapping.mode", "none") != "none" else set()
+    return mapped | {name.removeprefix(prefix) for name in properties if name.startswith(prefix)}
 
 
 def ledger(properties: Mapping[str, str], pipeline: str) -> SchemaLedger:

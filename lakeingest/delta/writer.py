@@ -90,6 +90,9 @@ class TableWriter:
         main, config = self.tables.main, self.tables.config
         self.check_restored()
         # 1.
+        if types.has_ntz(rows.schema) and not types.has_ntz(self.columns):
+            # Delta enables this one by itself for a new table alone.
+            main.set_properties({"delta.feature.timestampNtz": "supported"})
         if config.widening == "rewrite":
             altered = rewrite.widen(main, self.columns, rows.schema, partitions, config.table.compression)
         else:

@@ -94,6 +94,17 @@ def _demanded(kind: DataType, nullable: bool) -> DataType:
     return kind
 
 
+def has_ntz(kind: DataType) -> bool:
+    """Whether TIMESTAMP_NTZ is in it, of which a table's readers must know."""
+    if isinstance(kind, T.StructType):
+        return any(has_ntz(field.dataType) for field in kind)
+    if isinstance(kind, T.ArrayType):
+        return has_ntz(kind.elementType)
+    if isinstance(kind, T.MapType):
+        return has_ntz(kind.keyType) or has_ntz(kind.valueType)
+    return isinstance(kind, T.TimestampNTZType)
+
+
 def not_null_fields(there: StructType, path: str = "") -> Iterator[tuple[str, str | None]]:
     """The fields that are NOT NULL, through structs: a path as ALTER COLUMN takes it, and a column's name."""
     for field in there:

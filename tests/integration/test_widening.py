@@ -110,6 +110,20 @@ def test_what_comes_later_is_generated_as_before(narrow: World) -> None:
     narrow.checked(**WIDER)
 
 
+@pytest.mark.parametrize("widening", ["metadata", "rewrite"])
+def test_a_time_without_a_zone_comes_later(world: World, widening: str) -> None:
+    """Delta wants the feature of TIMESTAMP_NTZ in a table that was made without: wider, added and nested."""
+    world.changes["schema"] = {"columns": "n INT, day DATE", "widening": widening}
+    world.produce(b'{"n": 1, "day": "2024-02-29"}')
+    world.run()
+    for columns in ("n INT, day TIMESTAMP_NTZ", "n INT, day TIMESTAMP_NTZ, s STRUCT<t: TIMESTAMP_NTZ>"):
+        world.changes["schema"] = {"columns": columns, "widening": widening}
+        world.produce(b'{"n": 2, "day": "2024-03-01T12:00:00", "s": {"t": "2024-03-01T00:00:00"}}')
+        world.run()
+    assert [row["day"].isoformat() for row in world.rows()][:2] == ["2024-02-29T00:00:00", "2024-03-01T12:00:00"]
+    world.checked()
+
+
 def test_killed_behind_the_rewriting(narrow: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before the batch's own commit: the next run finds the type, and goes on."""
 
