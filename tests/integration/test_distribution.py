@@ -161,7 +161,14 @@ def words_for(command: Any) -> list[str]:
     return words
 
 
-@pytest.mark.parametrize("name", sorted(set(COMMANDS) - (set(PLAIN) - set(CURES))))
+def test_the_doctor_tells_it_among_the_rest(plain: Environment, files: Path) -> None:
+    """What is missing is what it is asked for: no error of its own."""
+    said = plain.run("lakeingest", "doctor", "p.yaml", "--output", "json", cwd=files)
+    assert (said.returncode, said.stderr) == (4, "")
+    assert "pip install 'lakeingest[spark]'" in " ".join(each["cure"] for each in json.loads(said.stdout)["findings"])
+
+
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"doctor"} - (set(PLAIN) - set(CURES))))
 def test_a_command_without_its_extra_names_it(plain: Environment, files: Path, name: str) -> None:
     """One message with its cure, and the same as JSON for a program; a command that is new is asked by itself."""
     words = words_for(COMMANDS[name])

@@ -121,6 +121,7 @@ def test_a_catalog_in_memory_is_refused(world: NamedWorld, tmp_path: Path) -> No
 
 
 @pytest.mark.classic
+@pytest.mark.faults
 def test_a_hive_metastore(world: NamedWorld, stack: Addresses, tmp_path: Path) -> None:
     """Two processes, one after the other, know the table by its name."""
     file = tmp_path / "p.yaml"
