@@ -75,14 +75,13 @@ AVRO = {
     "name": "r",
     "fields": [{"name": n, "type": ["null", t], "default": None} for n, t in FIELDS.items()],
 }
-# A table gets Delta's feature for TIMESTAMP_NTZ only when it is made: hence clock.
 NARROW = (
     "n INT, number INT, real FLOAT, tiny TINYINT, small SMALLINT, day DATE, price DECIMAL(9,2), "
-    "nested STRUCT<n: INT, text: STRING>, clock TIMESTAMP_NTZ"
+    "nested STRUCT<n: INT, text: STRING>"
 )
 WIDE = (
     "n BIGINT, number DOUBLE, real DOUBLE, tiny SMALLINT, small INT, day TIMESTAMP_NTZ, price DECIMAL(12,3), "
-    "nested STRUCT<n: BIGINT, text: STRING>, clock TIMESTAMP_NTZ"
+    "nested STRUCT<n: BIGINT, text: STRING>"
 )
 
 
