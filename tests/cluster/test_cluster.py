@@ -44,8 +44,9 @@ def test_the_doctor_names_the_cluster(two: Cluster, cell: Cell) -> None:
         assert f"on {two.url}" in process.out
 
 
-def ended(victims: Callable[[], list[psutil.Process]], dead: list[int]) -> Callable[[], None]:
-    """Kills the first of these processes, once."""
+def killed(cell: Cell, s3: S3Proxy, env: dict[str, str], victims: Callable[[], list[psutil.Process]]) -> float:
+    """Run until caught up, and kill the first of the victims while a batch is written; how long it took, in seconds."""
+    dead: list[int] = []
 
     def kill() -> None:
         for each in victims()[:1] if not dead else ():
@@ -53,28 +54,24 @@ def ended(victims: Callable[[], list[psutil.Process]], dead: list[int]) -> Calla
                 each.kill()
                 dead.append(each.pid)
 
-    return kill
+    cell.produce(6000)
+    begun = time.monotonic()
+    with cell.process("--until-caught-up", s3=s3, env=env) as process:
+        s3.fault(lambda r: reached(Step.WRITING, r, cell.table, cell.quarantine), call_before(kill))
+        assert process.wait(600) == 0, process.out + process.err
+    assert dead
+    s3.clear()
+    return time.monotonic() - begun
 
 
 def test_an_executor_is_killed(two: Cluster, cell: Cell, s3: S3Proxy) -> None:
     """While it writes: its tasks are done again, on another one."""
-    cell.produce(6000)
-    dead: list[int] = []
-    begun = time.monotonic()
-    with cell.process("--until-caught-up", s3=s3, env=two.env) as process:
-        s3.fault(
-            lambda r: reached(Step.WRITING, r, cell.table, cell.quarantine), call_before(ended(two.executors, dead))
-        )
-        assert process.wait(600) == 0, process.out + process.err
-    assert dead
-    s3.clear()
-    cell.check("cluster: an executor is killed", "its tasks were done again", time.monotonic() - begun)
+    took = killed(cell, s3, two.env, two.executors)
+    cell.check("cluster: an executor is killed", "its tasks were done again", took)
 
 
 def test_a_worker_is_lost(cell: Cell, s3: S3Proxy, tmp_path: Path) -> None:
     """With its executor, while a batch is written: the other one does all of it."""
-    cell.produce(6000)
-    dead: list[int] = []
     with cluster(tmp_path) as three:
 
         def first() -> list[psutil.Process]:
@@ -83,13 +80,8 @@ def test_a_worker_is_lost(cell: Cell, s3: S3Proxy, tmp_path: Path) -> None:
                 each.kill()
             return [worker]
 
-        begun = time.monotonic()
-        with cell.process("--until-caught-up", s3=s3, env=three.env) as process:
-            s3.fault(lambda r: reached(Step.WRITING, r, cell.table, cell.quarantine), call_before(ended(first, dead)))
-            assert process.wait(600) == 0, process.out + process.err
-    assert dead
-    s3.clear()
-    cell.check("cluster: a worker is lost", "the other one did its tasks", time.monotonic() - begun)
+        took = killed(cell, s3, three.env, first)
+    cell.check("cluster: a worker is lost", "the other one did its tasks", took)
 
 
 def test_speculation(two: Cluster, cell: Cell, tmp_path: Path) -> None:
