@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.server
 import json
-import socket
 import sys
 import threading
 import time
@@ -19,6 +18,7 @@ import pyspark
 import pytest
 from command import Command
 from pyspark.sql import SparkSession
+from servers import free_port
 
 from lakeingest.local import Addresses, machine
 
@@ -119,13 +119,8 @@ def test_no_addresses(values: Values, said: Look, monkeypatch: pytest.MonkeyPatc
     assert (found["Java"]["state"], found["Spark"]["state"]) == ("good", "skipped")
 
 
-def closed() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return f"127.0.0.1:{free.getsockname()[1]}"
-
-
 def test_no_broker(values: Values, said: Look) -> None:
-    values["source"]["bootstrap_servers"] = closed()
+    values["source"]["bootstrap_servers"] = f"127.0.0.1:{free_port()}"
     found = said(values, "--no-spark", code=4)
     assert "does not answer" in found["Kafka"]["what"]
     assert found["store"]["state"] == "good"
@@ -134,7 +129,7 @@ def test_no_broker(values: Values, said: Look) -> None:
 def test_no_registry(values: Values, said: Look) -> None:
     values |= {"decode": {"value": {"format": "avro"}}}
     del values["schema"]
-    values["registry"] = {"url": f"http://{closed()}", "wait": "5 minutes"}
+    values["registry"] = {"url": f"http://127.0.0.1:{free_port()}", "wait": "5 minutes"}
     found = said(values, "--no-spark", code=4)
     assert found["registry"]["state"] == "bad"
     assert found["Kafka"]["state"] == "good"
@@ -149,7 +144,9 @@ def test_no_registry(values: Values, said: Look) -> None:
     ],
 )
 def test_the_store(values: Values, said: Look, change: dict[str, str], what: str) -> None:
-    values["storage"] |= {name: f"http://{closed()}" if value == "closed" else value for name, value in change.items()}
+    values["storage"] |= {
+        name: f"http://127.0.0.1:{free_port()}" if value == "closed" else value for name, value in change.items()
+    }
     found = said(values, "--no-spark", code=4)["store"]
     assert found["state"] == "bad"
     assert what in found["what"]

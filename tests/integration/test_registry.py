@@ -26,12 +26,12 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from servers import free_port
 
 from lakeingest.config import Registry as Config
 from lakeingest.errors import RegistryRefused, RegistryUnreachable
 from lakeingest.kafka.registry import RegisteredSchema, Registry
 from lakeingest.local import Addresses
-from lakeingest.local.server import free_ports
 
 Reference = tuple[str, str, int]
 
@@ -118,11 +118,6 @@ def serving(front: Front, port: int = 0, certificate: Path | None = None) -> Ite
         server.shutdown()
         server.server_close()
         thread.join()
-
-
-def closed() -> int:
-    """A port where nobody listens."""
-    return free_ports(["closed"], {}, set())["closed"]
 
 
 @pytest.fixture
@@ -261,7 +256,7 @@ def test_an_answer_is_kept(stack: Addresses, producer: SchemaRegistryClient, nam
 
 def test_a_registry_that_is_down_at_the_start() -> None:
     """The error comes when the wait is over, says where, what and why, and that a retry helps."""
-    url, begun = f"http://127.0.0.1:{closed()}", time.monotonic()
+    url, begun = f"http://127.0.0.1:{free_port()}", time.monotonic()
     with pytest.raises(
         RegistryUnreachable, match=f"(?s)at {url} did not answer for 0.5 s, .*schema id 7.*refused.*cure"
     ) as e:
@@ -308,7 +303,7 @@ def test_a_registry_that_goes_down_later(stack: Addresses, producer: SchemaRegis
 
 def test_a_registry_that_comes_back(stack: Addresses, producer: SchemaRegistryClient, named: str) -> None:
     """Within the wait nothing of its absence is seen."""
-    id, port = register(producer, named, avro(named, a="int")), closed()
+    id, port = register(producer, named, avro(named, a="int")), free_port()
     up, done = threading.Event(), threading.Event()
 
     def late() -> None:
@@ -396,7 +391,7 @@ def test_the_loopback_is_reached_without_a_proxy(
     stack: Addresses, producer: SchemaRegistryClient, named: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A proxy for the outside does not come between us and the embedded stack, and its settings stay as they are."""
-    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{closed()}")
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port()}")
     monkeypatch.setenv("no_proxy", "example.com")
     id = register(producer, named, avro(named, a="int"))
     assert asking(stack.registry).writer(id) is not None

@@ -11,12 +11,12 @@ import kit
 import pytest
 from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
+from servers import free_port
 
 from lakeingest.config import Source
 from lakeingest.errors import SourceUnreachable, UsageError
 from lakeingest.kafka.broker import Broker
 from lakeingest.local import Addresses
-from lakeingest.local.server import free_ports
 from lakeingest.testing.wire import Wire
 
 
@@ -68,7 +68,7 @@ def test_an_unknown_topic_is_a_mistake_of_the_file(stack: Addresses) -> None:
 
 def test_a_broker_that_does_not_answer() -> None:
     """The error comes in time, names the address and the cure, and says that a retry helps."""
-    address = f"127.0.0.1:{free_ports(['closed'], {}, set())['closed']}"
+    address = f"127.0.0.1:{free_port()}"
     begun = time.monotonic()
     with pytest.raises(SourceUnreachable, match=f"(?s)Kafka at {address} does not answer.*cure: start") as caught:
         Broker(source(), address, timeout_s=1.0).topics()
@@ -78,7 +78,7 @@ def test_a_broker_that_does_not_answer() -> None:
 
 def test_a_closed_port_is_told_soon() -> None:
     """The port that a broker had, or one that is misspelt: the time for a slow answer is not waited for."""
-    address = f"127.0.0.1:{free_ports(['closed'], {}, set())['closed']}"
+    address = f"127.0.0.1:{free_port()}"
     begun = time.monotonic()
     with pytest.raises(SourceUnreachable, match="Connection refused"):
         Broker(source(), address, timeout_s=300).topics()

@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tarfile
 import time
 import urllib.request
@@ -18,7 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from servers import free_port
+import virtual
+from servers import free_port, serving
 
 from lakeingest.errors import SetupError
 from lakeingest.local import Addresses, artifacts
@@ -38,15 +38,7 @@ def python(requirements: str) -> Path:
     """The interpreter of the environment that has what this file of requirements pins."""
     file = HERE / requirements
     digest = hashlib.sha256(file.read_bytes()).hexdigest()[:12]
-    folder = artifacts.cache_dir() / "readers" / f"{file.stem}-{digest}"
-    command, done = folder / "bin" / "python", folder / ".complete"
-    with locked(folder.with_suffix(".lock")):
-        if not done.exists():
-            subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-            pip = [command, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", file]
-            subprocess.run(pip, check=True)
-            done.touch()
-    return command
+    return virtual.python(f"readers/{file.stem}-{digest}", "-r", file)
 
 
 def java() -> Path | None:
@@ -116,15 +108,10 @@ def trino(command: Path, stack: Addresses, folder: Path) -> Iterator[int]:
     node["internal-address"] = "127.0.0.1"
     options = ["-Xmx2G", "--add-modules=jdk.incubator.vector", "-XX:+UseG1GC", f"-Dconfig={folder}/config.properties"]
     options += [f"-Dnode.{key}={value}" for key, value in node.items()]
-    with (folder / "log").open("w") as log:
-        words = [command, *options, "-cp", f"{home}/lib/*", "io.trino.server.TrinoServer"]
-        process = subprocess.Popen(words, cwd=folder, stdout=log, stderr=subprocess.STDOUT)
-    try:
+    words = [command, *options, "-cp", f"{home}/lib/*", "io.trino.server.TrinoServer"]
+    with serving(words, port, folder / "log") as process:
         _wait(process, port, folder / "log")
         yield port
-    finally:
-        process.terminate()
-        process.wait(60)
 
 
 def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:

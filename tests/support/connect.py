@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
-from servers import free_port, wait_for_port
+from servers import free_port, serving
 
 from lakeingest.local import artifacts
 from lakeingest.spark.platforms import local
@@ -32,11 +31,5 @@ def server(folder: Path) -> Iterator[str]:
     env = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
     env |= {"JAVA_HOME": str(artifacts.java().parent.parent), "PYSPARK_PYTHON": sys.executable}
     env |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_SUBMIT_OPTS": "-XX:ReservedCodeCacheSize=400m"}
-    with (folder / "server.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, env=env, stdin=subprocess.DEVNULL)
-        try:
-            wait_for_port(process, port, folder / "server.log")
-            yield f"sc://127.0.0.1:{port}"
-        finally:
-            process.terminate()
-            process.wait(30)
+    with serving(command, port, folder / "server.log", env):
+        yield f"sc://127.0.0.1:{port}"

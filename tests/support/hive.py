@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
-from servers import free_port, wait_for_port
+from servers import free_port, serving
 
 from lakeingest.local import artifacts
 
@@ -33,11 +32,7 @@ def metastore(folder: Path) -> Iterator[Path]:
         os.path.join(Path(pyspark.__file__).parent, "jars", "*"),
         "org.apache.hadoop.hive.metastore.HiveMetaStore",
     ]
-    log = folder / "metastore.log"
-    with log.open("wb") as file:
-        process = subprocess.Popen([*command, *words], stdout=file, stderr=file, stdin=subprocess.DEVNULL, cwd=folder)
-    try:
-        wait_for_port(process, port, log)
+    with serving([*command, *words], port, folder / "metastore.log"):
         conf.mkdir()
         (conf / "spark-defaults.conf").write_text(
             "spark.sql.catalogImplementation hive\n"
@@ -45,6 +40,3 @@ def metastore(folder: Path) -> Iterator[Path]:
             f"spark.sql.warehouse.dir {warehouse}\n"
         )
         yield conf
-    finally:
-        process.terminate()
-        process.wait(30)

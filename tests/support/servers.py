@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+
+from lakeingest.local.server import free_ports, listens
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
+    return free_ports(["one"], {}, set())["one"]
 
 
-def wait_for_port(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    """Until something listens there; fails with the end of the log if the process ends, or after two minutes."""
-    for _ in range(600):
-        assert process.poll() is None, log.read_text(errors="replace")[-2000:]
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-            return
-        except OSError:
-            time.sleep(0.2)
-    raise AssertionError(f"nothing listens at {port}: {log.read_text(errors='replace')[-2000:]}")
+@contextmanager
+def serving(
+    command: Sequence[str | Path], port: int, log: Path, env: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that listens on a port of the loopback; it ends with the block.
+
+    It fails with the end of the log if the process ends before it listens, or after two minutes.
+
+    Args:
+        log: where its output goes; its folder is where it works.
+        env: its environment; this process's own by default.
+    """
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=out, stdin=subprocess.DEVNULL, cwd=log.parent, env=env)
+    try:
+        deadline = time.monotonic() + 120
+        while not listens(port):
+            said = log.read_text(errors="replace")[-2000:]
+            assert process.poll() is None, said
+            assert time.monotonic() < deadline, f"nothing listens at {port}: {said}"
+            time.sleep(0.1)
+        yield process
+    finally:
+        process.terminate()
+        process.wait(60)

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import hashlib
 import re
-import subprocess
 import sys
+import tempfile
 import tomllib
-import venv
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import virtual
 from pyspark.sql.pandas import functions
 
 from lakeingest.local import artifacts
-from lakeingest.local.machine import locked
 
 ROOT = Path(__file__).resolve().parents[2]
 MATRIX = ROOT / "tests" / "matrix"
@@ -41,17 +40,11 @@ def python(name: str, extra: str = "") -> Path:
     own = _pins(MATRIX / f"{name}.txt")
     pins = sorted((_pins(ROOT / "constraints.txt") | own).values())
     wanted = sorted({*own.values(), *_requirements(""), *_requirements(extra)})
-    text = "\n".join((sys.version, *wanted, "", *pins))
-    folder = artifacts.cache_dir() / "matrix" / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
-    found = folder / "bin" / "python"
-    with locked(folder.parent / ".lock"):
-        if not (folder / ".complete").exists():
-            venv.create(folder, clear=True, symlinks=True, with_pip=True)
-            (folder / "constraints.txt").write_text("\n".join(pins))
-            install = ["install", "--quiet", "--disable-pip-version-check", "-c", folder / "constraints.txt", *wanted]
-            subprocess.run([found, "-m", "pip", *install], check=True)
-            (folder / ".complete").touch()
-    return found
+    digest = hashlib.sha256("\n".join((sys.version, *wanted, "", *pins)).encode()).hexdigest()[:12]
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as constraints:
+        constraints.write("\n".join(pins))
+        constraints.flush()
+        return virtual.python(f"matrix/{name}-{digest}", "-c", constraints.name, *wanted)
 
 
 def _pins(file: Path) -> dict[str, str]:
