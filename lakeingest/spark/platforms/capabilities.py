@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from lakeingest.errors import SetupError
@@ -123,8 +123,9 @@ class Capabilities:
         return copy
 
 
+@lru_cache(maxsize=8)
 def of(session: SparkSession) -> Capabilities:
-    """What this session can do.
+    """What this session can do; a server is asked for its version and its platform once, not in every batch.
 
     Raises:
         SetupError: its Spark is older than lakeingest can use.

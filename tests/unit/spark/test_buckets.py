@@ -16,11 +16,17 @@ from lakeingest.spark import failures, jvm, s3a
 OPTIONS = {"endpoint": "http://s3:1", "access_key": "k", "secret_key": "hush", "path_style": True}
 
 
+class Session(SimpleNamespace):
+    """Each is itself alone, as Spark's are."""
+
+    __hash__ = object.__hash__
+
+
 def somebodys(**options: str) -> SparkSession:
     """A session that somebody started, as far as its settings go."""
     found = {name.replace("__", "."): value for name, value in options.items()}
     conf = SimpleNamespace(get=lambda name, default=None: found.get(name, default), set=found.__setitem__, all=found)
-    return cast(SparkSession, SimpleNamespace(conf=conf, version="4.1.1"))
+    return cast(SparkSession, Session(conf=conf, version="4.1.1"))
 
 
 def settings(spark: SparkSession) -> dict[str, str]:
