@@ -102,7 +102,7 @@ def mistakes(
         yield from _places(table, quarantine, gate)
     if table and quarantine and storage and storage.model_fields_set:
         known_as = (table.identifier, quarantine.identifier, gate.results if gate else None)
-        if table.name and not any(each and "/" in each for each in known_as):
+        if table.name and not any(map(location.is_path, filter(None, known_as))):
             yield Mistake(
                 ("storage",),
                 "says how the buckets of paths are reached, and the tables have names alone; drop it, and let the "
@@ -215,7 +215,7 @@ def _places(
         tables["gate", "results"] = results(table, gate)
     if quarantine and (table or quarantine.identifier):
         there = aside(table, quarantine) if table else quarantine.identifier
-        tables["quarantine", "path" if "/" in there else "name"] = there
+        tables["quarantine", "path" if location.is_path(there) else "name"] = there
     if gate and gate.results is not None:
         tables["gate", "results"] = gate.results
     for (one, there), (other, here) in combinations(tables.items(), 2):
@@ -223,12 +223,13 @@ def _places(
             yield Mistake(
                 other,
                 f'"{here}" and {".".join(one)} "{there}" are the same or lie within each other; '
-                f'write a {"path beside it" if "/" in there else "name"}, as in "{there.rstrip("/")}_{other[0]}"',
+                f"write a {'path beside it' if location.is_path(there) else 'name'}, "
+                f'as in "{there.rstrip("/")}_{other[0]}"',
             )
 
 
 def _meet(one: str, other: str) -> bool:
     """Whether two tables are the same, or lie within each other, as far as can be told from a path or a name."""
-    if "/" in one and "/" in other:
+    if location.is_path(one) and location.is_path(other):
         return location.place(one).meets(location.place(other))
     return one.lower() == other.lower()

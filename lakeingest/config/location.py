@@ -48,6 +48,11 @@ class Place:
         return self.on_s3, self.bucket
 
 
+def is_path(identifier: str) -> bool:
+    """Whether a table is known by its path; else it is by the name that a catalog has for it, which has no slash."""
+    return "/" in identifier
+
+
 def place(path: str) -> Place:
     """The parts of a path, which need not be one that may stand in a file."""
     match = _SCHEME.fullmatch(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from lakeingest.config import consistency
+from lakeingest.config import consistency, location
 from lakeingest.config.base import Part
 from lakeingest.config.parts import (
     Compatibility,
@@ -93,12 +93,12 @@ class PipelineConfig(Part):
     @property
     def paths(self) -> tuple[str, ...]:
         """Where those of its tables lie that are known by their paths."""
-        return tuple(each for each in self.tables if "/" in each)
+        return tuple(each for each in self.tables if location.is_path(each))
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of those of its tables that are a catalog's own."""
-        return tuple(each for each in self.tables if "/" not in each)
+        return tuple(each for each in self.tables if not location.is_path(each))
 
     @property
     def widening(self) -> Widening:
@@ -122,7 +122,7 @@ class PipelineConfig(Part):
         if given.identifier or "table" not in others.data:
             return given
         there = consistency.aside(others.data["table"], given)
-        return given.model_copy(update={"path" if "/" in there else "name": there})
+        return given.model_copy(update={"path" if location.is_path(there) else "name": there})
 
     @model_validator(mode="after")
     def _agree(self) -> PipelineConfig:

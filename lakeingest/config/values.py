@@ -203,7 +203,7 @@ def _table_name(value: str) -> str:
 
 
 def _table_place(value: str) -> str:
-    return _table_name(value) if "." in value and "/" not in value else location.checked(value)
+    return _table_name(value) if "." in value and not location.is_path(value) else location.checked(value)
 
 
 def _columns(value: str) -> str:

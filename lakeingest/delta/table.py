@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from lakeingest.config import location
 from lakeingest.delta import coordinates
 from lakeingest.errors import TableMismatch, UsageError
 from lakeingest.schema import ddl
@@ -49,7 +50,7 @@ class Table:
 
     @property
     def by_path(self) -> bool:
-        return "/" in self.identifier
+        return location.is_path(self.identifier)
 
     @property
     def sql(self) -> str:
@@ -190,7 +191,7 @@ class Table:
         wanted = {**PROPERTIES, **(properties or {})}
         with storage_failures(self.identifier):
             if not self.by_path:
-                self._ensure_schema()
+                self.ensure_schema()
             # Another run of the pipeline may have made it meanwhile.
             with suppress(*spark_failures()):
                 self.spark.sql(
@@ -202,8 +203,8 @@ class Table:
                 self._create_by_writing(columns, partitions, wanted)
             return made or self.read().schema
 
-    def _ensure_schema(self) -> None:
-        """Make the schema of a name if it is missing: where it is there, the right to make one need not be."""
+    def ensure_schema(self) -> None:
+        """Make the schema of its name if it is missing: where it is there, the right to make one need not be."""
         schema = self.sql.rpartition(".")[0]
         if schema and not self.spark.catalog.databaseExists(schema):
             self.spark.sql(f"CREATE SCHEMA IF NOT EXISTS {schema}")

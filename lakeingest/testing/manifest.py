@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakeingest.config import PipelineConfig
+from lakeingest.config import PipelineConfig, location
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -90,4 +90,4 @@ def _coordinates(spark: SparkSession, table: str) -> DataFrame:
 
 def _rows(spark: SparkSession, table: str) -> DataFrame:
     """Of a table that is known by its path, or by its name."""
-    return spark.read.format("delta").load(table) if "/" in table else spark.read.table(table)
+    return spark.read.format("delta").load(table) if location.is_path(table) else spark.read.table(table)

@@ -29,8 +29,7 @@ def register(table: Table, name: str) -> None:
         StorageUnreachable: the catalog or the store failed.
     """
     with storage_failures(table.identifier):
-        if "." in name:
-            table.spark.sql(f"CREATE SCHEMA IF NOT EXISTS {name.rpartition('.')[0]}")
+        Table(table.spark, name).ensure_schema()
         table.spark.sql(f"CREATE TABLE IF NOT EXISTS {name} USING DELTA LOCATION '{table.location}'")
     check(table, name)
 
