@@ -198,7 +198,19 @@ class KafkaPartition(Part):
 Partition = Annotated[TimePartition | FieldPartition | KafkaPartition, Field(discriminator="by")]
 
 
-class Table(Part):
+class _Known(Part):
+    """A table that is known by its path or, without one, by its name."""
+
+    path: Location | None
+    name: TableName | None
+
+    @property
+    def identifier(self) -> str:
+        """What the table is known by; empty where the file says neither."""
+        return self.path or self.name or ""
+
+
+class Table(_Known):
     """The Delta table that accepted records are written to."""
 
     path: Location | None = Field(
@@ -225,13 +237,8 @@ class Table(Part):
     )
     compression: Literal["zstd", "snappy", "gzip", "none"] = Field("zstd", description="Codec of the Parquet files.")
 
-    @property
-    def identifier(self) -> str:
-        """What the table is known by: its path, or without one its name."""
-        return self.path or self.name or ""
 
-
-class Quarantine(Part):
+class Quarantine(_Known):
     """The Delta table for refused records: the dead-letter queue."""
 
     # The pipeline, which knows the table, fills in one of the two.
@@ -254,11 +261,6 @@ class Quarantine(Part):
         "batch a pass before its commit. Default: any number.",
         examples=["1%"],
     )
-
-    @property
-    def identifier(self) -> str:
-        """What the table is known by: its path, or without one its name."""
-        return self.path or self.name or ""
 
     def allows(self, refused: int, consumed: int) -> bool:
         """Whether a batch of so many records may have so many refused ones."""
@@ -292,6 +294,16 @@ class Storage(Part):
         description="Further Hadoop options (fs.s3a.…: encryption, roles), never printed.",
         examples=[{"fs.s3a.encryption.algorithm": "SSE-KMS"}],
     )
+
+    @property
+    def aws_keys(self) -> dict[str, str]:
+        """Its keys under the names that boto3 has for them; none where the platform's are taken. Never print them."""
+        given = {
+            "aws_access_key_id": self.access_key,
+            "aws_secret_access_key": self.secret_key,
+            "aws_session_token": self.session_token,
+        }
+        return {name: secret.get_secret_value() for name, secret in given.items() if secret is not None}
 
 
 class Retry(Part):

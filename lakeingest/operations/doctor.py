@@ -70,18 +70,26 @@ def look(path: Path, *, spark: bool = True) -> Iterator[Finding]:
         yield Finding("file", "bad", "; ".join((wrong.what, *wrong.problems)), wrong.cure)
         return
     yield Finding("file", "good", f"{config.name}: {', '.join(config.source.topics)} → {config.table.identifier}")
-    spark_there = False
-    for found in _packages():
-        spark_there = spark_there or (found.about == "pyspark" and found.state == "good")
-        yield found
+    packages = [*_packages()]
+    yield from packages
     yield from _machine()
-    yield from _servers(config)
+    from lakeingest.ingest import endpoints
+
+    storage = None
+    try:
+        servers, storage = endpoints.addresses(config)
+    except SetupError as missing:
+        yield Finding("addresses", "bad", missing.what, missing.cure)
+    else:
+        yield from _servers(config, servers, storage)
     if not spark:
         yield Finding("Spark", "skipped", "not asked, as --no-spark says")
-    elif not spark_there:
+    elif any(found.about == "pyspark" and found.state == "bad" for found in packages):
         yield Finding("Spark", "skipped", "no pyspark that can be used", "see pyspark above")
+    elif storage is None:
+        yield Finding("Spark", "skipped", "not started without addresses", "see addresses above")
     else:
-        yield from _spark(config)
+        yield from _spark(config, storage)
 
 
 def _packages() -> Iterator[Finding]:
@@ -124,15 +132,9 @@ def _memory() -> Finding:
     return Finding("memory", "good", what)
 
 
-def _servers(config: PipelineConfig) -> Iterator[Finding]:
+def _servers(config: PipelineConfig, servers: str, storage: Storage) -> Iterator[Finding]:
     from lakeingest.ingest import endpoints
     from lakeingest.kafka.broker import Broker
-
-    try:
-        servers, storage = endpoints.addresses(config)
-    except SetupError as missing:
-        yield Finding("addresses", "bad", missing.what, missing.cure)
-        return
 
     def topics() -> str:
         held = Broker(config.source, servers).topics()
@@ -229,9 +231,7 @@ def _client(storage: Storage) -> dict[str, Any]:
     said = {
         "endpoint_url": storage.endpoint,
         "region_name": storage.region or ("us-east-1" if storage.endpoint else None),
-        "aws_access_key_id": storage.access_key and storage.access_key.get_secret_value(),
-        "aws_secret_access_key": storage.secret_key and storage.secret_key.get_secret_value(),
-        "aws_session_token": storage.session_token and storage.session_token.get_secret_value(),
+        **storage.aws_keys,
         "config": Config(
             connect_timeout=5,
             read_timeout=20,
@@ -260,17 +260,11 @@ def _clock(date: str | None, now: float) -> Finding:
     return Finding("clock", "good", "that of the store" if abs(off) < 2 else what)
 
 
-def _spark(config: PipelineConfig) -> Iterator[Finding]:
+def _spark(config: PipelineConfig, storage: Storage) -> Iterator[Finding]:
     from lakeingest.delta.pipeline_tables import PipelineTables
-    from lakeingest.ingest import endpoints
     from lakeingest.spark import s3a, session
     from lakeingest.spark.platforms import capabilities
 
-    try:
-        _, storage = endpoints.addresses(config)
-    except SetupError:
-        yield Finding("Spark", "skipped", "not started without addresses", "see addresses above")
-        return
     try:
         s3a.check_listens(storage, config.paths)
         spark = session.attach(storage, config.name, config.paths, config.names)

@@ -47,6 +47,10 @@ class GlueCatalog:
     def database(self) -> str:
         return self.name.partition(".")[0]
 
+    @property
+    def table(self) -> str:
+        return self.name.partition(".")[2]
+
     def update(self, columns: StructType, comment: str | None) -> bool:
         """Let the entry have these columns; whether it had to change.
 
@@ -56,7 +60,7 @@ class GlueCatalog:
         Raises:
             TableMismatch: the entry is another table's; nothing was written.
         """
-        wanted = glue_entry.entry(self.name.partition(".")[2], self.path, columns, comment)
+        wanted = glue_entry.entry(self.table, self.path, columns, comment)
         with self._client() as glue:
             known = glue.meta.service_model.shape_for("TableInput").members
             for attempt in range(_ATTEMPTS):
@@ -95,7 +99,7 @@ class GlueCatalog:
             if held is None:
                 return f"{self.name} is not in Glue yet; the next run makes it"
             known = glue.meta.service_model.shape_for("TableInput").members
-            wanted = glue_entry.entry(self.name.partition(".")[2], self.path, columns or T.StructType(), None)
+            wanted = glue_entry.entry(self.table, self.path, columns or T.StructType(), None)
             glue_entry.check(self.name, held, wanted)
             # As it is, and under a version that it has not: only who may change it is told that.
             self._replace(glue, glue_entry.as_input(held, known), _NEVER)
@@ -104,9 +108,8 @@ class GlueCatalog:
         return f"{self.name} {state}, and may be changed"
 
     def _get(self, glue: Any) -> Entry | None:
-        database, _, table = self.name.partition(".")
         try:
-            found: Entry = glue.get_table(DatabaseName=database, Name=table)["Table"]
+            found: Entry = glue.get_table(DatabaseName=self.database, Name=self.table)["Table"]
         except glue.exceptions.EntityNotFoundException:
             return None
         return found
@@ -152,7 +155,7 @@ class GlueCatalog:
         patience = Config(connect_timeout=3, read_timeout=10, retries={"total_max_attempts": 2, "mode": "standard"})
         try:
             session = boto3.Session()
-            keys = {} if session.get_credentials() else _keys(self.storage)
+            keys = {} if session.get_credentials() else self.storage.aws_keys
             # boto3 itself looks at AWS_DEFAULT_REGION alone.
             region = os.environ.get("AWS_REGION") or session.region_name or self.storage.region
             with closing(session.client("glue", region_name=region, config=patience, **keys)) as glue:
@@ -169,12 +172,3 @@ class GlueCatalog:
                 f"Glue cannot be asked for {self.name}: {failed}",
                 cure="look at AWS_REGION (or storage.region), at the keys, and at the network to Glue's endpoint",
             ) from failed
-
-
-def _keys(storage: Storage) -> dict[str, str]:
-    given = {
-        "aws_access_key_id": storage.access_key,
-        "aws_secret_access_key": storage.secret_key,
-        "aws_session_token": storage.session_token,
-    }
-    return {name: secret.get_secret_value() for name, secret in given.items() if secret is not None}
