@@ -232,4 +232,6 @@ def _meet(one: str, other: str) -> bool:
     """Whether two tables are the same, or lie within each other, as far as can be told from a path or a name."""
     if location.is_path(one) and location.is_path(other):
         return location.place(one).meets(location.place(other))
-    return one.lower() == other.lower()
+    # Which catalog a name without one is in, the session says.
+    pairs = zip(reversed(one.lower().split(".")), reversed(other.lower().split(".")), strict=False)
+    return all(part == same for part, same in pairs)

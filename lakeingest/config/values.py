@@ -68,7 +68,7 @@ _MILLIS = {
 _SHOWN = ("day", "hour", "minute", "second", "millisecond")
 _DURATION = re.compile(r"\s*(\d+)\s*([A-Za-z]+)\s*", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
-_TABLE_NAME = re.compile(r"(\w+\.){0,2}\w+", re.ASCII)
+_TABLE_NAME = re.compile(r"(\w+\.){1,2}\w+", re.ASCII)
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _BROKER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:,\[\]/]+):(\d{1,5})")
 _PERIODS = ("hour", "day", "month", "year")
@@ -196,8 +196,8 @@ def _name(value: str) -> str:
 def _table_name(value: str) -> str:
     if not _TABLE_NAME.fullmatch(value) or value.lower().startswith("delta."):
         raise ValueError(
-            "not a table's name; write one to three names of letters, digits and '_' with dots between them, "
-            "as in lake.flights, and a path as table.path"
+            "not a table's name with its schema (which schema is the current one, each session says anew); write it as "
+            "in lake.flights or main.bronze.flights, of letters, digits and '_', and a path as table.path"
         )
     return value
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lakeingest.delta import commit_log
@@ -37,8 +38,8 @@ def append(table: Table, frame: DataFrame, receipt: Receipt, compression: str, *
         UnreadableTime: Spark's reader cannot hold a record's time; nothing was written.
     """
     assert not receipt.ranges.backwards, receipt.ranges
-    writer = frame.write.format("delta").mode("append").option("compression", compression)
     options = {
+        "compression": compression,
         # A shuffle behind what is observed would count a task twice that is done again.
         "optimizeWrite": "false",
         "txnAppId": application(receipt.pipeline),
@@ -47,7 +48,7 @@ def append(table: Table, frame: DataFrame, receipt: Receipt, compression: str, *
         "mergeSchema": str(evolve).lower(),
     }
     try:
-        table.save(writer.options(**options))
+        table.append(frame, options)
     except spark_failures() as failed:
         if other := replan_reason(failed):
             raise other from failed
@@ -71,18 +72,36 @@ def _read_back(table: Table, receipt: Receipt) -> Commit | None:
     version = table.spark.conf.get(_LAST_VERSION, None)
     if version is None:
         return None
+    with suppress(*spark_failures()):
+        return _at(table, int(version), receipt)
+    return None
+
+
+def is_replaced(table: Table, done: Commit) -> bool:
+    """Whether its version of the log holds another commit by now; False also where it cannot be read.
+
+    A catalog that keeps the newest commits itself writes them to the log later.
+    """
+    with suppress(*spark_failures()):
+        return _at(table, done.version, done.receipt) is None
+    return False
+
+
+def _at(table: Table, version: int, receipt: Receipt) -> Commit | None:
+    """The commit of this receipt, if it is in that version of the log.
+
+    Raises:
+        PySparkException, Py4JError: the version cannot be read.
+    """
     shape = "commitInfo STRUCT<timestamp: BIGINT, operationMetrics: MAP<STRING, STRING>, userMetadata: STRING>"
     wanted = (
         "timestamp_millis(commitInfo.timestamp) AS timestamp",
         "commitInfo.operationMetrics",
         "commitInfo.userMetadata",
     )
-    try:
-        actions = table.spark.read.schema(shape).json(f"{table.location}/_delta_log/{int(version):020}.json")
-        rows = actions.where("commitInfo IS NOT NULL").selectExpr(*wanted).collect()
-    except spark_failures():
-        return None
-    history = [{"version": int(version), "operation": "WRITE", **row.asDict()} for row in rows]
+    actions = table.spark.read.schema(shape).json(f"{table.location}/_delta_log/{version:020}.json")
+    rows = actions.where("commitInfo IS NOT NULL").selectExpr(*wanted).collect()
+    history = [{"version": version, "operation": "WRITE", **row.asDict()} for row in rows]
     newest = commit_log.of_history(receipt.pipeline, history, TableHistory(table)).newest
     return newest if newest is not None and _same(newest.receipt, receipt) else None
 

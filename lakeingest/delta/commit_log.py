@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeingest.delta.history import RECENT, TableHistory
 from lakeingest.delta.receipt import Receipt
+from lakeingest.errors import TableMismatch
 from lakeingest.schema.ledger import SchemaLedger
 from lakeingest.spark.failures import storage_failures
 
@@ -24,6 +25,11 @@ class Commit:
     time: datetime
     rows: int
     receipt: Receipt
+
+    @property
+    def begins_anew(self) -> bool:
+        """Whether the table was deleted between the batch's decision and its commit: versions only grow."""
+        return self.receipt.base is not None and self.version <= self.receipt.base
 
 
 @dataclass(frozen=True)
@@ -135,6 +141,21 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: TableHi
         begun={} if commits else begun,
         others=others,
     )
+
+
+def check_deleted(table: str, newest: Commit) -> None:
+    """Notice that a table was deleted while a batch was on its way: for the batch Delta makes a new one, unasked.
+
+    Raises:
+        TableMismatch: it was.
+    """
+    if newest.begins_anew:
+        raise TableMismatch(
+            f"{table} was deleted before batch {newest.receipt.sequence}, while the pipeline ran: what is there now "
+            f"begins with that batch, and what was there up to version {newest.receipt.base} is gone",
+            cure="bring the deleted objects back, and delete those that came since; or delete what is there, the "
+            "quarantine too: the pipeline then reads all that Kafka still has",
+        )
 
 
 def numbered(table: Table, log: CommitLog) -> CommitLog:

@@ -135,8 +135,9 @@ class Table:
         """
         with storage_failures(self.identifier):
             rows = [tuple(row)[:2] for row in self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.sql}").collect()]
-        names = [name for name, _ in rows]
-        return dict(rows[names.index("# Detailed Table Information") + 1 :])
+        names, header = [name for name, _ in rows], "# Detailed Table Information"
+        # Of a global temporary view nothing is said.
+        return dict(rows[names.index(header) + 1 :]) if header in names else {}
 
     def coordinates(self, ranges: OffsetRanges) -> DataFrame:
         """The coordinates of the rows within `ranges`: _topic STRING, _partition INT, _offset BIGINT."""
@@ -161,6 +162,36 @@ class Table:
             f"WHEN MATCHED AND {still} THEN UPDATE SET {column} = r.{column}",
             rows=rows,
         ).collect()
+
+    def append(self, rows: DataFrame, options: Mapping[str, str]) -> None:
+        """Commit rows; a table that is known by its name is not made for them."""
+        if self.by_path:
+            rows.write.format("delta").mode("append").options(**options).save(self.identifier)
+        else:
+            rows.writeTo(self.sql).options(**options).append()
+
+    def check_place(self) -> None:
+        """Notice that the name stands for another table than it did when `location` was asked for.
+
+        Raises:
+            TableMismatch: it does, or for none; nothing was written.
+        """
+        if self.by_path:
+            return
+        try:
+            place = self.details().get("Location")
+        except UsageError:
+            place = None
+        if place != self.location:
+            raise self.replaced(f"the one at {place}" if place else "gone")
+
+    def replaced(self, now: str) -> TableMismatch:
+        """The error that the name stands for something else `now`."""
+        return TableMismatch(
+            f"{self} was another table at {self.location} when this run began, and is {now} now: somebody renamed, "
+            "dropped or replaced it",
+            cure="let the name stand for that table again, then run again; nothing was written meanwhile",
+        )
 
     def save(self, writer: DataFrameWriter) -> None:
         """Commit what a writer was given."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakeingest.delta import commit, rewrite, table_properties
+from lakeingest.delta import commit, commit_log, rewrite, table_properties
 from lakeingest.delta.commit_log import Commit, CommitLog
 from lakeingest.delta.history import TableHistory
 from lakeingest.delta.partitioning import PartitionColumn
@@ -34,6 +34,7 @@ class TableWriter:
         self.tables, self.columns = tables, columns
         self.properties: Mapping[str, str] = log.properties
         self._kept, self._version = log.kept, log.version
+        self._done: Commit | None = None
 
     def ensure(self, columns: StructType, partitions: Sequence[PartitionColumn], ledger: SchemaLedger) -> bool:
         """Make the main table if it is missing; whether it was.
@@ -75,7 +76,7 @@ class TableWriter:
         1. Columns are widened, and lose NOT NULL, in commits of their own, which come first: of metadata alone, or one
            that writes the rows anew, as schema.widening says.
         2. The rows are committed (see `commit.append`).
-        3. The commit is taken for ours only if no RESTORE came since the batch was decided.
+        3. The commit is taken for ours only if since the batch was decided nobody restored or deleted the table.
 
         Args:
             ledger: the ledger as it is with this batch.
@@ -84,11 +85,12 @@ class TableWriter:
 
         Raises:
             TableChanged: somebody restored the table meanwhile.
+            TableMismatch: somebody deleted it, or let its name stand for another one.
             Fenced, UnsafeStore, StorageUnreachable, UnknownSchema, UnreadableTime: see `commit.append`.
         """
         assert self.columns is not None
         main, config = self.tables.main, self.tables.config
-        self.check_restored()
+        self.check_unchanged()
         # 1.
         if types.has_ntz(rows.schema) and not types.has_ntz(self.columns):
             # Delta enables this one by itself for a new table alone.
@@ -104,9 +106,10 @@ class TableWriter:
         receipt = replace(receipt, base=self._version, ledger=ledger.digest, schemas=changed)
         done = commit.append(main, rows, receipt, config.table.compression, evolve=evolves)
         # 3.
+        commit_log.check_deleted(main.identifier, done)
         if receipt.base is not None and TableHistory(main).restored(receipt.base, done.version):
             raise self._restored
-        self._version = done.version
+        self._version, self._done = done.version, done
         if evolves or altered:
             self.columns = main.read().schema
         return done
@@ -118,7 +121,8 @@ class TableWriter:
             TableChanged: somebody restored the main table meanwhile; nothing was written.
             Fenced, UnsafeStore, StorageUnreachable: see `commit.append`.
         """
-        self.check_restored()
+        self.check_unchanged()
+        self.tables.quarantine.check_place()
         receipt = replace(receipt, ledger="", schemas=SchemaLedger(), accepted={})
         return commit.append(self.tables.quarantine, rows, receipt, self.tables.config.table.compression)
 
@@ -130,12 +134,19 @@ class TableWriter:
             self.tables.main.set_properties(wanted)
             self._kept, self.properties = ledger, {**self.properties, **wanted}
 
-    def check_restored(self) -> None:
-        """Notice a RESTORE of the table since this writer looked at it: what it is about to write was decided before.
+    def check_unchanged(self) -> None:
+        """Notice a RESTORE of the table, or another one of its name, since this writer looked at it: what it is about
+        to write was decided before.
 
         Raises:
             TableChanged: nothing was written; the run begins anew from what the table says now.
+            TableMismatch: the name stands for another table; nothing was written.
         """
+        main = self.tables.main
+        main.check_place()
+        # Who renames two tables may leave both at the place where the first one was.
+        if self._done is not None and not main.by_path and commit.is_replaced(main, self._done):
+            raise main.replaced("another one there")
         if self._version is not None and TableHistory(self.tables.main).restored(self._version):
             raise self._restored
 

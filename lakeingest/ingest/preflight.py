@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakeingest.config import PipelineConfig
-from lakeingest.delta import coordinates, table_properties
+from lakeingest.delta import commit_log, coordinates, table_properties
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.partitioning import PartitionColumn
 from lakeingest.delta.pipeline_tables import PipelineTables
@@ -73,6 +73,8 @@ def check_tables(config: PipelineConfig, log: CommitLog, refused: CommitLog) -> 
         TableMismatch: with what to do about it.
     """
     _check_readers(config, log.properties)
+    if log.newest is not None:
+        commit_log.check_deleted(log.path, log.newest)
     if log.newest is None:
         _check_name(config, log)
         check_maker(config, log.properties)

@@ -167,9 +167,11 @@ def _whole(log: CommitLog) -> OffsetRanges:
 
 
 def _breaks(log: CommitLog) -> Iterator[str]:
-    """Each commit must begin where the one before it ended."""
+    """Each commit must begin where the one before it ended, in the table that it was decided for."""
     reached: dict[tuple[str, int], int] = {}
     for commit in sorted(log.commits, key=_sequence):
+        if commit.begins_anew:
+            yield f"before commit {commit.receipt.sequence} the table was deleted, with all that it held"
         for s in (*commit.receipt.gaps, *commit.receipt.ranges):
             if s.end < s.start:
                 yield f"commit {commit.receipt.sequence} goes back: {s.topic}-{s.partition} from {s.start} to {s.end}"

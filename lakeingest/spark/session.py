@@ -88,9 +88,10 @@ def log_session(session: SparkSession, storage: Storage, paths: Sequence[str] = 
     """A sibling of a session that computes the states of tables' logs for it (see `delta.prefetch`); None
     where there can be none.
     """
-    if not capabilities.of(session).siblings:
+    can = capabilities.of(session)
+    if not can.siblings:
         return None
-    sibling = session.newSession()
+    sibling = can.sibling()
     _hide(sibling)
     # As the session has it, where its owner knows better.
     for option in s3a.options(storage, paths):

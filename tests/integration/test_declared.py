@@ -8,7 +8,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import boto3
 import kit
 import pytest
 from pyspark.sql import SparkSession
@@ -112,15 +111,18 @@ def _fail(*_: object) -> None:
     raise RuntimeError("killed")
 
 
+def delete(stack: Addresses, prefix: str) -> None:
+    with closing(kit.s3(stack)) as client:
+        for each in client.list_objects_v2(Bucket=BUCKET, Prefix=prefix)["Contents"]:
+            client.delete_object(Bucket=BUCKET, Key=each["Key"])
+
+
 def test_a_deleted_table(stack: Addresses, spark: SparkSession) -> None:
     """Run, plan, status and audit say the same of a table that is gone while its quarantine is there."""
     world = World(stack, spark, "deleted_table")
     world.produce(*kit.mixed(20))
     world.run()
-    keys = {"aws_access_key_id": stack.s3_access_key, "aws_secret_access_key": stack.s3_secret_key}
-    with closing(boto3.client("s3", endpoint_url=stack.s3, region_name="us-east-1", **keys)) as client:
-        for each in client.list_objects_v2(Bucket=BUCKET, Prefix="deleted_table/")["Contents"]:
-            client.delete_object(Bucket=BUCKET, Key=each["Key"])
+    delete(stack, "deleted_table/")
     said = set()
     for ask in (ALL["run"], ALL["plan"], Pipeline.status, Pipeline.audit):
         with pytest.raises(
@@ -129,6 +131,26 @@ def test_a_deleted_table(stack: Addresses, spark: SparkSession) -> None:
             ask(world.ingestion())
         said.add(str(told.value))
     assert len(said) == 1
+
+
+def test_a_table_that_is_deleted_while_a_run_goes(stack: Addresses, spark: SparkSession) -> None:
+    """The run stops, and each command says that what is there is not the whole."""
+    world = World(stack, spark, "deleted_meanwhile")
+    world.produce(*kit.mixed(9))
+    with pytest.raises(TableMismatch, match="was deleted before batch 2, while the pipeline ran"):
+        world.ingestion(trigger={"max_records": 3}).run(
+            until_caught_up=True, on_progress=lambda _: delete(stack, "deleted_meanwhile/")
+        )
+    for ask in (ALL["run"], ALL["plan"]):
+        with pytest.raises(TableMismatch, match="what was there up to version 1 is gone"):
+            ask(world.ingestion())
+    report = world.ingestion().audit()
+    assert not report.conserved
+    assert report.breaks == ("before commit 2 the table was deleted, with all that it held",)
+    # The cure.
+    delete(stack, "deleted_meanwhile")
+    world.run()
+    world.checked()
 
 
 def test_another_topic_into_the_same_table(stack: Addresses, spark: SparkSession) -> None:

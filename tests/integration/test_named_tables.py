@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from world import World
 
 from lakeingest.errors import TableMismatch
+from lakeingest.ingest.events import Progress
 from lakeingest.local import Addresses
 from lakeingest.testing.process import Process
 
@@ -85,6 +86,41 @@ def test_columns_evolve(world: NamedWorld, widening: str) -> None:
     kinds = {f.name: f.dataType.simpleString() for f in world.spark.table(f"named.{world.name}").schema}
     assert (kinds["n"], kinds["more"]) == ("bigint", "int")
     world.checked()
+
+
+RENAMED = "ALTER TABLE named.{0} RENAME TO named.{1}"
+MEANWHILE = {
+    "dropped": ["DROP TABLE named.{0}"],
+    "renamed": [RENAMED],
+    "another of its name": [
+        "CREATE TABLE named.{2} SHALLOW CLONE named.{0}",
+        *(f"ALTER TABLE named.{{2}} SET TBLPROPERTIES ('n' = '{n}')" for n in range(4)),
+        RENAMED,
+        RENAMED.replace("0", "2").replace("1", "0"),
+    ],
+    "no quarantine": ["DROP TABLE named.{0}_quarantine"],
+}
+
+
+@pytest.mark.parametrize("kind", MEANWHILE)
+def test_a_name_that_changes_hands_while_a_run_goes(world: NamedWorld, kind: str) -> None:
+    """Nothing is written to another table, and none is made in its place."""
+    world.produce(*mixed(9))
+
+    def change(progress: Progress) -> None:
+        for statement in MEANWHILE[kind]:
+            world.spark.sql(statement.format(world.name, f"{world.name}_old", f"{world.name}_new")).collect()
+
+    with pytest.raises(TableMismatch, match="somebody renamed, dropped or replaced it"):
+        world.ingestion(trigger={"max_records": 3}).run(until_caught_up=True, on_progress=change)
+    tables = {row["tableName"] for row in world.spark.sql("SHOW TABLES IN named").collect()}
+    if "_old" in "".join(tables):
+        world.spark.sql(f"DROP TABLE IF EXISTS named.{world.name}")
+        world.spark.sql(RENAMED.format(f"{world.name}_old", world.name))
+        world.run()
+        world.checked()
+    else:
+        assert len(tables) == 1
 
 
 @pytest.mark.parametrize("made", ["TABLE {} (a INT) USING PARQUET", "VIEW {} AS SELECT 1 AS a"])

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from lakeingest.local.machine import java
 from lakeingest.spark import jvm, session
+from lakeingest.spark.platforms import capabilities
 
 
 def test_own_sessions_compile_methods_of_any_length(spark: SparkSession) -> None:
@@ -88,3 +89,18 @@ def test_a_session_reads_in_one_step_what_it_can(
     monkeypatch.setattr(jvm, "FUNCTIONS", jvm.FUNCTIONS | misfits)
     session._offer_functions(somebodys)
     assert {format for format in jvm.FUNCTIONS if somebodys.conf.get(jvm.catalog(format), None)} == offered
+
+
+@pytest.mark.classic
+def test_another_zone(spark: SparkSession) -> None:
+    """Its copy is in UTC, and the name of a table means the same in it."""
+    somebodys = spark.newSession()
+    somebodys.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    somebodys.conf.set(
+        "spark.sql.catalog.theirs", "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog"
+    )
+    somebodys.conf.set("spark.sql.catalog.theirs.url", "jdbc:derby:memory:theirs")
+    somebodys.sql("SET CATALOG theirs")
+    copy = capabilities.of(somebodys).in_utc()
+    assert (copy.conf.get("spark.sql.session.timeZone"), copy.catalog.currentCatalog()) == ("UTC", "theirs")
+    assert somebodys.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"

@@ -8,6 +8,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from lakeingest.errors import SetupError
+from lakeingest.schema import ddl
 from lakeingest.spark import jvm
 from lakeingest.spark.settings import UTC
 
@@ -101,6 +102,15 @@ class Capabilities:
             if not self.databricks:
                 raise
 
+    def sibling(self) -> SparkSession:
+        """A second session beside it, in which the name of a table means the same; see `siblings`."""
+        sibling = self.session.newSession()
+        for name, value in self.session.conf.getAll.items():
+            if name.startswith("spark.sql.catalog."):
+                sibling.conf.set(name, value)
+        sibling.sql(f"SET CATALOG {ddl.quoted(self.session.catalog.currentCatalog())}")
+        return sibling
+
     def in_utc(self) -> SparkSession:
         """The session, or where it has another time zone a copy of it in UTC.
 
@@ -110,7 +120,7 @@ class Capabilities:
         if self.setting(UTC) in {"UTC", "Etc/UTC"}:
             return self.session
         if not self.connect:
-            copy = self.session.newSession()
+            copy = self.sibling()
         elif hasattr(self.session, "cloneSession"):
             copy = self.session.cloneSession()
         else:

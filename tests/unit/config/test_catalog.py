@@ -28,7 +28,7 @@ def test_spark_unless_the_file_says_glue() -> None:
         ({"catalog": "glue"}, "table.catalog: needs table.name, by which a catalog knows the table; write it"),
         ({"catalog": "spark"}, "table.catalog: needs table.name"),
         ({"catalog": "hive", "name": "a.b"}, 'table.catalog: "hive" is not one of spark, glue'),
-        ({"catalog": "glue", "name": "flights"}, 'table.name: "flights" is no name in Glue; write database.table'),
+        ({"catalog": "glue", "name": "flights"}, 'table.name: "flights" is not a table\'s name with its schema'),
         ({"catalog": "glue", "name": "Lake.flights"}, 'table.name: "Lake.flights" is no name in Glue'),
         ({"catalog": "glue", "name": "a.b.c"}, 'table.name: "a.b.c" is no name in Glue'),
         ({"catalog": "glue", "name": "a.b", "path": "/data/a"}, "table.catalog: glue knows tables on S3 alone; write"),

@@ -38,10 +38,12 @@ def test_a_path_goes_before_a_name() -> None:
         ({"table": {}}, "table.path: required, and missing"),
         ({"table": {"name": "a.b.c.d"}}, "table.name: .*not a table's name"),
         ({"table": {"name": "delta.x"}}, "table.name: .*not a table's name"),
-        ({"table": {"name": "x"}, "quarantine": {"name": "X"}}, "quarantine.name: .*are the same"),
-        ({"table": {"name": "x"}, "gate": {"suite": "s", "results": "x"}}, "gate.results: .*relative"),
+        ({"table": {"name": "x"}}, r"table.name: .*not a table's name with its schema \(which"),
+        ({"table": {"name": "a.x"}, "quarantine": {"name": "A.X"}}, "quarantine.name: .*are the same"),
+        ({"table": {"name": "a.x"}, "quarantine": {"name": "spark_catalog.a.x"}}, "quarantine.name: .*are the same"),
+        ({"table": {"name": "a.x"}, "gate": {"suite": "s", "results": "x"}}, "gate.results: .*relative"),
         ({"table": {"name": "a.x"}, "gate": {"suite": "s", "results": "a.x"}}, "gate.results: .*are the same"),
-        ({"table": {"name": "x"}, "storage": {"region": "eu-west-1"}}, "storage: .*the tables have names alone"),
+        ({"table": {"name": "a.x"}, "storage": {"region": "eu-west-1"}}, "storage: .*the tables have names alone"),
     ],
 )
 def test_what_cannot_be(parts: dict[str, Any], told: str) -> None:

@@ -90,13 +90,16 @@ def test_what_may_not_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_utc() -> None:
-    """A session in UTC is taken as it is; of another a copy is made, and Spark Connect's of 4.0 cannot be copied."""
+    """A session in UTC is taken as it is; of another a copy is made, and Spark Connect's of 4.0 cannot be copied.
+
+    A classic one's is in test_session.py.
+    """
     for zone in ("UTC", "Etc/UTC"):
         there = can(conf={"spark.sql.session.timeZone": zone})
         assert there.in_utc() is there.session
     copy = SimpleNamespace(conf=Conf({}))
-    for kind, way in ((Session, "newSession"), (Remote, "cloneSession")):
-        assert can(kind, conf={"spark.sql.session.timeZone": "Asia/Tokyo"}, **{way: lambda: copy}).in_utc() is copy
-        assert copy.conf.known == {"spark.sql.session.timeZone": "UTC"}
+    remote = can(Remote, conf={"spark.sql.session.timeZone": "Asia/Tokyo"}, cloneSession=lambda: copy)
+    assert remote.in_utc() is copy
+    assert copy.conf.known == {"spark.sql.session.timeZone": "UTC"}
     with pytest.raises(SetupError, match=r"time zone Asia/Tokyo, and Spark 4\.0\.0 cannot copy it"):
         can(Remote, conf={"spark.sql.session.timeZone": "Asia/Tokyo"}).in_utc()
