@@ -1,6 +1,8 @@
 PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
+# Two workers, and the long files first, so that both end together.
+TWO    := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help venv demo demo-schemas bench test test-unit test-faults test-cluster test-connect test-readers test-matrix soak docs docs-outputs stack-up stack-down dist clean
 
@@ -29,10 +31,10 @@ test: venv ## Format, lint, types and tests; stops at the first that fails
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest $(TWO)
 
 test-unit: venv ## The tests that need neither servers nor Spark (a minute)
-	$(BIN)/pytest tests/unit --numprocesses 2 --dist loadfile
+	$(BIN)/pytest tests/unit $(TWO)
 
 test-faults: venv ## The whole matrix of faults, printed as a table (an hour and more)
 	$(BIN)/pytest -m "faults"
@@ -42,7 +44,7 @@ test-cluster: venv ## Over a Spark cluster of a master and two workers: flights,
 
 test-connect: venv ## The tests of whole pipelines once more, over a Spark Connect server
 	$(BIN)/pytest tests/integration/test_connect.py -m cluster
-	$(BIN)/pytest tests/integration --connect -m "not faults and not classic and not cluster"
+	$(BIN)/pytest tests/integration --connect -m "not faults and not classic and not cluster" $(TWO)
 
 test-readers: venv ## Which readers read the tables: delta-rs, polars, DuckDB, chdb, daft, and Trino where there is Java 24 (5 minutes)
 	$(BIN)/pytest tests/readers -m readers
@@ -52,10 +54,10 @@ MATRIX := tests/spark tests/integration tests/matrix/test_demo.py -m "not faults
   $(foreach file,distribution registry stack testing_proxies,--ignore tests/integration/test_$(file).py)
 SPARK_4_0 = $$($(BIN)/python tests/support/versions.py spark-4.0 dev) -m pytest --jars tests/matrix/spark-4.0-jars.txt
 
-test-matrix: venv ## Spark and whole pipelines on Spark 4.1 and 4.0, sessions of the user's own, the refusal of 3.5 (an hour)
+test-matrix: venv ## What `make test` does on Spark 4.1 once more on 4.0, sessions of the user's own, the refusal of 3.5 (half an hour)
 	$(BIN)/pytest tests/matrix -m matrix --ignore tests/matrix/test_demo.py
-	$(BIN)/pytest $(MATRIX)
-	PYTHONPATH=$(CURDIR) $(SPARK_4_0) $(MATRIX)
+	$(BIN)/pytest tests/matrix/test_demo.py -m matrix
+	PYTHONPATH=$(CURDIR) $(SPARK_4_0) $(MATRIX) $(TWO)
 
 bench: venv ## lakeingest beside hand-written jobs, into benchmarks/RESULTS.md (an hour)
 	$(BIN)/python benchmarks/ingest.py --json benchmarks/results.json --markdown benchmarks/RESULTS.md

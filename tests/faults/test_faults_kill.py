@@ -28,7 +28,7 @@ STEPS = {
 """The steps that a batch of each kind comes by."""
 ONCE = (Step.MAKING, Step.KEEPING, Step.KEPT)
 OF_QUARANTINE = (Step.SETTING_ASIDE, Step.ACCOUNTING, Step.ACCOUNTED)
-SOME = (Step.COMMITTING, Step.COMMITTED)
+SOME = (Step.COMMITTED,)
 """The shorter choice."""
 TWICE = [
     # What is left of the first making lets Delta make the table by writing alone.

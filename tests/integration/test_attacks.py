@@ -318,7 +318,7 @@ def test_a_copy_of_a_table(world: World, how: str) -> None:
     assert (report.conserved, report.earlier, report.table) == (True, 10, 5), report
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_two_pipelines_share_a_quarantine(world: World, tmp_path: Path) -> None:
     """Each audit, replay and discard is about the pipeline's own records."""
     shared = {"quarantine": {"path": f"s3a://lake/{world.name}_shared"}}
@@ -361,6 +361,7 @@ def test_a_shared_quarantine_and_two_crashes(proxied: World, s3: S3Proxy) -> Non
 # Logs that forget ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.faults
 def test_a_table_that_forgets_its_numbers(world: World) -> None:
     """Delta would let a writer that was overtaken commit again: the start refuses, with the cure."""
     world.produce(*kit.mixed(5))

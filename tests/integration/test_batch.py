@@ -174,6 +174,7 @@ def test_a_clean_batch_reads_once_and_keeps_nothing(world: World) -> None:
 
 
 @pytest.mark.classic
+@pytest.mark.faults
 def test_a_batch_finds_its_code_compiled(world: World) -> None:
     """For one more batch Spark compiles nothing; if records are refused, the class that has its number, in two forms.
 

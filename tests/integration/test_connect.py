@@ -16,7 +16,7 @@ from world import World
 from lakeingest.local import Addresses
 from lakeingest.testing.process import Process
 
-pytestmark = [pytest.mark.cluster, pytest.mark.classic]
+pytestmark = pytest.mark.classic
 COLUMNS = "n INT NOT NULL, text STRING"
 SUITE = {
     "name": "few",
@@ -30,6 +30,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
+@pytest.mark.cluster
 def test_every_command(server: str, stack: Addresses, spark: SparkSession, named: str, tmp_path: Path) -> None:
     """Made, evolved, held, corrected, compacted, proved; NOT NULL included, which a write alone would lose."""
     world = World(stack, spark, named)
@@ -61,4 +62,20 @@ def test_every_command(server: str, stack: Addresses, spark: SparkSession, named
     command("schema", "history")
     command("compact")
     assert "conserved" in command("audit")
+    world.checked()
+
+
+@pytest.mark.slow
+def test_the_shorter_choice(stack: Addresses, spark: SparkSession, named: str, tmp_path: Path) -> None:
+    """A run over a server whose executor is a process: as over a cluster, it has what it was sent alone."""
+    world = World(stack, spark, named)
+    world.produce(*kit.mixed(10), partitions=2)
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(yaml.safe_dump(world.values()))
+    with (
+        connect.server(tmp_path, "local-cluster[1,2,1024]") as address,
+        Process(file, "--until-caught-up", env={"SPARK_REMOTE": address}) as process,
+    ):
+        assert process.wait(120) == 0, process.out + process.err
+    assert not spark.read.format("delta").load(world.path()).schema["n"].nullable
     world.checked()

@@ -166,6 +166,7 @@ def test_another_topic_into_the_same_table(stack: Addresses, spark: SparkSession
     assert other.ingestion().audit().others == {}
 
 
+@pytest.mark.faults
 def test_the_audit_names_who_doubled(stack: Addresses, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """A table that was doubled by an older version: the audit counts what is double, and names the other pipeline."""
     world = World(stack, spark, "doubled_a")
@@ -212,6 +213,7 @@ def world_file(world: World, folder: Path, **changes: Any) -> Path:
 # Partitions ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.faults
 def test_partitions_of_an_older_table(stack: Addresses, spark: SparkSession) -> None:
     """A table that an older version made takes the file's partitions for its own with the next commit."""
     part = {"by": "time", "field": "at"}
@@ -230,7 +232,12 @@ def test_partitions_of_an_older_table(stack: Addresses, spark: SparkSession) -> 
     ("number", "other", "match"),
     [
         (0, [{"by": "time", "field": "at", "every": "day", "format": "'day'=yyyyMMdd"}], "with format left out"),
-        (1, [{"by": "field", "field": "n"}, {"by": "time", "field": "at"}], "partitioned by day, n"),
+        pytest.param(
+            1,
+            [{"by": "field", "field": "n"}, {"by": "time", "field": "at"}],
+            "partitioned by day, n",
+            marks=pytest.mark.faults,
+        ),
     ],
     ids=["format", "order"],
 )

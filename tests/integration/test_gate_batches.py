@@ -145,7 +145,7 @@ def test_a_whole_batch_is_set_aside(stack: Addresses, spark: SparkSession, named
     assert {row[1] for row in found(ingestion, 2)} == {"set aside", "committed"}
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_a_failure_budget(stack: Addresses, spark: SparkSession, named: str, tmp_path: Path) -> None:
     """When suddenly everything fails, the batch is kept back, its reasons are told, and quarantine stays empty."""
     ingestion = Pipeline(kit.config_of(stack, named, quarantine={"path": f"s3a://lake/{named}_q", "max_refused": "2%"}))

@@ -75,7 +75,7 @@ def test_a_run_that_died_and_a_restore(world: NamedWorld) -> None:
     world.checked()
 
 
-@pytest.mark.parametrize("widening", ["metadata", "rewrite"])
+@pytest.mark.parametrize("widening", [pytest.param("metadata", marks=pytest.mark.faults), "rewrite"])
 def test_columns_evolve(world: NamedWorld, widening: str) -> None:
     """A column more, and a wider one."""
     world.produce(*clean(3))
@@ -102,7 +102,10 @@ MEANWHILE = {
 }
 
 
-@pytest.mark.parametrize("kind", MEANWHILE)
+@pytest.mark.parametrize(
+    "kind",
+    ["another of its name", *(pytest.param(k, marks=pytest.mark.faults) for k in MEANWHILE if "of its" not in k)],
+)
 def test_a_name_that_changes_hands_while_a_run_goes(world: NamedWorld, kind: str) -> None:
     """Nothing is written to another table, and none is made in its place."""
     world.produce(*mixed(9))

@@ -136,7 +136,7 @@ def test_a_stray_schema_does_not_become_the_tables(world: SchemaWorld) -> None:
 # JSON that nobody has a schema of
 
 
-@pytest.mark.parametrize("mode", ["BACKWARD", "FORWARD"])
+@pytest.mark.parametrize("mode", ["BACKWARD", pytest.param("FORWARD", marks=pytest.mark.faults)])
 def test_undeclared_json_fields(stack: Addresses, spark: SparkSession, mode: str) -> None:
     """BACKWARD makes columns of them in that very batch, nested ones too; FORWARD keeps them in _rescued."""
     topic = f"undeclared_{mode.lower()}"
