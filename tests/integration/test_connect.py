@@ -16,7 +16,7 @@ from world import World
 from lakeingest.local import Addresses
 from lakeingest.testing.process import Process
 
-pytestmark = pytest.mark.classic
+pytestmark = [pytest.mark.classic, pytest.mark.pinned]
 COLUMNS = "n INT NOT NULL, text STRING"
 SUITE = {
     "name": "few",
