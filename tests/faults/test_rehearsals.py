@@ -32,7 +32,7 @@ def dirty(stack: Addresses, spark: SparkSession, named: str, tmp_path: Path) -> 
 )
 def test_asked_to_stop(dirty: Cell, number: signal.Signals) -> None:
     """SIGTERM and Ctrl-C: the batch in hand is committed, exit code 0 within 30 s."""
-    dirty.produce(10_000)
+    dirty.produce(2_000)
     with dirty.process(**SMALL) as process:
         process.commits(1)
         process.signal(number)

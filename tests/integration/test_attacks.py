@@ -215,7 +215,7 @@ def suite(folder: Path, most: int) -> dict[str, str]:
     return {"suite": str(path)}
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_two_replays_at_once(proxied: World, s3: S3Proxy, tmp_path: Path) -> None:
     """Another replay commits while the candidates of the first are read: the first one loses, whenever it looks."""
     world = proxied
@@ -439,6 +439,7 @@ def test_a_topic_made_again_without_ids(world: World) -> None:
 @pytest.mark.parametrize(
     "produced", [pytest.param(0, id="all gone", marks=pytest.mark.faults), pytest.param(5, id="some left")]
 )
+@pytest.mark.faults
 def test_retention_passes_a_batch_that_was_cut_off(proxied: World, s3: S3Proxy, produced: int) -> None:
     """Killed between its two commits, and Kafka forgot the records: they are named, and --accept-gap goes on."""
     world = proxied

@@ -16,6 +16,7 @@ def test_the_audit_names_a_deleted_row(world: World) -> None:
     assert report.named == {"missing": [f"{world.name}-0 offsets 7 to 7"]}
 
 
+@pytest.mark.faults
 def test_the_audit_names_rows_too_many(world: World) -> None:
     """A copied row is duplicated, one of an offset that was never consumed is unexpected."""
     world.produce(*mixed(10))

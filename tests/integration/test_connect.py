@@ -67,13 +67,13 @@ def test_every_command(server: str, stack: Addresses, spark: SparkSession, named
 
 @pytest.mark.slow
 def test_the_shorter_choice(stack: Addresses, spark: SparkSession, named: str, tmp_path: Path) -> None:
-    """A run over a server whose executor is a process: as over a cluster, it has what it was sent alone."""
+    """A run, and what is in its tables."""
     world = World(stack, spark, named)
     world.produce(*kit.mixed(10), partitions=2)
     file = tmp_path / "pipeline.yaml"
     file.write_text(yaml.safe_dump(world.values()))
     with (
-        connect.server(tmp_path, "local-cluster[1,2,1024]") as address,
+        connect.server(tmp_path) as address,
         Process(file, "--until-caught-up", env={"SPARK_REMOTE": address}) as process,
     ):
         assert process.wait(120) == 0, process.out + process.err

@@ -149,6 +149,7 @@ def test_a_record_that_passes_today_is_settled_as_such(world: World) -> None:
     world.checked()
 
 
+@pytest.mark.faults
 def test_a_crash_with_nothing_refused_is_settled(world: World) -> None:
     """Drops and gaps have their account written too."""
     kit.transaction(world.stack, world.name, clean(3), commit=False)

@@ -37,6 +37,7 @@ def world(stack: Addresses, spark: SparkSession, named: str) -> SchemaWorld:
 # Records of one schema too big, or of none
 
 
+@pytest.mark.faults
 def test_a_record_of_thirty_megabytes(world: SchemaWorld) -> None:
     """A good one becomes a row, a bad one is refused alone with all of its bytes."""
     big = 30_000_000

@@ -108,7 +108,7 @@ def test_the_registry_speaks_confluents_api(stack: Addresses) -> None:
     assert json.loads(call(stack, f"/schemas/ids/{id}")["schema"]) == json.loads(schema)
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_data_survives_a_kill_and_a_taken_port(tmp_path: Path) -> None:
     """Records, objects and schemas are there after a crash, also where a port had to change; `down` deletes nothing."""
     first = up(tmp_path)
