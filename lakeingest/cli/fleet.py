@@ -136,12 +136,12 @@ def _ending(ended: Outcome) -> str:
     if ended.failure is None:
         return f"{ended.outcome}: {number_of(ended.counts.consumed, 'record')} in {number_of(ended.commits, 'commit')}"
     what = ended.failure.what if isinstance(ended.failure, LakeingestError) else repr(ended.failure)
-    return f"failed: {what}; the others go on"
+    return f"failed: {what}"
 
 
 def _tell(out: Output, ended: Sequence[Outcome]) -> None:
     """What became of each, and the exit code."""
-    columns = ("pipeline", "outcome", "commits", "records", "to the table", "to quarantine", "dropped", "lag")
+    columns = ("pipeline", "outcome", "commits", "records", "accepted", "refused", "dropped", "lag")
     out.table(
         "",
         columns,

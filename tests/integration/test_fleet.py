@@ -118,9 +118,9 @@ def test_the_command(worlds: list[World], lakeingest: Command, tmp_path: Path) -
         )
     )
     said = lakeingest("run", tmp_path, "--until-caught-up")
-    assert said.code == 4
+    assert said.code == 2
     assert "none: failed: " in said.out
-    assert said.err.startswith("none: error (")
+    assert said.err.startswith("none: error (lakeingest): topic 'no_such_topic' does not exist")
     assert said.out.count("caught up") == 6
 
 

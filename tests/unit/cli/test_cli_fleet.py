@@ -13,7 +13,7 @@ from lakeingest.cli import run
 from lakeingest.errors import PipelineFileError, UsageError
 
 
-def written(folder: Path, name: str, **changes: Any) -> Path:
+def written(folder: Path, name: str, /, **changes: Any) -> Path:
     values = {
         "name": name,
         "source": {"topics": [name], "bootstrap_servers": "localhost:1"},
