@@ -13,7 +13,8 @@ Records that name a schema of a registry are read with it. `ingest.evolution` de
 by the pure rules of `schema`; the ledger of what it decided is in the same commit.
 
 Imports point downwards, and the packages in braces never import each other:
-cli → fleet → pipeline → operations → ingest → {kafka, decode, gate, delta} → spark → config → {schema, local, record} → errors
+cli → fleet → pipeline → operations → ingest → {kafka, decode, gate, delta} → spark → config →
+{schema, local, record} → errors
 """
 
 from __future__ import annotations

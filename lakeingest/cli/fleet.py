@@ -141,16 +141,19 @@ def _ending(ended: Outcome) -> str:
 
 def _tell(out: Output, ended: Sequence[Outcome]) -> None:
     """What became of each, and the exit code."""
-    columns = ("pipeline", "outcome", "commits", "records", "accepted", "refused", "dropped", "lag")
+    columns = ("pipeline", "outcome", "commits", "records", "refused", "lag")
     out.table(
         "",
         columns,
         [
-            (each.pipeline, each.outcome, f"{each.commits:,}", *(f"{n:,}" for n in asdict(each.counts).values()),
-             f"{each.lag:,}")
+            (
+                each.pipeline,
+                each.outcome,
+                *(f"{n:,}" for n in (each.commits, each.counts.consumed, each.counts.refused, each.lag)),
+            )
             for each in ended
         ],
-    )  # fmt: skip
+    )
     failures = {each.pipeline: each.failure for each in ended if each.failure is not None}
     for name, failure in failures.items():
         if isinstance(failure, LakeingestError):
