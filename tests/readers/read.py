@@ -108,22 +108,24 @@ def trino(asked: Asked) -> Callable[[str], pa.Table]:
 
     connection = connect("127.0.0.1", asked["port"], "matrix", catalog="delta", schema="m", timezone="UTC")
     cursor = connection.cursor()
-    # The server answers seconds before it knows a node to run a query on, its own.
+    # The server answers seconds before it knows a node to run a query on, its own, and that this one has the catalog.
     deadline = time.monotonic() + 60
-    while True:
-        try:
-            cursor.execute("SELECT * FROM system.runtime.nodes WHERE state = 'active'").fetchall()
-            break
-        except TrinoQueryError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.5)
-    cursor.execute("CREATE SCHEMA m").fetchall()
+
+    def ask(statement: str) -> Any:
+        while True:
+            try:
+                return cursor.execute(statement).fetchall()
+            except TrinoQueryError as refused:
+                if "No nodes available" not in str(refused) or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.5)
+
+    ask("CREATE SCHEMA m")
 
     def read(place: str) -> pa.Table:
         name = place.rpartition("/")[2]
-        cursor.execute(f"CALL system.register_table('m', '{name}', '{place}')").fetchall()
-        rows = cursor.execute(f"SELECT * FROM {name}").fetchall()
+        ask(f"CALL system.register_table('m', '{name}', '{place}')")
+        rows = ask(f"SELECT * FROM {name}")
         # The types as a tree are nowhere else.
         columns = cursor._query.columns
         arrays = [
