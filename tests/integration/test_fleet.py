@@ -69,6 +69,7 @@ def test_each_ends_alone(worlds: list[World], tmp_path: Path) -> None:
     overtaken.checked()
 
 
+@pytest.mark.faults
 def test_a_store_that_fails_for_one(worlds: list[World], s3: S3Proxy) -> None:
     """It is tried again by its own rules while the others go on, and catches up when its store is well."""
     hurt, *others = worlds
@@ -120,12 +121,12 @@ def test_the_command(worlds: list[World], lakeingest: Command, tmp_path: Path) -
     said = lakeingest("run", tmp_path, "--until-caught-up")
     assert said.code == 2
     assert "none: failed: " in said.out
-    assert said.err.startswith("none: error (lakeingest): topic 'no_such_topic' does not exist")
+    assert said.err.startswith("none: error (usage): topic 'no_such_topic' does not exist")
     assert said.out.count("caught up") == 6
 
 
 @pytest.mark.classic
-@pytest.mark.slow
+@pytest.mark.faults
 def test_asked_to_stop(worlds: list[World], tmp_path: Path) -> None:
     """SIGTERM: each ends within its batch, and the process with 0."""
     for world in worlds:
