@@ -72,7 +72,7 @@ def _expanded(files: Sequence[Path]) -> list[Path]:
                 f"{each} holds no pipeline file", cure="name a folder with files that end in .yaml or .yml"
             )
         found += within
-    return list(dict.fromkeys(file.resolve() for file in found)) if len(found) > 1 else found
+    return list({file.resolve(): file for file in found}.values())
 
 
 class Board:

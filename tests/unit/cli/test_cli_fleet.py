@@ -40,7 +40,7 @@ def test_the_mistakes_of_all_files_are_told(tmp_path: Path) -> None:
         written(tmp_path / "folder", name, nmae="x")
     written(tmp_path / "folder", "good")
     with pytest.raises(PipelineFileError) as wrong:
-        run.run([tmp_path / "folder", tmp_path / "none.yaml"], output="text")
+        run.run([tmp_path / "folder", tmp_path / "none.yaml", tmp_path / "folder" / "b.yaml"], output="text")
     assert [re.sub(r".*/|:.*", "", problem) for problem in wrong.value.problems] == ["b.yaml", "c.yaml", "none.yaml"]
 
 
