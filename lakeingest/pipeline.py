@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,6 @@ from lakeingest.ingest.events import CatalogUpdate, Progress
 from lakeingest.ingest.preflight import Accept
 from lakeingest.ingest.retry import Retry
 from lakeingest.ingest.run import PipelineRun
-from lakeingest.ingest.turns import Turns
 from lakeingest.kafka.broker import Broker
 from lakeingest.operations import audit, maintenance, plan, refused, replay, schema_history, status
 from lakeingest.operations.audit import Report
@@ -43,7 +41,6 @@ class Pipeline:
     Attributes:
         config: the pipeline file.
         writer: who commits, when this object runs the pipeline.
-        turns: shared with the other pipelines of a `Fleet`; each of these has a session of its own.
 
     Raises:
         PipelineFileError: the gate's suite is wrong.
@@ -52,7 +49,6 @@ class Pipeline:
 
     config: PipelineConfig
     writer: Run = field(default_factory=Run)
-    turns: Turns | None = None
 
     def __post_init__(self) -> None:
         self.suite = gate.load(self.config)
@@ -63,9 +59,7 @@ class Pipeline:
     def spark(self) -> SparkSession:
         """The session that is active, or one of our own."""
         s3a.check_listens(self.storage, self.config.paths)
-        spark = session.attach(
-            self.storage, self.config.name, self.config.paths, self.config.names, own=self.turns is not None
-        )
+        spark = session.attach(self.storage, self.config.name, self.config.paths, self.config.names)
         if "avro" in (self.config.decode.value.format, self.config.decode.key.format):
             session.warn_of_avro(spark)
         return spark
@@ -125,7 +119,6 @@ class Pipeline:
             on_retry,
             on_catalog,
             stop or threading.Event(),
-            self.turns.turn if self.turns else nullcontext,
         ).run()
 
     def status(self) -> Status:

@@ -21,7 +21,6 @@ FILES = sorted(ROOT.rglob("*.py"))
 LAYERS = (
     {"cli", "testing"},
     {"lakeingest"},
-    {"fleet"},
     {"pipeline"},
     {"operations"},
     {"ingest"},
