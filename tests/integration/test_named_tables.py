@@ -150,6 +150,7 @@ def test_files_that_the_catalog_has_forgotten(world: NamedWorld) -> None:
 
 
 @pytest.mark.classic
+@pytest.mark.pinned
 def test_a_catalog_in_memory_is_refused(world: NamedWorld, tmp_path: Path) -> None:
     """A session of our own would forget the table with its process."""
     file = tmp_path / "p.yaml"
