@@ -13,7 +13,8 @@ Records that name a schema of a registry are read with it. `ingest.evolution` de
 by the pure rules of `schema`; the ledger of what it decided is in the same commit.
 
 Imports point downwards, and the packages in braces never import each other:
-cli → pipeline → operations → ingest → {kafka, decode, gate, delta} → spark → config → {schema, local, record} → errors
+cli → fleet → pipeline → operations → ingest → {kafka, decode, gate, delta} → spark → config →
+{schema, local, record} → errors
 """
 
 from __future__ import annotations
@@ -25,21 +26,27 @@ from typing import TYPE_CHECKING
 from lakeingest.errors import LakeingestError
 
 if TYPE_CHECKING:
+    from lakeingest.fleet import Fleet
     from lakeingest.pipeline import Pipeline
 else:
     # Hidden from type checkers: they would take every name for one of ours, misspelled ones too.
     def __getattr__(name: str) -> object:
-        """`Pipeline`, imported when it is first asked for: to check a file must not need pyspark.
+        """`Pipeline` and `Fleet`, imported when they are first asked for: to check a file must not need pyspark.
 
         Raises:
             SetupError: pyspark is not installed, or older than lakeingest can use.
         """
         if name == "Pipeline":
             return _pipeline()
+        if name == "Fleet":
+            _pipeline()
+            from lakeingest.fleet import Fleet
+
+            return Fleet
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["LakeingestError", "Pipeline", "load"]
+__all__ = ["Fleet", "LakeingestError", "Pipeline", "load"]
 
 _SPARK = ("pyspark", "py4j", "delta", "pyarrow")
 """What a plain install does not have, and the class of a pipeline imports."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from lakeingest.ingest.events import CatalogUpdate, Progress
 from lakeingest.ingest.preflight import Accept
 from lakeingest.ingest.retry import Retry
 from lakeingest.ingest.run import PipelineRun
+from lakeingest.ingest.turns import Turns
 from lakeingest.kafka.broker import Broker
 from lakeingest.operations import audit, maintenance, plan, refused, replay, schema_history, status
 from lakeingest.operations.audit import Report
@@ -41,6 +43,7 @@ class Pipeline:
     Attributes:
         config: the pipeline file.
         writer: who commits, when this object runs the pipeline.
+        turns: shared with the other pipelines of a `Fleet`; each of these has a session of its own.
 
     Raises:
         PipelineFileError: the gate's suite is wrong.
@@ -49,6 +52,7 @@ class Pipeline:
 
     config: PipelineConfig
     writer: Run = field(default_factory=Run)
+    turns: Turns | None = None
 
     def __post_init__(self) -> None:
         self.suite = gate.load(self.config)
@@ -59,7 +63,9 @@ class Pipeline:
     def spark(self) -> SparkSession:
         """The session that is active, or one of our own."""
         s3a.check_listens(self.storage, self.config.paths)
-        spark = session.attach(self.storage, self.config.name, self.config.paths, self.config.names)
+        spark = session.attach(
+            self.storage, self.config.name, self.config.paths, self.config.names, own=self.turns is not None
+        )
         if "avro" in (self.config.decode.value.format, self.config.decode.key.format):
             session.warn_of_avro(spark)
         return spark
@@ -119,6 +125,7 @@ class Pipeline:
             on_retry,
             on_catalog,
             stop or threading.Event(),
+            self.turns.turn if self.turns else nullcontext,
         ).run()
 
     def status(self) -> Status:

@@ -27,8 +27,8 @@ from lakeingest.cli import (
     status,
 )
 from lakeingest.cli.demo import demo
-from lakeingest.cli.output import failed
-from lakeingest.errors import LakeingestError, PipelineFileError, printable
+from lakeingest.cli.output import failed, message
+from lakeingest.errors import LakeingestError
 from lakeingest.spark import launch
 
 app = typer.Typer(
@@ -72,14 +72,3 @@ def main() -> None:
     except KeyboardInterrupt:
         # It came while the commands were put together.
         sys.exit(interrupt.CODE)
-
-
-def message(error: LakeingestError) -> str:
-    """An error as it is shown: what, every problem, the cure, and where the runbook says more."""
-    first, *more = f"error ({error.stage}): {error.what}".split("\n")
-    # What a value has brought stands behind our own words, whatever it looks like.
-    lines = [first, *(f"  {line.removeprefix('  ')}" for line in more)]
-    if isinstance(error, PipelineFileError):
-        lines += [f"  {problem}" for problem in error.problems]
-    lines += [f"  cure: {error.cure}", f"  more: lakeingest explain {type(error).__name__}"]
-    return "\n".join(map(printable, lines)) + "\n"

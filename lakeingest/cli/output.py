@@ -103,16 +103,30 @@ class Output:
 def failed(error: LakeingestError) -> None:
     """Tell a program that waits for JSON why there is no result; a command that has one gives it all the same."""
     if _OWED.get():
-        Output(is_json=True).result(
-            {
-                "error": type(error).__name__,
-                "stage": error.stage,
-                "what": error.what,
-                "cure": error.cure,
-                "problems": error.problems if isinstance(error, PipelineFileError) else (),
-                "exit_code": error.exit_code,
-            }
-        )
+        Output(is_json=True).result(as_data(error))
+
+
+def as_data(error: LakeingestError) -> dict[str, Any]:
+    """An error for programs."""
+    return {
+        "error": type(error).__name__,
+        "stage": error.stage,
+        "what": error.what,
+        "cure": error.cure,
+        "problems": error.problems if isinstance(error, PipelineFileError) else (),
+        "exit_code": error.exit_code,
+    }
+
+
+def message(error: LakeingestError) -> str:
+    """An error as it is shown: what, every problem, the cure, and where the runbook says more."""
+    first, *more = f"error ({error.stage}): {error.what}".split("\n")
+    # What a value has brought stands behind our own words, whatever it looks like.
+    lines = [first, *(f"  {line.removeprefix('  ')}" for line in more)]
+    if isinstance(error, PipelineFileError):
+        lines += [f"  {problem}" for problem in error.problems]
+    lines += [f"  cure: {error.cure}", f"  more: lakeingest explain {type(error).__name__}"]
+    return "\n".join(map(printable, lines)) + "\n"
 
 
 def as_json(data: Mapping[str, Any]) -> str:

@@ -219,19 +219,10 @@ def _places(
     if gate and gate.results is not None:
         tables["gate", "results"] = gate.results
     for (one, there), (other, here) in combinations(tables.items(), 2):
-        if _meet(there, here):
+        if location.one_place(there, here):
             yield Mistake(
                 other,
                 f'"{here}" and {".".join(one)} "{there}" are the same or lie within each other; '
                 f"write a {'path beside it' if location.is_path(there) else 'name'}, "
                 f'as in "{there.rstrip("/")}_{other[0]}"',
             )
-
-
-def _meet(one: str, other: str) -> bool:
-    """Whether two tables are the same, or lie within each other, as far as can be told from a path or a name."""
-    if location.is_path(one) and location.is_path(other):
-        return location.place(one).meets(location.place(other))
-    # Which catalog a name without one is in, the session says.
-    pairs = zip(reversed(one.lower().split(".")), reversed(other.lower().split(".")), strict=False)
-    return all(part == same for part, same in pairs)

@@ -53,6 +53,15 @@ def is_path(identifier: str) -> bool:
     return "/" in identifier
 
 
+def one_place(one: str, other: str) -> bool:
+    """Whether two tables are the same, or lie within each other, as far as can be told from a path or a name."""
+    if is_path(one) and is_path(other):
+        return place(one).meets(place(other))
+    # Which catalog a name without one is in, the session says.
+    pairs = zip(reversed(one.lower().split(".")), reversed(other.lower().split(".")), strict=False)
+    return all(part == same for part, same in pairs)
+
+
 def place(path: str) -> Place:
     """The parts of a path, which need not be one that may stand in a file."""
     match = _SCHEME.fullmatch(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 
 from lakeingest.delta.receipt import Counts
@@ -36,6 +36,7 @@ class PipelineRun:
         on_retry: called before each pause.
         on_catalog: called when the table's entry in a catalog has changed, or could not be brought up to date.
         stop: when set, the batch in hand is finished, and the run ends.
+        turn: what the run computes within, where others compute beside it (see `Turns`).
     """
 
     context: RunContext
@@ -46,6 +47,7 @@ class PipelineRun:
     on_retry: Callable[[Retry], None]
     on_catalog: Callable[[CatalogUpdate], None]
     stop: threading.Event
+    turn: Callable[[], AbstractContextManager[None]]
     _goal: Frontier | None = None
     _total: Counts = field(default_factory=Counts)
 
@@ -82,15 +84,22 @@ class PipelineRun:
         topics, gate, spark = self.broker.topics(), self.context.gate, self.context.spark
         if self.until_caught_up and self._goal is None:
             self._goal = topics.last
-        attempt = Attempt.begin(self.context, topics, self.accept)
-        self.accept = attempt.accept
-        self._budget.underway()
-        self._entry.follow(attempt.columns)
+        with self.turn():
+            if self.stop.is_set():
+                return
+            attempt = Attempt.begin(self.context, topics, self.accept)
+            self.accept = attempt.accept
+            self._budget.underway()
+            self._entry.follow(attempt.columns)
         while not self.stop.is_set():
             begun = time.monotonic()
-            progress = attempt.next_batch(topics, self._goal)
-            self.accept = attempt.accept
-            self._entry.follow(attempt.columns)
+            with self.turn():
+                # It may have been while this one waited.
+                if self.stop.is_set():
+                    break
+                progress = attempt.next_batch(topics, self._goal)
+                self.accept = attempt.accept
+                self._entry.follow(attempt.columns)
             if progress is not None:
                 yield progress
             elif self._goal is not None:

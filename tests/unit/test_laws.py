@@ -21,6 +21,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 LAYERS = (
     {"cli", "testing"},
     {"lakeingest"},
+    {"fleet"},
     {"pipeline"},
     {"operations"},
     {"ingest"},

@@ -12,8 +12,8 @@ import pytest
 from rich.console import Console
 
 from lakeingest import cli
+from lakeingest.cli.live import Live
 from lakeingest.cli.output import Output
-from lakeingest.cli.run import Live
 from lakeingest.errors import BatchHeld, PipelineFileError
 from lakeingest.gate.evaluate import Result
 from lakeingest.gate.suite import Rule

@@ -1,0 +1,177 @@
+"""The command that runs several pipelines side by side, and what it shows meanwhile."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from lakeingest.cli.live import Live, finishing
+from lakeingest.cli.output import Output, as_data, message, number_of
+from lakeingest.errors import LakeingestError, PipelineFileError, UsageError, printable
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from lakeingest.fleet import Event, Outcome
+
+WORST = (1, 3, 4, 2)
+"""Exit codes, the worst first: a broken promise, a lost fence, what is outside, usage."""
+
+
+def run(files: Sequence[Path], out: Output, *, until_caught_up: bool, at_once: int | None) -> None:
+    """Run the pipelines of these files and folders until each has ended, and say what became of them.
+
+    Raises:
+        PipelineFileError: with the mistakes of all files.
+        UsageError: there is no pipeline, two have one name or one table; nothing was started.
+        Exit: one at least has failed.
+    """
+    import lakeingest
+    from lakeingest.config import file as pipeline_file
+
+    configs, problems = [], list[str]()
+    for file in _expanded(files):
+        try:
+            configs.append(pipeline_file.read(file, os.environ))
+        except PipelineFileError as wrong:
+            problems += wrong.problems
+    if problems:
+        raise pipeline_file.failure("the pipelines", problems)
+    fleet = lakeingest.Fleet(configs, at_once)
+    stop = threading.Event()
+    board = Board(out, [config.name for config in configs])
+    try:
+        board.says("starting Spark …")
+        with finishing(stop, board):
+            ended = fleet.run(until_caught_up=until_caught_up, on_event=board.take, stop=stop)
+    finally:
+        board.end()
+    _tell(out, ended)
+
+
+def _expanded(files: Sequence[Path]) -> list[Path]:
+    """The files, and those of the folders, each once.
+
+    Raises:
+        UsageError: a folder has none.
+    """
+    found: list[Path] = []
+    for each in files:
+        within = sorted(f for f in each.iterdir() if f.suffix in (".yaml", ".yml")) if each.is_dir() else [each]
+        if not within:
+            raise UsageError(
+                f"{each} holds no pipeline file", cure="name a folder with files that end in .yaml or .yml"
+            )
+        found += within
+    return list({file.resolve(): file for file in found}.values())
+
+
+class Board:
+    """A line for each pipeline on a terminal; elsewhere a line for each event."""
+
+    def __init__(self, out: Output, names: Sequence[str]) -> None:
+        self._table = None
+        self._out = out
+        self._last = dict.fromkeys(names, "")
+        self._lives = {name: Live(out, name, partial(self._show, name)) for name in names}
+        if sys.stderr.isatty() and not out.is_json:
+            from rich.console import Console
+            from rich.live import Live as Redrawn
+
+            self._table = Redrawn(get_renderable=self._drawn, console=Console(stderr=True), refresh_per_second=4)
+            self._table.start()
+
+    def _drawn(self) -> Table:
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table.grid(padding=(0, 2))
+        for name, text in self._last.items():
+            table.add_row(Text(printable(name), style="bold"), Text(printable(text)))
+        return table
+
+    def _show(self, name: str, text: str) -> None:
+        self._last[name] = text
+        if not self._table:
+            self._out.line(f"{name}: {text}")
+
+    def says(self, text: str) -> None:
+        """What is going on with all of them, on a terminal alone."""
+        self._last = dict.fromkeys(self._last, text)
+
+    def take(self, name: str, event: Event | Outcome) -> None:
+        """What one of them tells."""
+        from lakeingest.ingest.events import CatalogUpdate, Progress
+        from lakeingest.ingest.retry import Retry
+
+        live = self._lives[name]
+        match event:
+            case Progress():
+                live.commit(event)
+            case Retry():
+                live.retry(event)
+            case CatalogUpdate():
+                live.catalog(event)
+            case _:
+                live.tell(_ending(event))
+                if event.failure is not None and not isinstance(event.failure, LakeingestError):
+                    sys.stderr.writelines(traceback.format_exception(event.failure))
+
+    def end(self) -> None:
+        if self._table:
+            self._table.stop()
+            self._table = None
+
+
+def _ending(ended: Outcome) -> str:
+    if ended.failure is None:
+        return f"{ended.outcome}: {number_of(ended.counts.consumed, 'record')} in {number_of(ended.commits, 'commit')}"
+    what = ended.failure.what if isinstance(ended.failure, LakeingestError) else repr(ended.failure)
+    return f"failed: {what}"
+
+
+def _tell(out: Output, ended: Sequence[Outcome]) -> None:
+    """What became of each, and the exit code."""
+    columns = ("pipeline", "outcome", "commits", "records", "refused", "lag")
+    out.table(
+        "",
+        columns,
+        [
+            (
+                each.pipeline,
+                each.outcome,
+                *(f"{n:,}" for n in (each.commits, each.counts.consumed, each.counts.refused, each.lag)),
+            )
+            for each in ended
+        ],
+    )
+    failures = {each.pipeline: each.failure for each in ended if each.failure is not None}
+    for name, failure in failures.items():
+        if isinstance(failure, LakeingestError):
+            sys.stderr.write(f"{printable(name)}: {message(failure)}")
+    out.result({"pipelines": [_as_data(each) for each in ended]})
+    codes = {failure.exit_code if isinstance(failure, LakeingestError) else 1 for failure in failures.values()}
+    if codes:
+        raise typer.Exit(next(code for code in WORST if code in codes))
+
+
+def _as_data(ended: Outcome) -> dict[str, Any]:
+    failure = ended.failure
+    error = as_data(failure) if isinstance(failure, LakeingestError) else {"error": repr(failure), "exit_code": 1}
+    return {
+        "pipeline": ended.pipeline,
+        "outcome": ended.outcome,
+        "error": error if failure else None,
+        "commits": ended.commits,
+        **asdict(ended.counts),
+        "lag": ended.lag,
+    }

@@ -1,0 +1,138 @@
+"""What a run shows while it goes, and how Ctrl-C and SIGTERM end it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Protocol
+
+from lakeingest.cli import interrupt
+from lakeingest.cli.output import Output
+from lakeingest.errors import LakeingestError, printable
+
+if TYPE_CHECKING:
+    from lakeingest.ingest.events import CatalogUpdate, Progress
+    from lakeingest.ingest.retry import Retry
+
+GRACE_S = 25.0
+"""How long SIGTERM lets the batch in hand go on: Kubernetes kills after 30 s."""
+
+
+class Shown(Protocol):
+    """What is on the terminal."""
+
+    def says(self, text: str) -> None:
+        """What is going on."""
+
+    def end(self) -> None:
+        """Leave the terminal as it is."""
+
+
+class Live:
+    """The one live line of a run on a terminal; elsewhere a line for each commit.
+
+    Args:
+        tell: what shows the line instead, where it is one of several.
+    """
+
+    def __init__(self, out: Output, name: str, tell: Callable[[str], None] | None = None) -> None:
+        self.commits, self.lag = 0, 0
+        self.behind: LakeingestError | None = None
+        self._out, self._name, self._refused, self._records = out, name, 0, 0
+        self._begun = time.monotonic()
+        self._status = None
+        self.tell = tell or self._tell
+        if tell is None and sys.stderr.isatty() and not out.is_json:
+            from rich.console import Console
+
+            self._status = Console(stderr=True).status(name)
+            self._status.start()
+
+    def says(self, text: str) -> None:
+        """What is going on before and between commits."""
+        if self._status:
+            from rich.text import Text
+
+            self._status.update(Text(printable(f"{self._name}: {text}")))
+
+    def commit(self, progress: Progress) -> None:
+        """A batch was committed."""
+        self.commits += 1
+        self.lag = progress.lag
+        self._records += progress.counts.consumed
+        self._refused += progress.counts.refused
+        rate = progress.counts.consumed / progress.seconds if progress.seconds else 0.0
+        text = (
+            f"{self._records:,} records · {rate:,.0f}/s · lag {progress.lag:,} · refused {self._refused:,} · "
+            f"commit {progress.sequence} at {time.strftime('%H:%M:%S')}"
+        )
+        self.tell(text)
+
+    def retry(self, retry: Retry) -> None:
+        """A server failed, and is tried again."""
+        self.tell(f"{retry.failure.what}; trying again in {retry.pause_s:.0f} s, for {retry.left_s:.0f} s more")
+
+    def catalog(self, update: CatalogUpdate) -> None:
+        """The table's entry in a catalog has changed, or could not."""
+        self.behind = update.failure
+        if update.failure:
+            self.tell(f"the catalog is behind: {update.failure.what}; the next batch tries again")
+        else:
+            self.tell(f"the catalog has {update.name} as it is now")
+
+    def _tell(self, text: str) -> None:
+        if self._status:
+            self.says(text)
+        else:
+            self._out.line(f"{self._name}: {text}")
+
+    def end(self) -> None:
+        if self._status:
+            self._status.stop()
+
+
+@contextmanager
+def live(out: Output, name: str) -> Iterator[Live]:
+    """Show a run within the block."""
+    shown = Live(out, name)
+    try:
+        yield shown
+    finally:
+        shown.end()
+
+
+@contextmanager
+def finishing(stop: threading.Event, shown: Shown) -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM set `stop`; a second Ctrl-C ends at once, which loses nothing either."""
+
+    def give_up() -> None:
+        shown.end()
+        sys.stdout.write(f"stopped: the batch in hand took longer than {GRACE_S:.0f} s more, and was given up\n")
+        sys.stdout.flush()
+        # No clean-up: Spark would wait for the batch. Its JVM ends with this process.
+        os._exit(0)
+
+    giving_up = threading.Timer(GRACE_S, give_up)
+    giving_up.daemon = True
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if stop.is_set() and number == signal.SIGINT:
+            interrupt.end(number, frame)
+        if not stop.is_set():
+            giving_up.start()
+        stop.set()
+        shown.says("finishing the batch in hand …")
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        giving_up.cancel()
+        for number, handler in before.items():
+            signal.signal(number, handler)

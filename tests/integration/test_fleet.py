@@ -1,0 +1,142 @@
+"""Many pipelines in one process: each has its own fate, and every record is there once."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import kit
+import pytest
+from command import Command
+from pyspark.sql import SparkSession
+from rehearsal import BUCKET, QUICK
+from servers import free_port
+from world import World
+
+from lakeingest import Fleet
+from lakeingest.errors import BatchHeld, Fenced, SourceUnreachable
+from lakeingest.fleet import Event, Outcome
+from lakeingest.ingest.events import Progress
+from lakeingest.ingest.retry import Retry
+from lakeingest.local import Addresses
+from lakeingest.testing.process import Process
+from lakeingest.testing.s3 import S3Proxy, denied
+
+HELD = {"type": "expect_table_row_count_to_be_between", "kwargs": {"min_value": 10}}
+
+
+@pytest.fixture
+def worlds(stack: Addresses, spark: SparkSession, named: str) -> list[World]:
+    """Three pipelines of twelve records each, which are cut into batches of five."""
+    made = [World(stack, spark, f"{named}_{n}", trigger={"max_records": 5, "every": "1 second"}) for n in range(3)]
+    for world in made:
+        world.produce(*kit.mixed(12))
+    return made
+
+
+def fleet(*worlds: World) -> Fleet:
+    return Fleet([world.ingestion().config for world in worlds])
+
+
+def test_each_ends_alone(worlds: list[World], tmp_path: Path) -> None:
+    """One has no broker, one is held, one is overtaken: the others commit all, and it is told what became of each."""
+    good, held, lost = worlds
+    (tmp_path / "suite.json").write_text(json.dumps({"name": "s", "expectations": [HELD]}))
+    held.changes["gate"] = {"suite": str(tmp_path / "suite.json")}
+    overtaken = World(good.stack, good.spark, f"{good.name}_overtaken", trigger={"max_records": 5})
+    overtaken.produce(*kit.mixed(12))
+    lost.changes["source"] = {"bootstrap_servers": f"127.0.0.1:{free_port()}"}
+    told: list[tuple[str, Event | Outcome]] = []
+
+    def take(name: str, event: Event | Outcome) -> None:
+        told.append((name, event))
+        if name == overtaken.name and isinstance(event, Progress) and event.sequence == 1:
+            overtaken.run()
+
+    ended = fleet(good, held, lost, overtaken).run(until_caught_up=True, on_event=take)
+    assert [(each.pipeline, each.outcome, type(each.failure)) for each in ended] == [
+        (good.name, "caught up", type(None)),
+        (held.name, "failed", BatchHeld),
+        (lost.name, "failed", SourceUnreachable),
+        (overtaken.name, "failed", Fenced),
+    ]
+    assert (ended[0].commits, ended[0].counts.consumed, ended[0].lag) == (3, 12, 0)
+    assert {name: event for name, event in told if isinstance(event, Outcome)} == {e.pipeline: e for e in ended}
+    good.checked()
+    overtaken.run()
+    overtaken.checked()
+
+
+@pytest.mark.faults
+def test_a_store_that_fails_for_one(worlds: list[World], s3: S3Proxy) -> None:
+    """It is tried again by its own rules while the others go on, and catches up when its store is well."""
+    hurt, *others = worlds
+    hurt.changes |= {
+        "table": {"path": f"s3a://{BUCKET}/{hurt.name}"},
+        "storage": {"endpoint": s3.endpoint},
+        "retry": {"wait": "2 minutes"},
+    }
+    done: list[str] = []
+    retried: list[str] = []
+
+    def take(name: str, event: Event | Outcome) -> None:
+        if isinstance(event, Progress) and (name, event.sequence) == (hurt.name, 1):
+            s3.fault(lambda request: request.kind == "PUT" and "_delta_log" in request.key, denied())
+        if isinstance(event, Retry):
+            retried.append(name)
+        if isinstance(event, Outcome):
+            done.append(name)
+        if {other.name for other in others} <= set(done) and retried:
+            s3.clear()
+
+    ended = fleet(*worlds).run(until_caught_up=True, on_event=take)
+    assert [each.outcome for each in ended] == ["caught up"] * 3
+    assert done[-1] == hurt.name
+    assert set(retried) == {hurt.name}
+    for world in worlds:
+        world.checked()
+
+
+def test_the_command(worlds: list[World], lakeingest: Command, tmp_path: Path) -> None:
+    """A folder of files; the exit code is the worst, and the JSON says what became of each."""
+    for world in worlds:
+        (tmp_path / f"{world.name}.yaml").write_text(json.dumps(world.values()))
+    said = lakeingest("run", tmp_path, "--until-caught-up", "--output", "json")
+    assert (said.code, said.err) == (0, "")
+    wanted: dict[str, Any] = {"outcome": "caught up", "error": None, "commits": 3, "consumed": 12, "accepted": 9}
+    wanted |= {"refused": 3, "dropped": 0, "lag": 0}
+    assert said.data == {"pipelines": [{"pipeline": world.name, **wanted} for world in worlds]}
+    (tmp_path / "none.yaml").write_text(
+        json.dumps(
+            {
+                **worlds[0].values(),
+                "name": "none",
+                "source": {"topics": ["no_such_topic"]},
+                "table": {"path": "s3a://lake/none"},
+            }
+        )
+    )
+    said = lakeingest("run", tmp_path, "--until-caught-up")
+    assert said.code == 2
+    assert "none: failed: " in said.out
+    assert said.err.startswith("none: error (usage): topic 'no_such_topic' does not exist")
+    assert said.out.count("caught up") == 6
+
+
+@pytest.mark.classic
+@pytest.mark.faults
+def test_asked_to_stop(worlds: list[World], tmp_path: Path) -> None:
+    """SIGTERM: each ends within its batch, and the process with 0."""
+    for world in worlds:
+        world.produce(*kit.clean(200))
+        (tmp_path / f"{world.name}.yaml").write_text(json.dumps(world.values()))
+    with Process(tmp_path, env={"LAKEINGEST_STATE": str(tmp_path / "state"), **QUICK}) as process:
+        process.commits(len(worlds))
+        process.signal(signal.SIGTERM)
+        assert process.wait(60) == 0, process.err
+        assert process.out.count("stopped") >= len(worlds)
+    for world in worlds:
+        world.run()
+        world.checked()
