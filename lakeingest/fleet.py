@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import partial
-from itertools import combinations
 from typing import TypeAlias
 
-from lakeingest.config import PipelineConfig, location
+from lakeingest.config import PipelineConfig, Storage, location
+from lakeingest.config.per_topic import PerTopic
+from lakeingest.config.variables import TOPIC
 from lakeingest.delta.receipt import Counts
-from lakeingest.errors import UsageError
+from lakeingest.errors import SourceUnreachable, UsageError
+from lakeingest.ingest import endpoints
 from lakeingest.ingest.events import CatalogUpdate, Progress
 from lakeingest.ingest.retry import Retry
 from lakeingest.ingest.turns import Turns
+from lakeingest.kafka.broker import Broker
 from lakeingest.pipeline import Pipeline
+from lakeingest.spark import session
 
 Event: TypeAlias = Progress | Retry | CatalogUpdate
 
@@ -27,7 +34,7 @@ class Outcome:
     """What became of a pipeline's run.
 
     Attributes:
-        pipeline: its name.
+        pipeline: its name; with `{topic}` where the topics of a pattern could not be told.
         failure: why it ended before it was asked to; None if it did not. What is no LakeingestError is a fault of ours.
         stopped: whether it was asked to end.
         commits, counts: what it committed, and what became of the records.
@@ -53,7 +60,7 @@ class Fleet:
     """Pipelines that run side by side, a thread each; so many of them compute at once, in turn.
 
     Args:
-        configs: the pipelines.
+        files: the pipelines, as `config.file.read_any` gives them: of one file each, or of each topic of a pattern.
         at_once: how many compute at once; by default as many as this machine has processors.
 
     Raises:
@@ -61,13 +68,13 @@ class Fleet:
         PipelineFileError, SetupError: see `Pipeline`.
     """
 
-    def __init__(self, configs: Sequence[PipelineConfig], at_once: int | None = None) -> None:
-        for one, other in combinations(configs, 2):
-            _check_apart(one, other)
-        turns = Turns(at_once or os.cpu_count() or 1)
-        self.pipelines = tuple(Pipeline(config, turns=turns) for config in configs)
-        self._begin = threading.Lock()
-        self._tell = threading.Lock()
+    def __init__(self, files: Sequence[PipelineConfig | PerTopic], at_once: int | None = None) -> None:
+        self._turns = Turns(at_once or os.cpu_count() or 1)
+        self._configs: list[PipelineConfig] = []
+        self._pipelines = [self._pipeline(file) for file in files if isinstance(file, PipelineConfig)]
+        self._patterns = [file for file in files if isinstance(file, PerTopic)]
+        # What a bucket is opened with, and who writes where, is looked up and set by one at a time.
+        self._making = threading.Lock()
 
     def run(
         self,
@@ -78,54 +85,123 @@ class Fleet:
     ) -> list[Outcome]:
         """Run all of them until each has ended. One that fails, is held or is fenced off ends alone.
 
+        Topics that a pattern matches are taken up as they come, looked for by the file's trigger.
+
         Args:
             until_caught_up: each ends when it has committed what Kafka held when it began.
             on_event: called with a pipeline's name, and what it tells, its outcome at last; one call at a time.
             stop: when set, the batches in hand are finished, and all end.
 
         Returns:
-            What became of each, in the order of the pipelines.
+            What became of each, in the order in which they began.
 
         Raises:
             SetupError: Spark cannot be started.
         """
-        stop = stop or threading.Event()
-        _ = self.pipelines[0].spark
-        with ThreadPoolExecutor(len(self.pipelines), "pipeline") as pool:
-            one = partial(self._run, until_caught_up=until_caught_up, on_event=on_event, stop=stop)
-            return list(pool.map(one, self.pipelines))
+        # In this thread, and for none of them: one whose servers are down ends alone.
+        session.attach(Storage(), "fleet")
+        goal = _Goal(until_caught_up, on_event, stop or threading.Event())
+        with ThreadPoolExecutor(sys.maxsize, "pipeline") as pool:
+            begun: list[Future[Outcome | None]] = []
 
-    def _run(
-        self,
-        pipeline: Pipeline,
-        *,
-        until_caught_up: bool,
-        on_event: Callable[[str, Event | Outcome], None],
-        stop: threading.Event,
-    ) -> Outcome:
-        name = pipeline.config.name
+            def begin(name: str, make: Callable[[], Pipeline]) -> None:
+                begun.append(pool.submit(self._run, name, make, goal))
+
+            for pipeline in self._pipelines:
+                begin(pipeline.config.name, partial(_same, pipeline))
+            begun += [pool.submit(self._follow, pattern, goal, begin) for pattern in self._patterns]
+            # Whoever follows a pattern adds to them.
+            while going := [each for each in begun if not each.done()]:
+                wait(going, return_when=FIRST_COMPLETED)
+        return [ended for each in begun if (ended := each.result()) is not None]
+
+    def _run(self, name: str, make: Callable[[], Pipeline], goal: _Goal) -> Outcome:
         reached = Outcome(name)
 
-        def tell(event: Event | Outcome) -> None:
+        def tell(event: Event) -> None:
             nonlocal reached
             if isinstance(event, Progress):
                 commits, counts = reached.commits + 1, reached.counts + event.counts
                 reached = replace(reached, commits=commits, counts=counts, lag=event.lag)
-            with self._tell:
-                on_event(name, event)
+            goal.tell(name, event)
 
         failure: Exception | None = None
         try:
-            # Sessions are made one after the other: what they are set to depends on those that are there.
-            with self._begin:
+            with self._making:
+                pipeline = make()
                 _ = pipeline.context
-            pipeline.run(until_caught_up=until_caught_up, on_progress=tell, on_retry=tell, on_catalog=tell, stop=stop)
+            pipeline.run(
+                until_caught_up=goal.until_caught_up, on_progress=tell, on_retry=tell, on_catalog=tell, stop=goal.stop
+            )
         except Exception as failed:
             # A fault of lakeingest's own ends one pipeline alone too.
             failure = failed
-        ended = replace(reached, failure=failure, stopped=stop.is_set())
-        tell(ended)
-        return ended
+        return goal.ended(replace(reached, failure=failure, stopped=goal.stop.is_set()))
+
+    def _follow(
+        self, file: PerTopic, goal: _Goal, begin: Callable[[str, Callable[[], Pipeline]], None]
+    ) -> Outcome | None:
+        """Begin a pipeline for each topic that is there, or comes; what failed, if not one pipeline alone."""
+        known = set[str]()
+
+        def look(broker: Broker) -> None:
+            for topic in sorted(set(filter(file.pattern.fullmatch, broker.names())) - known):
+                known.add(topic)
+                begin(file.name.replace(TOPIC, topic), partial(self._of_topic, file, topic))
+
+        try:
+            broker = Broker(file.example.source, endpoints.addresses(file.example)[0])
+            look(broker)
+            if not known:
+                raise _no_topic(file, broker)
+            while not goal.until_caught_up and not goal.stop.wait(file.example.trigger.every.total_seconds()):
+                # Of a broker that is away for a while, the pipelines tell.
+                with suppress(SourceUnreachable):
+                    look(broker)
+        except Exception as failed:
+            return goal.ended(Outcome(file.name, failed))
+        return None
+
+    def _of_topic(self, file: PerTopic, topic: str) -> Pipeline:
+        return self._pipeline(file.of(topic))
+
+    def _pipeline(self, config: PipelineConfig) -> Pipeline:
+        for other in self._configs:
+            _check_apart(other, config)
+        self._configs.append(config)
+        return Pipeline(config, turns=self._turns)
+
+
+@dataclass(frozen=True)
+class _Goal:
+    """What a run of a fleet was asked for; see `Fleet.run`."""
+
+    until_caught_up: bool
+    on_event: Callable[[str, Event | Outcome], None]
+    stop: threading.Event
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def tell(self, name: str, event: Event | Outcome) -> None:
+        with self._lock:
+            self.on_event(name, event)
+
+    def ended(self, outcome: Outcome) -> Outcome:
+        self.tell(outcome.pipeline, outcome)
+        return outcome
+
+
+def _same(pipeline: Pipeline) -> Pipeline:
+    return pipeline
+
+
+def _no_topic(file: PerTopic, broker: Broker) -> UsageError:
+    names = broker.names()
+    close = get_close_matches(file.pattern.pattern, names, n=1, cutoff=0.3)
+    some = f", as {close[0]}" if close else ""
+    return UsageError(
+        f"{file.pattern.pattern!r} matches no topic's whole name, of {len(names):,} that are there{some}",
+        cure="correct source.topics.pattern (a regular expression, as in 'orders-.*'), or create a topic",
+    )
 
 
 def _check_apart(one: PipelineConfig, other: PipelineConfig) -> None:

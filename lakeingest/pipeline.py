@@ -43,7 +43,7 @@ class Pipeline:
     Attributes:
         config: the pipeline file.
         writer: who commits, when this object runs the pipeline.
-        turns: shared with the other pipelines of a `Fleet`; each of these has a session of its own.
+        turns: shared with the other pipelines of a `Fleet`; None where it runs alone.
 
     Raises:
         PipelineFileError: the gate's suite is wrong.
@@ -63,9 +63,7 @@ class Pipeline:
     def spark(self) -> SparkSession:
         """The session that is active, or one of our own."""
         s3a.check_listens(self.storage, self.config.paths)
-        spark = session.attach(
-            self.storage, self.config.name, self.config.paths, self.config.names, own=self.turns is not None
-        )
+        spark = session.attach(self.storage, self.config.name, self.config.paths, self.config.names)
         if "avro" in (self.config.decode.value.format, self.config.decode.key.format):
             session.warn_of_avro(spark)
         return spark

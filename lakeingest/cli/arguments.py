@@ -7,5 +7,7 @@ from typing import Annotated
 
 import typer
 
-File = Annotated[Path, typer.Argument(help="The pipeline file (YAML).", show_default=False)]
+File = Annotated[
+    Path, typer.Argument(help="The pipeline file (YAML); FILE:TOPIC where it is for many topics.", show_default=False)
+]
 Format = Annotated[str, typer.Option("--output", help="text, or json for programs.")]

@@ -21,34 +21,46 @@ from lakeingest.errors import LakeingestError, PipelineFileError, UsageError, pr
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from lakeingest.config import PipelineConfig
+    from lakeingest.config.per_topic import PerTopic
     from lakeingest.fleet import Event, Outcome
 
 WORST = (1, 3, 4, 2)
 """Exit codes, the worst first: a broken promise, a lost fence, what is outside, usage."""
 
 
-def run(files: Sequence[Path], out: Output, *, until_caught_up: bool, at_once: int | None) -> None:
-    """Run the pipelines of these files and folders until each has ended, and say what became of them.
+def read(files: Sequence[Path]) -> list[PipelineConfig | PerTopic]:
+    """The pipelines of these files and folders.
 
     Raises:
         PipelineFileError: with the mistakes of all files.
-        UsageError: there is no pipeline, two have one name or one table; nothing was started.
-        Exit: one at least has failed.
+        UsageError: a folder has none.
     """
-    import lakeingest
     from lakeingest.config import file as pipeline_file
 
-    configs, problems = [], list[str]()
+    found, problems = [], list[str]()
     for file in _expanded(files):
         try:
-            configs.append(pipeline_file.read(file, os.environ))
+            found.append(pipeline_file.read_any(file, os.environ))
         except PipelineFileError as wrong:
             problems += wrong.problems
     if problems:
         raise pipeline_file.failure("the pipelines", problems)
-    fleet = lakeingest.Fleet(configs, at_once)
+    return found
+
+
+def run(files: Sequence[PipelineConfig | PerTopic], out: Output, *, until_caught_up: bool, at_once: int | None) -> None:
+    """Run pipelines until each has ended, and say what became of them.
+
+    Raises:
+        UsageError: two have one name or one table; nothing was started.
+        Exit: one at least has failed.
+    """
+    import lakeingest
+
+    fleet = lakeingest.Fleet(files, at_once)
     stop = threading.Event()
-    board = Board(out, [config.name for config in configs])
+    board = Board(out)
     try:
         board.says("starting Spark …")
         with finishing(stop, board):
@@ -78,11 +90,12 @@ def _expanded(files: Sequence[Path]) -> list[Path]:
 class Board:
     """A line for each pipeline on a terminal; elsewhere a line for each event."""
 
-    def __init__(self, out: Output, names: Sequence[str]) -> None:
+    def __init__(self, out: Output) -> None:
         self._table = None
         self._out = out
-        self._last = dict.fromkeys(names, "")
-        self._lives = {name: Live(out, name, partial(self._show, name)) for name in names}
+        self._doing = ""
+        self._last = dict[str, str]()
+        self._lives = dict[str, Live]()
         if sys.stderr.isatty() and not out.is_json:
             from rich.console import Console
             from rich.live import Live as Redrawn
@@ -95,6 +108,8 @@ class Board:
         from rich.text import Text
 
         table = Table.grid(padding=(0, 2))
+        if self._doing:
+            table.add_row(Text(self._doing, style="dim"), "")
         for name, text in self._last.items():
             table.add_row(Text(printable(name), style="bold"), Text(printable(text)))
         return table
@@ -106,14 +121,14 @@ class Board:
 
     def says(self, text: str) -> None:
         """What is going on with all of them, on a terminal alone."""
-        self._last = dict.fromkeys(self._last, text)
+        self._doing = text
 
     def take(self, name: str, event: Event | Outcome) -> None:
         """What one of them tells."""
         from lakeingest.ingest.events import CatalogUpdate, Progress
         from lakeingest.ingest.retry import Retry
 
-        live = self._lives[name]
+        live = self._lives.setdefault(name, Live(self._out, name, partial(self._show, name)))
         match event:
             case Progress():
                 live.commit(event)

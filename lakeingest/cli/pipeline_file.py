@@ -52,10 +52,14 @@ def _checked(file: Path) -> dict[str, Any]:
     from lakeingest import gate
     from lakeingest.config import consistency
     from lakeingest.config import file as pipeline_file
+    from lakeingest.config.per_topic import PerTopic
 
     result: dict[str, Any] = {"file": str(file), "ok": True, "problems": [], "notices": []}
     try:
-        pipeline = pipeline_file.read(file, os.environ)
+        found = pipeline_file.read_any(file, os.environ)
+        if isinstance(found, PerTopic):
+            result["notices"].append(f"a pipeline for each topic that {found.pattern.pattern!r} matches")
+        pipeline = found.example if isinstance(found, PerTopic) else found
         result["notices"] += consistency.notices(pipeline.columns, pipeline.partition)
         if (suite := gate.load(pipeline)) is not None:
             result["notices"].append(_gate(suite))

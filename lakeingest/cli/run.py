@@ -76,6 +76,7 @@ def run(
         lakeingest run pipelines/ --until-caught-up
     """
     import lakeingest
+    from lakeingest.config import PipelineConfig
 
     out = Output.of(output)
     accept: dict[str, Any] = {
@@ -83,12 +84,13 @@ def run(
         "accept_gap": accept_gap,
         "accept_held": accept_held,
     }
-    if len(files) > 1 or files[0].is_dir():
+    read = fleet.read(files)
+    if len(files) > 1 or files[0].is_dir() or not isinstance(read[0], PipelineConfig):
         if given := [f"--{name.replace('_', '-')}" for name, value in accept.items() if value]:
             raise UsageError(f"{given[0]} is for one pipeline", cure="run that pipeline with it, alone, once")
-        fleet.run(files, out, until_caught_up=until_caught_up, at_once=at_once)
+        fleet.run(read, out, until_caught_up=until_caught_up, at_once=at_once)
         return
-    pipeline = lakeingest.load(files[0])
+    pipeline = lakeingest.Pipeline(read[0])
     stop = threading.Event()
     with live(out, pipeline.config.name) as shown:
         shown.says("starting Spark …")

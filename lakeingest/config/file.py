@@ -17,8 +17,9 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from lakeingest.config import PipelineConfig, consistency, mistakes, parts, yaml_text
+from lakeingest.config import PipelineConfig, consistency, mistakes, parts, per_topic, yaml_text
 from lakeingest.config.consistency import Mistake
+from lakeingest.config.per_topic import PerTopic
 from lakeingest.config.values import SchemaFile
 from lakeingest.config.variables import Variables
 from lakeingest.errors import PipelineFileError
@@ -28,32 +29,59 @@ _LARGEST = 1 << 22
 
 
 def read(path: Path, environment: Mapping[str, str]) -> PipelineConfig:
-    """Read a pipeline file. A relative `gate.suite` or `schema_file` is taken from the file's own folder.
+    """Read the file of one pipeline. A relative `gate.suite` or `schema_file` is taken from the file's own folder.
 
     Args:
-        path: the YAML file.
+        path: the YAML file; FILE:TOPIC for the pipeline of one topic, where the file is for many.
         environment: what `${NAME}` is filled from; `os.environ` as a rule.
 
     Raises:
         PipelineFileError: the file cannot be read, or is wrong; `problems` holds every mistake.
     """
+    found = read_any(path, environment)
+    if isinstance(found, PerTopic):
+        text = f"{path}: for each topic that {found.pattern.pattern!r} matches a pipeline; name one, as in {path}:TOPIC"
+        raise failure(str(path), [text])
+    return found
+
+
+def read_any(path: Path, environment: Mapping[str, str]) -> PipelineConfig | PerTopic:
+    """Read a pipeline file as `read` does, one for many topics too.
+
+    Raises:
+        PipelineFileError: see `read`.
+    """
+    file, topic = _parted(path)
     try:
-        document = yaml_text.parse(_text(path))
+        document = yaml_text.parse(_text(file))
     except yaml_text.BadYaml as error:
-        raise failure(str(path), [f"{path}:{error.line}: {error}"]) from None
-    found = [
+        raise failure(str(file), [f"{file}:{error.line}: {error}"]) from None
+    twice = [
         (line, Mistake(where, f"stands twice, first in line {first}; keep one of them"))
         for where, line, first in document.twice()
     ]
-    try:
-        pipeline: PipelineConfig | None = _check(document.data, environment, path.parent)
-    except _Mistaken as error:
-        pipeline = None
-        found += [(document.line(m.path), m) for m in error.mistakes]
-    if pipeline is None or found:
-        found.sort(key=lambda each: each[0])
-        raise failure(str(path), [f"{path}:{line}: {_place(m)}" for line, m in found])
-    return pipeline
+    shared: list[Mistake] = []
+    pattern = per_topic.pattern(Variables(environment).fill(document.data), shared)
+    if topic is not None and not (pattern and pattern.fullmatch(topic)):
+        only = f"the topics that {pattern.pattern!r} matches" if pattern else "one pipeline, and the topics it names"
+        raise failure(str(path), [f"{path}: {topic!r} is no topic of this file: it is for {only}"])
+
+    def of(one: str | None) -> PipelineConfig:
+        found, made = list(shared), None
+        try:
+            made = _check(document.data, environment, file.parent, one)
+        except _Mistaken as error:
+            found += error.mistakes
+        told = [*twice, *((document.line(m.path), m) for m in found)]
+        if made is None or told:
+            told.sort(key=lambda each: each[0])
+            raise failure(str(file), [f"{file}:{line}: {_place(m)}" for line, m in told])
+        return made
+
+    if pattern is None:
+        return of(None)
+    made = of(topic or per_topic.EXAMPLE)
+    return made if topic else PerTopic(str(document.data["name"]), pattern, made, of)
 
 
 def from_mapping(
@@ -128,13 +156,21 @@ def _place(mistake: Mistake) -> str:
     return f"{path}: {mistake.text}" if path else mistake.text
 
 
-def _check(data: Any, environment: Mapping[str, str], folder: Path) -> PipelineConfig:
+def _parted(path: Path) -> tuple[Path, str | None]:
+    """A file, and the topic that is named behind it."""
+    name, colon, topic = path.name.rpartition(":")
+    return (path.with_name(name), topic) if colon and name and not path.exists() else (path, None)
+
+
+def _check(data: Any, environment: Mapping[str, str], folder: Path, topic: str | None = None) -> PipelineConfig:
     if data is None or data == {}:
         raise _Mistaken([Mistake((), "empty; `lakeingest init` writes a file to start from")])
     if not isinstance(data, Mapping):
         raise _Mistaken([Mistake((), "not a mapping of options; begin with a line such as 'name: flights'")])
-    variables = Variables(environment)
+    variables = Variables(environment, topic)
     values = variables.fill(data)
+    if topic is not None:
+        values["source"]["topics"] = [topic]
     _resolve_suite(values, folder)
     unread = [variables.as_written(m, values) for m in _read_schemas(values, folder)]
     missing = variables.missing + [m for m in unread if m.path not in {other.path for other in variables.missing}]

@@ -114,7 +114,7 @@ def _shown(path: Path, option: Option | None, values: Any, filled: Mapping[Path,
     if option is None or option.secret:
         return "the value (not shown)"
     if path in filled:
-        return f'"{filled[path]}", as the environment fills it,'
+        return f'"{filled[path]}", as {"the environment" if "${" in filled[path] else "a topic"} fills it,'
     value = values
     for step in path:
         value = value[step]

@@ -35,7 +35,11 @@ Compatibility: TypeAlias = Literal["NONE", "BACKWARD", "FORWARD", "FULL"]
 class Source(Part):
     """Which Kafka topics are read, and from where."""
 
-    topics: Topics = Field(description="The topics to read, all of them into the one table.", examples=[["flights"]])
+    topics: Topics = Field(
+        description="The topics to read, all of them into the one table; or {pattern: REGEX}, for a "
+        "pipeline and a table for each topic that it matches: {topic} in name and table stands for it.",
+        examples=[["flights"]],
+    )
     bootstrap_servers: Brokers | None = Field(
         None,
         description="Brokers as host:port,host:port. Left out: those of the running embedded stack.",

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from urllib.parse import SplitResult, urlsplit
 from zoneinfo import ZoneInfo
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, WithJsonSchema
 from pydantic_core import PydanticKnownError
 
 from lakeingest.config import location, time_format
@@ -306,9 +306,19 @@ def _storage_options(value: dict[str, SecretStr]) -> dict[str, SecretStr]:
 _HADOOP = re.compile(r"fs\.[A-Za-z0-9._-]+")
 
 
-Name = Annotated[str, AfterValidator(_name), Kind("name"), Field(json_schema_extra={"pattern": f"^{_NAME.pattern}$"})]
+_OF_TOPICS = rf"^({_NAME.pattern}|[A-Za-z0-9._-]*\{{topic\}}[A-Za-z0-9._-]*)$"
+Name = Annotated[str, AfterValidator(_name), Kind("name"), Field(json_schema_extra={"pattern": _OF_TOPICS})]
 Topic = Annotated[str, AfterValidator(_topic), Kind("topic")]
-Topics = Annotated[tuple[Topic, ...], AfterValidator(_topics), Field(min_length=1), Kind("list of topics")]
+_PATTERN = {"type": "object", "properties": {"pattern": {"type": "string"}}, "required": ["pattern"]}
+_LIST = {"type": "array", "items": {"type": "string"}, "minItems": 1}
+Topics = Annotated[
+    tuple[Topic, ...],
+    AfterValidator(_topics),
+    Field(min_length=1),
+    Kind("list of topics, or a pattern"),
+    # What `per_topic` makes pipelines of is no value of the model's.
+    WithJsonSchema({"anyOf": [_LIST, {**_PATTERN, "additionalProperties": False}]}),
+]
 Brokers = Annotated[str, AfterValidator(_brokers), Kind("host:port,…")]
 Duration = Annotated[timedelta, BeforeValidator(_duration, json_schema_input_type=str), Kind("duration")]
 Wait = Annotated[timedelta, BeforeValidator(_wait, json_schema_input_type=str), Kind("duration, or 0 seconds")]

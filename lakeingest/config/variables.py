@@ -1,4 +1,6 @@
-"""`${NAME}` and `${NAME:-default}` in the values of a file, filled in from the environment; `$${` is a plain `${`."""
+"""What stands for something else in the values of a file: `${NAME}` and `${NAME:-default}`, filled in from the
+environment (`$${` is a plain `${`), and `{topic}` where the file is for many topics.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,10 @@ from lakeingest.config.consistency import Mistake
 
 Path = tuple[str | int, ...]
 
-_VARIABLE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{")
+TOPIC = "{topic}"
+_VARIABLE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{|\{topic\}")
+_NAMES = (("table", "name"), ("quarantine", "name"), ("gate", "results"))
+"""Where a catalog's name of a table may stand, in which a topic's . and - become _."""
 
 
 @dataclass
@@ -22,11 +27,13 @@ class Variables:
 
     Attributes:
         environment: name → value.
+        topic: what `{topic}` stands for; None where it stands for itself.
         filled: path → the text as the file has it: what an error shows in place of what the environment holds.
         missing: the variables that are not set and have no default.
     """
 
     environment: Mapping[str, str]
+    topic: str | None = None
     filled: dict[Path, str] = field(default_factory=dict)
     missing: list[Mistake] = field(default_factory=list)
 
@@ -36,7 +43,7 @@ class Variables:
             return {str(k): self.fill(v, (*path, str(k))) for k, v in value.items() if v is not None}
         if isinstance(value, list | tuple):
             return [self.fill(v, (*path, i)) for i, v in enumerate(value)]
-        if not isinstance(value, str) or "${" not in value:
+        if not isinstance(value, str) or not ("${" in value or (TOPIC in value and self.topic is not None)):
             return value
         self.filled[path] = value
         return _VARIABLE.sub(lambda match: self._one(match, path), value)
@@ -55,6 +62,8 @@ class Variables:
         name, default = match[1], match[2]
         if match[0] == "$${":
             return "${"
+        if match[0] == TOPIC:
+            return self._topic(path)
         if name is None:
             cure = "write ${NAME} or ${NAME:-default}, or $${ for a plain ${"
             self.missing.append(Mistake(path, f"${{ begins no variable; {cure}"))
@@ -64,3 +73,9 @@ class Variables:
         else:
             return self.environment.get(name) or default or ""
         return match[0]
+
+    def _topic(self, path: Path) -> str:
+        if self.topic is None:
+            return TOPIC
+        of_catalog = path in _NAMES and "/" not in self.filled[path]
+        return re.sub(r"[.-]", "_", self.topic) if of_catalog else self.topic

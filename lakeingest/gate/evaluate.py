@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ from lakeingest.record import UNDECODED, count_where
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
+
+_ASKING = threading.Lock()
+"""Great Expectations has one context in a process, and one name for the view of each batch."""
 
 
 @dataclass(frozen=True)
@@ -137,19 +141,28 @@ def ask(frame: DataFrame, asked: Sequence[Rule]) -> list[Result]:
         UsageError: it cannot evaluate an expectation.
     """
     gx = great_expectations(asked[0].type)
-    context = gx.get_context(mode="ephemeral")
-    context.variables.progress_bars = {"globally": False}
-    asset = context.data_sources.add_spark("spark", persist=False).add_dataframe_asset("batch")
-    batch = asset.add_batch_definition_whole_dataframe("batch").get_batch({"dataframe": frame})
     listed = [{"type": rule.type, "kwargs": dict(rule.kwargs), "meta": {"at": at}} for at, rule in enumerate(asked)]
-    try:
-        answer: Any = batch.validate(gx.ExpectationSuite(name="gate", expectations=listed), result_format="SUMMARY")
-    except Exception as failed:
-        raise UsageError(
-            f"Great Expectations refuses the suite: {str(failed).strip()[:500]}", cure="correct the suite"
-        ) from failed
+    with _ASKING:
+        batch = _batch(gx, frame)
+        try:
+            answer = batch.validate(gx.ExpectationSuite(name="gate", expectations=listed), result_format="SUMMARY")
+        except Exception as failed:
+            raise UsageError(
+                f"Great Expectations refuses the suite: {str(failed).strip()[:500]}", cure="correct the suite"
+            ) from failed
     answers = sorted(answer.results, key=lambda each: each.expectation_config.meta["at"])
     return [_answer(rule, each) for rule, each in zip(asked, answers, strict=True)]
+
+
+def _batch(gx: Any, frame: DataFrame) -> Any:
+    """Rows, as Great Expectations validates them."""
+    context = gx.get_context(mode="ephemeral")
+    context.variables.progress_bars = {"globally": False}
+    source = context.data_sources.add_spark("spark", persist=False)
+    # It would ask the process's first session, which knows no view that is made in another one.
+    source.get_execution_engine().spark = frame.sparkSession
+    asset = source.add_dataframe_asset("batch")
+    return asset.add_batch_definition_whole_dataframe("batch").get_batch({"dataframe": frame})
 
 
 def great_expectations(what: str) -> Any:

@@ -77,6 +77,19 @@ class Broker:
                 self._look_anew()
         raise AssertionError("the last attempt returns or raises")
 
+    def names(self) -> list[str]:
+        """The names of all topics that the broker lets us see, the pipeline's or not."""
+        from confluent_kafka import KafkaException
+
+        self._admin.poll(0)
+        self._heard.clear()
+        try:
+            # Where nobody listens, this fails in seconds; the list of topics would not.
+            self._answer(self._admin.describe_cluster(request_timeout=self._timeout_s))
+            return sorted(self._admin.list_topics(timeout=self._timeout_s).topics)
+        except (KafkaException, TimeoutError) as failed:
+            raise self._unreachable(failed) from failed
+
     def _unreachable(self, failed: Exception) -> SourceUnreachable:
         heard = self._refusal() or next((e for e in reversed(self._heard) if e.name() != "_ALL_BROKERS_DOWN"), None)
         said = heard.str() if heard else str(failed) or f"no answer within {self._timeout_s:g} s"

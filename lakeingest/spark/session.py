@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def attach(
-    storage: Storage, name: str, paths: Sequence[str] = (), names: Sequence[str] = (), *, own: bool = False
-) -> SparkSession:
+def attach(storage: Storage, name: str, paths: Sequence[str] = (), names: Sequence[str] = ()) -> SparkSession:
     """The process's session, or a new local one; its time zone is UTC, so that times and partitions mean one thing.
 
     Where the session has another zone, a sibling of it is returned (same cluster, its own settings).
@@ -37,7 +35,6 @@ def attach(
         storage: how the buckets of `paths` are reached.
         paths: where the tables lie that it is for.
         names: what those tables are called that are a catalog's own.
-        own: whether other pipelines compute beside it: then it is a sibling in any case, where there can be one.
 
     Raises:
         SetupError: Java is missing, or the jars cannot be had; the server of $SPARK_REMOTE does not answer; the
@@ -52,12 +49,9 @@ def attach(
         session = capabilities.of(active).in_utc()
         s3a.warn_of_log_store(session, paths, stacklevel=2)
         _offer_functions(session)
-    can = capabilities.of(session)
-    if own and can.siblings:
-        session = can.sibling()
-        can = capabilities.of(session)
     _hide(session)
     s3a.let_in(session, storage, paths)
+    can = capabilities.of(session)
     for option, value in CHEAPER.items():
         if can.setting(option) is None:
             can.set(option, value)

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 import signal
+import threading
 from pathlib import Path
 from typing import Any
 
 import kit
 import pytest
 from command import Command
+from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 from rehearsal import BUCKET, QUICK
 from servers import free_port
 from world import World
 
 from lakeingest import Fleet
-from lakeingest.errors import BatchHeld, Fenced, SourceUnreachable
+from lakeingest.config.file import read_any
+from lakeingest.config.per_topic import PerTopic
+from lakeingest.errors import BatchHeld, Fenced, SourceUnreachable, StorageUnreachable
 from lakeingest.fleet import Event, Outcome
 from lakeingest.ingest.events import Progress
 from lakeingest.ingest.retry import Retry
@@ -38,6 +42,15 @@ def worlds(stack: Addresses, spark: SparkSession, named: str) -> list[World]:
 
 def fleet(*worlds: World) -> Fleet:
     return Fleet([world.ingestion().config for world in worlds])
+
+
+def per_topic(world: World, folder: Path, pattern: str) -> PerTopic:
+    """The world's pipeline, for each topic that a pattern matches."""
+    values = world.values(name="{topic}", source={"topics": {"pattern": pattern}}, table={"path": "s3a://lake/{topic}"})
+    (folder / "topics.yaml").write_text(json.dumps(values))
+    found = read_any(folder / "topics.yaml", {})
+    assert isinstance(found, PerTopic)
+    return found
 
 
 def test_each_ends_alone(worlds: list[World], tmp_path: Path) -> None:
@@ -140,3 +153,73 @@ def test_asked_to_stop(worlds: list[World], tmp_path: Path) -> None:
     for world in worlds:
         world.run()
         world.checked()
+
+
+def test_a_table_for_each_topic(worlds: list[World], tmp_path: Path) -> None:
+    """One that comes while the run goes is taken up; one that is deleted ends alone, and is told."""
+    new, gone, kept = worlds
+    admin = AdminClient({"bootstrap.servers": new.stack.kafka})
+    late = World(new.stack, new.spark, f"{new.name}_late")
+    stop, ended = threading.Event(), dict[str, Outcome]()
+
+    def take(name: str, event: Event | Outcome) -> None:
+        if isinstance(event, Outcome):
+            ended[name] = event
+        if isinstance(event, Progress) and event.lag == 0:
+            if name == gone.name:
+                admin.delete_topics([name])[name].result()
+            if name == kept.name:
+                late.produce(*kit.mixed(7))
+        if gone.name in ended and (name, isinstance(event, Progress)) == (late.name, True):
+            stop.set()
+        if len(ended) == 1 and name == late.name:
+            stop.set()
+
+    pattern = per_topic(new, tmp_path, f"{new.name[:-2]}_(1|2|0.*)")
+    found = Fleet([pattern]).run(on_event=take, stop=stop)
+    assert {each.pipeline: each.outcome for each in found} == {
+        new.name: "stopped",
+        gone.name: "failed",
+        kept.name: "stopped",
+        late.name: "stopped",
+    }
+    assert f"topic '{gone.name}' does not exist" in str(ended[gone.name].failure)
+    for world in (new, kept, late):
+        world.run()
+        world.checked()
+
+
+def test_a_pattern_that_matches_nothing(worlds: list[World], tmp_path: Path) -> None:
+    """It is told alone; the other pipelines go on."""
+    ended = Fleet([per_topic(worlds[0], tmp_path, "nobody-.*"), worlds[1].ingestion().config]).run(until_caught_up=True)
+    assert [(each.pipeline, each.outcome) for each in ended] == [(worlds[1].name, "caught up"), ("{topic}", "failed")]
+    assert "'nobody-.*' matches no topic's whole name" in str(ended[1].failure)
+
+
+def test_batches_are_judged_by_their_own_rows(worlds: list[World], tmp_path: Path) -> None:
+    """Great Expectations has one name for all batches that it is asked about in a process."""
+    query = "SELECT * FROM {batch} WHERE text <> '%s'"
+    for at, world in enumerate(worlds):
+        rule = {"type": "unexpected_rows_expectation", "kwargs": {"unexpected_rows_query": query % at}}
+        (tmp_path / f"{at}.json").write_text(json.dumps({"name": "s", "expectations": [rule]}))
+        world.changes["gate"] = {"suite": str(tmp_path / f"{at}.json")}
+        world.changes["trigger"] = {"max_records": 4}
+        world.name += "_own"
+        world.produce(*[f'{{"n": {n}, "text": "{at}"}}'.encode() for n in range(24)])
+    before = SparkSession.active()
+    ended = Fleet([world.ingestion().config for world in worlds], at_once=3).run(until_caught_up=True)
+    assert [(each.outcome, each.commits) for each in ended] == [("caught up", 6)] * 3
+    assert SparkSession.active() is before
+
+
+def test_the_first_has_no_store(worlds: list[World]) -> None:
+    """Spark is started for all of them, and for none alone."""
+    hurt, good, _ = worlds
+    hurt.changes |= {
+        "table": {"path": f"s3a://{BUCKET}/{hurt.name}"},
+        "storage": {"endpoint": f"http://127.0.0.1:{free_port()}"},
+    }
+    ended = fleet(hurt, good).run(until_caught_up=True)
+    assert [each.outcome for each in ended] == ["failed", "caught up"]
+    assert isinstance(ended[0].failure, StorageUnreachable)
+    good.checked()

@@ -107,7 +107,7 @@ def test_the_exit_code_is_of_the_worst(
 
 def test_a_line_for_each_event(capsys: pytest.CaptureFixture[str]) -> None:
     """Without a terminal each is told as it comes; of a fault of ours the traceback too."""
-    board = fleet.Board(Output(), ["a", "b"])
+    board = fleet.Board(Output())
     board.says("starting Spark …")
     board.take("a", Progress(7, 9, Counts(10, 8, 2), 2.0, 3))
     board.take("b", Retry(StorageUnreachable("the store is down", cure="c"), 4, 60))
