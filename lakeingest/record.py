@@ -65,7 +65,7 @@ def replan_reason(failed: Exception) -> UnknownSchema | UnreadableTime | None:
     return UnreadableTime() if all(words in text for words in _OVERFLOW) else None
 
 
-_WITHIN = ("_raw_", "_parsed_", "_key_", "_value_", "_refused", "_dropped", "_undecoded")
+_WITHIN = ("_transform_", "_raw_", "_parsed_", "_key_", "_value_", "_refused", "_dropped", "_undecoded")
 
 
 def is_reserved(name: str) -> bool:

@@ -13,9 +13,11 @@ from itertools import combinations
 
 from lakeingest.config import location, partition_format, parts
 from lakeingest.config.formats import AvroFormat, JsonValue, uses_registry
+from lakeingest.config.transform import Transform
 from lakeingest.config.values import SchemaFile
-from lakeingest.schema import ddl
+from lakeingest.schema import ddl, transforms
 from lakeingest.schema.readers import WIDENING, Reader, shut_out
+from lakeingest.schema.transforms import TransformError
 
 _TIME_TYPES = ("timestamp", "timestamp_ntz", "date", "int", "bigint", "string")
 _FIELD_TYPES = ("tinyint", "smallint", "int", "bigint", "string", "boolean")
@@ -68,6 +70,7 @@ def mistakes(
     gate: parts.Gate | None,
     storage: parts.Storage | None,
     readers: Collection[Reader],
+    transform: Sequence[Transform] = (),
 ) -> Iterator[Mistake]:
     """Every disagreement between the parts that are given; `partition` maps a position in the list to its part."""
     declared: tuple[ddl.Column, ...] = ()
@@ -76,6 +79,8 @@ def mistakes(
     if decode and schema:
         yield from _format(decode, schema)
         declared = columns(decode, schema)
+    declared, wrong = _transformed(transform, declared)
+    yield from (Mistake(("transform", *each.path), each.text) for each in wrong)
     for position, part in partition.items():
         if isinstance(part, parts.TimePartition) and part.extract in ("record", "wallclock") and part.field:
             yield Mistake(
@@ -108,6 +113,20 @@ def mistakes(
                 "says how the buckets of paths are reached, and the tables have names alone; drop it, and let the "
                 "Spark session reach the buckets of its catalog (spark.hadoop.fs.s3a.…)",
             )
+
+
+def _transformed(
+    transform: Sequence[Transform], declared: tuple[ddl.Column, ...]
+) -> tuple[tuple[ddl.Column, ...], tuple[TransformError, ...]]:
+    """The columns behind the transforms, none where they are not known; and what is wrong with a transform."""
+    steps = [each.step for each in transform]
+    try:
+        if declared:
+            return transforms.apply(steps, declared), ()
+        transforms.check_alone(steps)
+    except TransformError as wrong:
+        return (), (wrong,)
+    return (), ()
 
 
 def notices(declared: Sequence[ddl.Column], partition: Sequence[parts.Partition]) -> Iterator[str]:

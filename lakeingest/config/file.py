@@ -20,6 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 from lakeingest.config import PipelineConfig, consistency, mistakes, parts, per_topic, yaml_text
 from lakeingest.config.consistency import Mistake
 from lakeingest.config.per_topic import PerTopic
+from lakeingest.config.transform import Transform
 from lakeingest.config.values import SchemaFile
 from lakeingest.config.variables import Variables
 from lakeingest.errors import PipelineFileError
@@ -227,6 +228,7 @@ def _disagreements(values: dict[str, Any]) -> Iterator[Mistake]:
         gate=_valid(parts.Gate, values.get("gate")),
         storage=_valid(parts.Storage, values.get("storage", {})),
         readers=_valid(tuple[Reader, ...], values.get("readers", ())) or (),
+        transform=_valid(tuple[Transform, ...], values.get("transform", ())) or (),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
@@ -22,9 +24,11 @@ from lakeingest.config.parts import (
     Trigger,
     Widening,
 )
+from lakeingest.config.transform import Transform
 from lakeingest.config.values import Name
-from lakeingest.schema import ddl, readers
+from lakeingest.schema import ddl, readers, transforms
 from lakeingest.schema.readers import Reader
+from lakeingest.schema.transforms import Step
 
 _COMPATIBILITY: dict[str, Compatibility] = {"json": "FORWARD", "string": "NONE", "bytes": "NONE"}
 
@@ -50,6 +54,9 @@ class PipelineConfig(Part):
         description="The schema registry, for the formats avro, protobuf and json_schema.",
     )
     schema_: Schema = Field(default_factory=Schema, alias="schema", description="The columns of the value.")
+    transform: tuple[Transform, ...] = Field(
+        (), description="What is done to a record's columns before the gate, step by step. Default: nothing."
+    )
     partition: tuple[Partition, ...] = Field(
         (), description="How the table is cut into partitions, the outermost first. Default: not at all."
     )
@@ -78,7 +85,12 @@ class PipelineConfig(Part):
     @property
     def columns(self) -> tuple[ddl.Column, ...]:
         """The columns that a record's value becomes, as far as the file tells; none where only the registry knows."""
-        return consistency.columns(self.decode, self.schema_)
+        return transforms.apply(self.steps, consistency.columns(self.decode, self.schema_))
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """The transforms, as `schema.transforms` knows them."""
+        return tuple(each.step for each in self.transform)
 
     @property
     def results(self) -> str:
@@ -137,6 +149,7 @@ class PipelineConfig(Part):
                 gate=self.gate,
                 storage=self.storage,
                 readers=self.readers,
+                transform=self.transform,
             )
         )
         if found:

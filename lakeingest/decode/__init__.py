@@ -18,6 +18,7 @@ from lakeingest.decode import json, limits, sniff, writers
 from lakeingest.decode.writers import SchemaBranches
 from lakeingest.record import HEADERS, KEY, RAW_KEY, RAW_VALUE, RESCUED, UNKNOWN_SCHEMA, Refusal, diagnosis
 from lakeingest.schema.ledger import Side
+from lakeingest.schema.transforms import Stage
 from lakeingest.spark import types
 
 PARSED_KEY = "_parsed_key"
@@ -29,16 +30,25 @@ class Shape:
     """The columns that a batch's records become.
 
     Attributes:
-        value: the table's columns of the value.
+        value: the columns that the value is decoded into.
         key: the type of the column _key; None where no key has said yet what it is (it has no column then).
         writers: per side, who wrote the records, where they are read with their writers' schemas.
         strict: whether a JSON field that is not declared stops the batch, so that the table can follow it.
+        stages: the transforms between decoding and the table, if there are any.
+        made: the columns that they leave, as the table takes them.
     """
 
     value: T.StructType
     key: T.DataType | None
     writers: Mapping[Side, SchemaBranches] = field(default_factory=dict)
     strict: bool = False
+    stages: tuple[Stage, ...] = ()
+    made: T.StructType | None = None
+
+    @property
+    def table(self) -> T.StructType:
+        """The table's columns of the value."""
+        return self.value if self.made is None else self.made
 
 
 @dataclass(frozen=True)

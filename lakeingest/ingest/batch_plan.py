@@ -9,7 +9,7 @@ from operator import or_
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from lakeingest import decode
+from lakeingest import decode, transform
 from lakeingest.config import PipelineConfig
 from lakeingest.decode import Decoded, Shape
 from lakeingest.delta import constraints, partitioning
@@ -63,7 +63,13 @@ class BatchPlan:
 
     @property
     def refusals(self) -> tuple[Refusal, ...]:
-        return self.decoded.refusals + self._behind
+        return self._of_record + self._behind
+
+    @cached_property
+    def _of_record(self) -> tuple[Refusal, ...]:
+        """Those that come before the record has the table's columns."""
+        stages = self.shape.stages
+        return self.decoded.refusals + ((transform.refusal(stages),) if stages else ())
 
     @cached_property
     def _behind(self) -> tuple[Refusal, ...]:
@@ -82,9 +88,12 @@ class BatchPlan:
             parsed = parsed.withColumns(stage)
         columns = {name: column for name, column in self.decoded.columns.items() if name != HEADERS}
         dropped = self.decoded.dropped
-        decided = parsed.withColumns(columns).withColumns(
-            {DROPPED: dropped, UNDECODED: _any(self.decoded.refusals) | dropped}
-        )
+        decided = parsed.withColumns(columns)
+        if self.shape.stages:
+            decided = transform.frame(decided, self.shape.stages, self.shape.table)
+            undecoded = _any(self.decoded.refusals)
+            dropped = dropped | (F.col(transform.LEFT_OUT).isNotNull() & ~undecoded)
+        decided = decided.withColumns({DROPPED: dropped, UNDECODED: _any(self._of_record) | dropped})
         if self.constraints:
             decided = self.constraints.frame(decided, self.layout)
         refused = (F.col(UNDECODED) | _any(self._behind)) & ~dropped
@@ -112,9 +121,9 @@ def layout(config: PipelineConfig, shape: Shape, suite: Suite | None, now: datet
     Raises:
         PipelineFileError: no table can be partitioned as the file says, or the suite asks what the columns cannot meet.
     """
-    made = partitioning.layout(config.partition, shape.value, now)
+    made = partitioning.layout(config.partition, shape.table, now)
     if suite is not None:
-        suite.check(types.ddl_columns(shape.value))
+        suite.check(types.ddl_columns(shape.table))
     return made
 
 
@@ -139,7 +148,7 @@ def plan_batch(
     """
     now = datetime.now(UTC)
     if last is not None and last.shape == shape:
-        return replace(last, now=now, layout=partitioning.layout(config.partition, shape.value, now))
+        return replace(last, now=now, layout=partitioning.layout(config.partition, shape.table, now))
     made, columns = layout(config, shape, suite, now), table_columns(config, shape)
     demands = constraints.of(properties, table, columns) if table is not None else None
     batch = BatchPlan(now, shape, decode.decode(config, shape), made, tuple(columns.fieldNames()), constraints=demands)

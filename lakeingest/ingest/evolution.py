@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import types as T
 
 from lakeingest import config
-from lakeingest.config import PipelineConfig, uses_registry
+from lakeingest.config import PipelineConfig, file, uses_registry
 from lakeingest.decode import Shape, inferred
 from lakeingest.decode.readers import read
 from lakeingest.decode.writers import RefusedSchema, SchemaBranch, SchemaBranches
@@ -28,14 +28,16 @@ from lakeingest.ingest.schema_decisions import UNUSABLE, SchemaDecisions, TableC
 from lakeingest.ingest.writer_schemas import SIDES, WriterSchema
 from lakeingest.kafka.registry import Registry
 from lakeingest.record import KEY
-from lakeingest.schema import ddl, model
+from lakeingest.schema import ddl, model, transforms
 from lakeingest.schema.compatibility import declared
 from lakeingest.schema.compatibility.changes import changes
 from lakeingest.schema.compatibility.decision import Decision, decide
 from lakeingest.schema.compatibility.verdict import Verdict, check
+from lakeingest.schema.compatibility.widening import misfit
 from lakeingest.schema.formats.avro import without_docs
 from lakeingest.schema.ledger import SchemaLedger, Side
 from lakeingest.schema.model import Schema, without_defaults
+from lakeingest.schema.transforms import Stage, TransformError
 from lakeingest.spark import types
 
 if TYPE_CHECKING:
@@ -141,11 +143,25 @@ class Evolution:
                     current = without_defaults(current)
                 sides[side] = SchemaBranches(branches, current, framed=framed, strict=framed and strict)
         value, key = self._value(), shape.key_type(self._config, self.ledger.current.get("key"))
+        stages = self._stages(value)
+        made = types.of_columns(stages[-1].after) if stages else value
         if table is not None and "value" in self.ledger.current:
-            value = types.fitted(table, shape.with_partitions(self._config, value, table))
+            if stages and (why := misfit(types.ddl_columns(table), types.ddl_columns(made))):
+                raise self._mismatch(f"transform makes of it: {why}", "cast the column to the type that it had")
+            made = types.fitted(table, shape.with_partitions(self._config, made, table))
         if table is not None and "key" in self.ledger.current and key is not None:
             key = types.fitted(table, T.StructType([T.StructField(KEY, key)]))[KEY].dataType
-        return Shape(value, key, sides, strict=self._observes and strict)
+        strict = self._observes and strict
+        return Shape(value if stages else made, key, sides, strict, stages, made if stages else None)
+
+    def _stages(self, value: StructType) -> tuple[Stage, ...]:
+        """Raises:
+        PipelineFileError: a transform names what the columns do not have.
+        """
+        try:
+            return tuple(transforms.stages(self._config.steps, types.ddl_columns(value, required=True)))
+        except TransformError as wrong:
+            raise file.failure("the pipeline", [str(wrong)]) from None
 
     def _branch(
         self, known: WriterSchema, current: Schema | None, columns: TableColumns
@@ -237,14 +253,17 @@ class Evolution:
 
     def _fits(self, text: str, columns: tuple[ddl.Column, ...], decision: Decision, before: Schema | None) -> None:
         assert decision.current is not None
-        wrong = declared.misfits(ddl.parse(text), columns, decision.current, before, self._config.compatibility)
+        wanted = transforms.apply(self._config.steps, ddl.parse(text))
+        wrong = declared.misfits(wanted, columns, decision.current, before, self._config.compatibility)
         if wrong is None and (why := self._decisions.barred(decision, columns)):
             wrong = declared.Misfit(why, "declare the column as it was")
         if wrong is not None:
-            raise TableMismatch(
-                f"{self._config.table.identifier} cannot become what schema.columns declares: {wrong.what}",
-                cure=f"{wrong.cure}; or {NEW_TABLE}",
-            )
+            raise self._mismatch(f"schema.columns declares: {wrong.what}", wrong.cure)
+
+    def _mismatch(self, what: str, cure: str) -> TableMismatch:
+        return TableMismatch(
+            f"{self._config.table.identifier} cannot become what {what}", cure=f"{cure}; or {NEW_TABLE}"
+        )
 
     def loosened(self, table: StructType, wanted: StructType) -> tuple[str, ...]:
         """The table's fields, paths as SQL has them, that were declared NOT NULL and are so no more."""

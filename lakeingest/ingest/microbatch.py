@@ -134,7 +134,7 @@ class MicroBatchExecution:
                     batch = set_aside(batch, decision.aside)
                     decided, accepted, seen = _decided(batch, kafka)
             # 2.
-            loosened = self.evolution.loosened(self._columns(), batch.shape.value)
+            loosened = self.evolution.loosened(self._columns(), batch.shape.table)
             done = self.writer.append(accepted, receipt, self.evolution.ledger, loosened, batch.layout.columns)
         finally:
             if gate.decides:

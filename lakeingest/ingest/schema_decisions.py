@@ -10,12 +10,13 @@ from lakeingest import config
 from lakeingest.config import PipelineConfig
 from lakeingest.ingest import writer_schemas
 from lakeingest.ingest.writer_schemas import WriterSchema
-from lakeingest.schema import ddl, model
+from lakeingest.schema import ddl, model, transforms
 from lakeingest.schema.compatibility.decision import Decision, decide
 from lakeingest.schema.compatibility.verdict import Mode, Verdict
 from lakeingest.schema.compatibility.widening import misfit
 from lakeingest.schema.ledger import Entry, SchemaLedger, Side
 from lakeingest.schema.model import Schema
+from lakeingest.schema.transforms import TransformError
 
 TableColumns = tuple[ddl.Column, ...] | None
 """The columns that the table has; None where there is no table yet."""
@@ -58,29 +59,41 @@ class SchemaDecisions:
         if current is None and schema.version is None and known.id is not None and mode != "NONE":
             # Nothing could ever be compared with it.
             return Decision(Verdict.VERSION_REQUIRED, "quarantine", why="no version tells older from newer")
-        decision = decide(schema, current, mode, columns if known.side == "value" else None)
+        decision = decide(schema, current, mode, self._held(columns) if known.side == "value" else None)
         evolves = known.side == "value" and decision.action == "evolve"
         why = self.barred(decision, columns) if evolves else None
         return Decision(Verdict.DIFFERENT_TYPE, "quarantine", decision.changes, current, why) if why else decision
 
     def barred(self, decision: Decision, columns: TableColumns) -> str | None:
         """Why the table must not become what a decision says, although Delta could."""
-        return self._moved(decision, columns) or self._grown(decision, columns)
+        try:
+            made = self._made(decision.current)
+        except TransformError as wrong:
+            return str(wrong)
+        why = misfit(columns, made) if columns is not None and self._config.steps else None
+        return why or self._moved(made, columns) or self._grown(made, columns)
 
-    def _grown(self, decision: Decision, columns: TableColumns) -> str | None:
+    def _held(self, columns: TableColumns) -> TableColumns:
+        """The table's columns, if records have the same ones: what transforms make of a schema is held against them."""
+        return None if self._config.steps else columns
+
+    def _made(self, schema: Schema | None) -> tuple[ddl.Column, ...]:
+        return transforms.apply(self._config.steps, model.value_columns(schema)) if schema else ()
+
+    def _grown(self, made: tuple[ddl.Column, ...], columns: TableColumns) -> str | None:
         """A column would be wider, and the pipeline file refuses that."""
         if self._config.widening != "refuse" or columns is None:
             return None
-        why = misfit(_columns(decision.current), columns, narrower=False)
+        why = misfit(made, columns, narrower=False)
         return f"{why.partition(': ')[0]} would become wider, and schema.widening is refuse" if why else None
 
-    def _moved(self, decision: Decision, columns: TableColumns) -> str | None:
+    def _moved(self, made: tuple[ddl.Column, ...], columns: TableColumns) -> str | None:
         """Why the rows that are there would lie in wrong partitions: a field that they are cut by has another type."""
         for part in self._config.partition:
             path = None if isinstance(part, config.KafkaPartition) else part.field
             if path is None or columns is None:
                 continue
-            was, now = ddl.find(columns, path), ddl.find(_columns(decision.current), path)
+            was, now = ddl.find(columns, path), ddl.find(made, path)
             if was and now and was.type != now.type:
                 return f"{path} is {was.type} in the table, which is partitioned by it, and would become {now.type}"
         return None
@@ -113,7 +126,9 @@ class SchemaDecisions:
 
     def takes(self, schema: Schema, columns: TableColumns) -> bool:
         """Whether the table would become what a schema of the value says."""
-        decision = decide(schema, self.ledger.current["value"], self.mode("value"), columns)
+        decision = decide(schema, self.ledger.current["value"], self.mode("value"), self._held(columns))
+        if self._config.steps and self.barred(decision, columns):
+            return False
         return decision.action == "evolve" and not writer_schemas.unpartitionable(self._config, schema)
 
     def seen(self, side: Side, text: str, plain: str) -> str:
@@ -139,7 +154,3 @@ class SchemaDecisions:
 def fingerprint(text: str) -> str:
     """What tells texts of schemas apart: SHA-256, in hexadecimal digits."""
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _columns(schema: Schema | None) -> tuple[ddl.Column, ...]:
-    return model.value_columns(schema) if schema else ()

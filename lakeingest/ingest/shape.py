@@ -11,7 +11,7 @@ from lakeingest import config as file
 from lakeingest.config import PipelineConfig, uses_registry
 from lakeingest.decode import Shape, inferred, projection
 from lakeingest.record import HEADERS, KEY, OFFSET, PARTITION, RESCUED, SCHEMA_ID, TIMESTAMP, TOPIC
-from lakeingest.schema import ddl, model
+from lakeingest.schema import ddl, model, transforms
 from lakeingest.schema.model import Schema
 from lakeingest.spark.types import demanded, of_columns, struct
 
@@ -37,7 +37,9 @@ def described(config: PipelineConfig, current: Schema | None) -> StructType:
         current: see `value_columns`.
     """
     file_alone = not uses_registry(config.decode.value)
-    return of_columns(config.columns if file_alone else model.value_columns(current) if current else ())
+    if file_alone:
+        return of_columns(config.columns)
+    return of_columns(transforms.apply(config.steps, model.value_columns(current)) if current else ())
 
 
 def key_type(config: PipelineConfig, current: Schema | None) -> DataType | None:
@@ -80,7 +82,7 @@ def table_columns(config: PipelineConfig, shape: Shape) -> StructType:
         found.add(HEADERS, struct("h ARRAY<STRUCT<key: STRING, value: BINARY>>")["h"].dataType)
     if uses_registry(config.decode.value):
         found.add(SCHEMA_ID, T.IntegerType())
-    for declared in demanded(shape.value):
+    for declared in demanded(shape.table):
         found.add(declared)
     if config.decode.value.format not in ("string", "bytes"):
         found.add(RESCUED, T.StringType())

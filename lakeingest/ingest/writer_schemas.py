@@ -16,14 +16,16 @@ from lakeingest.config import (
     partition_format,
     uses_registry,
 )
-from lakeingest.decode import projection, sniff, writers
+from lakeingest.decode import sniff, writers
 from lakeingest.decode.readers import Reading, read
 from lakeingest.kafka import registry
 from lakeingest.kafka.registry import Registry
 from lakeingest.record import COORDINATES, OFFSET, PARTITION, RAW_KEY, RAW_VALUE, TOPIC
+from lakeingest.schema import model, transforms
 from lakeingest.schema.formats import wire
 from lakeingest.schema.ledger import SchemaLedger, Side
 from lakeingest.schema.model import Schema, SchemaError
+from lakeingest.schema.transforms import TransformError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -128,7 +130,10 @@ def sniff_values(kafka: DataFrame) -> str:
 
 def unpartitionable(config: PipelineConfig, schema: Schema) -> str | None:
     """Why a table that is partitioned as the file says cannot have the schema's fields."""
-    names = projection.struct_type(schema).fieldNames()
+    try:
+        names = [column.name for column in transforms.apply(config.steps, model.value_columns(schema))]
+    except TransformError as wrong:
+        return str(wrong)
     found = partition_format.mistakes(dict(enumerate(config.partition)), names)
     return next((text for _, text in found), None)
 

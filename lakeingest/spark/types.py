@@ -22,18 +22,24 @@ def of_columns(columns: Sequence[ddl.Column]) -> T.StructType:
     return T.StructType.fromJson(json.loads(ddl.to_json(columns)))
 
 
-def ddl_columns(there: StructType) -> tuple[ddl.Column, ...]:
-    """A table's columns as the rules of compatibility know columns."""
-    return tuple(ddl.Column(f.name, _declared(f.dataType)) for f in there)
+def ddl_columns(there: StructType, *, required: bool = False) -> tuple[ddl.Column, ...]:
+    """A table's columns as the rules of compatibility know columns.
+
+    Args:
+        required: whether NOT NULL is kept, too, which makes a struct another type.
+    """
+    return tuple(
+        ddl.Column(f.name, _declared(f.dataType, required=required), f.nullable or not required) for f in there
+    )
 
 
-def _declared(kind: DataType) -> ddl.Type:
+def _declared(kind: DataType, *, required: bool) -> ddl.Type:
     if isinstance(kind, T.StructType):
-        return ddl.Struct(ddl_columns(kind))
+        return ddl.Struct(ddl_columns(kind, required=required))
     if isinstance(kind, T.ArrayType):
-        return ddl.Array(_declared(kind.elementType))
+        return ddl.Array(_declared(kind.elementType, required=required))
     if isinstance(kind, T.MapType):
-        return ddl.Map(_declared(kind.keyType), _declared(kind.valueType))
+        return ddl.Map(_declared(kind.keyType, required=required), _declared(kind.valueType, required=required))
     return ddl.Atomic(kind.simpleString())
 
 

@@ -25,7 +25,7 @@ LAYERS = (
     {"pipeline"},
     {"operations"},
     {"ingest"},
-    {"kafka", "decode", "gate", "delta"},
+    {"kafka", "decode", "transform", "gate", "delta"},
     {"spark"},
     {"config"},
     {"schema", "local", "record"},

@@ -1,0 +1,86 @@
+"""The transforms of the pipeline file: what is done to a record's columns, in the order of the list."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, model_validator
+
+from lakeingest.config.base import Part
+from lakeingest.config.values import Kind, Name
+from lakeingest.record import is_reserved
+from lakeingest.schema import ddl
+from lakeingest.schema.transforms import Step
+
+
+def _column(name: str) -> str:
+    try:
+        ddl.parse(f"{ddl.quoted(name)} INT")
+    except ddl.DdlError as error:
+        raise ValueError(str(error)) from None
+    if is_reserved(name) or name.startswith("_"):
+        raise ValueError("names that begin with _ are lakeingest's own; write another one")
+    return name
+
+
+def _type(text: str) -> str:
+    try:
+        ddl.parse(f"c {text}")
+    except ddl.DdlError as error:
+        raise ValueError(str(error)) from None
+    return text
+
+
+_Column = Annotated[str, AfterValidator(_column)]
+_Type = Annotated[str, AfterValidator(_type)]
+_Names = Annotated[tuple[str, ...], Field(min_length=1), Kind("list of columns")]
+_Renames = Annotated[dict[str, _Column], Field(min_length=1), Kind("map of old name: new name")]
+_Casts = Annotated[dict[str, _Type], Field(min_length=1), Kind("map of column: type")]
+_Derives = Annotated[dict[_Column, str], Field(min_length=1), Kind("map of column: SQL")]
+_Conditions = Annotated[dict[Name, str], Field(min_length=1), Kind("map of name: SQL")]
+
+
+class Transform(Part):
+    """One step: what it does, by exactly one of these options. Each step sees what the one before it left."""
+
+    rename: _Renames | None = Field(None, description="Give columns other names.", examples=[{"arr_delay": "late"}])
+    drop: _Names | None = Field(
+        None, description="Leave columns out; dotted for fields of structs.", examples=[["tailnum"]]
+    )
+    keep: _Names | None = Field(None, description="Leave all other columns out.", examples=[["flight", "carrier"]])
+    cast: _Casts | None = Field(
+        None,
+        description="Give columns another type. A value that is none goes to quarantine.",
+        examples=[{"distance": "DOUBLE"}],
+    )
+    derive: _Derives | None = Field(
+        None,
+        description="Compute columns, or compute them anew: SQL over the record's columns, _topic, _partition, _offset "
+        "and _timestamp. A record for which it cannot be computed goes to quarantine.",
+        examples=[{"miles_per_minute": "CAST(distance / air_time AS DOUBLE)"}],
+    )
+    flatten: _Names | None = Field(
+        None, description="Make a column of each field of a struct, as in address_street.", examples=[["address"]]
+    )
+    where: _Conditions | None = Field(
+        None,
+        description="Keep the records that meet all these conditions (SQL). The others are dropped, and counted under "
+        "the condition's name.",
+        examples=[{"flown": "air_time IS NOT NULL"}],
+    )
+
+    @model_validator(mode="after")
+    def _one(self) -> Transform:
+        if len(given := self.model_fields_set) != 1:
+            said = f"{len(given)} at once ({', '.join(sorted(given))})" if given else "none"
+            raise ValueError(
+                f"not one step, but {said}; write one of {', '.join(type(self).model_fields)} behind each dash"
+            )
+        return self
+
+    @property
+    def step(self) -> Step:
+        """The step, as `schema.transforms` knows it."""
+        (kind,) = self.model_fields_set
+        given = getattr(self, kind)
+        return Step(kind, texts=given) if isinstance(given, dict) else Step(kind, names=given)  # type: ignore[arg-type]

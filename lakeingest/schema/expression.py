@@ -1,0 +1,582 @@
+"""An expression over a record's columns, in Spark's SQL: what it may be made of, its type, and when it fails.
+
+One value for one record: no subquery, no aggregate, nothing that looks at anything but the record. What Spark would
+stop a whole batch for (a division by zero, a text that is no number, an overflow) is null here, and `Expression.failed`
+says so for that record alone. sqlglot reads the text; what Spark gets is written anew from what was understood, so that
+the two never differ on how it is meant.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache, reduce
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from lakeingest.schema import ddl
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+NUMBER, TEXT, BOOLEAN, DATE, TIME, BYTES, NULL = "number", "text", "boolean", "date", "time", "bytes", "null"
+LOCAL = "time without a zone"
+"""Kinds of values; one with parts is of the kind of its type."""
+_KINDS = {
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint", "float", "double"), NUMBER),
+    "string": TEXT,
+    "boolean": BOOLEAN,
+    "date": DATE,
+    "timestamp": TIME,
+    "timestamp_ntz": LOCAL,
+    "binary": BYTES,
+    "void": NULL,
+}
+_EXACT = {TEXT: ddl.Atomic("string"), BOOLEAN: ddl.Atomic("boolean"), DATE: ddl.Atomic("date")}
+_CASTS = {
+    NUMBER: (NUMBER, TEXT, BOOLEAN, TIME),
+    TEXT: (NUMBER, TEXT, BOOLEAN, DATE, TIME, LOCAL, BYTES),
+    BOOLEAN: (NUMBER, TEXT, BOOLEAN),
+    DATE: (DATE, TEXT, TIME, LOCAL),
+    TIME: (TIME, TEXT, DATE, NUMBER, LOCAL),
+    LOCAL: (LOCAL, TEXT, DATE, TIME),
+    BYTES: (BYTES, TEXT),
+    NULL: (NUMBER, TEXT, BOOLEAN, DATE, TIME, LOCAL, BYTES),
+}
+"""What Spark's try_cast takes from what."""
+_LONGEST, _DEEPEST = 10_000, 50
+
+
+class ExpressionError(ValueError):
+    """The text is no expression that can be used; the message is a sentence with its cure."""
+
+
+@dataclass(frozen=True)
+class Expression:
+    """An expression that was understood.
+
+    Attributes:
+        value: Spark SQL; null where it cannot be computed. It raises nothing.
+        failed: Spark SQL, BOOLEAN, never null: whether it cannot be computed.
+        type: the type of the value; None for a number whose type the text does not say, and where nobody knows the
+            columns.
+        kind: what kind of value it is; None where the columns are not known.
+        columns: the columns that it asks, as paths with dots.
+    """
+
+    value: str
+    failed: str
+    type: ddl.Type | None
+    kind: str | None
+    columns: frozenset[str] = frozenset()
+
+
+_NEVER = "false"
+
+
+@cache
+def read(text: str, columns: tuple[ddl.Column, ...] | None) -> Expression:
+    """Understand an expression.
+
+    Args:
+        columns: what it may ask; None where nobody knows yet: its columns and kinds are not checked then.
+
+    Raises:
+        ExpressionError: it is not understood, asks what is not there, or may not be used.
+    """
+    from sqlglot.errors import SqlglotError
+
+    if len(text) > _LONGEST:
+        raise ExpressionError(f"an expression of {len(text):,} characters; write one of at most {_LONGEST:,}")
+    if "${" in text:
+        # Spark would fill it in from its settings, or from the environment of its processes.
+        raise ExpressionError("${ is not for an expression; write the value itself")
+    try:
+        dialect, parser = _dialect()
+        tokens = dialect.tokenize(text)
+        trees = parser(dialect=dialect).parse(tokens, text)
+    except (SqlglotError, RecursionError, ValueError) as error:
+        first = getattr(error, "errors", None) or [{}]
+        where = f" in column {first[0]['col']}, or just before it" if first[0].get("col") else ""
+        raise ExpressionError(f"not understood{where}; correct the expression") from None
+    if len(trees) != 1 or trees[0] is None:
+        raise ExpressionError("no expression; write one, as in 'price * quantity'")
+    if any(token.comments for token in tokens):
+        raise ExpressionError("holds a comment, or a hint; write it beside the expression")
+    return _Reader(columns).read(trees[0], 0)
+
+
+@cache
+def _dialect() -> tuple[Any, Any]:
+    """Spark's dialect, and a parser that leaves functions as they are written."""
+    from sqlglot.dialects.spark import Spark
+
+    dialect = Spark()
+
+    class Plain(dialect.parser_class):  # type: ignore[name-defined,misc]
+        FUNCTIONS: ClassVar[Mapping[str, Any]] = {}
+        NO_PAREN_FUNCTIONS: ClassVar[Mapping[Any, Any]] = {}
+        FUNCTION_PARSERS: ClassVar[Mapping[str, Any]] = {
+            k: dialect.parser_class.FUNCTION_PARSERS[k] for k in ("CAST", "TRY_CAST")
+        }
+        NO_PAREN_FUNCTION_PARSERS: ClassVar[Mapping[str, Any]] = {
+            "CASE": dialect.parser_class.NO_PAREN_FUNCTION_PARSERS["CASE"]
+        }
+
+    return dialect, Plain
+
+
+def _kind(type_: ddl.Type | None) -> str | None:
+    match type_:
+        case None:
+            return None
+        case ddl.Atomic(name):
+            return NUMBER if name.startswith("decimal") else _KINDS.get(name, name)
+        case _:
+            return str(type_)
+
+
+def _made(value: str, kind: str | None, *parts: Expression, failed: str | None = None, exact: Any = None) -> Expression:
+    """An expression made of parts. It fails where one of them does, or where `failed` says."""
+    columns = frozenset[str]().union(*(part.columns for part in parts))
+    tests = _any(*(part.failed for part in parts)) if failed is None else failed
+    return Expression(value, tests, exact or _EXACT.get(kind or ""), kind, columns)
+
+
+def _tried(value: str, kind: str | None, *parts: Expression, exact: Any = None) -> Expression:
+    """One that is null although no part is: then it has failed."""
+    there = " AND ".join(f"{part.value} IS NOT NULL" for part in parts)
+    own = f"({there} AND {value} IS NULL)" if there else f"({value} IS NULL)"
+    return _made(value, kind, *parts, failed=_any(*(part.failed for part in parts), own), exact=exact)
+
+
+def _any(*tests: str) -> str:
+    real = [test for test in dict.fromkeys(tests) if test != _NEVER]
+    return f"({' OR '.join(real)})" if len(real) > 1 else real[0] if real else _NEVER
+
+
+def _where(condition: str, test: str) -> str:
+    """What fails only where a condition is met: the other branch is never asked."""
+    return _NEVER if test == _NEVER else f"(coalesce({condition}, false) AND {test})"
+
+
+def _unless(condition: str, test: str) -> str:
+    return _NEVER if test == _NEVER else f"(NOT coalesce({condition}, false) AND {test})"
+
+
+@dataclass(frozen=True)
+class _Function:
+    """A function.
+
+    Attributes:
+        takes: the kinds of its arguments, a space between them; those with ? may be left out, those with * come again.
+        gives: the kind of its value.
+        template: what is written in its place, with {0} for the first argument.
+        tried: whether that is null where the function fails.
+    """
+
+    takes: str
+    gives: str
+    template: str = ""
+    tried: bool = False
+
+
+_WITHIN_YEARS = {
+    DATE: ("DATE'0001-01-01'", "DATE'9999-12-31'"),
+    TIME: ("TIMESTAMP'0001-01-01 00:00:00Z'", "TIMESTAMP'9999-12-31 23:59:59.999999Z'"),
+    LOCAL: ("TIMESTAMP_NTZ'0001-01-01 00:00:00'", "TIMESTAMP_NTZ'9999-12-31 23:59:59.999999'"),
+}
+"""The first and the last time that a table's readers know; Spark itself reads others from texts and numbers."""
+
+
+def _within_years(value: str, kind: str) -> str:
+    """The time; null where it is outside of the years 1 to 9999."""
+    first, last = _WITHIN_YEARS[kind]
+    return f"CASE WHEN {value} BETWEEN {first} AND {last} THEN {value} END"
+
+
+_INSTANT = "{0} BETWEEN -62135596800{1} AND 253402300799{2}"
+_FUNCTIONS: Mapping[str, _Function] = {
+    **dict.fromkeys(("upper", "lower", "trim", "ltrim", "rtrim", "initcap", "reverse"), _Function("text", TEXT)),
+    **dict.fromkeys(("length", "char_length", "octet_length"), _Function("text", NUMBER)),
+    **dict.fromkeys(("substring", "substr"), _Function("text whole whole?", TEXT)),
+    **dict.fromkeys(("left", "right"), _Function("text whole", TEXT)),
+    **dict.fromkeys(("lpad", "rpad"), _Function("text size text?", TEXT)),
+    "concat": _Function("any any*", TEXT),
+    "concat_ws": _Function("text any*", TEXT),
+    "replace": _Function("text text text?", TEXT),
+    "translate": _Function("text text text", TEXT),
+    "split_part": _Function("text text size", TEXT),
+    "instr": _Function("text text", NUMBER),
+    **dict.fromkeys(("startswith", "endswith", "contains"), _Function("text text", BOOLEAN)),
+    "md5": _Function("text", TEXT),
+    "sha1": _Function("text", TEXT),
+    "sha2": _Function("text whole", TEXT),
+    "crc32": _Function("text", NUMBER),
+    "xxhash64": _Function("any any*", NUMBER),
+    "hex": _Function("text", TEXT),
+    "get_json_object": _Function("text text", TEXT),
+    "abs": _Function("number", NUMBER, "CASE WHEN {0} < 0 THEN try_subtract(0, {0}) ELSE {0} END", True),
+    "sign": _Function("number", NUMBER),
+    "round": _Function("number size?", NUMBER, "try_cast(round(CAST({0} AS DOUBLE){,1}) AS DOUBLE)"),
+    "floor": _Function("number", NUMBER, "CASE WHEN abs(CAST({0} AS DOUBLE)) < 9e18 THEN floor({0}) END", True),
+    "ceil": _Function("number", NUMBER, "CASE WHEN abs(CAST({0} AS DOUBLE)) < 9e18 THEN ceil({0}) END", True),
+    **dict.fromkeys(
+        ("year", "quarter", "month", "day", "dayofweek", "dayofyear", "weekofyear"), _Function("day", NUMBER)
+    ),
+    **dict.fromkeys(("hour", "minute", "second"), _Function("time", NUMBER)),
+    "date_trunc": _Function("text time", TIME),
+    "trunc": _Function("day text", DATE),
+    "datediff": _Function("day day", NUMBER),
+    "unix_seconds": _Function("time", NUMBER),
+    "unix_millis": _Function("time", NUMBER),
+    "timestamp_seconds": _Function(
+        "number", TIME, f"CASE WHEN {_INSTANT.format('{0}', '', '')} THEN timestamp_seconds({{0}}) END", True
+    ),
+    "timestamp_millis": _Function(
+        "number", TIME, f"CASE WHEN {_INSTANT.format('{0}', '000', '999')} THEN timestamp_millis({{0}}) END", True
+    ),
+    "to_timestamp": _Function("text text?", TIME, _within_years("try_to_timestamp({0}{,1})", TIME), True),
+    "size": _Function("any", NUMBER),
+    "to_json": _Function("any", TEXT),
+}
+"""Those whose value follows from their arguments, is no larger than these by much, and that raise nothing."""
+
+
+class _Reader:
+    """Writes what was understood anew, part by part."""
+
+    def __init__(self, columns: tuple[ddl.Column, ...] | None) -> None:
+        self._columns = columns
+
+    def read(self, node: Any, depth: int) -> Expression:
+        """Raises:
+        ExpressionError: the part may not be used.
+        """
+        if depth > _DEEPEST:
+            raise ExpressionError(f"nested deeper than {_DEEPEST} levels; derive a part of it before")
+        name = type(node).__name__
+        method: Callable[[Any, Callable[[Any], Expression]], Expression] | None = getattr(
+            self, f"_{name.lower()}", None
+        )
+        if method is not None:
+            return method(node, lambda part: self.read(part, depth + 1))
+        if name in _ARITHMETIC:
+            return self._arithmetic(node, lambda part: self.read(part, depth + 1))
+        if name in _COMPARES:
+            return self._compares(node, lambda part: self.read(part, depth + 1))
+        raise ExpressionError(f"{_shown(node)} is not for a transform; ask one value of one record")
+
+    # Values ----------------------------------------------------------------------------------------------------------
+
+    def _literal(self, node: exp.Literal, _: Any) -> Expression:
+        if node.is_string:
+            return _made(_quoted(str(node.this)), TEXT)
+        if not re.fullmatch(r"\d+(\.\d*)?([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?", str(node.this)):
+            raise ExpressionError(f"{node.this} is no number that can be used; write one as in 1.5")
+        return _made(str(node.this), NUMBER)
+
+    def _null(self, _: Any, __: Any) -> Expression:
+        return _made("NULL", NULL)
+
+    def _boolean(self, node: exp.Boolean, _: Any) -> Expression:
+        return _made("true" if node.this else "false", BOOLEAN)
+
+    def _column(self, node: exp.Column, _: Any) -> Expression:
+        path = [part.name for part in node.parts]
+        return self._field(path)
+
+    def _field(self, path: Sequence[str]) -> Expression:
+        written = ".".join(map(ddl.quoted, path))
+        asked = frozenset({".".join(path)})
+        if self._columns is None:
+            return Expression(written, _NEVER, None, None, asked)
+        type_: ddl.Type = ddl.Struct(self._columns)
+        for at, step in enumerate(path):
+            fields = type_.fields if isinstance(type_, ddl.Struct) else ()
+            found = next((f for f in fields if f.name.lower() == step.lower()), None)
+            if found is None:
+                raise ExpressionError(_no_field(path, at, [f.name for f in fields]))
+            type_ = found.type
+        return Expression(written, _NEVER, type_, _kind(type_), asked)
+
+    def _paren(self, node: exp.Paren, read: Any) -> Expression:
+        found: Expression = read(node.this)
+        return found
+
+    def _dot(self, node: exp.Dot, read: Any) -> Expression:
+        outer, name = read(node.this), node.expression.name
+        if outer.type is None:
+            return _made(f"{outer.value}.{ddl.quoted(name)}", None, outer)
+        fields = outer.type.fields if isinstance(outer.type, ddl.Struct) else ()
+        found = next((f for f in fields if f.name.lower() == name.lower()), None)
+        if found is None:
+            raise ExpressionError(_no_field([_shown(node.this), name], 1, [f.name for f in fields]))
+        return _made(f"{outer.value}.{ddl.quoted(found.name)}", _kind(found.type), outer, exact=found.type)
+
+    def _bracket(self, node: exp.Bracket, read: Any) -> Expression:
+        """An element that is not there is null, as a field that is not there."""
+        if len(node.expressions) != 1:
+            raise ExpressionError(f"{_shown(node)}: write one index, as in list[0]")
+        outer, index = read(node.this), read(node.expressions[0])
+        match outer.type:
+            case ddl.Array(element):
+                self._must(index, NUMBER, node)
+                return _made(f"get({outer.value}, {index.value})", _kind(element), outer, index, exact=element)
+            case ddl.Map(_, value):
+                return _made(f"try_element_at({outer.value}, {index.value})", _kind(value), outer, index, exact=value)
+            case None:
+                return _made(f"{outer.value}[{index.value}]", None, outer, index)
+            case _:
+                raise ExpressionError(f"{_shown(node.this)} has no elements; it is {str(outer.type).upper()}")
+
+    # Operators -------------------------------------------------------------------------------------------------------
+
+    def _arithmetic(self, node: Any, read: Any) -> Expression:
+        one, other = read(node.this), read(node.expression)
+        for part in (one, other):
+            self._must(part, NUMBER, node)
+        return _tried(f"{_ARITHMETIC[type(node).__name__]}({one.value}, {other.value})", NUMBER, one, other)
+
+    def _neg(self, node: exp.Neg, read: Any) -> Expression:
+        part: Expression = read(node.this)
+        self._must(part, NUMBER, node)
+        if type(node.this).__name__ == "Literal":
+            return _made(f"-{part.value}", NUMBER, part)
+        return _tried(f"try_subtract(0, {part.value})", NUMBER, part)
+
+    def _compares(self, node: Any, read: Any) -> Expression:
+        one, other = read(node.this), read(node.expression)
+        self._alike(node, one, other)
+        return _made(f"({one.value} {_COMPARES[type(node).__name__]} {other.value})", BOOLEAN, one, other)
+
+    def _between(self, node: exp.Between, read: Any) -> Expression:
+        one, low, high = read(node.this), read(node.args["low"]), read(node.args["high"])
+        self._alike(node, one, low, high)
+        failed = _any(one.failed, low.failed, _where(f"coalesce({one.value} >= {low.value}, true)", high.failed))
+        value = f"({one.value} BETWEEN {low.value} AND {high.value})"
+        return _made(value, BOOLEAN, one, low, high, failed=failed)
+
+    def _in(self, node: exp.In, read: Any) -> Expression:
+        if not node.expressions:
+            raise ExpressionError(f"{_shown(node)}: write the values, as in carrier IN ('AA', 'UA')")
+        parts = [read(node.this), *map(read, node.expressions)]
+        self._alike(node, *parts)
+        return _made(f"({parts[0].value} IN ({', '.join(p.value for p in parts[1:])}))", BOOLEAN, *parts)
+
+    def _is(self, node: exp.Is, read: Any) -> Expression:
+        part = read(node.this)
+        what = {"Null": "NULL", "Boolean": str(node.expression.this).upper()}.get(type(node.expression).__name__)
+        if what is None:
+            raise ExpressionError(f"{_shown(node)}: write IS NULL, IS NOT NULL, IS TRUE or IS FALSE")
+        if what != "NULL":
+            self._must(part, BOOLEAN, node)
+        return _made(f"({part.value} IS {what})", BOOLEAN, part)
+
+    def _like(self, node: exp.Like, read: Any) -> Expression:
+        part, pattern = read(node.this), read(node.expression)
+        self._must(part, TEXT, node)
+        if type(node.expression).__name__ != "Literal":
+            raise ExpressionError(f"{_shown(node)}: write the pattern itself, in quotes")
+        return _made(f"({part.value} LIKE {pattern.value})", BOOLEAN, part)
+
+    def _not(self, node: exp.Not, read: Any) -> Expression:
+        part = read(node.this)
+        self._must(part, BOOLEAN, node)
+        return _made(f"(NOT {part.value})", BOOLEAN, part)
+
+    def _and(self, node: exp.And, read: Any) -> Expression:
+        one, other = self._both(node, read)
+        failed = _any(one.failed, _where(f"coalesce({one.value}, true)", other.failed))
+        return _made(f"({one.value} AND {other.value})", BOOLEAN, one, other, failed=failed)
+
+    def _or(self, node: exp.Or, read: Any) -> Expression:
+        one, other = self._both(node, read)
+        return _made(
+            f"({one.value} OR {other.value})",
+            BOOLEAN,
+            one,
+            other,
+            failed=_any(one.failed, _unless(one.value, other.failed)),
+        )
+
+    def _both(self, node: Any, read: Any) -> tuple[Expression, Expression]:
+        one, other = read(node.this), read(node.expression)
+        for part in (one, other):
+            self._must(part, BOOLEAN, node)
+        return one, other
+
+    def _dpipe(self, node: exp.DPipe, read: Any) -> Expression:
+        one, other = read(node.this), read(node.expression)
+        for part in (one, other):
+            self._atomic(part, node)
+        return _made(f"concat({one.value}, {other.value})", TEXT, one, other)
+
+    # What is asked in turn -------------------------------------------------------------------------------------------
+
+    def _case(self, node: exp.Case, read: Any) -> Expression:
+        asked = read(node.this) if node.this is not None else None
+        conditions, values = [], []
+        for each in node.args["ifs"]:
+            when, then = read(each.this), read(each.args["true"])
+            if asked is not None:
+                self._alike(node, asked, when)
+                when = _made(f"({asked.value} = {when.value})", BOOLEAN, asked, when)
+            self._must(when, BOOLEAN, each)
+            conditions.append(when)
+            values.append(then)
+        default = node.args.get("default")
+        last = read(default) if default is not None else _made("NULL", NULL)
+        return self._chosen(node, conditions, values, last)
+
+    def _chosen(
+        self, node: Any, conditions: Sequence[Expression], values: Sequence[Expression], last: Expression
+    ) -> Expression:
+        kind = self._alike(node, *values, last)
+        text = " ".join(f"WHEN {c.value} THEN {v.value}" for c, v in zip(conditions, values, strict=True))
+        failed = last.failed
+        for condition, value in reversed([*zip(conditions, values, strict=True)]):
+            failed = _any(condition.failed, _where(condition.value, value.failed), _unless(condition.value, failed))
+        exact = {str(v.type): v.type for v in (*values, last) if v.kind != NULL}
+        one = next(iter(exact.values())) if len(exact) == 1 else None
+        return _made(f"CASE {text} ELSE {last.value} END", kind, *conditions, *values, last, failed=failed, exact=one)
+
+    def _first(self, node: Any, parts: Sequence[Expression]) -> Expression:
+        """COALESCE: the next is asked where those before are null."""
+        kind = self._alike(node, *parts)
+        failed = parts[-1].failed
+        for part in reversed(parts[:-1]):
+            failed = _any(part.failed, _unless(f"{part.value} IS NOT NULL", failed))
+        types = {str(part.type): part.type for part in parts if part.kind != NULL}
+        exact = next(iter(types.values())) if len(types) == 1 else None
+        value = f"coalesce({', '.join(part.value for part in parts)})"
+        return _made(value, kind, *parts, failed=failed, exact=exact)
+
+    # Casts and functions ---------------------------------------------------------------------------------------------
+
+    def _trycast(self, node: Any, read: Any) -> Expression:
+        part: Expression = read(node.this)
+        text = node.args["to"].sql(dialect="spark")
+        try:
+            ((wanted,),) = (ddl.parse(f"c {text}"),)
+        except (ddl.DdlError, ValueError):
+            raise ExpressionError(f"{_shown(node)}: {text} is no type of a column") from None
+        kind = _kind(wanted.type)
+        if part.kind is not None and (part.kind not in _CASTS or kind not in _CASTS[part.kind]):
+            raise ExpressionError(f"{_shown(node)}: Spark casts no {part.kind} to {str(wanted.type).upper()}")
+        value = f"try_cast({part.value} AS {str(wanted.type).upper()})"
+        if kind in _WITHIN_YEARS and part.kind not in _WITHIN_YEARS:
+            value = _within_years(value, str(kind))
+        return _tried(value, kind, part, exact=wanted.type)
+
+    _cast = _trycast
+
+    def _anonymous(self, node: exp.Anonymous, read: Any) -> Expression:
+        name = str(node.this).lower()
+        if name in ("coalesce", "ifnull", "nvl") and node.expressions:
+            return self._first(node, [read(each) for each in node.expressions])
+        if name == "if" and len(node.expressions) == 3:
+            condition, one, other = map(read, node.expressions)
+            self._must(condition, BOOLEAN, node)
+            return self._chosen(node, [condition], [one], other)
+        if name in ("nullif", "greatest", "least") and len(node.expressions) >= 2:
+            parts = [read(each) for each in node.expressions]
+            kind = self._alike(node, *parts)
+            types = {str(part.type): part.type for part in parts if part.kind != NULL}
+            exact = next(iter(types.values())) if len(types) == 1 else None
+            return _made(f"{name}({', '.join(part.value for part in parts)})", kind, *parts, exact=exact)
+        function = _FUNCTIONS.get(name)
+        if function is None:
+            close = get_close_matches(name, [*_FUNCTIONS, "coalesce", "if", "nullif"], n=1)
+            hint = f"did you mean {close[0]}? " if close else ""
+            allowed = ", ".join(sorted({*_FUNCTIONS, "coalesce", "greatest", "if", "ifnull", "least", "nullif", "nvl"}))
+            raise ExpressionError(f"{name}(…) is not for a transform; {hint}allowed: {allowed}")
+        parts = [read(each) for each in node.expressions]
+        self._arguments(node, name, function, parts)
+        value = _called(name, function.template, [part.value for part in parts])
+        return (_tried if function.tried else _made)(value, function.gives, *parts)
+
+    def _arguments(self, node: exp.Anonymous, name: str, function: _Function, parts: Sequence[Expression]) -> None:
+        takes = function.takes.split()
+        least = sum(1 for each in takes if each[-1] not in "?*")
+        most = len(parts) if takes[-1].endswith("*") else len(takes)
+        if not least <= len(parts) <= most:
+            raise ExpressionError(f"{_shown(node)}: {name} takes {' '.join(takes)}")
+        for at, (part, each) in enumerate(zip(parts, node.expressions, strict=True)):
+            wanted = takes[min(at, len(takes) - 1)].rstrip("?*")
+            if wanted == "size":
+                # A record must not say how long a text becomes.
+                if not (type(each).__name__ == "Literal" and re.fullmatch(r"[1-9]\d{0,2}", part.value)):
+                    raise ExpressionError(f"{_shown(node)}: write a number from 1 to 999 for {_shown(each)}")
+            elif wanted == "whole":
+                self._must(part, NUMBER, node)
+            elif wanted == "day":
+                if part.kind not in (None, NULL, DATE, TIME, LOCAL):
+                    raise ExpressionError(
+                        f"{_shown(node)}: {_shown(each)} is a {part.kind}; CAST it AS DATE or TIMESTAMP"
+                    )
+            elif wanted == "any":
+                if name in ("concat", "concat_ws", "xxhash64"):
+                    self._atomic(part, node)
+            else:
+                self._must(part, wanted, node)
+
+    # Kinds -----------------------------------------------------------------------------------------------------------
+
+    def _must(self, part: Expression, kind: str, node: Any) -> None:
+        if part.kind not in (None, NULL, kind):
+            raise ExpressionError(f"{_shown(node)} takes a {kind}, and {_back(part)} is a {part.kind}; CAST it to one")
+
+    def _atomic(self, part: Expression, node: Any) -> None:
+        if part.kind is not None and part.kind not in _CASTS:
+            raise ExpressionError(f"{_shown(node)}: {_back(part)} is {part.kind.upper()}; name a field of it")
+
+    def _alike(self, node: Any, *parts: Expression) -> str | None:
+        """The one kind of them.
+
+        Raises:
+            ExpressionError: they have several: Spark would cast one, and stop the batch where it cannot.
+        """
+        kinds = dict.fromkeys(part.kind for part in parts if part.kind not in (None, NULL))
+        if len(kinds) > 1:
+            raise ExpressionError(
+                f"{_shown(node)} has a {' and a '.join(map(str, kinds))}; CAST one to the other's type"
+            )
+        unknown = any(part.kind is None for part in parts)
+        return next(iter(kinds), None if unknown else NULL)
+
+
+_ARITHMETIC = {"Add": "try_add", "Sub": "try_subtract", "Mul": "try_multiply", "Div": "try_divide", "Mod": "try_mod"}
+_COMPARES = {"EQ": "=", "NEQ": "<>", "GT": ">", "GTE": ">=", "LT": "<", "LTE": "<=", "NullSafeEQ": "<=>"}
+
+
+def _called(name: str, template: str, values: Sequence[str]) -> str:
+    if not template:
+        return f"{name}({', '.join(values)})"
+    text = template.replace("{,1}", f", {values[1]}" if len(values) > 1 else "")
+    return reduce(lambda text, at: text.replace(f"{{{at}}}", values[at]), range(len(values)), text)
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _shown(node: Any) -> str:
+    try:
+        text = str(node.sql(dialect="spark"))
+    except Exception:
+        # It need not be able to write what it has read.
+        text = type(node).__name__
+    return text if len(text) <= 60 else f"{text[:59]}…"
+
+
+def _back(part: Expression) -> str:
+    return next(iter(part.columns)) if len(part.columns) == 1 else part.value[:40]
+
+
+def _no_field(path: Sequence[str], at: int, names: Sequence[str]) -> str:
+    close = get_close_matches(path[at].lower(), [name.lower() for name in names], n=1)
+    hint = f"did you mean {next(n for n in names if n.lower() == close[0])}? " if close else ""
+    around = f"field of {'.'.join(path[:at])}" if at else "column"
+    return f"{'.'.join(path)} is no {around}; {hint}there: {', '.join(names) or 'none'}"

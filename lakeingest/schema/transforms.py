@@ -1,0 +1,267 @@
+"""What an ordered list of transforms makes of a record's columns. Pure: columns in, columns out, and SQL for Spark.
+
+Each step sees the columns as the one before it left them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from typing import Literal, TypeAlias
+
+from lakeingest.schema import ddl
+from lakeingest.schema.expression import Expression, ExpressionError, read
+
+Kind: TypeAlias = Literal["rename", "drop", "keep", "cast", "derive", "flatten", "where"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of the list.
+
+    Attributes:
+        kind: what it does.
+        names: the columns that are dropped, kept or flattened.
+        texts: old name → new name; column → type; new column → SQL; name of a condition → SQL.
+    """
+
+    kind: Kind
+    names: tuple[str, ...] = ()
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+
+class TransformError(ValueError):
+    """A step cannot be done.
+
+    Attributes:
+        path: where in the list: the step's position, its kind, and the entry within it.
+        text: what is wrong, a sentence with its cure.
+    """
+
+    def __init__(self, path: tuple[str | int, ...], text: str) -> None:
+        super().__init__(f"transform[{path[0]}].{'.'.join(map(str, path[1:]))}: {text}")
+        self.path, self.text = path, text
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A step with the columns that it sees.
+
+    Attributes:
+        at: its position in the list.
+        before, after: the columns before it, and behind it.
+        expressions: what it computes: new column → SQL, or name of a condition → SQL.
+    """
+
+    at: int
+    step: Step
+    before: tuple[ddl.Column, ...]
+    after: tuple[ddl.Column, ...]
+    expressions: Mapping[str, Expression] = field(default_factory=dict)
+
+
+def apply(steps: Sequence[Step], columns: Sequence[ddl.Column]) -> tuple[ddl.Column, ...]:
+    """The columns behind all steps.
+
+    Raises:
+        TransformError: a step names what is not there, or cannot be done with it.
+    """
+    left = tuple(columns)
+    for stage in stages(steps, columns):
+        left = stage.after
+    return left
+
+
+def stages(steps: Sequence[Step], columns: Sequence[ddl.Column]) -> Iterator[Stage]:
+    """The steps in their order, each with its columns.
+
+    Raises:
+        TransformError: see `apply`.
+    """
+    before = tuple(columns)
+    for at, step in enumerate(steps):
+        stage = _Stage(at, step, before).made()
+        yield stage
+        before = stage.after
+
+
+def check_alone(steps: Sequence[Step]) -> None:
+    """Read the expressions, where nobody knows the columns yet.
+
+    Raises:
+        TransformError: one is not understood, or may not be used.
+    """
+    for at, step in enumerate(steps):
+        for name, text in step.texts.items() if step.kind in ("derive", "where") else ():
+            try:
+                read(text, None)
+            except ExpressionError as wrong:
+                raise TransformError((at, step.kind, name), str(wrong)) from None
+
+
+@dataclass(frozen=True)
+class _Stage:
+    at: int
+    step: Step
+    before: tuple[ddl.Column, ...]
+
+    def made(self) -> Stage:
+        kinds: Mapping[Kind, Callable[[], Stage]] = {
+            "rename": self._rename,
+            "drop": self._drop,
+            "keep": self._keep,
+            "cast": self._cast,
+            "derive": self._derive,
+            "flatten": self._flatten,
+            "where": self._where,
+        }
+        made = kinds[self.step.kind]()
+        names = [column.name.lower() for column in made.after]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise self._wrong(self._entry(twice), f"there would be two columns {twice}; rename one of them, or drop it")
+        if not made.after:
+            raise TransformError((self.at, self.step.kind), "no column is left; a table needs one at least")
+        return made
+
+    def _entry(self, name: str) -> str:
+        """The entry of the step that makes a column, as far as it is told from the name."""
+        return next((key for key, text in self.step.texts.items() if name in (key.lower(), text.lower())), name)
+
+    def _wrong(self, entry: str, text: str) -> TransformError:
+        return TransformError((self.at, self.step.kind, entry), text)
+
+    def _to(self, after: Sequence[ddl.Column], **expressions: Expression) -> Stage:
+        return Stage(self.at, self.step, self.before, tuple(after), expressions)
+
+    def _column(self, name: str) -> ddl.Column:
+        found = next((c for c in self.before if c.name.lower() == name.lower()), None)
+        if found is None:
+            raise self._wrong(name, _missing(name, self.before))
+        return found
+
+    def _rename(self) -> Stage:
+        new = {self._column(old).name: name for old, name in self.step.texts.items()}
+        return self._to([replace(c, name=new.get(c.name, c.name)) for c in self.before])
+
+    def _drop(self) -> Stage:
+        left = self.before
+        for path in self.step.names:
+            left = _without(left, path.split("."), self._at(path))
+        return self._to(left)
+
+    def _keep(self) -> Stage:
+        names = {self._column(name).name for name in self.step.names}
+        return self._to([c for c in self.before if c.name in names])
+
+    def _cast(self) -> Stage:
+        found, after = {}, list(self.before)
+        for name, text in self.step.texts.items():
+            column = self._column(name)
+            found[column.name] = self._read(name, f"CAST({ddl.quoted(column.name)} AS {text})")
+            after[after.index(column)] = replace(column, type=self._new(column.name, found[column.name], name).type)
+        return self._to(after, **found)
+
+    def _derive(self) -> Stage:
+        found, after = {}, list(self.before)
+        for name, text in self.step.texts.items():
+            found[name] = self._read(name, text)
+            new, old = self._new(name, found[name], name), [c for c in after if c.name.lower() == name.lower()]
+            if old:
+                after[after.index(old[0])] = replace(new, name=old[0].name)
+            else:
+                after.append(new)
+        return self._to(after, **found)
+
+    def _new(self, name: str, made: Expression, entry: str) -> ddl.Column:
+        if made.type is None:
+            raise self._wrong(
+                entry, "the type of its numbers is not told; write it, as in CAST(price * amount AS DOUBLE)"
+            )
+        return ddl.Column(name, made.type)
+
+    def _where(self) -> Stage:
+        found = {name: self._read(name, text) for name, text in self.step.texts.items()}
+        for name, condition in found.items():
+            if condition.kind not in ("boolean", "null", None):
+                raise self._wrong(name, f"no condition, but a {condition.kind}; write one, as in amount > 0")
+        return self._to(self.before, **found)
+
+    def _read(self, name: str, text: str) -> Expression:
+        try:
+            return read(text, (*self.before, *OF_RECORD))
+        except ExpressionError as wrong:
+            raise self._wrong(name, str(wrong)) from None
+
+    def _flatten(self) -> Stage:
+        names = {}
+        for name in self.step.names:
+            column = self._column(name)
+            if not isinstance(column.type, ddl.Struct):
+                raise self._wrong(name, f"{name} is {str(column.type).upper()}, and has no fields; name a STRUCT")
+            names[column.name] = column
+        after: list[ddl.Column] = []
+        for column in self.before:
+            after += [leaf for _, leaf in leaves(column)] if column.name in names else [column]
+        return self._to(after)
+
+    def _at(self, entry: str) -> Callable[[str], TransformError]:
+        return lambda text: self._wrong(entry, text)
+
+
+OF_RECORD = (
+    ddl.Column("_topic", ddl.Atomic("string")),
+    ddl.Column("_partition", ddl.Atomic("int")),
+    ddl.Column("_offset", ddl.Atomic("bigint")),
+    ddl.Column("_timestamp", ddl.Atomic("timestamp")),
+)
+"""What an expression may ask besides: where and when the record came."""
+
+
+def leaves(column: ddl.Column) -> Iterator[tuple[str, ddl.Column]]:
+    """What becomes of a struct when it is flattened: the path of each value in SQL, and its column."""
+
+    def walk(path: str, name: str, outer: ddl.Column) -> Iterator[tuple[str, ddl.Column]]:
+        if not isinstance(outer.type, ddl.Struct):
+            yield path, replace(outer, name=name)
+            return
+        for each in outer.type.fields:
+            below = replace(each, nullable=outer.nullable or each.nullable)
+            yield from walk(f"{path}.{ddl.quoted(each.name)}", f"{name}_{each.name}", below)
+
+    yield from walk(ddl.quoted(column.name), column.name, column)
+
+
+def _missing(name: str, columns: Sequence[ddl.Column]) -> str:
+    names = [column.name for column in columns]
+    close = get_close_matches(name, names, n=1)
+    return f"{name} is no column; {f'did you mean {close[0]}? ' if close else ''}there: {', '.join(names)}"
+
+
+def _without(
+    columns: tuple[ddl.Column, ...], path: Sequence[str], wrong: Callable[[str], TransformError]
+) -> tuple[ddl.Column, ...]:
+    return _at(columns, path, lambda _: None, wrong)
+
+
+def _at(
+    columns: tuple[ddl.Column, ...],
+    path: Sequence[str],
+    change: Callable[[ddl.Column], ddl.Column | None],
+    wrong: Callable[[str], TransformError],
+) -> tuple[ddl.Column, ...]:
+    """The columns with one changed, or gone, at a path through structs."""
+    name, *rest = path
+    found = next((c for c in columns if c.name.lower() == name.lower()), None)
+    if found is None:
+        raise wrong(_missing(name, columns))
+    if not rest:
+        new = change(found)
+    elif not isinstance(found.type, ddl.Struct):
+        raise wrong(f"{name} is {str(found.type).upper()}, and has no fields; name the column")
+    else:
+        within = _at(found.type.fields, rest, change, wrong)
+        if not within:
+            raise wrong(f"no field of {name} is left; name the column")
+        new = replace(found, type=ddl.Struct(within))
+    return tuple(replaced for c in columns if (replaced := new if c is found else c) is not None)

@@ -1,0 +1,120 @@
+"""The transforms of a batch: a record's columns, step by step, in the pass that decodes and writes it.
+
+A record for which an expression cannot be computed is refused, one that a condition leaves out is dropped as declared;
+the first of both counts. The steps themselves, and what they make of columns, are in `schema.transforms`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from lakeingest.record import Refusal, count_where, diagnosis
+from lakeingest.schema import ddl
+from lakeingest.schema.transforms import Stage, leaves
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
+
+STAGE = "transform"
+FAILED, LEFT_OUT = "_transform_failed", "_transform_left_out"
+"""Which expression could not be computed, and which condition was not met: INT, its number; null if none."""
+
+
+def frame(decoded: DataFrame, stages: Sequence[Stage], table: StructType) -> DataFrame:
+    """The frame with the table's columns of the value in place of the record's, and with FAILED and LEFT_OUT.
+
+    Args:
+        decoded: has the columns that the first stage sees, among others.
+        table: the types that the table takes them as; those that no stage leaves are null.
+    """
+    from pyspark.sql import functions as F
+
+    nothing = F.lit(None).cast("int")
+    found = decoded.withColumns({FAILED: nothing, LEFT_OUT: nothing})
+    others = [name for name in found.columns if name not in {column.name for column in stages[0].before}]
+    number = 0
+    for stage in stages:
+        if stage.step.kind == "where":
+            found = _kept(found, stage, number)
+        else:
+            values = list(_values(stage))
+            failed = _first(FAILED, [each.failed for each in stage.expressions.values()], number)
+            found = found.select(*(F.col(name) for name in others if name != FAILED), failed, *values)
+        number += len(stage.expressions)
+    there = {column.name for column in stages[-1].after}
+    made = ((F.col(ddl.quoted(f.name)) if f.name in there else nothing).cast(f.dataType).alias(f.name) for f in table)
+    return found.select(*map(F.col, others), *made)
+
+
+def _values(stage: Stage) -> Iterator[Column]:
+    from pyspark.sql import functions as F
+
+    step = stage.step
+    if step.kind == "flatten":
+        named = {name.lower() for name in step.names}
+        for column in stage.before:
+            flat = column.name.lower() in named
+            paths = leaves(column) if flat else [(ddl.quoted(column.name), column)]
+            yield from (F.expr(path).alias(leaf.name) for path, leaf in paths)
+        return
+    old = {name.lower(): before for before, name in step.texts.items()} if step.kind == "rename" else {}
+    for column in stage.after:
+        if column.name in stage.expressions:
+            yield F.expr(stage.expressions[column.name].value).alias(column.name)
+        else:
+            name = old.get(column.name.lower(), column.name)
+            value = F.col(ddl.quoted(name))
+            within = [path.split(".", 1)[1] for path in step.names if path.lower().startswith(f"{name.lower()}.")]
+            yield (value.dropFields(*within) if within and step.kind == "drop" else value).alias(column.name)
+
+
+def _kept(found: DataFrame, stage: Stage, number: int) -> DataFrame:
+    """Condition by condition: one that cannot be computed for a record is the last that it is held against."""
+    for at, each in enumerate(stage.expressions.values(), number):
+        unmet = f"NOT {each.failed} AND NOT coalesce({each.value}, false)"
+        found = found.withColumns({FAILED: _first(FAILED, [each.failed], at), LEFT_OUT: _first(LEFT_OUT, [unmet], at)})
+    return found
+
+
+def _first(name: str, tests: Sequence[str], number: int) -> Column:
+    """The column as it is, or the number of the first test that is true."""
+    from pyspark.sql import functions as F
+
+    real = [(at, test) for at, test in enumerate(tests, number) if test != "false"]
+    untouched = f"{FAILED} IS NULL AND {LEFT_OUT} IS NULL"
+    cases = [F.when(F.expr(f"{untouched} AND ({test})"), F.lit(at)) for at, test in real]
+    return F.coalesce(F.col(name), *cases).alias(name)
+
+
+def refusal(stages: Sequence[Stage]) -> Refusal:
+    """Why a record is refused: an expression cannot be computed for it."""
+    from pyspark.sql import functions as F
+
+    def why() -> Column:
+        said = F.lit(None).cast("string")
+        for at, (stage, name) in enumerate(_numbered(stages)):
+            expression = stage.expressions[name]
+            asked = ", ".join(sorted(expression.columns))
+            text = f"transform[{stage.at}].{stage.step.kind}.{name} cannot be computed of {asked}"
+            said = F.when(F.col(FAILED) == at, F.lit(text)).otherwise(said)
+        return diagnosis("NOT_COMPUTED", said)
+
+    return Refusal(STAGE, F.col(FAILED).isNotNull(), why)
+
+
+def left_out(stages: Sequence[Stage]) -> dict[str, Column]:
+    """What counts the records that each condition leaves out, by its name."""
+    from pyspark.sql import functions as F
+
+    found: dict[str, Column] = {}
+    for at, (stage, name) in enumerate(_numbered(stages)):
+        if stage.step.kind == "where":
+            found[name] = count_where(F.col(LEFT_OUT) == at)
+    return found
+
+
+def _numbered(stages: Sequence[Stage]) -> Iterator[tuple[Stage, str]]:
+    for stage in stages:
+        yield from ((stage, name) for name in stage.expressions)

@@ -1,0 +1,184 @@
+"""Expressions and steps on Spark: what fails for a record is told of it, and nothing stops the batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from chispa import assert_df_equality
+from pyspark.errors import PySparkException
+from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F
+
+from lakeingest import transform
+from lakeingest.schema import ddl, transforms
+from lakeingest.schema.expression import read
+from lakeingest.schema.transforms import Step
+from lakeingest.spark import types
+
+DDL = (
+    "id INT, a INT, b STRING, c DOUBLE, n DECIMAL(10,2), d DATE, t TIMESTAMP, ok BOOLEAN, big BIGINT, "
+    "s STRUCT<x: INT, y: STRING>, l ARRAY<INT>, m MAP<STRING, STRING>"
+)
+COLUMNS = ddl.parse(DDL)
+ROWS = (
+    "1, 0, '12', 0.0, 12.50, DATE'2024-02-29', TIMESTAMP'2024-02-29 23:59:59.999999', true, 0L, "
+    "struct(1, 'y'), array(1, 2), map('k', 'v')",
+    "2, 2147483647, 'x', 1.5, 99999999.99, DATE'0001-01-01', TIMESTAMP'1900-01-01 00:00:00', false, "
+    "9223372036854775807L, struct(null, null), array(), map()",
+    "3, -2147483648, '', double('NaN'), -99999999.99, DATE'9999-12-31', TIMESTAMP'9999-12-31 23:59:59', null, "
+    "-9223372036854775808L, null, null, null",
+    "4, null, null, null, null, null, null, null, null, null, null, null",
+    "5, 7, ' 2024-01-01 ', double('Infinity'), 0.01, DATE'1970-01-01', TIMESTAMP'1970-01-01 00:00:00', true, "
+    "1709251199999L, struct(7, 'it''s'), array(null, 5, 2147483647), map('k', null, 'other', 'x')",
+)
+
+
+@pytest.fixture(scope="module")
+def rows(spark: SparkSession) -> Any:
+    made = spark.sql(" UNION ALL ".join(f"SELECT {row}" for row in ROWS)).toDF(*(column.name for column in COLUMNS))
+    return made.select(*(F.col(f.name).cast(f.dataType).alias(f.name) for f in types.struct(DDL))).cache()
+
+
+EXPRESSIONS = (
+    "CAST(a + 1 AS BIGINT)",
+    "CAST(a * a AS DOUBLE)",
+    "CAST(a - 1 AS INT)",
+    "CAST(c / a AS DOUBLE)",
+    "CAST(a % 0 AS INT)",
+    "CAST(n * n AS DECIMAL(38,4))",
+    "CAST(n AS DECIMAL(4,2))",
+    "CAST(b AS INT)",
+    "CAST(trim(b) AS DATE)",
+    "CAST(b AS BOOLEAN)",
+    "CAST(c AS INT)",
+    "CAST(big AS INT)",
+    "CAST(t AS DATE)",
+    "CAST(ok AS INT)",
+    "CASE WHEN a <> 0 THEN CAST(c / a AS DOUBLE) ELSE 0.5 END > 0",
+    "if(a = 0, 0, CAST(100 / a AS INT)) > 1",
+    "coalesce(CAST(if(ok, b, '1') AS INT), 7) = 7",
+    "ok OR CAST(b AS INT) = 12",
+    "NOT ok AND CAST(b AS INT) = 12",
+    "a BETWEEN 0 AND CAST(b AS INT)",
+    "CAST(-a AS INT)",
+    "CAST(abs(a) AS INT)",
+    "CAST(abs(n) AS DECIMAL(10,2))",
+    "CAST(floor(n) AS BIGINT)",
+    "CAST(round(n, 1) AS DOUBLE)",
+    "upper(b) || '_' || lower(s.y) || a",
+    "concat_ws('-', b, s.y, ok, d)",
+    "substring(b, 1, 1)",
+    "split_part(b, '-', 2)",
+    "lpad(b, 5, '0')",
+    "b LIKE '1%' AND contains(b, '2')",
+    "nullif(b, '')",
+    "CAST(greatest(a, 5) AS INT)",
+    "CAST(l[1] + 1 AS INT)",
+    "m['k']",
+    "CAST(year(d) * 100 + month(t) AS INT)",
+    "date_trunc('hour', t)",
+    "trunc(d, 'month')",
+    "CAST(datediff(d, DATE'2024-01-01') AS INT)",
+    "CAST(unix_millis(t) AS BIGINT)",
+    "md5(b) = sha2(b, 256)",
+    "to_json(s)",
+    "(b IN ('12', 'it\\'s', \"q\\\\\")) IS NULL",
+    "'\\n\\t\\\\d %_é' || b",
+    "CAST(size(l) AS INT)",
+)
+
+
+@pytest.mark.parametrize("text", EXPRESSIONS)
+def test_it_is_what_spark_makes_of_it(spark: SparkSession, rows: Any, text: str) -> None:
+    """The same value where Spark has one, and failed where Spark stops the batch (elements of lists apart)."""
+    found = read(text, COLUMNS)
+    told = rows.select("id", F.expr(found.value).alias("v"), F.expr(found.failed).alias("failed"))
+    failed = [row["id"] for row in told.where("failed").collect()]
+    good = [row["id"] for row in told.where("NOT failed").collect()]
+    assert sorted(failed + good) == [1, 2, 3, 4, 5]
+    plain = text.replace("l[1]", "get(l, 1)").replace("m['k']", "try_element_at(m, 'k')")
+    if found.type is not None:
+        assert types.struct(f"v {found.type}")["v"].dataType == told.schema["v"].dataType
+    wanted = rows.where(F.col("id").isin(good)).select("id", F.expr(plain).alias("v"))
+    assert_df_equality(wanted, told.where("NOT failed").drop("failed"), ignore_nullable=True, allow_nan_equality=True)
+    for each in failed:
+        with pytest.raises(PySparkException):
+            rows.where(f"id = {each}").select(F.expr(plain)).collect()
+
+
+STRICTER = {
+    "CAST(big AS TIMESTAMP)": {1: "1970-01-01 00:00:00", 4: None},
+    "CAST('12345-01-01' AS DATE)": {},
+    "CAST(floor(c) AS BIGINT)": {1: "0", 2: "1", 4: None},
+    "timestamp_millis(big)": {1: "1970-01-01 00:00:00", 4: None, 5: "2024-02-29 23:59:59.999"},
+    "to_timestamp('1' || b, 'yyy')": {1: "0112-01-01 00:00:00", 4: None},
+    "CAST('+10000-01-01' AS TIMESTAMP)": {},
+}
+"""What Spark answers without stopping, and no reader, or no arithmetic, could make sense of: an expression → its values
+where it has one."""
+
+
+@pytest.mark.parametrize("text", STRICTER)
+def test_it_is_stricter_than_spark(rows: Any, text: str) -> None:
+    """Times outside of the years 1 to 9999, and what is no number."""
+    found = read(text, COLUMNS)
+    told = rows.select("id", F.expr(found.value).cast("string").alias("v"), F.expr(found.failed).alias("failed"))
+    assert {row["id"]: row["v"] for row in told.where("NOT failed").collect()} == STRICTER[text]
+
+
+def transformed(rows: Any, *steps: Step) -> Any:
+    """The frame behind these steps, with what was refused and left out."""
+    stages = tuple(transforms.stages(steps, COLUMNS))
+    return transform.frame(rows, stages, types.of_columns(stages[-1].after)), stages
+
+
+def test_the_steps(spark: SparkSession, rows: Any) -> None:
+    """Each sees what the one before it left; swapped names, fields of structs and a column computed anew."""
+    made, stages = transformed(
+        rows,
+        Step("rename", texts={"a": "b", "b": "a"}),
+        Step("drop", names=("s.y", "m", "l")),
+        Step("flatten", names=("s",)),
+        Step("cast", texts={"big": "STRING"}),
+        Step("derive", texts={"a": "coalesce(a, 'none')", "twice": "CAST(b AS BIGINT) * 2 = 14"}),
+        Step("keep", names=("id", "a", "b", "s_x", "big", "twice")),
+    )
+    wanted = [
+        Row(id=1, b=0, a="12", big="0", s_x=1, twice=False),
+        Row(id=2, b=2147483647, a="x", big="9223372036854775807", s_x=None, twice=False),
+        Row(id=3, b=-2147483648, a="", big="-9223372036854775808", s_x=None, twice=False),
+        Row(id=4, b=None, a="none", big=None, s_x=None, twice=None),
+        Row(id=5, b=7, a=" 2024-01-01 ", big="1709251199999", s_x=7, twice=True),
+    ]
+    schema = "id INT, b INT, a STRING, big STRING, s_x INT, twice BOOLEAN"
+    assert_df_equality(
+        made.drop(transform.FAILED, transform.LEFT_OUT),
+        spark.createDataFrame(wanted, schema).select(*[f.name for f in types.of_columns(stages[-1].after)]),
+        ignore_nullable=True,
+    )
+
+
+def test_the_first_that_decides(rows: Any) -> None:
+    """What an earlier condition leaves out is held against nothing later, and what failed is left out by nothing."""
+    made, _ = transformed(
+        rows,
+        Step("where", texts={"there": "a IS NOT NULL", "positive": "a >= 0"}),
+        Step("cast", texts={"b": "INT"}),
+        Step("where", texts={"small": "a < 5"}),
+        Step("derive", texts={"q": "CAST(10 / a AS DOUBLE)"}),
+    )
+    found = {row["id"]: (row[transform.FAILED], row[transform.LEFT_OUT]) for row in made.collect()}
+    assert found == {1: (4, None), 2: (2, None), 3: (None, 1), 4: (None, 0), 5: (2, None)}
+
+
+def test_why(rows: Any) -> None:
+    """The step, the entry, and the columns that it asked; never their values, which a message would carry elsewhere."""
+    made, stages = transformed(
+        rows, Step("where", texts={"all": "true"}), Step("derive", texts={"q": "b || CAST(c / a AS DOUBLE)"})
+    )
+    refusal = transform.refusal(stages)
+    said = made.select("id", refusal.explanation.alias("why")).where("why IS NOT NULL").collect()
+    assert [(row["id"], row["why"]["stage"], row["why"]["reason"], row["why"]["message"]) for row in said] == [
+        (1, "transform", "NOT_COMPUTED", "transform[1].derive.q cannot be computed of a, b, c")
+    ]
