@@ -6,10 +6,11 @@ the first of both counts. The steps themselves, and what they make of columns, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from lakeingest.record import Refusal, count_where, diagnosis
+from lakeingest.record import DROPPED, Refusal, count_where, diagnosis
 from lakeingest.schema import ddl
 from lakeingest.schema.transforms import Stage, leaves
 
@@ -104,15 +105,31 @@ def refusal(stages: Sequence[Stage]) -> Refusal:
     return Refusal(STAGE, F.col(FAILED).isNotNull(), why)
 
 
-def left_out(stages: Sequence[Stage]) -> dict[str, Column]:
-    """What counts the records that each condition leaves out, by its name."""
+def counts(stages: Sequence[Stage]) -> list[Column]:
+    """What counts the records that are dropped because they did not meet a condition; see `left_out`."""
     from pyspark.sql import functions as F
 
-    found: dict[str, Column] = {}
+    return [
+        count_where(F.col(DROPPED) & (F.col(LEFT_OUT) == at)).alias(f"{LEFT_OUT}_{at}") for at, _ in _conditions(stages)
+    ]
+
+
+def left_out(stages: Sequence[Stage], found: Mapping[str, Any]) -> dict[str, int]:
+    """What was counted, by the conditions' names.
+
+    Args:
+        found: the values of `counts`.
+    """
+    made = Counter[str]()
+    for at, name in _conditions(stages):
+        made[name] += found[f"{LEFT_OUT}_{at}"]
+    return {name: count for name, count in made.items() if count}
+
+
+def _conditions(stages: Sequence[Stage]) -> Iterator[tuple[int, str]]:
     for at, (stage, name) in enumerate(_numbered(stages)):
         if stage.step.kind == "where":
-            found[name] = count_where(F.col(LEFT_OUT) == at)
-    return found
+            yield at, name
 
 
 def _numbered(stages: Sequence[Stage]) -> Iterator[tuple[Stage, str]]:

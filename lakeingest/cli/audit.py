@@ -25,6 +25,9 @@ def audit(file: File, output: Format = "text") -> None:
         f"{report.pipeline}: {number_of(report.consumed, 'record')} consumed in {number_of(report.commits, 'commit')}"
     )
     out.line(f"  {balance}; {report.missing:,} missing, {report.duplicated:,} duplicated")
+    if report.left_out:
+        named = {**report.left_out, "no value": report.dropped - sum(report.left_out.values())}
+        out.line(f"  dropped: {', '.join(f'{count:,} by {name}' for name, count in named.items() if count)}")
     for place in report.named.get("lost", []):
         out.line(f"  lost with consent, because Kafka had deleted them unread: {place}")
     if report.gaps:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
+from dataclasses import replace
 
 from lakeingest.config import options
 from lakeingest.config.options import Option
@@ -62,9 +63,15 @@ def _written(option: Option, indent: str) -> Iterator[str]:
         yield f"{indent}{option.name}: {_value(option)}"
         return
     yield f"{indent}{option.name}:"
-    if option.many:
+    if option.many and option.chooser:
         for kind in option.options:
             yield from _item(kind, indent + "  ")
+    elif option.many:
+        first, *others = option.options
+        yield from _note(first, indent + "  ")
+        yield f"{indent}  - {first.name}: {_value(first)}"
+        for each in others:
+            yield from _note(replace(each, meaning=f"Or {each.name}: {_value(each)}. {each.meaning}"), indent + "  ")
     else:
         within = _default_kind(option) if option.chooser else option
         yield from _within(within, indent + "  ")

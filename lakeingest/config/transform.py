@@ -43,21 +43,25 @@ _Conditions = Annotated[dict[Name, str], Field(min_length=1), Kind("map of name:
 class Transform(Part):
     """One step: what it does, by exactly one of these options. Each step sees what the one before it left."""
 
-    rename: _Renames | None = Field(None, description="Give columns other names.", examples=[{"arr_delay": "late"}])
-    drop: _Names | None = Field(
-        None, description="Leave columns out; dotted for fields of structs.", examples=[["tailnum"]]
+    rename: _Renames | None = Field(
+        None, description="Give columns other names.", examples=[{"flight": "flight_number"}]
     )
-    keep: _Names | None = Field(None, description="Leave all other columns out.", examples=[["flight", "carrier"]])
+    drop: _Names | None = Field(
+        None, description="Leave columns out; dotted for fields of structs.", examples=[["carrier"]]
+    )
+    keep: _Names | None = Field(
+        None, description="Leave all other columns out.", examples=[["flight", "carrier", "time_hour"]]
+    )
     cast: _Casts | None = Field(
         None,
         description="Give columns another type. A value that is none goes to quarantine.",
-        examples=[{"distance": "DOUBLE"}],
+        examples=[{"flight": "BIGINT"}],
     )
     derive: _Derives | None = Field(
         None,
         description="Compute columns, or compute them anew: SQL over the record's columns, _topic, _partition, _offset "
         "and _timestamp. A record for which it cannot be computed goes to quarantine.",
-        examples=[{"miles_per_minute": "CAST(distance / air_time AS DOUBLE)"}],
+        examples=[{"per_hour": "CAST(distance / hours AS DOUBLE)"}],
     )
     flatten: _Names | None = Field(
         None, description="Make a column of each field of a struct, as in address_street.", examples=[["address"]]
@@ -66,7 +70,7 @@ class Transform(Part):
         None,
         description="Keep the records that meet all these conditions (SQL). The others are dropped, and counted under "
         "the condition's name.",
-        examples=[{"flown": "air_time IS NOT NULL"}],
+        examples=[{"flown": "hours IS NOT NULL"}],
     )
 
     @model_validator(mode="after")

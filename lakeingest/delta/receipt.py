@@ -71,6 +71,7 @@ class Receipt:
         spans: the offsets that were consumed, and so the frontier.
         quarantine: where the pipeline's refused records are.
         counts: on quarantine only: the table's commit is written before they are known.
+        left_out: on quarantine only: name of a condition of transform.where → the dropped records that did not meet it.
         left: topic → topic id of topics that the file no longer names, and whose frontier is still in `spans`.
         ledger: digest of the ledger of schemas, this batch's included; on the table only.
         schemas: that ledger, if this batch changed it; else a table property keeps it (see kept.py).
@@ -90,6 +91,7 @@ class Receipt:
     ranges: OffsetRanges
     quarantine: str
     counts: Counts | None = None
+    left_out: Mapping[str, int] = field(default_factory=dict)
     left: Mapping[str, str] = field(default_factory=dict)
     ledger: str = ""
     schemas: SchemaLedger = field(default_factory=SchemaLedger)
@@ -121,6 +123,8 @@ class Receipt:
         }
         if self.counts is not None:
             data["counts"] = vars(self.counts)
+        if self.left_out:
+            data["left_out"] = dict(self.left_out)
         if self.left:
             data["left"] = dict(self.left)
         if self.ledger:
@@ -167,6 +171,7 @@ class Receipt:
             ranges=OffsetRanges.from_json(data["offsets"]),
             quarantine=data["quarantine"],
             counts=Counts(**data["counts"]) if "counts" in data else None,
+            left_out=data.get("left_out", {}),
             left=data.get("left", {}),
             ledger=data.get("ledger", ""),
             schemas=SchemaLedger.from_json(data.get("schemas", {})),

@@ -61,6 +61,11 @@ class BatchPlan:
         """What has to be observed of the batch so that its refused records are found again by `maybe_refused`."""
         return refused_bitmap.aggregates() if self.by_record else ()
 
+    @cached_property
+    def left_out(self) -> tuple[Column, ...]:
+        """What has to be observed of the batch so that its drops have their names."""
+        return tuple(transform.counts(self.shape.stages))
+
     @property
     def refusals(self) -> tuple[Refusal, ...]:
         return self._of_record + self._behind

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Observation
 
+from lakeingest import transform
 from lakeingest.delta import quarantine
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.partitioning import Layout
@@ -147,7 +148,9 @@ class MicroBatchExecution:
             if counts.refused:
                 again = batch.decide(maybe_refused(kafka, found)) if batch.by_record else decided
                 refused = observed(again, Observation()).where(REFUSED)
-            broken = self.quarantine(refused, batch, replace(receipt, counts=counts, gaps=OffsetRanges(())))
+            left_out = transform.left_out(batch.shape.stages, found)
+            account = replace(receipt, counts=counts, left_out=left_out, gaps=OffsetRanges(()))
+            broken = self.quarantine(refused, batch, account)
         self.writer.keep(self.evolution.ledger)
         self._describe()
         gate.record(self.context.spark, decision, batch, receipt, seen=found, broken=broken)
@@ -273,7 +276,11 @@ class MicroBatchExecution:
 def _decided(batch: BatchPlan, kafka: DataFrame) -> tuple[DataFrame, DataFrame, Observation]:
     """All records, the rows among them that the table takes, and what is seen while these are written."""
     decided, seen = batch.decide(kafka), Observation()
-    return decided, batch.accepted(observed(decided, seen, *batch.metrics, *batch.refused_bitmaps)), seen
+    return (
+        decided,
+        batch.accepted(observed(decided, seen, *batch.metrics, *batch.left_out, *batch.refused_bitmaps)),
+        seen,
+    )
 
 
 def _counts(found: Mapping[str, Any], accepted: int, known: int) -> Counts:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pyspark.sql import functions as F
+
+from lakeingest import transform
 from lakeingest.delta import commit_log
 from lakeingest.delta.commit_log import Commit, CommitLog
 from lakeingest.delta.receipt import Counts
 from lakeingest.errors import OffsetsLost
 from lakeingest.ingest.microbatch import MicroBatchExecution
-from lakeingest.record import COORDINATES, DROPPED, Frontier, OffsetRanges
+from lakeingest.record import COORDINATES, DROPPED, Frontier, OffsetRanges, count_where
 from lakeingest.spark import frames
 from lakeingest.spark.failures import storage_failures
 
@@ -76,11 +79,14 @@ def _settle(execution: MicroBatchExecution, newest: Commit, number: int, first: 
     try:
         missing = left.where(f"NOT {DROPPED}")
         with reader.failures():
-            dropped = left.where(DROPPED).count()
+            dropped = left.agg(count_where(F.col(DROPPED)).alias("all"), *batch.left_out).collect()[0].asDict()
         # Those that were there before: its own rows, and what it was not to take again after a RESTORE.
         refused = missing.count() + tables.coordinates(receipt.ranges).count() - newest.rows
-        counts = Counts(newest.rows + refused + dropped, newest.rows, refused, dropped)
-        account = replace(receipt, sequence=number, run=execution.context.run, counts=counts, lost=lost)
+        counts = Counts(newest.rows + refused + dropped["all"], newest.rows, refused, dropped["all"])
+        left_out = transform.left_out(batch.shape.stages, dropped)
+        account = replace(
+            receipt, sequence=number, run=execution.context.run, counts=counts, left_out=left_out, lost=lost
+        )
         settles = sequence if number != sequence else 0
         gaps = gone if lost else OffsetRanges(())
         execution.quarantine(missing, batch, replace(account, settles=settles, gaps=gaps))

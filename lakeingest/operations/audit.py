@@ -7,6 +7,7 @@ number, which counts what was consumed, refused and dropped. The rows' coordinat
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -34,7 +35,8 @@ class Report:
     Attributes:
         consumed: records that the log says were consumed: table + quarantine + dropped, if all is well.
         table, quarantine: records that are there, within the consumed offsets.
-        dropped: declared drops (tombstones under on_null: ignore).
+        dropped: declared drops: tombstones under on_null: ignore, and what transform.where leaves out.
+        left_out: the latter by the condition that they did not meet: name → records.
         missing: consumed, and nowhere.
         duplicated: rows too many: in one table twice, or in both.
         unexpected: rows of these topics at offsets that the log never consumed.
@@ -55,6 +57,7 @@ class Report:
     table: int
     quarantine: int
     dropped: int
+    left_out: dict[str, int]
     missing: int
     duplicated: int
     unexpected: int
@@ -106,6 +109,7 @@ def audit(tables: PipelineTables) -> Report:
         table=found["in_table"],
         quarantine=found["in_quarantine"],
         dropped=accounts.counts.dropped,
+        left_out=accounts.left_out,
         missing=missing - unproved,
         duplicated=duplicated,
         unexpected=found["unexpected"],
@@ -131,6 +135,7 @@ class _Accounts:
     """
 
     counts: Counts
+    left_out: dict[str, int]
     lost: int
     skipped: OffsetRanges
     unknown: OffsetRanges
@@ -139,7 +144,7 @@ class _Accounts:
     def of(cls, log: CommitLog, refused: CommitLog) -> _Accounts:
         receipts = {commit.receipt.batch: commit.receipt for commit in refused.commits}
         oldest = min(receipts, default=refused.last_sequence + 1)
-        counts, unknown = Counts(), list[OffsetRange]()
+        counts, left_out, unknown = Counts(), Counter[str](), list[OffsetRange]()
         skipped = OffsetRanges(tuple(s for commit in log.commits for s in commit.receipt.gaps))
         lost = skipped.offsets
         for commit in log.commits:
@@ -147,13 +152,14 @@ class _Accounts:
             account = None if receipt.whole(commit.rows) else receipts.get(receipt.sequence)
             if account is not None and account.counts is not None:
                 counts += account.counts
+                left_out.update(account.left_out)
                 lost += account.lost
                 continue
             # Without an account nothing but whole offsets can be vouched for: what is not there shows as missing.
             counts += Counts(receipt.ranges.offsets, commit.rows)
             if not (receipt.whole(commit.rows) or refused.complete) and receipt.sequence < oldest:
                 unknown += receipt.ranges
-        return cls(counts, lost, skipped, OffsetRanges(tuple(unknown)))
+        return cls(counts, dict(left_out), lost, skipped, OffsetRanges(tuple(unknown)))
 
 
 def _whole(log: CommitLog) -> OffsetRanges:

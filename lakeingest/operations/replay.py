@@ -120,7 +120,7 @@ def _only_forgotten(execution: MicroBatchExecution, log: CommitLog, columns: Str
     if log.newest is not None or log.schemas.entries:
         return False
     evolution = execution.evolution
-    wanted = evolution.shape(columns, strict=False).value
+    wanted = evolution.shape(columns, strict=False).table
     wider = any(types.widenings(columns, wanted))
     return not (types.has_new_fields(columns, wanted) or wider or evolution.loosened(columns, wanted))
 

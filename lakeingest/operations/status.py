@@ -52,7 +52,7 @@ def status(tables: PipelineTables, topics: Topics) -> Status:
     """
     preflight.check_exists(tables)
     log, refused = tables.commit_logs(back=2 * _COMMITS)
-    accounts = {commit.receipt.sequence: commit.receipt.counts for commit in refused.commits}
+    accounts = {commit.receipt.sequence: commit.receipt for commit in refused.commits}
     partitions = [
         {
             "topic": topic,
@@ -65,7 +65,8 @@ def status(tables: PipelineTables, topics: Topics) -> Status:
     ]
     commits = []
     for commit in log.commits[:_COMMITS]:
-        counts = accounts.get(commit.receipt.sequence)
+        account = accounts.get(commit.receipt.sequence)
+        counts = account.counts if account else None
         commits.append(
             {
                 "sequence": commit.receipt.sequence,
@@ -75,6 +76,7 @@ def status(tables: PipelineTables, topics: Topics) -> Status:
                 "offsets": commit.receipt.ranges.offsets,
                 "refused": counts.refused if counts else 0,
                 "dropped": counts.dropped if counts else 0,
+                "left_out": dict(account.left_out) if account else {},
                 "writer": str(commit.receipt.run),
             }
         )
