@@ -1,0 +1,175 @@
+"""Transforms in whole pipelines: what the table has, what is refused and left out, and what schemas change."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import kit
+import pytest
+from chispa import assert_df_equality
+from pyspark.sql import SparkSession
+from registry_kit import maybe, record
+from schema_world import SchemaWorld
+from typer.testing import CliRunner
+from world import World
+
+from lakeingest.cli import app
+from lakeingest.delta.receipt import Counts
+from lakeingest.errors import PipelineFileError, TableMismatch
+from lakeingest.local import Addresses
+
+STEPS: list[dict[str, Any]] = [
+    {"where": {"sold": "status <> 'test'"}},
+    {"rename": {"id": "order"}},
+    {"flatten": ["buyer"]},
+    {"cast": {"amount": "DECIMAL(10,2)"}},
+    {"derive": {"each": "CAST(amount / items AS DOUBLE)", "sold_on": "CAST(_timestamp AS DATE)"}},
+    {"drop": ["status"]},
+]
+COLUMNS = "id INT NOT NULL, status STRING, amount STRING, items INT, buyer STRUCT<name: STRING, mail: STRING>"
+
+
+def order(n: int, **changes: Any) -> bytes:
+    fields = {"id": n, "status": "sold", "amount": f"{n}.5", "items": 2, "buyer": {"name": f"b{n}", "mail": "x@y"}}
+    return json.dumps({**fields, **changes}).encode()
+
+
+@pytest.fixture
+def world(stack: Addresses, spark: SparkSession, named: str) -> World:
+    return World(
+        stack,
+        spark,
+        named,
+        schema={"columns": COLUMNS},
+        transform=STEPS,
+        partition=[{"by": "time", "field": "sold_on", "extract": "field"}],
+    )
+
+
+def held(world: World, left_out: set[int]) -> None:
+    """Each record is there once, but for those at these offsets, which are dropped as the file says."""
+    report = world.ingestion().audit()
+    assert report.conserved, report
+    wanted = {place: sha for place, sha in world.produced.items() if place[2] not in left_out}
+    kit.assert_exactly_once(world.spark, world.ingestion(), wanted)
+
+
+def test_what_becomes_of_records(world: World, tmp_path: Path) -> None:
+    """Its columns, its partitions, what cannot be computed in quarantine with its bytes, what is left out by name."""
+    world.produce(order(1), order(2, items=0), order(3, status="test"), order(4, amount="much"), order(5, status=None))
+    world.produce(b"no JSON", order(6, buyer=None))
+    assert world.run() == Counts(7, 2, 3, 2)
+    frame = world.spark.read.format("delta").load(world.path())
+    rows = [(1, "1.50", 2, "b1", "x@y", 0.75), (6, "6.50", 2, None, None, 3.25)]
+    wanted = world.spark.createDataFrame(
+        rows, "order INT, amount STRING, items INT, buyer_name STRING, buyer_mail STRING, each DOUBLE"
+    ).selectExpr("order", "CAST(amount AS DECIMAL(10,2)) AS amount", "items", "buyer_name", "buyer_mail", "each")
+    found = frame.select(wanted.columns)
+    assert_df_equality(found, wanted, ignore_row_order=True, ignore_nullable=True)
+    assert frame.where("sold_on <> CAST(_timestamp AS DATE) OR day <> sold_on OR day IS NULL").isEmpty()
+    assert not {"status", "buyer", "id"} & set(frame.columns)
+    assert not frame.schema["order"].nullable
+    assert [(row["_offset"], row["stage"], row["reason"], row["message"]) for row in world.refused] == [
+        (1, "transform", "NOT_COMPUTED", "transform[4].derive.each cannot be computed of amount, items"),
+        (3, "transform", "NOT_COMPUTED", "transform[3].cast.amount cannot be computed of amount"),
+        (5, "value", "BROKEN_JSON", world.refused[2]["message"]),
+    ]
+    held(world, {2, 4})
+    (file := tmp_path / "p.yaml").write_text(json.dumps(world.values()))
+    said = CliRunner().invoke(app, ["audit", str(file)])
+    assert "dropped: 2 by sold" in said.output
+    assert world.ingestion().status().commits[0]["left_out"] == {"sold": 2}
+
+
+def test_a_replay_under_other_steps(world: World) -> None:
+    """A division that is guarded in the file lets refused records into the table."""
+    world.produce(order(1), order(2, items=0))
+    world.run()
+    steps = json.loads(json.dumps(STEPS).replace("amount / items", "amount / nullif(items, 0)"))
+    world.changes["transform"] = steps
+    assert world.ingestion().replay("no items are nothing each").moved == 1
+    assert [row["each"] for row in world.rows()] == [0.75, None]
+    held(world, set())
+
+
+def test_plan_shows_it(world: World) -> None:
+    """The table's columns, and what would be refused, and why; nothing is written."""
+    world.produce(order(1), order(2, items=0), order(3, status="test"))
+    plan = world.ingestion().plan()
+    assert (plan.counts["accepted"], plan.counts["refused"], plan.counts["dropped"]) == (1, 1, 1)
+    assert {"order", "each", "buyer_name"} <= {column["name"] for column in plan.columns}
+    assert [(each["stage"], each["reason"]) for each in plan.refusals] == [("transform", "NOT_COMPUTED")]
+
+
+def test_the_gate_sees_what_the_table_gets(world: World, tmp_path: Path) -> None:
+    """An expectation of a derived column; one of a column that is gone is a mistake of the file."""
+    rule = {"type": "expect_column_values_to_be_between", "kwargs": {"column": "each", "max_value": 2}}
+    (tmp_path / "s.json").write_text(json.dumps({"name": "s", "expectations": [rule]}))
+    world.changes["gate"] = {"suite": str(tmp_path / "s.json")}
+    world.produce(order(1), order(9))
+    assert world.run() == Counts(2, 1, 1)
+    assert [row["reason"] for row in world.refused] == ["EXPECTATION"]
+    rule["kwargs"]["column"] = "status"
+    (tmp_path / "s.json").write_text(json.dumps({"name": "s", "expectations": [rule]}))
+    with pytest.raises(PipelineFileError) as wrong:
+        world.ingestion()
+    assert "status" in wrong.value.problems[0]
+
+
+def test_cut_off_between_the_commits(world: World) -> None:
+    """What was refused and left out is told by the run that repairs it, by name."""
+    world.produce(order(1), order(2, items=0), order(3, status="test"), order(4, status="test"))
+    world.crash()
+    world.produce(order(5))
+    world.run()
+    assert world.ingestion().audit().left_out == {"sold": 2}
+    held(world, {2, 3})
+
+
+def test_other_steps_for_a_table_that_is_there(world: World) -> None:
+    """New columns come; one that would have another type is refused in a sentence, and nothing is consumed."""
+    world.produce(order(1))
+    world.run()
+    world.produce(order(2))
+    world.changes["transform"] = [*STEPS, {"cast": {"items": "STRING"}}]
+    with pytest.raises(TableMismatch, match=r"transform makes of it|schema.columns declares"):
+        world.run()
+    world.changes["transform"] = [*STEPS, {"derive": {"double": "CAST(items * 2 AS BIGINT)"}}]
+    assert world.run() == Counts(1, 1)
+    assert [row["double"] for row in world.rows()] == [None, 4]
+    held(world, set())
+
+
+V1 = record("o", id="int", amount="int")
+V2 = record("o", id="int", amount="long", note=maybe("string"))
+V3 = record("o", id="int")
+AVRO: dict[str, Any] = {
+    "decode": {"value": {"format": "avro"}},
+    "schema": {"columns": None},
+    "transform": [{"rename": {"amount": "sum"}}, {"derive": {"big": "sum > 10"}}],
+}
+
+
+@pytest.mark.parametrize("mode", ["BACKWARD", "NONE"])
+def test_the_table_follows_schemas(stack: Addresses, spark: SparkSession, named: str, mode: str) -> None:
+    """A wider type and a new field go through the steps; a schema without what they need goes to quarantine."""
+    world = SchemaWorld(stack, spark, named, **{**AVRO, "schema": {"columns": None, "compatibility": mode}})
+    one, two, three = (world.avro(tree) for tree in (V1, V2, V3))
+    world.produce(one(id=1, amount=5))
+    world.run()
+    world.produce(two(id=2, amount=2**40, note="n"), three(id=3), one(id=4, amount=12))
+    world.run()
+    table = spark.read.format("delta").load(world.path())
+    assert dict(table.dtypes)["sum"] == "bigint"
+    wanted = [(1, 5, False, None), (2, 2**40, True, "n"), (4, 12, True, None)]
+    if mode == "NONE":
+        # The union of all schemas has what this one lacks.
+        wanted.insert(2, (3, None, None, None))
+    assert [(r["id"], r["sum"], r["big"], r["note"]) for r in world.rows()] == wanted
+    if mode == "BACKWARD":
+        assert [(r["reason"], "amount is no column" in r["message"]) for r in world.refused] == [
+            ("DIFFERENT_TYPE", True)
+        ]
+    world.checked()
