@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
 
 from lakeingest.record import DROPPED, Refusal, count_where, diagnosis
 from lakeingest.schema import ddl
-from lakeingest.schema.transforms import Stage, leaves
+from lakeingest.schema.transforms import Mask, Stage, leaves
+from lakeingest.spark import secret
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 STAGE = "transform"
@@ -30,8 +34,6 @@ def frame(decoded: DataFrame, stages: Sequence[Stage], table: StructType) -> Dat
         decoded: has the columns that the first stage sees, among others.
         table: the types that the table takes them as; those that no stage leaves are null.
     """
-    from pyspark.sql import functions as F
-
     nothing = F.lit(None).cast("int")
     found = decoded.withColumns({FAILED: nothing, LEFT_OUT: nothing})
     others = [name for name in found.columns if name not in {column.name for column in stages[0].before}]
@@ -40,7 +42,7 @@ def frame(decoded: DataFrame, stages: Sequence[Stage], table: StructType) -> Dat
         if stage.step.kind == "where":
             found = _kept(found, stage, number)
         else:
-            values = list(_values(stage))
+            values = list(_masked(found, stage) if stage.step.kind == "mask" else _values(stage))
             failed = _first(FAILED, [each.failed for each in stage.expressions.values()], number)
             found = found.select(*(F.col(name) for name in others if name != FAILED), failed, *values)
         number += len(stage.expressions)
@@ -50,8 +52,6 @@ def frame(decoded: DataFrame, stages: Sequence[Stage], table: StructType) -> Dat
 
 
 def _values(stage: Stage) -> Iterator[Column]:
-    from pyspark.sql import functions as F
-
     step = stage.step
     if step.kind == "flatten":
         named = {name.lower() for name in step.names}
@@ -71,6 +71,29 @@ def _values(stage: Stage) -> Iterator[Column]:
             yield (value.dropFields(*within) if within and step.kind == "drop" else value).alias(column.name)
 
 
+def _masked(found: DataFrame, stage: Stage) -> Iterator[Column]:
+    for column in stage.before:
+        value = F.col(ddl.quoted(column.name))
+        for path, mask in stage.step.masks.items():
+            top, _, within = path.partition(".")
+            if top.lower() != column.name.lower():
+                continue
+            hidden = _hidden(value[within] if within else value, mask, found.sparkSession)
+            value = value.withField(within, hidden) if within else hidden
+        yield value.alias(column.name)
+
+
+def _hidden(value: Column, mask: Mask, session: SparkSession) -> Column:
+    if mask.kind == "hash":
+        return F.sha2(F.concat(secret.column(session, mask.text), value.cast("string")), 256)
+    if mask.kind == "last":
+        kept = F.when(F.length(value) > mask.kept, F.right(value, F.lit(mask.kept))).otherwise("")
+        return F.when(value.isNotNull(), F.concat(F.lit("***"), kept))
+    if mask.kind == "constant":
+        return F.when(value.isNotNull(), F.lit(mask.text))
+    return F.when(F.lit(False), value)
+
+
 def _kept(found: DataFrame, stage: Stage, number: int) -> DataFrame:
     """Condition by condition: one that cannot be computed for a record is the last that it is held against."""
     for at, each in enumerate(stage.expressions.values(), number):
@@ -81,8 +104,6 @@ def _kept(found: DataFrame, stage: Stage, number: int) -> DataFrame:
 
 def _first(name: str, tests: Sequence[str], number: int) -> Column:
     """The column as it is, or the number of the first test that is true."""
-    from pyspark.sql import functions as F
-
     real = [(at, test) for at, test in enumerate(tests, number) if test != "false"]
     untouched = f"{FAILED} IS NULL AND {LEFT_OUT} IS NULL"
     cases = [F.when(F.expr(f"{untouched} AND ({test})"), F.lit(at)) for at, test in real]
@@ -91,7 +112,6 @@ def _first(name: str, tests: Sequence[str], number: int) -> Column:
 
 def refusal(stages: Sequence[Stage]) -> Refusal:
     """Why a record is refused: an expression cannot be computed for it."""
-    from pyspark.sql import functions as F
 
     def why() -> Column:
         said = F.lit(None).cast("string")
@@ -105,10 +125,18 @@ def refusal(stages: Sequence[Stage]) -> Refusal:
     return Refusal(STAGE, F.col(FAILED).isNotNull(), why)
 
 
+def without_values(refused: Refusal) -> Refusal:
+    """The same, whose message tells nothing of the record: what it names may be what is masked later."""
+
+    def why() -> Column:
+        said = F.lit("not told, as transform masks fields; look the record up where its bytes may be seen")
+        return F.struct(refused.diagnosis()["reason"].alias("reason"), said.alias("message"))
+
+    return replace(refused, diagnosis=why)
+
+
 def counts(stages: Sequence[Stage]) -> list[Column]:
     """What counts the records that are dropped because they did not meet a condition; see `left_out`."""
-    from pyspark.sql import functions as F
-
     return [
         count_where(F.col(DROPPED) & (F.col(LEFT_OUT) == at)).alias(f"{LEFT_OUT}_{at}") for at, _ in _conditions(stages)
     ]

@@ -266,6 +266,25 @@ class Quarantine(_Known):
         examples=["1%"],
     )
 
+    keep_bytes: Literal["plain", "encrypted", "never"] | None = Field(
+        None,
+        description="What becomes of the bytes of refused values: kept as they came; encrypted (AES-256-GCM, by "
+        "encryption_key; a replay reads them); or never kept: such records cannot be replayed. Has to be written where "
+        "transform masks fields. Default: plain.",
+        examples=["encrypted"],
+    )
+    encryption_key: Secret | None = Field(
+        None,
+        description="What the bytes are encrypted with. Whoever loses it cannot replay them.",
+        examples=["${QUARANTINE_KEY}"],
+    )
+
+    @property
+    def secret(self) -> str:
+        """What the bytes are encrypted with. Never print it."""
+        assert self.encryption_key is not None
+        return self.encryption_key.get_secret_value()
+
     def allows(self, refused: int, consumed: int) -> bool:
         """Whether a batch of so many records may have so many refused ones."""
         most = self.max_refused

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from lakeingest.config.base import Part
 from lakeingest.config.values import Kind, Name
 from lakeingest.record import is_reserved
 from lakeingest.schema import ddl
-from lakeingest.schema.transforms import Step
+from lakeingest.schema.transforms import Mask, Step
 
 
 def _column(name: str) -> str:
@@ -31,12 +31,32 @@ def _type(text: str) -> str:
     return text
 
 
+def _mask(given: Any) -> Any:
+    match given:
+        case Mask():
+            return given
+        case None | "null":
+            return Mask("null")
+        case {"hash": str(salt)} if len(given) == 1 and salt:
+            return Mask("hash", salt)
+        case {"constant": str(text)} if len(given) == 1:
+            return Mask("constant", text)
+        case {"last": int(count)} if len(given) == 1 and 0 < count <= 100:
+            return Mask("last", kept=count)
+    raise ValueError("not a mask; write null, {hash: ${SALT}}, {last: 4} or {constant: hidden}")
+
+
 _Column = Annotated[str, AfterValidator(_column)]
 _Type = Annotated[str, AfterValidator(_type)]
 _Names = Annotated[tuple[str, ...], Field(min_length=1), Kind("list of columns")]
 _Renames = Annotated[dict[str, _Column], Field(min_length=1), Kind("map of old name: new name")]
 _Casts = Annotated[dict[str, _Type], Field(min_length=1), Kind("map of column: type")]
 _Derives = Annotated[dict[_Column, str], Field(min_length=1), Kind("map of column: SQL")]
+_Masks = Annotated[
+    dict[str, Annotated[Mask, BeforeValidator(_mask, json_schema_input_type=str | dict[str, str | int])]],
+    Field(min_length=1),
+    Kind("map of field: null, {hash: secret salt}, {last: 4} or {constant: text}"),
+]
 _Conditions = Annotated[dict[Name, str], Field(min_length=1), Kind("map of name: SQL")]
 
 
@@ -56,6 +76,13 @@ class Transform(Part):
         None,
         description="Give columns another type. A value that is none goes to quarantine.",
         examples=[{"flight": "BIGINT"}],
+    )
+    mask: _Masks | None = Field(
+        None,
+        description="Hide fields, dotted within structs: null, {hash: SALT} (SHA-256 of salt and text), {last: N} "
+        "(*** and so many characters) or {constant: TEXT}. Messages in quarantine show no values then, and "
+        "quarantine.keep_bytes has to say what becomes of the bytes.",
+        examples=[{"carrier": {"hash": "${SALT}"}}],
     )
     derive: _Derives | None = Field(
         None,
@@ -87,4 +114,6 @@ class Transform(Part):
         """The step, as `schema.transforms` knows it."""
         (kind,) = self.model_fields_set
         given = getattr(self, kind)
+        if kind == "mask":
+            return Step("mask", masks=given)
         return Step(kind, texts=given) if isinstance(given, dict) else Step(kind, names=given)  # type: ignore[arg-type]

@@ -38,9 +38,12 @@ class Variables:
     missing: list[Mistake] = field(default_factory=list)
 
     def fill(self, value: Any, path: Path = ()) -> Any:
-        """Plain values with variables filled in, never in keys. An option without a value is as good as left out."""
+        """Plain values with variables filled in, never in keys. An option without a value is as good as left out; but a
+        mask may be null, which hides a field.
+        """
         if isinstance(value, Mapping):
-            return {str(k): self.fill(v, (*path, str(k))) for k, v in value.items() if v is not None}
+            kept = path[:1] == ("transform",) and path[2:] == ("mask",)
+            return {str(k): self.fill(v, (*path, str(k))) for k, v in value.items() if kept or v is not None}
         if isinstance(value, list | tuple):
             return [self.fill(v, (*path, i)) for i, v in enumerate(value)]
         if not isinstance(value, str) or not ("${" in value or (TOPIC in value and self.topic is not None)):

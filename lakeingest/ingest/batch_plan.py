@@ -73,8 +73,10 @@ class BatchPlan:
     @cached_property
     def _of_record(self) -> tuple[Refusal, ...]:
         """Those that come before the record has the table's columns."""
-        stages = self.shape.stages
-        return self.decoded.refusals + ((transform.refusal(stages),) if stages else ())
+        stages, decoded = self.shape.stages, self.decoded.refusals
+        if any(stage.step.masks for stage in stages):
+            decoded = tuple(map(transform.without_values, decoded))
+        return decoded + ((transform.refusal(stages),) if stages else ())
 
     @cached_property
     def _behind(self) -> tuple[Refusal, ...]:

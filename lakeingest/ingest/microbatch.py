@@ -163,7 +163,7 @@ class MicroBatchExecution:
         named = quarantine.by_expectation([rule.name for rule in suite.refusing] if suite else [])
         if named:
             rows = rows.observe(seen, *named.values())
-        self.writer.set_aside(rows, receipt)
+        self.writer.set_aside(quarantine.sealed(rows, self.config.quarantine), receipt)
         return {name: seen.get[f"broken_{at}"] for at, name in enumerate(named)} if named else {}
 
     def _not_yet_held(self, kafka: DataFrame, ranges: OffsetRanges, behind: Frontier) -> tuple[DataFrame, int]:

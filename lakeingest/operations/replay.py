@@ -132,6 +132,7 @@ def _candidates(tables: PipelineTables, where: str | None, limit: int | None) ->
         UsageError: the condition is no condition over quarantine's columns.
     """
     rows = replay_marks.asked(tables, where).where("discarded IS NULL")
+    rows = quarantine.opened(rows, tables.config.quarantine)
     held = tables.main.coordinates(coordinates.extent(rows))
     # A record that was refused, moved, taken back by a RESTORE and refused again may have two rows.
     found = rows.join(held, list(COORDINATES), "left_anti").dropDuplicates(list(COORDINATES))

@@ -8,12 +8,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from functools import partial
 from typing import Literal, TypeAlias
 
 from lakeingest.schema import ddl
 from lakeingest.schema.expression import Expression, ExpressionError, read
 
-Kind: TypeAlias = Literal["rename", "drop", "keep", "cast", "derive", "flatten", "where"]
+Kind: TypeAlias = Literal["rename", "drop", "keep", "cast", "mask", "derive", "flatten", "where"]
+
+
+@dataclass(frozen=True)
+class Mask:
+    """How a value is hidden.
+
+    Attributes:
+        kind: null; hash (SHA-256 of a salt and its text, in hexadecimal digits); last (*** and its last characters);
+            constant.
+        text: the salt, or the constant.
+        kept: how many characters are kept.
+    """
+
+    kind: Literal["null", "hash", "last", "constant"]
+    text: str = field(default="", repr=False)
+    kept: int = 0
 
 
 @dataclass(frozen=True)
@@ -23,12 +40,14 @@ class Step:
     Attributes:
         kind: what it does.
         names: the columns that are dropped, kept or flattened.
+        masks: a field, dotted within structs → how it is hidden.
         texts: old name → new name; column → type; new column → SQL; name of a condition → SQL.
     """
 
     kind: Kind
     names: tuple[str, ...] = ()
     texts: Mapping[str, str] = field(default_factory=dict)
+    masks: Mapping[str, Mask] = field(default_factory=dict)
 
 
 class TransformError(ValueError):
@@ -112,6 +131,7 @@ class _Stage:
             "drop": self._drop,
             "keep": self._keep,
             "cast": self._cast,
+            "mask": self._mask,
             "derive": self._derive,
             "flatten": self._flatten,
             "where": self._where,
@@ -175,9 +195,7 @@ class _Stage:
 
     def _new(self, name: str, made: Expression, entry: str) -> ddl.Column:
         if made.type is None:
-            raise self._wrong(
-                entry, "the type of its numbers is not told; write it, as in CAST(price * amount AS DOUBLE)"
-            )
+            raise self._wrong(entry, "its type is not told; write it, as in CAST(price * amount AS DOUBLE)")
         return ddl.Column(name, made.type)
 
     def _where(self) -> Stage:
@@ -203,6 +221,12 @@ class _Stage:
         after: list[ddl.Column] = []
         for column in self.before:
             after += [leaf for _, leaf in leaves(column)] if column.name in names else [column]
+        return self._to(after)
+
+    def _mask(self) -> Stage:
+        after = self.before
+        for path, mask in self.step.masks.items():
+            after = _at(after, path.split("."), partial(_hidden, mask, self._at(path)), self._at(path))
         return self._to(after)
 
     def _at(self, entry: str) -> Callable[[str], TransformError]:
@@ -236,6 +260,17 @@ def _missing(name: str, columns: Sequence[ddl.Column]) -> str:
     names = [column.name for column in columns]
     close = get_close_matches(name, names, n=1)
     return f"{name} is no column; {f'did you mean {close[0]}? ' if close else ''}there: {', '.join(names)}"
+
+
+def _hidden(mask: Mask, wrong: Callable[[str], TransformError], column: ddl.Column) -> ddl.Column:
+    if mask.kind == "null":
+        return replace(column, nullable=True)
+    kind = str(column.type)
+    if mask.kind != "hash" and kind != "string":
+        raise wrong(f"{mask.kind} is for text, and {column.name} is {kind.upper()}; write hash, or null")
+    if not isinstance(column.type, ddl.Atomic) or kind in ("binary", "variant"):
+        raise wrong(f"hash is for texts, numbers and times, and {column.name} is {kind.upper()}; write null")
+    return replace(column, type=ddl.Atomic("string"))
 
 
 def _without(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from world import World
 
 from lakeingest.cli import app
 from lakeingest.delta.receipt import Counts
-from lakeingest.errors import PipelineFileError, TableMismatch
+from lakeingest.errors import PipelineFileError, TableMismatch, UsageError
 from lakeingest.local import Addresses
 
 STEPS: list[dict[str, Any]] = [
@@ -173,3 +174,64 @@ def test_the_table_follows_schemas(stack: Addresses, spark: SparkSession, named:
             ("DIFFERENT_TYPE", True)
         ]
     world.checked()
+
+
+SALT, KEY = "a salt that nobody sees", "a key that nobody sees"
+MASKED: list[dict[str, Any]] = [
+    {"mask": {"buyer.mail": {"hash": SALT}, "buyer.name": {"last": 1}, "status": {"constant": "-"}, "items": "null"}}
+]
+
+
+@pytest.mark.parametrize("kept", ["encrypted", "never"])
+def test_masked_fields_are_nowhere(world: World, kept: str) -> None:
+    """In no row, no byte of quarantine and no message; what was encrypted comes back with its key, by a replay."""
+    divided: dict[str, Any] = {"derive": {"each": "CAST(10 / items AS DOUBLE)"}}
+    world.changes |= {"transform": [divided, *MASKED], "partition": []}
+    world.changes["quarantine"] = {"keep_bytes": kept, **({"encryption_key": KEY} if kept == "encrypted" else {})}
+    bad = order(2, items="SECRET", buyer={"name": "SECRET", "mail": "SECRET"})
+    by_nothing = order(4, items=0, buyer={"name": "SECRET", "mail": "x@y"})
+    world.produce(
+        order(1, buyer={"name": "SECRET", "mail": "x@y"}), bad, order(3, buyer=None), b"SECRET", None, by_nothing
+    )
+    assert world.run() == Counts(6, 2, 4)
+    masked = {"name": "***T", "mail": hashlib.sha256(f"{SALT}x@y".encode()).hexdigest()}
+    assert [(row["status"], row["items"], row["buyer"]) for row in world.rows()] == [
+        ("-", None, masked),
+        ("-", None, None),
+    ]
+    said = "encrypted" if kept == "encrypted" else "left out"
+    assert [(row["reason"], row["bytes"]) for row in world.refused] == [
+        ("WRONG_TYPE", said),
+        ("BROKEN_JSON", said),
+        ("NULL_VALUE", None),
+        ("NOT_COMPUTED", said),
+    ]
+    assert "SECRET" not in str(world.rows()) + str(world.refused) + str(world.ingestion().plan().to_json())
+    assert world.ingestion().audit().conserved
+    world.changes["transform"] = [{"derive": {"each": "CAST(10 / nullif(items, 0) AS DOUBLE)"}}, *MASKED]
+    if kept == "encrypted":
+        with pytest.raises(UsageError, match="encryption_key does not open"):
+            world.ingestion(quarantine={"keep_bytes": kept, "encryption_key": KEY[::-1]}).replay("another key")
+    found = world.ingestion().replay("no items are nothing each")
+    assert (found.looked, found.moved) == ((4, 1) if kept == "encrypted" else (1, 0))
+    if kept == "encrypted":
+        assert world.rows()[-1]["buyer"] == masked
+    assert world.ingestion().audit().conserved
+
+
+@pytest.mark.classic
+def test_no_plan_shows_a_secret(world: World) -> None:
+    """Salt and key are in no plan that Spark keeps for its UI, and so in no event log."""
+    quarantine = {"keep_bytes": "encrypted", "encryption_key": KEY}
+    world.changes |= {"transform": MASKED, "quarantine": quarantine, "partition": []}
+    world.produce(order(1), b"x")
+    world.run()
+    store = world.spark._jsparkSession.sharedState().statusStore()
+    shown = "".join(
+        execution.physicalPlanDescription()
+        + store.planGraph(execution.executionId()).makeDotFile(store.executionMetrics(execution.executionId()))
+        for execution in list(world.spark._jvm.scala.jdk.javaapi.CollectionConverters.asJava(store.executionsList()))
+    )
+    assert "sha2" in shown
+    assert "aes" in shown.lower()
+    assert not [secret for secret in (SALT, KEY) if secret in shown]

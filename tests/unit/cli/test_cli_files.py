@@ -160,7 +160,9 @@ def test_every_option_of_the_starter_can_be_set(tmp_path: Path) -> None:
     """With every mark removed the file is still good, and names every option of the default kinds."""
     text = re.sub(r"^( *)#(?! \S|$)", r"\1", starter.text(), flags=re.MULTILINE)
     (tmp_path / "a.yaml").write_text(text, encoding="utf-8")
-    keys = dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"), "x")
+    keys = dict.fromkeys(
+        ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "QUARANTINE_KEY"), "x" * 16
+    )
     pipeline = pipeline_file.read(tmp_path / "a.yaml", keys)
     assert (len(pipeline.partition), pipeline.storage.region) == (3, "us-east-1")
     assert all(f"{o.name}:" in text for o in options.tree().options)
