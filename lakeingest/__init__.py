@@ -4,16 +4,17 @@
     lakeingest.load("pipelines/flights.yaml").run(until_caught_up=True)
 
 The way of a record, package by package: `kafka` reads exactly the offsets that the log says come next, `decode` turns
-bytes into columns, `gate` tests these against a suite of expectations, `delta` partitions the rows, and commits them
-with their receipt in one Delta commit; what is refused goes to the quarantine table. `ingest` executes micro-batch
-after micro-batch (`ingest.microbatch` is the place to start reading); `operations` holds what is done with a pipeline
-besides running it: `operations.audit` proves that nothing is missing or double.
+bytes into columns, `transform` changes these as the file says, `gate` tests them against a suite of expectations,
+`delta` partitions the rows, and commits them with their receipt in one Delta commit; what is refused goes to the
+quarantine table. `ingest` executes micro-batch after micro-batch (`ingest.microbatch` is the place to start reading);
+`operations` holds what is done with a pipeline besides running it: `operations.audit` proves that nothing is missing or
+double.
 
 Records that name a schema of a registry are read with it. `ingest.evolution` decides what the table makes of a new one,
 by the pure rules of `schema`; the ledger of what it decided is in the same commit.
 
 Imports point downwards, and the packages in braces never import each other:
-cli → fleet → pipeline → operations → ingest → {kafka, decode, gate, delta} → spark → config →
+cli → fleet → pipeline → operations → ingest → {kafka, decode, transform, gate, delta} → spark → config →
 {schema, local, record} → errors
 """
 

@@ -42,9 +42,12 @@ def meant(word: str, known: list[str]) -> str:
 
 
 def _one(detail: ErrorDetails, values: Any, filled: Mapping[Path, str]) -> Iterator[Mistake]:
-    option, path = options.follow(detail["loc"])
+    # A key of a map is told by the place of its value, and is no secret.
+    of_key = detail["loc"][-1:] == ("[key]",)
+    option, path = options.follow(detail["loc"][:-1] if of_key else detail["loc"])
     kind, context = detail["type"], detail.get("ctx", {})
     shown = "" if kind in ("missing", "extra_forbidden") else _shown(path, option, values, filled)
+    shown = json.dumps(path[-1], ensure_ascii=False) if of_key else shown
     if kind == "extra_forbidden":
         yield Mistake(path, _unknown(detail))
     elif kind == "missing":

@@ -89,7 +89,7 @@ def follow(loc: Sequence[str | int]) -> tuple[Option | None, Path]:
         kind = choosing and option is not None and option.get(step) is not None
         if not kind:
             path.append(step)
-        if option is not None and not option.secret:
+        if option is not None and not option.secret and not option.type.startswith("map of"):
             option = option.get(step)
         choosing = option is not None and option.chooser is not None
     return option, tuple(path)

@@ -27,7 +27,8 @@ def _type(text: str) -> str:
     try:
         ddl.parse(f"c {text}")
     except ddl.DdlError as error:
-        raise ValueError(str(error)) from None
+        # Behind the column's name, and the text that an error shows by itself.
+        raise ValueError(error.problems[0].removeprefix("c: ").removeprefix(f"'{text}': ")) from None
     return text
 
 

@@ -1,0 +1,130 @@
+"""The transforms of a pipeline file: how they are written, and what is wrong with them, line by line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from lakeingest.cli import pipeline_file
+from lakeingest.config.file import read
+from lakeingest.errors import PipelineFileError
+from lakeingest.schema.transforms import Mask
+
+GOOD: dict[str, Any] = {
+    "name": "p",
+    "source": {"topics": ["t"]},
+    "table": {"path": "s3a://lake/t"},
+    "schema": {"columns": "id INT NOT NULL, mail STRING, at TIMESTAMP"},
+}
+
+
+def written(folder: Path, /, **changes: Any) -> Path:
+    (path := folder / "p.yaml").write_text(json.dumps({**GOOD, **changes}, indent=1))
+    return path
+
+
+def problems(folder: Path, /, **changes: Any) -> list[str]:
+    with pytest.raises(PipelineFileError) as caught:
+        read(written(folder, **changes), {"KEY": "k" * 16})
+    return [problem.partition("p.yaml:")[2] for problem in caught.value.problems]
+
+
+def test_the_columns_of_the_table(tmp_path: Path) -> None:
+    """Partitions, and whatever else asks the file for columns, see those behind the steps."""
+    steps = [{"derive": {"day_of": "CAST(at AS DATE)"}}, {"drop": ["at"]}]
+    by = [{"by": "time", "field": "day_of", "extract": "field"}]
+    found = read(written(tmp_path, transform=steps, partition=by), {})
+    assert [(c.name, str(c.type), c.nullable) for c in found.columns] == [
+        ("id", "int", False),
+        ("mail", "string", True),
+        ("day_of", "date", True),
+    ]
+
+
+def test_masks_as_they_are_written(tmp_path: Path) -> None:
+    """A bare null hides a field, where it means nothing anywhere else."""
+    (path := tmp_path / "p.yaml").write_text(
+        "name: p\nsource: {topics: [t]}\ntable: {path: s3a://lake/t}\n"
+        "schema: {columns: 'a INT, b STRING, c STRING, d STRING, e STRING'}\n"
+        "quarantine: {keep_bytes: never}\n"
+        "transform:\n  - mask: {a: null, b: 'null', c: {hash: '${SALT}'}, d: {last: 4}, e: {constant: hidden}}\n"
+    )
+    found = read(path, {"SALT": "s"})
+    assert dict(found.steps[0].masks) == {
+        "a": Mask("null"),
+        "b": Mask("null"),
+        "c": Mask("hash", "s"),
+        "d": Mask("last", kept=4),
+        "e": Mask("constant", "hidden"),
+    }
+    assert "'s'" not in repr(found)
+
+
+MASK = [{"mask": {"mail": None}}]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"transform": [{"renam": {"a": "b"}}]}, "16: transform[0].renam: unknown option; did you mean rename?"),
+        (
+            {"transform": [{"drop": ["id"], "keep": ["at"]}]},
+            "15: transform[0]: a mapping is not one step, but 2 at once (drop, keep); write one of rename, drop, keep,",
+        ),
+        ({"transform": [{}]}, "15: transform[0]: a mapping is not one step, but none"),
+        ({"transform": [{"drop": []}]}, "16: transform[0].drop: empty; write at least one"),
+        ({"transform": {"drop": ["id"]}}, "14: transform: a mapping is not a list"),
+        ({"transform": [{"drop": ["idd"]}]}, "16: transform[0].drop.idd: idd is no column; did you mean id?"),
+        (
+            {"transform": [{"rename": {"id": "_offset"}}]},
+            '17: transform[0].rename.id: "_offset": names that begin with _',
+        ),
+        ({"transform": [{"rename": {"id": "a b"}}]}, "is no name for a Delta column"),
+        (
+            {"transform": [{"cast": {"id": "INTT"}}]},
+            '17: transform[0].cast.id: "INTT" is not a type; did you mean INT?',
+        ),
+        ({"transform": [{"derive": {"x": "idd + 1"}}]}, "17: transform[0].derive.x: idd is no column"),
+        ({"transform": [{"where": {"x y": "id > 1"}}]}, "is not a name"),
+        (
+            {"transform": [{"mask": {"mail": "hash"}}]},
+            "the value (not shown) is not a mask; write null, {hash: ${SALT}}",
+        ),
+        (
+            {"transform": MASK},
+            "quarantine.keep_bytes: required, and missing: mail is masked, and the bytes of refused records would",
+        ),
+        (
+            {"transform": MASK, "quarantine": {"keep_bytes": "encrypted"}},
+            "quarantine.encryption_key: required for keep_bytes: encrypted, 16 characters at least",
+        ),
+        (
+            {"quarantine": {"keep_bytes": "encrypted", "encryption_key": "short"}},
+            "quarantine.encryption_key: required for keep_bytes: encrypted, 16 characters at least",
+        ),
+        ({"quarantine": {"encryption_key": "${KEY}"}}, "quarantine.encryption_key: encrypts nothing; write"),
+    ],
+)
+def test_mistakes(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+    """The place in the file, and a cure; no secret."""
+    found = problems(tmp_path, **changes)
+    assert len(found) == 1
+    assert said in found[0]
+    assert "short" not in found[0]
+
+
+def test_what_only_the_registry_knows(tmp_path: Path) -> None:
+    """Expressions are read without columns; names are checked when the first schema comes."""
+    avro = {"schema": {}, "decode": {"value": {"format": "avro"}}}
+    read(written(tmp_path, **avro, transform=[{"derive": {"x": "upper(whatever)"}}, {"drop": ["y"]}]), {})
+    (said,) = problems(tmp_path, **avro, transform=[{"where": {"x": "rand() > 1"}}])
+    assert "transform[0].where.x: rand(…) is not for a transform" in said
+
+
+def test_editors_know_them() -> None:
+    steps = [{"mask": {"mail": {"hash": "${SALT}"}}}, {"where": {"x": "id > 1"}}, {"flatten": ["a"]}]
+    jsonschema.validate({**GOOD, "transform": steps}, pipeline_file.schema())
