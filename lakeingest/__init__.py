@@ -53,8 +53,12 @@ _SPARK = ("pyspark", "py4j", "delta", "pyarrow")
 """What a plain install does not have, and the class of a pipeline imports."""
 
 
-def load(file: str | Path) -> Pipeline:
+def load(file: str | Path, *, allow_code: bool = False) -> Pipeline:
     """Read a pipeline file, and give the pipeline that can be run, asked and audited. Starts nothing yet.
+
+    Args:
+        file: the YAML file; FILE:TOPIC for the pipeline of one topic, where the file is for many.
+        allow_code: whether the classes of somebody's own may run that the file names (see `lakeingest.extend`).
 
     Raises:
         PipelineFileError: the file is wrong; `problems` holds every mistake.
@@ -64,7 +68,7 @@ def load(file: str | Path) -> Pipeline:
     from lakeingest.config import file as pipeline_file
 
     config = pipeline_file.read(Path(file), os.environ)
-    return _pipeline()(config)
+    return _pipeline()(config, allow_code=allow_code)
 
 
 def _pipeline() -> type[Pipeline]:

@@ -62,13 +62,17 @@ class Fleet:
     Args:
         files: the pipelines, as `config.file.read_any` gives them: of one file each, or of each topic of a pattern.
         at_once: how many compute at once; by default as many as this machine has processors.
+        allow_code: see `lakeingest.load`.
 
     Raises:
         UsageError: two of them have one name, or write to one table.
         PipelineFileError, SetupError: see `Pipeline`.
     """
 
-    def __init__(self, files: Sequence[PipelineConfig | PerTopic], at_once: int | None = None) -> None:
+    def __init__(
+        self, files: Sequence[PipelineConfig | PerTopic], at_once: int | None = None, *, allow_code: bool = False
+    ) -> None:
+        self._allow_code = allow_code
         self._turns = Turns(at_once or os.cpu_count() or 1)
         self._configs: list[PipelineConfig] = []
         self._pipelines = [self._pipeline(file) for file in files if isinstance(file, PipelineConfig)]
@@ -169,7 +173,7 @@ class Fleet:
         for other in self._configs:
             _check_apart(other, config)
         self._configs.append(config)
-        return Pipeline(config, turns=self._turns)
+        return Pipeline(config, turns=self._turns, allow_code=self._allow_code)
 
 
 @dataclass(frozen=True)

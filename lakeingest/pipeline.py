@@ -6,10 +6,10 @@ import threading
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from lakeingest import gate
+from lakeingest import extend, gate
 from lakeingest.config import PipelineConfig
 from lakeingest.delta.maintenance.optimize import Compacted
 from lakeingest.delta.pipeline_tables import PipelineTables
@@ -43,6 +43,7 @@ class Pipeline:
     Attributes:
         config: the pipeline file.
         writer: who commits, when this object runs the pipeline.
+        allow_code: whether the classes of somebody's own may run that the file names.
         turns: shared with the other pipelines of a `Fleet`; None where it runs alone.
 
     Raises:
@@ -53,6 +54,7 @@ class Pipeline:
     config: PipelineConfig
     writer: Run = field(default_factory=Run)
     turns: Turns | None = None
+    allow_code: bool = False
 
     def __post_init__(self) -> None:
         self.suite = gate.load(self.config)
@@ -70,7 +72,17 @@ class Pipeline:
 
     @cached_property
     def context(self) -> RunContext:
-        """What its batches need."""
+        """What its batches need.
+
+        Raises:
+            UsageError: the file names code, and nobody allowed it.
+        """
+        if self.config.code and not self.allow_code:
+            raise UsageError(
+                f"pipeline {self.config.name!r} names code to run: {', '.join(self.config.code)}",
+                cure="if you trust the file, and that code, add --allow-code; in Python, "
+                "lakeingest.load(FILE, allow_code=True)",
+            )
         logs = session.log_session(self.spark, self.storage, self.config.paths)
         batch_gate = BatchGate(self.config, self.suite)
         return RunContext(self.config, self.spark, self.bootstrap_servers, self.suite, batch_gate, self.writer, logs)
@@ -114,14 +126,16 @@ class Pipeline:
             Fenced: another run of the pipeline has taken over.
             SourceError, StorageError: see their subclasses; nothing is lost, a later run goes on from the frontier.
         """
+        context, listening = self.context, extend.listeners(self.config.listeners)
+        heard = partial(extend.told, listening, self.config.name)
         return PipelineRun(
-            self.context,
+            context,
             self.broker,
             Accept(accept_dropped_topics, accept_gap, accept_held),
             until_caught_up,
-            on_progress,
-            on_retry,
-            on_catalog,
+            heard(on_progress),
+            heard(on_retry),
+            heard(on_catalog),
             stop or threading.Event(),
             self.turns.turn if self.turns else nullcontext,
         ).run()

@@ -13,18 +13,22 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
+from lakeingest import extend
+from lakeingest.errors import UsageError
 from lakeingest.record import DROPPED, Refusal, count_where, diagnosis
 from lakeingest.schema import ddl
-from lakeingest.schema.transforms import Mask, Stage, leaves
-from lakeingest.spark import secret
+from lakeingest.schema.transforms import OF_RECORD, Mask, Stage, leaves
+from lakeingest.spark import secret, types
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 STAGE = "transform"
-FAILED, LEFT_OUT = "_transform_failed", "_transform_left_out"
-"""Which expression could not be computed, and which condition was not met: INT, its number; null if none."""
+FAILED, LEFT_OUT, WHY = "_transform_failed", "_transform_left_out", "_transform_why"
+"""Which expression could not be computed, and which condition was not met: INT, its number; null if none. What
+code of somebody's own says of a record that it refuses: STRING.
+"""
 
 
 def frame(decoded: DataFrame, stages: Sequence[Stage], table: StructType) -> DataFrame:
@@ -35,12 +39,14 @@ def frame(decoded: DataFrame, stages: Sequence[Stage], table: StructType) -> Dat
         table: the types that the table takes them as; those that no stage leaves are null.
     """
     nothing = F.lit(None).cast("int")
-    found = decoded.withColumns({FAILED: nothing, LEFT_OUT: nothing})
+    found = decoded.withColumns({FAILED: nothing, LEFT_OUT: nothing, WHY: nothing.cast("string")})
     others = [name for name in found.columns if name not in {column.name for column in stages[0].before}]
     number = 0
     for stage in stages:
         if stage.step.kind == "where":
             found = _kept(found, stage, number)
+        elif stage.step.kind == "own":
+            found = _own(found, stage, others, number)
         else:
             values = list(_masked(found, stage) if stage.step.kind == "mask" else _values(stage))
             failed = _first(FAILED, [each.failed for each in stage.expressions.values()], number)
@@ -49,6 +55,39 @@ def frame(decoded: DataFrame, stages: Sequence[Stage], table: StructType) -> Dat
     there = {column.name for column in stages[-1].after}
     made = ((F.col(ddl.quoted(f.name)) if f.name in there else nothing).cast(f.dataType).alias(f.name) for f in table)
     return found.select(*map(F.col, others), *made)
+
+
+def _own(found: DataFrame, stage: Stage, others: Sequence[str], number: int) -> DataFrame:
+    """The columns that code of somebody's own computes, and why it refuses records.
+
+    Raises:
+        UsageError: it cannot make them.
+    """
+    (name,) = stage.step.names
+    values = {column.name: F.col(ddl.quoted(column.name)) for column in (*stage.before, *OF_RECORD)}
+    own = {column.name.lower() for column in ddl.parse(extend.step(name).columns)}
+    try:
+        made = {key.lower(): value for key, value in extend.step(name).compute(values).items()}
+        reasons = [made.pop(extend.REFUSED, F.lit(None)).cast("string")]
+        if made.keys() != own:
+            raise ValueError(f"it made {', '.join(made) or 'nothing'}, and declares {', '.join(sorted(own))}")
+        for column in stage.after:
+            if column.name.lower() in own:
+                # In a cast Spark takes nothing that makes several rows of one.
+                value = made[column.name.lower()].cast(types.of_columns([column])[0].dataType)
+                values[column.name] = value
+                if not column.nullable:
+                    reasons.append(F.when(value.isNull(), F.lit(f"{column.name} is required, and null")))
+        untouched = F.col(FAILED).isNull() & F.col(LEFT_OUT).isNull()
+        why = F.coalesce(WHY, F.when(untouched, F.coalesce(*reasons))).alias(WHY)
+        after = [values[column.name].alias(column.name) for column in stage.after]
+        found = found.select(*(F.col(each) for each in others if each != WHY), why, *after)
+    except Exception as failed:
+        raise UsageError(
+            f"transform[{stage.at}].own: {name} makes no columns: {type(failed).__name__}: {failed}",
+            cure="correct the class; see lakeingest.extend.Step",
+        ) from failed
+    return found.withColumn(FAILED, _first(FAILED, [f"{WHY} IS NOT NULL"], number))
 
 
 def _values(stage: Stage) -> Iterator[Column]:
@@ -118,8 +157,10 @@ def refusal(stages: Sequence[Stage]) -> Refusal:
         for at, (stage, name) in enumerate(_numbered(stages)):
             expression = stage.expressions[name]
             asked = ", ".join(sorted(expression.columns))
-            text = f"transform[{stage.at}].{stage.step.kind}.{name} cannot be computed of {asked}"
-            said = F.when(F.col(FAILED) == at, F.lit(text)).otherwise(said)
+            text = F.lit(f"transform[{stage.at}].{stage.step.kind}.{name} cannot be computed of {asked}")
+            if stage.step.kind == "own":
+                text = F.concat(F.lit(f"transform[{stage.at}].own.{name}: "), F.left(F.col(WHY), F.lit(500)))
+            said = F.when(F.col(FAILED) == at, text).otherwise(said)
         return diagnosis("NOT_COMPUTED", said)
 
     return Refusal(STAGE, F.col(FAILED).isNotNull(), why)

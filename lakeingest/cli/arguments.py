@@ -10,4 +10,7 @@ import typer
 File = Annotated[
     Path, typer.Argument(help="The pipeline file (YAML); FILE:TOPIC where it is for many topics.", show_default=False)
 ]
+AllowCode = Annotated[
+    bool, typer.Option("--allow-code", help="Let the classes of your own run that the file names. Trust both first.")
+]
 Format = Annotated[str, typer.Option("--output", help="text, or json for programs.")]

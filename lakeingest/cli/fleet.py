@@ -49,7 +49,14 @@ def read(files: Sequence[Path]) -> list[PipelineConfig | PerTopic]:
     return found
 
 
-def run(files: Sequence[PipelineConfig | PerTopic], out: Output, *, until_caught_up: bool, at_once: int | None) -> None:
+def run(
+    files: Sequence[PipelineConfig | PerTopic],
+    out: Output,
+    *,
+    until_caught_up: bool,
+    at_once: int | None,
+    allow_code: bool = False,
+) -> None:
     """Run pipelines until each has ended, and say what became of them.
 
     Raises:
@@ -58,7 +65,7 @@ def run(files: Sequence[PipelineConfig | PerTopic], out: Output, *, until_caught
     """
     import lakeingest
 
-    fleet = lakeingest.Fleet(files, at_once)
+    fleet = lakeingest.Fleet(files, at_once, allow_code=allow_code)
     stop = threading.Event()
     board = Board(out)
     try:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakeingest.cli.arguments import File, Format
+from lakeingest.cli.arguments import AllowCode, File, Format
 from lakeingest.cli.gate import HEADINGS, cells
 from lakeingest.cli.output import Output, as_json, number_of
 
@@ -21,6 +21,7 @@ def plan(
     suggest_suite: Annotated[
         bool, typer.Option("--suggest-suite", help="Print a suite that the accepted records of the sample meet.")
     ] = False,
+    allow_code: AllowCode = False,
     output: Format = "text",
 ) -> None:
     """Show what a run would do with the next records, from a sample. Writes nothing.
@@ -38,7 +39,7 @@ def plan(
     import lakeingest
 
     out = Output.of(output)
-    made = lakeingest.load(file).plan(sample, suggest=suggest_suite)
+    made = lakeingest.load(file, allow_code=allow_code).plan(sample, suggest=suggest_suite)
     _show(out, made)
     out.result(made.to_json())
     if made.problems:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakeingest.cli.arguments import File, Format
+from lakeingest.cli.arguments import AllowCode, File, Format
 from lakeingest.cli.output import Output, number_of
 from lakeingest.errors import UsageError
 
@@ -91,6 +91,7 @@ def replay_(
     where: Where = None,
     limit: Annotated[int | None, typer.Option(help="Most records to look at.", min=1, show_default=False)] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Look only, and move nothing.")] = False,
+    allow_code: AllowCode = False,
     output: Format = "text",
 ) -> None:
     """Decode and check refused records again, under today's rules and schemas, and move what passes into the table.
@@ -107,7 +108,7 @@ def replay_(
     import lakeingest
 
     out = Output.of(output)
-    pipeline = lakeingest.load(file)
+    pipeline = lakeingest.load(file, allow_code=allow_code)
     done = pipeline.replay(reason, where=where, limit=limit, dry_run=dry_run)
     would = "would be moved" if dry_run else "moved"
     stay = done.looked - done.moved

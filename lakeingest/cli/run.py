@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakeingest.cli import fleet
-from lakeingest.cli.arguments import Format
+from lakeingest.cli.arguments import AllowCode, Format
 from lakeingest.cli.live import Live, finishing, live
 from lakeingest.cli.output import Output, number_of
 from lakeingest.errors import UsageError
@@ -53,6 +53,7 @@ def run(
             help="How many of several pipelines compute at once, in turn. Default: one for each processor.",
         ),
     ] = None,
+    allow_code: AllowCode = False,
     output: Format = "text",
 ) -> None:
     """Run a pipeline: by its trigger until stopped, or until caught up; or several side by side, on one Spark.
@@ -88,9 +89,9 @@ def run(
     if len(files) > 1 or files[0].is_dir() or not isinstance(read[0], PipelineConfig):
         if given := [f"--{name.replace('_', '-')}" for name, value in accept.items() if value]:
             raise UsageError(f"{given[0]} is for one pipeline", cure="run that pipeline with it, alone, once")
-        fleet.run(read, out, until_caught_up=until_caught_up, at_once=at_once)
+        fleet.run(read, out, until_caught_up=until_caught_up, at_once=at_once, allow_code=allow_code)
         return
-    pipeline = lakeingest.Pipeline(read[0])
+    pipeline = lakeingest.Pipeline(read[0], allow_code=allow_code)
     stop = threading.Event()
     with live(out, pipeline.config.name) as shown:
         shown.says("starting Spark …")

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from itertools import combinations
+from itertools import combinations, takewhile
 
 from lakeingest.config import location, partition_format, parts
 from lakeingest.config.formats import AvroFormat, JsonValue, uses_registry
@@ -122,13 +122,14 @@ def _transformed(
 ) -> tuple[tuple[ddl.Column, ...], tuple[TransformError, ...]]:
     """The columns behind the transforms, none where they are not known; and what is wrong with a transform."""
     steps = [each.step for each in transform]
+    # What code of somebody's own makes, only running it tells.
+    before = list(takewhile(lambda step: step.kind != "own", steps)) if declared else []
     try:
-        if declared:
-            return transforms.apply(steps, declared), ()
+        found = transforms.apply(before, declared)
         transforms.check_alone(steps)
     except TransformError as wrong:
         return (), (wrong,)
-    return (), ()
+    return found if len(before) == len(steps) else (), ()
 
 
 def _bytes(quarantine: parts.Quarantine | None, transform: Sequence[Transform]) -> Iterator[Mistake]:

@@ -25,7 +25,7 @@ from lakeingest.config.parts import (
     Widening,
 )
 from lakeingest.config.transform import Transform
-from lakeingest.config.values import Name
+from lakeingest.config.values import Name, Own
 from lakeingest.schema import ddl, readers, transforms
 from lakeingest.schema.readers import Reader
 from lakeingest.schema.transforms import Step
@@ -75,6 +75,12 @@ class PipelineConfig(Part):
     )
     trigger: Trigger = Field(default_factory=Trigger, description="When a micro-batch is cut.")
     storage: Storage = Field(default_factory=Storage, description="How S3 is reached.")
+    listeners: tuple[Own, ...] = Field(
+        (),
+        description="Classes of one's own that hear of each commit, retry and change of a catalog's entry (see "
+        "lakeingest.extend.Listener). They run with --allow-code alone.",
+        examples=[["my_company.watch:Pager"]],
+    )
     retry: Retry = Field(default_factory=Retry, description="How long a run waits for servers that fail.")
 
     @property
@@ -84,8 +90,14 @@ class PipelineConfig(Part):
 
     @property
     def columns(self) -> tuple[ddl.Column, ...]:
-        """The columns that a record's value becomes, as far as the file tells; none where only the registry knows."""
-        return transforms.apply(self.steps, consistency.columns(self.decode, self.schema_))
+        """The columns that a record's value becomes; none where the file does not tell: the registry does, or code."""
+        of_records = consistency.columns(self.decode, self.schema_)
+        return transforms.apply(self.steps, of_records) if transforms.known(self.steps) else ()
+
+    @property
+    def code(self) -> tuple[str, ...]:
+        """The classes of somebody's own that it names."""
+        return (*(each.own for each in self.transform if each.own is not None), *self.listeners)
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from lakeingest.config.base import Part
-from lakeingest.config.values import Kind, Name
+from lakeingest.config.values import Kind, Name, Own
 from lakeingest.record import is_reserved
 from lakeingest.schema import ddl
 from lakeingest.schema.transforms import Mask, Step
@@ -101,6 +101,13 @@ class Transform(Part):
         examples=[{"flown": "hours IS NOT NULL"}],
     )
 
+    own: Own | None = Field(
+        None,
+        description="A class of one's own, as module:Class or as an entry point, that computes columns (see "
+        "lakeingest.extend.Step). Runs with --allow-code alone.",
+        examples=["my_company.steps:Decoder"],
+    )
+
     @model_validator(mode="after")
     def _one(self) -> Transform:
         if len(given := self.model_fields_set) != 1:
@@ -117,4 +124,6 @@ class Transform(Part):
         given = getattr(self, kind)
         if kind == "mask":
             return Step("mask", masks=given)
+        if kind == "own":
+            return Step("own", (given,))
         return Step(kind, texts=given) if isinstance(given, dict) else Step(kind, names=given)  # type: ignore[arg-type]

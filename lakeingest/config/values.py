@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, WithJsonSchema
 from pydantic_core import PydanticKnownError
 
+from lakeingest import extend
 from lakeingest.config import location, time_format
 from lakeingest.record import RESERVED
 from lakeingest.schema import ddl
@@ -307,7 +308,17 @@ _HADOOP = re.compile(r"fs\.[A-Za-z0-9._-]+")
 
 
 _OF_TOPICS = rf"^({_NAME.pattern}|[A-Za-z0-9._-]*\{{topic\}}[A-Za-z0-9._-]*)$"
+
+
+def _own(value: str) -> str:
+    """The name of a class of somebody's own."""
+    if not extend.NAME.fullmatch(value):
+        raise ValueError("not a class; write module:Class, or the name of an entry point")
+    return value
+
+
 Name = Annotated[str, AfterValidator(_name), Kind("name"), Field(json_schema_extra={"pattern": _OF_TOPICS})]
+Own = Annotated[str, AfterValidator(_own), Kind("class, or entry point")]
 Topic = Annotated[str, AfterValidator(_topic), Kind("topic")]
 _PATTERN = {"type": "object", "properties": {"pattern": {"type": "string"}}, "required": ["pattern"]}
 _LIST = {"type": "array", "items": {"type": "string"}, "minItems": 1}

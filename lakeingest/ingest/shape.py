@@ -8,7 +8,7 @@ from pyspark.sql import types as T
 from pyspark.sql.types import DataType, StructType
 
 from lakeingest import config as file
-from lakeingest.config import PipelineConfig, uses_registry
+from lakeingest.config import PipelineConfig, consistency, uses_registry
 from lakeingest.decode import Shape, inferred, projection
 from lakeingest.record import HEADERS, KEY, OFFSET, PARTITION, RESCUED, SCHEMA_ID, TIMESTAMP, TOPIC
 from lakeingest.schema import ddl, model, transforms
@@ -38,7 +38,7 @@ def described(config: PipelineConfig, current: Schema | None) -> StructType:
     """
     file_alone = not uses_registry(config.decode.value)
     if file_alone:
-        return of_columns(config.columns)
+        return of_columns(transforms.apply(config.steps, consistency.columns(config.decode, config.schema_)))
     return of_columns(transforms.apply(config.steps, model.value_columns(current)) if current else ())
 
 

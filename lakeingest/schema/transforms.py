@@ -11,10 +11,12 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Literal, TypeAlias
 
+from lakeingest import extend
+from lakeingest.errors import UsageError
 from lakeingest.schema import ddl
 from lakeingest.schema.expression import Expression, ExpressionError, read
 
-Kind: TypeAlias = Literal["rename", "drop", "keep", "cast", "mask", "derive", "flatten", "where"]
+Kind: TypeAlias = Literal["rename", "drop", "keep", "cast", "mask", "derive", "flatten", "where", "own"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Step:
 
     Attributes:
         kind: what it does.
-        names: the columns that are dropped, kept or flattened.
+        names: the columns that are dropped, kept or flattened; the class, of an own step.
         masks: a field, dotted within structs → how it is hidden.
         texts: old name → new name; column → type; new column → SQL; name of a condition → SQL.
     """
@@ -78,6 +80,11 @@ class Stage:
     before: tuple[ddl.Column, ...]
     after: tuple[ddl.Column, ...]
     expressions: Mapping[str, Expression] = field(default_factory=dict)
+
+
+def known(steps: Sequence[Step]) -> bool:
+    """Whether the columns behind the steps can be told without running code of somebody's own."""
+    return not any(step.kind == "own" for step in steps)
 
 
 def apply(steps: Sequence[Step], columns: Sequence[ddl.Column]) -> tuple[ddl.Column, ...]:
@@ -135,6 +142,7 @@ class _Stage:
             "derive": self._derive,
             "flatten": self._flatten,
             "where": self._where,
+            "own": self._own,
         }
         made = kinds[self.step.kind]()
         names = [column.name.lower() for column in made.after]
@@ -204,6 +212,16 @@ class _Stage:
             if condition.kind not in ("boolean", "null", None):
                 raise self._wrong(name, f"no condition, but a {condition.kind}; write one, as in amount > 0")
         return self._to(self.before, **found)
+
+    def _own(self) -> Stage:
+        (name,) = self.step.names
+        try:
+            made = ddl.parse(extend.step(name).columns)
+        except (UsageError, ddl.DdlError) as wrong:
+            raise self._wrong(name, str(wrong)) from wrong
+        new = {column.name.lower(): column for column in made}
+        after = [new.pop(column.name.lower(), column) for column in self.before]
+        return self._to([*after, *new.values()], **{name: Expression("", "", None, None)})
 
     def _read(self, name: str, text: str) -> Expression:
         try:

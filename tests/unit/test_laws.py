@@ -29,6 +29,7 @@ LAYERS = (
     {"spark"},
     {"config"},
     {"schema", "local", "record"},
+    {"extend"},
     {"errors"},
 )
 """A package imports those below it, and none of its own layer. `lakeingest` is `__init__`, the public API."""
