@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import getitem
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -50,11 +52,11 @@ def frame(decoded: DataFrame, stages: Sequence[Stage], table: StructType) -> Dat
         else:
             values = list(_masked(found, stage) if stage.step.kind == "mask" else _values(stage))
             failed = _first(FAILED, [each.failed for each in stage.expressions.values()], number)
-            found = found.select(*(F.col(name) for name in others if name != FAILED), failed, *values)
+            found = found.select(*(F.col(ddl.quoted(name)) for name in others if name != FAILED), failed, *values)
         number += len(stage.expressions)
     there = {column.name for column in stages[-1].after}
     made = ((F.col(ddl.quoted(f.name)) if f.name in there else nothing).cast(f.dataType).alias(f.name) for f in table)
-    return found.select(*map(F.col, others), *made)
+    return found.select(*map(F.col, map(ddl.quoted, others)), *made)
 
 
 def _own(found: DataFrame, stage: Stage, others: Sequence[str], number: int) -> DataFrame:
@@ -81,7 +83,7 @@ def _own(found: DataFrame, stage: Stage, others: Sequence[str], number: int) -> 
         untouched = F.col(FAILED).isNull() & F.col(LEFT_OUT).isNull()
         why = F.coalesce(WHY, F.when(untouched, F.coalesce(*reasons))).alias(WHY)
         after = [values[column.name].alias(column.name) for column in stage.after]
-        found = found.select(*(F.col(each) for each in others if each != WHY), why, *after)
+        found = found.select(*(F.col(ddl.quoted(each)) for each in others if each != WHY), why, *after)
     except Exception as failed:
         raise UsageError(
             f"transform[{stage.at}].own: {name} makes no columns: {type(failed).__name__}: {failed}",
@@ -117,7 +119,8 @@ def _masked(found: DataFrame, stage: Stage) -> Iterator[Column]:
             top, _, within = path.partition(".")
             if top.lower() != column.name.lower():
                 continue
-            hidden = _hidden(value[within] if within else value, mask, found.sparkSession)
+            part = reduce(getitem, within.split("."), value) if within else value
+            hidden = _hidden(part, mask, found.sparkSession)
             value = value.withField(within, hidden) if within else hidden
         yield value.alias(column.name)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakeingest.cli.arguments import File, Format
-from lakeingest.cli.output import Output, number_of
+from lakeingest.cli.output import Output, drops, number_of
 from lakeingest.errors import NotConserved
 
 
@@ -26,8 +26,7 @@ def audit(file: File, output: Format = "text") -> None:
     )
     out.line(f"  {balance}; {report.missing:,} missing, {report.duplicated:,} duplicated")
     if report.left_out:
-        named = {**report.left_out, "no value": report.dropped - sum(report.left_out.values())}
-        out.line(f"  dropped: {', '.join(f'{count:,} by {name}' for name, count in named.items() if count)}")
+        out.line(f"  dropped: {drops(report.dropped, report.left_out)}")
     for place in report.named.get("lost", []):
         out.line(f"  lost with consent, because Kafka had deleted them unread: {place}")
     if report.gaps:

@@ -147,6 +147,12 @@ def _escaped(character: str) -> str:
     return "".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4))
 
 
+def drops(dropped: int, left_out: Mapping[str, int]) -> str:
+    """Declared drops by their reasons: conditions of transform.where by name, and records without a value."""
+    named = {**left_out, "no value": dropped - sum(left_out.values())}
+    return ", ".join(f"{count:,} by {name}" for name, count in named.items() if count)
+
+
 def number_of(count: int, noun: str) -> str:
     """A count with its noun, as in 1 commit and 2,000 commits."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

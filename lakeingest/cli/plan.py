@@ -8,7 +8,7 @@ import typer
 
 from lakeingest.cli.arguments import AllowCode, File, Format
 from lakeingest.cli.gate import HEADINGS, cells
-from lakeingest.cli.output import Output, as_json, number_of
+from lakeingest.cli.output import Output, as_json, drops, number_of
 
 if TYPE_CHECKING:
     from lakeingest.operations.plan import Plan
@@ -52,9 +52,10 @@ def _change(column: dict[str, Any]) -> str:
 
 def _show(out: Output, made: Plan) -> None:
     counts = made.counts
+    by = f" ({drops(counts['dropped'], made.left_out)})" if made.left_out else ""
     out.line(
         f"{made.pipeline}: of {counts['consumed']:,} records sampled, {counts['accepted']:,} to the table, "
-        f"{counts['refused']:,} to quarantine, {counts['dropped']:,} dropped"
+        f"{counts['refused']:,} to quarantine, {counts['dropped']:,} dropped{by}"
     )
     if made.committed:
         out.line("  caught up: these are the newest records, and they were committed before")

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lakeingest import transform
 from lakeingest.delta import quarantine
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.maintenance import optimize
@@ -41,6 +42,7 @@ class Plan:
     Attributes:
         ranges: the offsets of the sample; "spans" in JSON.
         counts: consumed, accepted, refused and dropped records.
+        left_out: of the dropped ones, those that did not meet a condition of transform.where: its name → records.
         columns: the columns that the table would have: name, type, new (not in the table yet), and was (the type that
             the table has now, if that is another one; else null).
         schemas: what the table would make of schemas that it has not seen yet.
@@ -60,6 +62,7 @@ class Plan:
     pipeline: str
     ranges: OffsetRanges
     counts: dict[str, int]
+    left_out: dict[str, int]
     columns: tuple[dict[str, Any], ...]
     schemas: tuple[Entry, ...]
     refusals: tuple[dict[str, Any], ...]
@@ -151,7 +154,7 @@ def _decided(
     from pyspark.sql import Observation
 
     seen, decided = Observation(), batch.decide(kafka)
-    rows = frames.keep(batch.accepted(observed(decided, seen, *batch.metrics)))
+    rows = frames.keep(batch.accepted(observed(decided, seen, *batch.metrics, *batch.left_out)))
     # Read once for each reason, and the diagnosis is dear.
     refused = frames.keep(quarantine.rows(decided.where(REFUSED), batch.refusals, config.known_as, 0, batch.now))
     try:
@@ -172,6 +175,7 @@ def _decided(
             config.name,
             ranges,
             counts,
+            transform.left_out(batch.shape.stages, seen.get),
             tuple(_columns(rows.schema, columns)),
             tuple(schemas),
             tuple(refusals),

@@ -155,7 +155,7 @@ def test_asked_to_stop(worlds: list[World], tmp_path: Path) -> None:
         world.checked()
 
 
-def test_a_table_for_each_topic(worlds: list[World], tmp_path: Path) -> None:
+def test_a_table_for_each_topic(worlds: list[World], lakeingest: Command, tmp_path: Path) -> None:
     """One that comes while the run goes is taken up; one that is deleted ends alone, and is told."""
     new, gone, kept = worlds
     admin = AdminClient({"bootstrap.servers": new.stack.kafka})
@@ -187,6 +187,9 @@ def test_a_table_for_each_topic(worlds: list[World], tmp_path: Path) -> None:
     for world in (new, kept, late):
         world.run()
         world.checked()
+    said = lakeingest("audit", tmp_path / f"topics.yaml:{late.name}", "--output", "json")
+    assert (said.code, said.data["consumed"]) == (0, 7)
+    assert "name one, as in" in lakeingest("audit", tmp_path / "topics.yaml").err
 
 
 def test_a_pattern_that_matches_nothing(worlds: list[World], tmp_path: Path) -> None:
@@ -223,3 +226,15 @@ def test_the_first_has_no_store(worlds: list[World]) -> None:
     assert [each.outcome for each in ended] == ["failed", "caught up"]
     assert isinstance(ended[0].failure, StorageUnreachable)
     good.checked()
+
+
+def test_one_quarantine_for_all(worlds: list[World]) -> None:
+    """Each finds its own records in it, and settles its own batches."""
+    for world in worlds:
+        world.changes |= {"quarantine": {"path": f"s3a://lake/{worlds[0].name}_refused"}, "trigger": {"max_records": 5}}
+    ended = fleet(*worlds).run(until_caught_up=True)
+    assert [(each.outcome, each.counts.refused) for each in ended] == [("caught up", 3)] * 3
+    for world in worlds:
+        report = world.ingestion().audit()
+        assert (report.conserved, report.quarantine, report.table) == (True, 3, 9)
+        assert sum(each["count"] for each in world.ingestion().quarantined()) == 3

@@ -100,6 +100,7 @@ def test_plan_shows_it(world: World) -> None:
     world.produce(order(1), order(2, items=0), order(3, status="test"))
     plan = world.ingestion().plan()
     assert (plan.counts["accepted"], plan.counts["refused"], plan.counts["dropped"]) == (1, 1, 1)
+    assert plan.left_out == {"sold": 1}
     assert {"order", "each", "buyer_name"} <= {column["name"] for column in plan.columns}
     assert [(each["stage"], each["reason"]) for each in plan.refusals] == [("transform", "NOT_COMPUTED")]
 

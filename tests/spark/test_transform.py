@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from pyspark.sql import functions as F
 from lakeingest import transform
 from lakeingest.schema import ddl, transforms
 from lakeingest.schema.expression import read
-from lakeingest.schema.transforms import Step
+from lakeingest.schema.transforms import Mask, Step
 from lakeingest.spark import types
 
 DDL = (
@@ -157,6 +158,42 @@ def test_the_steps(spark: SparkSession, rows: Any) -> None:
         spark.createDataFrame(wanted, schema).select(*[f.name for f in types.of_columns(stages[-1].after)]),
         ignore_nullable=True,
     )
+
+
+def test_masks(rows: Any) -> None:
+    """Null stays null; what is as long as what would be kept shows nothing; fields of structs keep their neighbours."""
+    made, _ = transformed(
+        rows,
+        Step(
+            "mask",
+            masks={
+                "b": Mask("last", kept=2),
+                "a": Mask("hash", "salt"),
+                "d": Mask("null"),
+                "S.y": Mask("constant", "-"),
+                "s.x": Mask("hash", "salt"),
+            },
+        ),
+    )
+    found = {row["id"]: row for row in made.collect()}
+    hashed = {n: hashlib.sha256(f"salt{n}".encode()).hexdigest() for n in (0, 1, 7)}
+    assert [found[n]["b"] for n in range(1, 6)] == ["***", "***", "***", None, "***1 "]
+    assert [found[n]["d"] for n in range(1, 6)] == [None] * 5
+    assert (found[1]["a"], found[4]["a"], found[5]["a"]) == (hashed[0], None, hashed[7])
+    assert [found[n]["s"] and tuple(found[n]["s"]) for n in range(1, 6)] == [
+        (hashed[1], "-"),
+        (None, None),
+        None,
+        None,
+        (hashed[7], "-"),
+    ]
+
+
+def test_a_field_deep_within_is_masked(spark: SparkSession) -> None:
+    frame = spark.sql("SELECT named_struct('b', named_struct('c', 'secret', 'd', 1)) AS a")
+    (stage,) = transforms.stages([Step("mask", masks={"a.b.c": Mask("last", kept=1)})], types.ddl_columns(frame.schema))
+    made = transform.frame(frame, [stage], types.of_columns(stage.after))
+    assert made.select("a.b.*").collect() == [("***t", 1)]
 
 
 def test_the_first_that_decides(rows: Any) -> None:
