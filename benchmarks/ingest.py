@@ -43,8 +43,8 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 import orders  # noqa: E402
-from connect import connect  # noqa: E402
 from embedded import embedded  # noqa: E402
+from kafka_connect import connect  # noqa: E402
 from meter import spent  # noqa: E402
 from rich.console import Console  # noqa: E402
 from ways import WAYS, Bench  # noqa: E402

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.json
 from by_hand import ByHand
 from confluent_kafka import Consumer, TopicPartition
-from connect import Connect
 from deltalake import write_deltalake
+from kafka_connect import Connect
 from pyspark.sql import SparkSession
 from stock import Stock
 

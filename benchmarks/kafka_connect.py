@@ -148,7 +148,7 @@ class Connect:
 @contextmanager
 def connect(stack: Addresses, folder: Path) -> Iterator[Connect]:
     """A worker of its own, in this folder, and its end."""
-    listing = Path(__file__).with_name("connect.txt").read_text(encoding="utf-8")
+    listing = Path(__file__).with_name("kafka_connect.txt").read_text(encoding="utf-8")
     jars = [*fetch("connect", listing=listing), *fetch("spark")]
     # Parquet asks for Hadoop's classes; Spark has them.
     jars += Path(pyspark.__file__).with_name("jars").glob("hadoop-client-*.jar")
