@@ -13,6 +13,7 @@ from functools import reduce
 from operator import getitem
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from lakeingest import extend
@@ -45,18 +46,31 @@ def frame(decoded: DataFrame, stages: Sequence[Stage], table: StructType) -> Dat
     others = [name for name in found.columns if name not in {column.name for column in stages[0].before}]
     number = 0
     for stage in stages:
-        if stage.step.kind == "where":
-            found = _kept(found, stage, number)
-        elif stage.step.kind == "own":
-            found = _own(found, stage, others, number)
-        else:
-            values = list(_masked(found, stage) if stage.step.kind == "mask" else _values(stage))
-            failed = _first(FAILED, [each.failed for each in stage.expressions.values()], number)
-            found = found.select(*(F.col(ddl.quoted(name)) for name in others if name != FAILED), failed, *values)
+        try:
+            found = _done(found, stage, others, number)
+        except PySparkException as wrong:
+            said = str(wrong).strip().splitlines()[0]
+            raise UsageError(f"transform[{stage.at}]: Spark cannot do it: {said}", cure="correct the step") from wrong
         number += len(stage.expressions)
     there = {column.name for column in stages[-1].after}
     made = ((F.col(ddl.quoted(f.name)) if f.name in there else nothing).cast(f.dataType).alias(f.name) for f in table)
     return found.select(*map(F.col, map(ddl.quoted, others)), *made)
+
+
+def _done(found: DataFrame, stage: Stage, others: Sequence[str], number: int) -> DataFrame:
+    """The frame behind a step.
+
+    Args:
+        others: the columns that are no value's.
+        number: the number of the step's first expression among all.
+    """
+    if stage.step.kind == "where":
+        return _kept(found, stage, number)
+    if stage.step.kind == "own":
+        return _own(found, stage, others, number)
+    values = list(_masked(found, stage) if stage.step.kind == "mask" else _values(stage))
+    failed = _first(FAILED, [each.failed for each in stage.expressions.values()], number)
+    return found.select(*(F.col(ddl.quoted(name)) for name in others if name != FAILED), failed, *values)
 
 
 def _own(found: DataFrame, stage: Stage, others: Sequence[str], number: int) -> DataFrame:

@@ -237,7 +237,6 @@ _FUNCTIONS: Mapping[str, _Function] = {
     "timestamp_millis": _Function(
         "number", TIME, f"CASE WHEN {_INSTANT.format('{0}', '000', '999')} THEN timestamp_millis({{0}}) END", True
     ),
-    "to_timestamp": _Function("text text?", TIME, _within_years("try_to_timestamp({0}{,1})", TIME), True),
     "size": _Function("any", NUMBER),
     "to_json": _Function("any", TEXT),
 }
@@ -379,6 +378,8 @@ class _Reader:
         self._must(part, TEXT, node)
         if type(node.expression).__name__ != "Literal":
             raise ExpressionError(f"{_shown(node)}: write the pattern itself, in quotes")
+        if re.search(r"\\(?![%_\\])", re.sub(r"\\\\", "", str(node.expression.this))):
+            raise ExpressionError(f"{_shown(node)}: a backslash stands before %, _ or another one; write it twice")
         return _made(f"({part.value} LIKE {pattern.value})", BOOLEAN, part)
 
     def _not(self, node: exp.Not, read: Any) -> Expression:

@@ -193,12 +193,16 @@ class _Stage:
     def _derive(self) -> Stage:
         found, after = {}, list(self.before)
         for name, text in self.step.texts.items():
-            found[name] = self._read(name, text)
-            new, old = self._new(name, found[name], name), [c for c in after if c.name.lower() == name.lower()]
-            if old:
-                after[after.index(old[0])] = replace(new, name=old[0].name)
-            else:
+            made = self._read(name, text)
+            new = self._new(name, made, name)
+            old = next((c for c in after if c.name.lower() == name.lower()), None)
+            if old is None:
                 after.append(new)
+            else:
+                # A column that is computed anew keeps its place, and its name as it is written.
+                new = replace(new, name=old.name)
+                after[after.index(old)] = new
+            found[new.name] = made
         return self._to(after, **found)
 
     def _new(self, name: str, made: Expression, entry: str) -> ddl.Column:

@@ -63,6 +63,8 @@ def test_what_spark_gets(text: str, value: str, failed: str | None) -> None:
         ("lpad(b, a)", "write a number from 1 to 999 for a"),
         ("lpad(b, 100000)", "write a number from 1 to 999 for 100000"),
         ("b LIKE b", "write the pattern itself"),
+        (r"b LIKE 'a\\'", "a backslash stands before %, _ or another one"),
+        (r"b LIKE 'a\\x'", "a backslash stands before %, _ or another one"),
         ("concat(s, b)", "name a field of it"),
         ("CAST(a AS INTERVAL)", "is no type of a column"),
         ("CAST(d AS INT)", "Spark casts no date to INT"),

@@ -26,7 +26,7 @@ COLUMNS = (
         (Step("keep", names=("at", "id")), "id INT NOT NULL, at TIMESTAMP"),
         (Step("cast", texts={"ID": "STRING"}), "id STRING NOT NULL, name STRING, …"),
         (Step("derive", texts={"twice": "CAST(price * 2 AS DOUBLE)"}), "…, twice DOUBLE"),
-        (Step("derive", texts={"name": "upper(name)", "n": "length(name) > 2"}), "…, n BOOLEAN"),
+        (Step("derive", texts={"NAME": "upper(name)", "n": "length(name) > 2"}), "…, n BOOLEAN"),
         (
             Step("derive", texts={"d": "CAST(at AS DATE)", "i": "id", "z": "who.home", "o": "_offset"}),
             "…, d DATE, i INT, z STRUCT<zip: INT>, o BIGINT",
