@@ -48,6 +48,8 @@ def frame(decoded: DataFrame, stages: Sequence[Stage], table: StructType) -> Dat
     for stage in stages:
         try:
             found = _done(found, stage, others, number)
+            # Spark Connect looks at a frame when it is asked something of it, and not before.
+            _ = found.columns
         except PySparkException as wrong:
             said = str(wrong).strip().splitlines()[0]
             raise UsageError(f"transform[{stage.at}]: Spark cannot do it: {said}", cure="correct the step") from wrong
@@ -98,6 +100,7 @@ def _own(found: DataFrame, stage: Stage, others: Sequence[str], number: int) -> 
         why = F.coalesce(WHY, F.when(untouched, F.coalesce(*reasons))).alias(WHY)
         after = [values[column.name].alias(column.name) for column in stage.after]
         found = found.select(*(F.col(ddl.quoted(each)) for each in others if each != WHY), why, *after)
+        _ = found.columns
     except Exception as failed:
         raise UsageError(
             f"transform[{stage.at}].own: {name} makes no columns: {type(failed).__name__}: {failed}",
