@@ -71,7 +71,8 @@ def test_what_becomes_of_records(world: World, tmp_path: Path) -> None:
     assert_df_equality(found, wanted, ignore_row_order=True, ignore_nullable=True)
     assert frame.where("sold_on <> CAST(_timestamp AS DATE) OR day <> sold_on OR day IS NULL").isEmpty()
     assert not {"status", "buyer", "id"} & set(frame.columns)
-    assert not frame.schema["order"].nullable
+    # Delta 4.0 makes a table with a generated column without NOT NULL; see docs/how-to/platforms.md.
+    assert frame.schema["order"].nullable == world.spark.version.startswith("4.0")
     assert [(row["_offset"], row["stage"], row["reason"], row["message"]) for row in world.refused] == [
         (1, "transform", "NOT_COMPUTED", "transform[4].derive.each cannot be computed of amount, items"),
         (3, "transform", "NOT_COMPUTED", "transform[3].cast.amount cannot be computed of amount"),
