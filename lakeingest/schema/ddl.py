@@ -159,6 +159,11 @@ def text(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\u0024{") + "'"
 
 
+def named(columns: Sequence[Column], name: str) -> Column | None:
+    """The column of this name, upper and lower case as one, as Spark has it; None if there is none."""
+    return next((column for column in columns if column.name.lower() == name.lower()), None)
+
+
 def find(columns: Sequence[Column], path: str) -> Column | None:
     """The column, or nested field, at a dotted path through structs and maps; None if there is none."""
     for column in columns:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache, reduce
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lakeingest.schema import ddl
@@ -151,6 +151,12 @@ def _tried(value: str, kind: str | None, *parts: Expression, exact: Any = None) 
     return _made(value, kind, *parts, failed=_any(*(part.failed for part in parts), own), exact=exact)
 
 
+def _one_type(*parts: Expression) -> ddl.Type | None:
+    """The type that all of them have that are not null; None if they differ, or one is not known."""
+    types = {str(part.type): part.type for part in parts if part.kind != NULL}
+    return next(iter(types.values())) if len(types) == 1 else None
+
+
 def _any(*tests: str) -> str:
     real = [test for test in dict.fromkeys(tests) if test != _NEVER]
     return f"({' OR '.join(real)})" if len(real) > 1 else real[0] if real else _NEVER
@@ -172,7 +178,7 @@ class _Function:
     Attributes:
         takes: the kinds of its arguments, a space between them; those with ? may be left out, those with * come again.
         gives: the kind of its value.
-        template: what is written in its place, with {0} for the first argument.
+        template: what is written in its place, with {0} for the first argument, and {1} for ", " and the others.
         tried: whether that is null where the function fails.
     """
 
@@ -219,7 +225,7 @@ _FUNCTIONS: Mapping[str, _Function] = {
     "get_json_object": _Function("text text", TEXT),
     "abs": _Function("number", NUMBER, "CASE WHEN {0} < 0 THEN try_subtract(0, {0}) ELSE {0} END", True),
     "sign": _Function("number", NUMBER),
-    "round": _Function("number size?", NUMBER, "try_cast(round(CAST({0} AS DOUBLE){,1}) AS DOUBLE)"),
+    "round": _Function("number size?", NUMBER, "try_cast(round(CAST({0} AS DOUBLE){1}) AS DOUBLE)"),
     "floor": _Function("number", NUMBER, "CASE WHEN abs(CAST({0} AS DOUBLE)) < 9e18 THEN floor({0}) END", True),
     "ceil": _Function("number", NUMBER, "CASE WHEN abs(CAST({0} AS DOUBLE)) < 9e18 THEN ceil({0}) END", True),
     **dict.fromkeys(
@@ -294,9 +300,9 @@ class _Reader:
         type_: ddl.Type = ddl.Struct(self._columns)
         for at, step in enumerate(path):
             fields = type_.fields if isinstance(type_, ddl.Struct) else ()
-            found = next((f for f in fields if f.name.lower() == step.lower()), None)
+            found = ddl.named(fields, step)
             if found is None:
-                raise ExpressionError(_no_field(path, at, [f.name for f in fields]))
+                raise ExpressionError(no_field(path, at, fields))
             type_ = found.type
         return Expression(written, _NEVER, type_, _kind(type_), asked)
 
@@ -309,9 +315,9 @@ class _Reader:
         if outer.type is None:
             return _made(f"{outer.value}.{ddl.quoted(name)}", None, outer)
         fields = outer.type.fields if isinstance(outer.type, ddl.Struct) else ()
-        found = next((f for f in fields if f.name.lower() == name.lower()), None)
+        found = ddl.named(fields, name)
         if found is None:
-            raise ExpressionError(_no_field([_shown(node.this), name], 1, [f.name for f in fields]))
+            raise ExpressionError(no_field([_shown(node.this), name], 1, fields))
         return _made(f"{outer.value}.{ddl.quoted(found.name)}", _kind(found.type), outer, exact=found.type)
 
     def _bracket(self, node: exp.Bracket, read: Any) -> Expression:
@@ -439,9 +445,8 @@ class _Reader:
         failed = last.failed
         for condition, value in reversed([*zip(conditions, values, strict=True)]):
             failed = _any(condition.failed, _where(condition.value, value.failed), _unless(condition.value, failed))
-        exact = {str(v.type): v.type for v in (*values, last) if v.kind != NULL}
-        one = next(iter(exact.values())) if len(exact) == 1 else None
-        return _made(f"CASE {text} ELSE {last.value} END", kind, *conditions, *values, last, failed=failed, exact=one)
+        parts, exact = (*conditions, *values, last), _one_type(*values, last)
+        return _made(f"CASE {text} ELSE {last.value} END", kind, *parts, failed=failed, exact=exact)
 
     def _first(self, node: Any, parts: Sequence[Expression]) -> Expression:
         """COALESCE: the next is asked where those before are null."""
@@ -449,10 +454,7 @@ class _Reader:
         failed = parts[-1].failed
         for part in reversed(parts[:-1]):
             failed = _any(part.failed, _unless(f"{part.value} IS NOT NULL", failed))
-        types = {str(part.type): part.type for part in parts if part.kind != NULL}
-        exact = next(iter(types.values())) if len(types) == 1 else None
-        value = f"coalesce({', '.join(part.value for part in parts)})"
-        return _made(value, kind, *parts, failed=failed, exact=exact)
+        return _made(_called("coalesce", "", parts), kind, *parts, failed=failed, exact=_one_type(*parts))
 
     # Casts and functions ---------------------------------------------------------------------------------------------
 
@@ -484,9 +486,7 @@ class _Reader:
         if name in ("nullif", "greatest", "least") and len(node.expressions) >= 2:
             parts = [read(each) for each in node.expressions]
             kind = self._alike(node, *parts)
-            types = {str(part.type): part.type for part in parts if part.kind != NULL}
-            exact = next(iter(types.values())) if len(types) == 1 else None
-            return _made(f"{name}({', '.join(part.value for part in parts)})", kind, *parts, exact=exact)
+            return _made(_called(name, "", parts), kind, *parts, exact=_one_type(*parts))
         function = _FUNCTIONS.get(name)
         if function is None:
             close = get_close_matches(name, [*_FUNCTIONS, "coalesce", "if", "nullif"], n=1)
@@ -495,7 +495,7 @@ class _Reader:
             raise ExpressionError(f"{name}(…) is not for a transform; {hint}allowed: {allowed}")
         parts = [read(each) for each in node.expressions]
         self._arguments(node, name, function, parts)
-        value = _called(name, function.template, [part.value for part in parts])
+        value = _called(name, function.template, parts)
         return (_tried if function.tried else _made)(value, function.gives, *parts)
 
     def _arguments(self, node: exp.Anonymous, name: str, function: _Function, parts: Sequence[Expression]) -> None:
@@ -510,8 +510,6 @@ class _Reader:
                 # A record must not say how long a text becomes.
                 if not (type(each).__name__ == "Literal" and re.fullmatch(r"[1-9]\d{0,2}", part.value)):
                     raise ExpressionError(f"{_shown(node)}: write a number from 1 to 999 for {_shown(each)}")
-            elif wanted == "whole":
-                self._must(part, NUMBER, node)
             elif wanted == "day":
                 if part.kind not in (None, NULL, DATE, TIME, LOCAL):
                     raise ExpressionError(
@@ -521,7 +519,7 @@ class _Reader:
                 if name in ("concat", "concat_ws", "xxhash64"):
                     self._atomic(part, node)
             else:
-                self._must(part, wanted, node)
+                self._must(part, NUMBER if wanted == "whole" else wanted, node)
 
     # Kinds -----------------------------------------------------------------------------------------------------------
 
@@ -552,11 +550,12 @@ _ARITHMETIC = {"Add": "try_add", "Sub": "try_subtract", "Mul": "try_multiply", "
 _COMPARES = {"EQ": "=", "NEQ": "<>", "GT": ">", "GTE": ">=", "LT": "<", "LTE": "<=", "NullSafeEQ": "<=>"}
 
 
-def _called(name: str, template: str, values: Sequence[str]) -> str:
+def _called(name: str, template: str, parts: Sequence[Expression]) -> str:
+    values = [part.value for part in parts]
     if not template:
         return f"{name}({', '.join(values)})"
-    text = template.replace("{,1}", f", {values[1]}" if len(values) > 1 else "")
-    return reduce(lambda text, at: text.replace(f"{{{at}}}", values[at]), range(len(values)), text)
+    # At once: a text among the arguments may look like a place of the template.
+    return template.format(values[0], "".join(f", {value}" for value in values[1:]))
 
 
 def _quoted(text: str) -> str:
@@ -576,7 +575,9 @@ def _back(part: Expression) -> str:
     return next(iter(part.columns)) if len(part.columns) == 1 else part.value[:40]
 
 
-def _no_field(path: Sequence[str], at: int, names: Sequence[str]) -> str:
+def no_field(path: Sequence[str], at: int, columns: Sequence[ddl.Column]) -> str:
+    """That a step of a path is none of these columns, and which one may be meant."""
+    names = [column.name for column in columns]
     close = get_close_matches(path[at].lower(), [name.lower() for name in names], n=1)
     hint = f"did you mean {next(n for n in names if n.lower() == close[0])}? " if close else ""
     around = f"field of {'.'.join(path[:at])}" if at else "column"

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import partial
 from typing import Literal, TypeAlias
 
 from lakeingest import extend
 from lakeingest.errors import UsageError
 from lakeingest.schema import ddl
-from lakeingest.schema.expression import Expression, ExpressionError, read
+from lakeingest.schema.expression import Expression, ExpressionError, no_field, read
 
 Kind: TypeAlias = Literal["rename", "drop", "keep", "cast", "mask", "derive", "flatten", "where", "own"]
 
@@ -163,9 +162,9 @@ class _Stage:
         return Stage(self.at, self.step, self.before, tuple(after), expressions)
 
     def _column(self, name: str) -> ddl.Column:
-        found = next((c for c in self.before if c.name.lower() == name.lower()), None)
+        found = ddl.named(self.before, name)
         if found is None:
-            raise self._wrong(name, _missing(name, self.before))
+            raise self._wrong(name, no_field([name], 0, self.before))
         return found
 
     def _rename(self) -> Stage:
@@ -175,7 +174,7 @@ class _Stage:
     def _drop(self) -> Stage:
         left = self.before
         for path in self.step.names:
-            left = _without(left, path.split("."), self._at(path))
+            left = _at(left, path.split("."), lambda _: None, self._at(path))
         return self._to(left)
 
     def _keep(self) -> Stage:
@@ -186,29 +185,27 @@ class _Stage:
         found, after = {}, list(self.before)
         for name, text in self.step.texts.items():
             column = self._column(name)
-            found[column.name] = self._read(name, f"CAST({ddl.quoted(column.name)} AS {text})")
-            after[after.index(column)] = replace(column, type=self._new(column.name, found[column.name], name).type)
+            found[column.name] = made = self._read(name, f"CAST({ddl.quoted(column.name)} AS {text})")
+            after[after.index(column)] = replace(column, type=self._type(name, made))
         return self._to(after, **found)
 
     def _derive(self) -> Stage:
         found, after = {}, list(self.before)
         for name, text in self.step.texts.items():
-            made = self._read(name, text)
-            new = self._new(name, made, name)
-            old = next((c for c in after if c.name.lower() == name.lower()), None)
+            made, old = self._read(name, text), ddl.named(after, name)
+            # A column that is computed anew keeps its place, and its name as it is written.
+            new = ddl.Column(old.name if old else name, self._type(name, made))
             if old is None:
                 after.append(new)
             else:
-                # A column that is computed anew keeps its place, and its name as it is written.
-                new = replace(new, name=old.name)
                 after[after.index(old)] = new
             found[new.name] = made
         return self._to(after, **found)
 
-    def _new(self, name: str, made: Expression, entry: str) -> ddl.Column:
+    def _type(self, entry: str, made: Expression) -> ddl.Type:
         if made.type is None:
             raise self._wrong(entry, "its type is not told; write it, as in CAST(price * amount AS DOUBLE)")
-        return ddl.Column(name, made.type)
+        return made.type
 
     def _where(self) -> Stage:
         found = {name: self._read(name, text) for name, text in self.step.texts.items()}
@@ -278,12 +275,6 @@ def leaves(column: ddl.Column) -> Iterator[tuple[str, ddl.Column]]:
     yield from walk(ddl.quoted(column.name), column.name, column)
 
 
-def _missing(name: str, columns: Sequence[ddl.Column]) -> str:
-    names = [column.name for column in columns]
-    close = get_close_matches(name, names, n=1)
-    return f"{name} is no column; {f'did you mean {close[0]}? ' if close else ''}there: {', '.join(names)}"
-
-
 def _hidden(mask: Mask, wrong: Callable[[str], TransformError], column: ddl.Column) -> ddl.Column:
     if mask.kind == "null":
         return replace(column, nullable=True)
@@ -295,12 +286,6 @@ def _hidden(mask: Mask, wrong: Callable[[str], TransformError], column: ddl.Colu
     return replace(column, type=ddl.Atomic("string"))
 
 
-def _without(
-    columns: tuple[ddl.Column, ...], path: Sequence[str], wrong: Callable[[str], TransformError]
-) -> tuple[ddl.Column, ...]:
-    return _at(columns, path, lambda _: None, wrong)
-
-
 def _at(
     columns: tuple[ddl.Column, ...],
     path: Sequence[str],
@@ -309,9 +294,9 @@ def _at(
 ) -> tuple[ddl.Column, ...]:
     """The columns with one changed, or gone, at a path through structs."""
     name, *rest = path
-    found = next((c for c in columns if c.name.lower() == name.lower()), None)
+    found = ddl.named(columns, name)
     if found is None:
-        raise wrong(_missing(name, columns))
+        raise wrong(no_field([name], 0, columns))
     if not rest:
         new = change(found)
     elif not isinstance(found.type, ddl.Struct):

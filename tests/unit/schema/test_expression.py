@@ -22,6 +22,7 @@ COLUMNS = ddl.parse(
         ("'it''s'", "'it\\'s'", None),
         (r"'\\d'", r"'\\d'", "false"),
         ("l[0]", "get(`l`, 0)", "false"),
+        ("round(length('{1}'), 2)", "try_cast(round(CAST(length('{1}') AS DOUBLE), 2) AS DOUBLE)", "false"),
         ("m['k']", "try_element_at(`m`, 'k')", "false"),
         ("ifnull(b, 'x')", "coalesce(`b`, 'x')", "false"),
         ("a::STRING", "try_cast(`a` AS STRING)", "(`a` IS NOT NULL AND try_cast(`a` AS STRING) IS NULL)"),
