@@ -148,16 +148,18 @@ class Fleet:
         """Begin a pipeline for each topic that is there, or comes; what failed, if not one pipeline alone."""
         known = set[str]()
 
-        def look(broker: Broker) -> None:
-            for topic in sorted(set(filter(file.pattern.fullmatch, broker.names())) - known):
+        def look(broker: Broker) -> list[str]:
+            names = broker.names()
+            for topic in sorted(set(filter(file.pattern.fullmatch, names)) - known):
                 known.add(topic)
                 begin(file.name.replace(TOPIC, topic), partial(self._of_topic, file, topic))
+            return names
 
         try:
             broker = Broker(file.example.source, endpoints.addresses(file.example)[0])
-            look(broker)
+            names = look(broker)
             if not known:
-                raise _no_topic(file, broker)
+                raise _no_topic(file, names)
             while not goal.until_caught_up and not goal.stop.wait(file.example.trigger.every.total_seconds()):
                 # Of a broker that is away for a while, the pipelines tell.
                 with suppress(SourceUnreachable):
@@ -198,8 +200,7 @@ def _same(pipeline: Pipeline) -> Pipeline:
     return pipeline
 
 
-def _no_topic(file: PerTopic, broker: Broker) -> UsageError:
-    names = broker.names()
+def _no_topic(file: PerTopic, names: list[str]) -> UsageError:
     close = get_close_matches(file.pattern.pattern, names, n=1, cutoff=0.3)
     some = f", as {close[0]}" if close else ""
     return UsageError(

@@ -135,7 +135,9 @@ class Board:
         from lakeingest.ingest.events import CatalogUpdate, Progress
         from lakeingest.ingest.retry import Retry
 
-        live = self._lives.setdefault(name, Live(self._out, name, partial(self._show, name)))
+        if name not in self._lives:
+            self._lives[name] = Live(self._out, name, partial(self._show, name))
+        live = self._lives[name]
         match event:
             case Progress():
                 live.commit(event)
