@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -229,6 +230,11 @@ def test_no_plan_shows_a_secret(world: World) -> None:
     world.produce(order(1), b"x")
     world.run()
     store = world.spark._jsparkSession.sharedState().statusStore()
+    # Spark forgets all but the newest ones, in a thread of its own: none may go while they are read.
+    kept, deadline = int(world.spark.conf.get("spark.sql.ui.retainedExecutions")), time.monotonic() + 30
+    while store.executionsCount() > kept:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
     shown = "".join(
         execution.physicalPlanDescription()
         + store.planGraph(execution.executionId()).makeDotFile(store.executionMetrics(execution.executionId()))
