@@ -171,7 +171,7 @@ def _check(data: Any, environment: Mapping[str, str], folder: Path, topic: str |
     variables = Variables(environment, topic)
     values = variables.fill(data)
     if topic is not None:
-        values["source"]["topics"] = [topic]
+        values["source"] = per_topic.of_one(values["source"], topic)
     _resolve_suite(values, folder)
     unread = [variables.as_written(m, values) for m in _read_schemas(values, folder)]
     missing = variables.missing + [m for m in unread if m.path not in {other.path for other in variables.missing}]

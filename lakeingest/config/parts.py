@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from lakeingest.config.base import Part
 from lakeingest.config.formats import BytesFormat, JsonValue, KeyFormat, ValueFormat
@@ -18,6 +18,7 @@ from lakeingest.config.values import (
     RegistryOptions,
     Secret,
     SourceOptions,
+    Start,
     StorageOptions,
     TableName,
     TablePlace,
@@ -45,14 +46,22 @@ class Source(Part):
         description="Brokers as host:port,host:port. Left out: those of the running embedded stack.",
         examples=["localhost:9092"],
     )
-    start: Literal["earliest", "latest"] = Field(
-        "earliest", description="Where a topic-partition begins that the table has never seen."
+    start: Start = Field(
+        "earliest",
+        description="Where a topic begins that the table has never seen: earliest, latest, or at offsets, as in "
+        "{flights: {0: 1500, 1: 1498}}; a partition that is not named begins at its earliest.",
     )
     options: SourceOptions = Field(
         default_factory=dict,
         description="Further Kafka client options (security.protocol, sasl.username, …), never printed.",
         examples=[{"security.protocol": "SSL"}],
     )
+
+    @model_validator(mode="after")
+    def _starts_in_topics(self) -> Source:
+        if isinstance(self.start, dict) and (strange := [each for each in self.start if each not in self.topics]):
+            raise ValueError(f"start names {', '.join(strange)}, which is not among topics; correct one of the two")
+        return self
 
 
 class Decode(Part):

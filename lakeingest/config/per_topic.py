@@ -55,6 +55,13 @@ def pattern(data: Any, mistakes: list[Mistake]) -> re.Pattern[str] | None:
         return re.compile("")
 
 
+def of_one(source: Mapping[str, Any], topic: str) -> dict[str, Any]:
+    """What `source` is for one topic: of the offsets to start at, its own."""
+    start = source.get("start")
+    own = {"start": {topic: start[topic]} if topic in start else "earliest"} if isinstance(start, Mapping) else {}
+    return {**source, **own, "topics": [topic]}
+
+
 def _shared(data: Mapping[str, Any]) -> Iterator[Mistake]:
     """What would be one and the same for the pipelines of all topics; a quarantine may be."""
     for path in (("name",), ("renamed_from",), ("table", "path"), ("table", "name")):

@@ -178,6 +178,19 @@ def _topics(value: tuple[str, ...]) -> tuple[str, ...]:
     return value
 
 
+def _start(value: Any) -> Any:
+    if value in ("earliest", "latest"):
+        return value
+    try:
+        found = {str(topic): {int(p): int(offset) for p, offset in each.items()} for topic, each in value.items()}
+        good = found and all(each and min(*each, *each.values()) >= 0 for each in found.values())
+    except (AttributeError, TypeError, ValueError):
+        good = False
+    if not good:
+        raise ValueError("no place to start; write earliest, latest, or offsets, as in {flights: {0: 1500, 1: 1498}}")
+    return found
+
+
 def _brokers(value: str) -> str:
     for broker in value.split(","):
         match = _BROKER.fullmatch(broker.strip())
@@ -320,6 +333,11 @@ def _own(value: str) -> str:
 Name = Annotated[str, AfterValidator(_name), Kind("name"), Field(json_schema_extra={"pattern": _OF_TOPICS})]
 Own = Annotated[str, AfterValidator(_own), Kind("class, or entry point")]
 Topic = Annotated[str, AfterValidator(_topic), Kind("topic")]
+Start = Annotated[
+    Literal["earliest", "latest"] | dict[str, dict[int, int]],
+    BeforeValidator(_start),
+    Kind("earliest, latest, or map of topic: map of partition: offset"),
+]
 _PATTERN = {"type": "object", "properties": {"pattern": {"type": "string"}}, "required": ["pattern"]}
 _LIST = {"type": "array", "items": {"type": "string"}, "minItems": 1}
 Topics = Annotated[

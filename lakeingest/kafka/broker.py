@@ -12,6 +12,7 @@ from lakeingest.config import Source
 from lakeingest.errors import SourceRefused, SourceUnreachable, UsageError
 from lakeingest.kafka import options
 from lakeingest.kafka.offsets import Topics, topic_id
+from lakeingest.record import Frontier
 
 TIMEOUT_S = 30.0
 _PAUSES_S = (0.2, 0.5, 1.0, 2.0, 4.0)
@@ -89,6 +90,25 @@ class Broker:
             return sorted(self._admin.list_topics(timeout=self._timeout_s).topics)
         except (KafkaException, TimeoutError) as failed:
             raise self._unreachable(failed) from failed
+
+    def committed(self, group: str) -> Frontier:
+        """Where a consumer group stands: the offsets that it has committed, in whatever topics."""
+        from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
+
+        self._admin.poll(0)
+        self._heard.clear()
+        try:
+            asked = [ConsumerGroupTopicPartitions(group)]
+            (future,) = self._admin.list_consumer_group_offsets(asked, request_timeout=self._timeout_s).values()
+            found = self._answer(future).topic_partitions
+        except (KafkaException, TimeoutError) as failed:
+            if isinstance(failed, KafkaException) and failed.args[0].code() in _denials():
+                raise SourceRefused(
+                    f"Kafka at {self._servers} denies access to the group {group}: {failed.args[0].str()}",
+                    cure=f"let the user of source.options Describe the group {group}, or name another user",
+                ) from failed
+            raise self._unreachable(failed) from failed
+        return {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
 
     def _unreachable(self, failed: Exception) -> SourceUnreachable:
         heard = self._refusal() or next((e for e in reversed(self._heard) if e.name() != "_ALL_BROKERS_DOWN"), None)

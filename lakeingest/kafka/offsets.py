@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lakeingest.config import Source
-from lakeingest.errors import OffsetsLost, SourceChanged
+from lakeingest.errors import OffsetsLost, SourceChanged, UsageError
 from lakeingest.record import Frontier, OffsetRange, OffsetRanges
 
 
@@ -43,13 +43,13 @@ def starts(source: Source, topics: Topics, frontier: Frontier) -> dict[tuple[str
     Raises:
         OffsetsLost: the frontier lies before the first offset that the broker still has.
         SourceChanged: the frontier lies after the last one, as it does when a topic was made anew.
+        UsageError: Kafka does not hold the offset where source.start lets it begin.
     """
     known = {topic for topic, _ in frontier}
     begin = {}
     for tp, last in topics.last.items():
         first = topics.first[tp]
-        fresh = last if source.start == "latest" and tp[0] not in known else first
-        begin[tp] = frontier.get(tp, fresh)
+        begin[tp] = frontier[tp] if tp in frontier else _fresh(source, tp, first, last, is_new=tp[0] not in known)
         if begin[tp] < first:
             raise OffsetsLost(
                 f"{tp[0]}-{tp[1]}: offsets {begin[tp]} to {first - 1} were never read, and Kafka no longer has them",
@@ -62,6 +62,22 @@ def starts(source: Source, topics: Topics, frontier: Frontier) -> dict[tuple[str
                 cure="the topic was made anew or the cluster is another one: give the pipeline a new name and table",
             )
     return begin
+
+
+def _fresh(source: Source, tp: tuple[str, int], first: int, last: int, *, is_new: bool) -> int:
+    """Where a topic-partition begins that the table has never seen."""
+    if not is_new or source.start == "earliest":
+        return first
+    if source.start == "latest":
+        return last
+    topic, partition = tp
+    offset = source.start.get(topic, {}).get(partition, first)
+    if not first <= offset <= last:
+        raise UsageError(
+            f"source.start lets {topic}-{partition} begin at offset {offset:,}, and Kafka holds {first:,} to {last:,}",
+            cure=f"write an offset that is there, or leave partition {partition} out to begin at {first:,}",
+        )
+    return offset
 
 
 def gaps(topics: Topics, frontier: Frontier) -> OffsetRanges:

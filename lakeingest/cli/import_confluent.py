@@ -1,0 +1,168 @@
+"""The command that makes pipeline files from the configuration of a Kafka Connect sink."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lakeingest.cli.arguments import Format
+from lakeingest.cli.output import Output, number_of
+from lakeingest.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lakeingest.config.confluent import Imported, Option
+
+
+def import_confluent(
+    config: Annotated[
+        Path, typer.Argument(help="The connector's configuration: JSON or properties.", show_default=False)
+    ],
+    *,
+    to: Annotated[Path, typer.Option("--to", help="The folder to write the pipeline files into.")] = Path(),
+    worker: Annotated[
+        Path | None,
+        typer.Option("--worker", help="The Connect worker's properties, for the converters and brokers it sets."),
+    ] = None,
+    offsets: Annotated[
+        bool, typer.Option("--offsets", help="Begin where the connector's consumer group stands in Kafka.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing; print the files.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")] = False,
+    output: Format = "text",
+) -> None:
+    """Make pipeline files from an S3 sink's configuration, and tell what becomes of each option.
+
+    Known are Confluent's S3 sink (self-managed and Confluent Cloud's), the block-gzip sink before it, and Aiven's,
+    Lenses' and Iceberg's sinks. Secrets are never written: a variable of the environment takes their place.
+
+    The exit code is 1 if an option is impossible or unknown here; the files are written all the same.
+
+    Examples:
+
+        lakeingest import-confluent connector.json
+
+        lakeingest import-confluent connector.properties --worker worker.properties --to pipelines/
+
+        lakeingest import-confluent connector.json --offsets --dry-run
+
+    \f
+    Raises:
+        UsageError: a configuration cannot be read, is no sink's that is known, or a file exists already.
+        SourceUnreachable: Kafka cannot be asked for the offsets.
+    """
+    from lakeingest.config import confluent
+
+    out = Output.of(output)
+    options, of_worker = confluent.read(config), confluent.read(worker) if worker else {}
+    made = confluent.translate(options, of_worker)
+    if offsets:
+        with out.progress(f"asking Kafka where the group {made.group} stands …"):
+            start = _offsets(made)
+        made = confluent.translate(options, of_worker, start)
+    paths = {to / name: text for name, text in made.files.items()}
+    if not dry_run:
+        _write(paths, force=force)
+    for path, text in paths.items():
+        if dry_run:
+            out.lines(f"# {path}\n{text}")
+        else:
+            out.line(f"{path} is written.")
+    _tell(out, made)
+    first = next(iter(paths))
+    if not dry_run:
+        out.line()
+        out.line(f"Next: lakeingest check {first}")
+    out.result(_plain(made, [str(path) for path in paths]))
+    if not made.whole:
+        raise typer.Exit(1)
+
+
+def _offsets(made: Imported) -> dict[str, dict[int, int]]:
+    """Where the connector's consumer group stands: topic → partition → offset.
+
+    Raises:
+        PipelineFileError: a variable of the environment is not set that reaching Kafka takes.
+        UsageError: the group has committed nothing in these topics.
+        SourceUnreachable, SourceRefused: see `Broker`.
+    """
+    from lakeingest.config import file
+    from lakeingest.kafka.broker import Broker
+
+    values = {"name": "import", "table": {"path": "/"}, "decode": {"value": {"format": "bytes"}}, "source": made.source}
+    source = file.from_mapping(values, os.environ).source
+    assert source.bootstrap_servers is not None
+    found: dict[str, dict[int, int]] = {}
+    for (topic, partition), offset in sorted(Broker(source, source.bootstrap_servers).committed(made.group).items()):
+        if made.reads(topic):
+            found.setdefault(topic, {})[partition] = offset
+    if not found:
+        raise UsageError(
+            f"the group {made.group} has committed no offset in the connector's topics",
+            cure="import without --offsets (source.start says where to begin), or correct consumer.override.group.id",
+        )
+    return found
+
+
+def _write(paths: dict[Path, str], *, force: bool) -> None:
+    there = [str(path) for path in paths if path.exists()]
+    if there and not force:
+        raise UsageError(
+            f"{', '.join(there)} exists; nothing was written",
+            cure="name another folder with --to, or overwrite with --force",
+        )
+    for path, text in paths.items():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"{path} cannot be written ({error.strerror})", cure="check the path") from None
+
+
+def _tell(out: Output, made: Imported) -> None:
+    for missing, why in made.missing.items():
+        _paragraph(out, f"Fill in {missing}: {why}.", "  ")
+    if made.environment:
+        _paragraph(out, f"Export {', '.join(made.environment)}.", "  ")
+    for outcome, several in groupby(made.options, key=lambda option: option.outcome):
+        options = list(several)
+        out.line()
+        out.line(f"{outcome} ({number_of(len(options), 'option')})")
+        if outcome == "ignored":
+            for why in dict.fromkeys(option.why for option in options):
+                alike = ", ".join(option.name for option in options if option.why == why)
+                _paragraph(out, f"{alike}: {why}", "  ")
+            continue
+        for option in options:
+            _option(out, option)
+
+
+def _option(out: Output, option: Option) -> None:
+    becomes = f" → {option.becomes}" if option.becomes else ""
+    value = option.value if len(option.value) <= 40 else f"…{option.value[-39:]}"
+    _paragraph(out, f"{option.name} = {value}{becomes}", "  ")
+    if option.why:
+        _paragraph(out, option.why, "    ")
+
+
+def _paragraph(out: Output, text: str, indent: str) -> None:
+    wrapped = textwrap.wrap(text, 80, initial_indent=indent, subsequent_indent=f"{indent}  ", break_on_hyphens=False)
+    for line in wrapped:
+        out.line(line)
+
+
+def _plain(made: Imported, files: Sequence[str]) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        "files": files,
+        "options": [asdict(option) for option in made.options],
+        "missing": [{"option": option, "why": why} for option, why in made.missing.items()],
+        "environment": list(made.environment),
+    }

@@ -1,0 +1,134 @@
+"""From the configuration of a Kafka Connect sink to pipeline files. Start reading at `translate`.
+
+document → sinks (Confluent's names) → rules and smt, option by option → known (what has no counterpart) → written
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lakeingest.config.confluent import known, rules, sinks, smt, written
+from lakeingest.config.confluent.document import read
+from lakeingest.config.confluent.translation import Option, Translation
+from lakeingest.config.variables import TOPIC
+from lakeingest.errors import UsageError
+
+__all__ = ["Imported", "Option", "read", "translate"]
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What a connector's configuration became.
+
+    Attributes:
+        files: name of a file → its text, a pipeline file; one for each topic, or one for all by a pattern.
+        options: what became of each option, those first that need somebody's attention.
+        missing: option of the pipeline file → why it cannot be known from the configuration.
+        environment: the variables that the files ask for.
+        source: the values of `source` in the files, without the topics.
+        group: the consumer group of the connector.
+        topics: the topics' names, or a pattern that matches each of them.
+    """
+
+    files: Mapping[str, str]
+    options: tuple[Option, ...]
+    missing: Mapping[str, str]
+    environment: tuple[str, ...]
+    source: Mapping[str, Any]
+    group: str
+    topics: tuple[str, ...]
+
+    def reads(self, topic: str) -> bool:
+        """Whether the connector reads a topic."""
+        return topic in self.topics or any(re.fullmatch(pattern, topic) for pattern in self.topics)
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is impossible or unknown."""
+        return not any(option.outcome in ("impossible", "unknown") for option in self.options)
+
+
+_ATTENTION = ("unknown", "impossible", "changed", "carried", "ignored")
+
+
+def translate(
+    options: Mapping[str, str],
+    worker: Mapping[str, str] | None = None,
+    start: Mapping[str, Mapping[int, int]] | None = None,
+) -> Imported:
+    """The pipeline files of a connector, and what became of each of its options.
+
+    Args:
+        options: the connector's, as `read` gives them.
+        worker: those of the Connect worker, whose converters and brokers hold where the connector names none.
+        start: topic → partition → the offset at which the table begins.
+
+    Raises:
+        UsageError: it is no sink that is known, or has no topics.
+    """
+    t = sinks.begin(options, worker or {})
+    group = t.get("consumer.override.group.id") or f"connect-{t.get('name')}"
+    topics = tuple(each.strip() for each in t.get("topics", t.get("topics.regex")).split(","))
+    sink = sinks.of(options).title
+    t.tell("connector.class", "ignored", why=f"{sink}; lakeingest takes its place")
+    t.tell("connect.s3.kcql", "carried", "table, partition, trigger", "its parts are told as if they were options")
+    smt.translate(t)
+    rules.decode(t)
+    rules.schema(t)
+    rules.partition(t)
+    rules.trigger(t)
+    rules.errors(t)
+    rules.table(t)
+    rules.source(t)
+    source = {**t.file["source"], "topics": ["any"]}
+    if start:
+        t.set("source.start", start, f"Where the consumer group {group} stood.")
+    files = _files(t, sink)
+    known.rest(t)
+    told = sorted(t.told, key=lambda option: _ATTENTION.index(option.outcome))
+    return Imported(files, tuple(told), t.missing, tuple(t.environment), source, group, topics)
+
+
+def _files(t: Translation, sink: str) -> dict[str, str]:
+    """One file for a topic; of several, one by a pattern where the records bring their columns, else one for each."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", t.get("name") or "imported").strip("-._") or "imported"
+    topics = list(dict.fromkeys(each.strip() for each in t.get("topics").split(",") if each.strip()))
+    pattern = t.text("topics.regex")
+    if not topics and not pattern:
+        raise UsageError("neither topics nor topics.regex: a sink reads at least one topic", cure="name the topics")
+    routed = t.given.pop("lakeingest.routed", None)
+    several = bool(pattern) or len(topics) > 1
+    apart = not pattern and len(topics) > 1 and "schema.columns" in t.missing
+    t.tell("name", "carried" if not several else "changed", "name", "a pipeline for each topic" if several else "")
+    if apart:
+        t.tell("topics", "changed", "source.topics", "a file for each topic: each has columns of its own")
+    elif several:
+        for option in ("topics", "topics.regex"):
+            t.tell(option, "carried", "source.topics.pattern", "a pipeline and a table for each topic")
+    t.tell("topics", "carried", "source.topics")
+    if several and not apart:
+        alternatives = pattern or "|".join(re.escape(topic) for topic in topics)
+        return {f"{name}.yaml": _written(t, sink, f"{name}-{TOPIC}", {"pattern": alternatives}, TOPIC)}
+    return {
+        f"{name}-{topic}.yaml" if apart else f"{name}.yaml": _written(
+            t, sink, f"{name}-{topic}" if apart else name, [topic], routed or topic
+        )
+        for topic in topics
+    }
+
+
+def _written(t: Translation, sink: str, name: str, topics: Any, place: str) -> str:
+    """The file of one pipeline."""
+    values = {**t.file, "name": name[:200], "source": {"topics": topics, **t.file["source"]}}
+    table = dict(values["table"])
+    for option in ("path", "name"):
+        if option in table:
+            table[option] = table[option].replace(TOPIC, place)
+    head = [f"Made by lakeingest import-confluent, from the configuration of {sink}."]
+    if t.environment:
+        head.append(f"Export before running: {', '.join(t.environment)}.")
+    head += [f"Fill in {option}: {why}." for option, why in t.missing.items()]
+    return written.text({**values, "table": table}, t.notes, head)

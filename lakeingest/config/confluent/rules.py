@@ -1,0 +1,447 @@
+"""The rules by which Confluent's options become those of a pipeline file, part by part.
+
+Where a rule needs a reason it is Confluent's documentation of the S3 sink, and docs/how-to/confluent.md for users.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from zoneinfo import ZoneInfo
+
+from lakeingest.config.confluent import joda
+from lakeingest.config.confluent.translation import Translation, simple
+from lakeingest.config.partition_format import FormatError
+from lakeingest.config.values import duration_text
+from lakeingest.config.variables import TOPIC
+
+_FORMATS = {
+    "AvroConverter": "avro",
+    "ProtobufConverter": "protobuf",
+    "JsonSchemaConverter": "json_schema",
+    "JsonConverter": "json",
+    "StringConverter": "string",
+    "ByteArrayConverter": "bytes",
+    "AlreadyBytesConverter": "bytes",
+}
+_BY_REGISTRY = ("avro", "protobuf", "json_schema")
+_STRATEGIES = {
+    "TopicNameStrategy": "topic",
+    "RecordNameStrategy": "record",
+    "TopicRecordNameStrategy": "topic_record",
+}
+_FEWEST = 10_000
+"""Records of a batch: a commit takes about a second, so that fewer would hold a pipeline back that has a backlog."""
+_HIDDEN = "a variable of the environment takes the secret's place"
+_HOUR, _DAY = 3_600_000, 86_400_000
+
+
+def decode(t: Translation) -> None:
+    """value.converter, key.converter, behavior.on.null.values."""
+    for option in ("input.data.format", "input.key.format"):
+        t.tell(option, "carried", "decode.value" if "data" in option else "decode.key")
+    found = _side(t, "value")
+    if found is None:
+        t.missing["decode.value"] = "value.converter is not in the configuration, and so the worker's: see --worker"
+    if found == "json":
+        t.missing["schema.columns"] = "Connect takes JSON without columns, and a table needs them"
+    keys = t.yes("store.kafka.keys")
+    key = _format(t, "key")
+    if key in (*_BY_REGISTRY, "string") and keys:
+        t.set("decode.key", {"format": key})
+        t.tell("key.converter", "carried", "decode.key")
+    t.tell("key.converter", "ignored", why="_key holds the key's bytes; write decode.key to decode it")
+    if (on_null := t.get("behavior.on.null.values").lower()) in ("ignore", "write"):
+        t.set("decode.on_null", on_null)
+        why = "" if on_null == "write" else "they are counted, and `audit` knows of them"
+        t.tell("behavior.on.null.values", "carried", "decode.on_null", why)
+    t.tell(
+        "behavior.on.null.values",
+        "changed",
+        "decode.on_null: quarantine",
+        "a record without a value is set aside; the task does not die",
+    )
+    t.tell("connect.s3.skip.null.values", "changed", "decode.on_null", "write decode.on_null: ignore to skip them")
+    t.tell("tombstone.encoded.partition", "changed", "decode.on_null: write", "such a row's partitions are null")
+
+
+def _format(t: Translation, side: str) -> str | None:
+    return _FORMATS.get(simple(t.get(f"{side}.converter")))
+
+
+def _side(t: Translation, side: str) -> str | None:
+    """Write the format of a side; None where it is not known."""
+    option, converter = f"{side}.converter", simple(t.get(f"{side}.converter"))
+    found = _format(t, side)
+    registry(t, side)
+    strategy = simple(t.get(f"{option}.{side}.subject.name.strategy") or t.get(f"{side}.subject.name.strategy"))
+    for name in (f"{option}.{side}.subject.name.strategy", f"{side}.subject.name.strategy"):
+        if strategy in _STRATEGIES:
+            t.tell(name, "carried", f"decode.{side}.subject")
+        t.tell(name, "impossible", why="a strategy of one's own: records are read by their id all the same")
+    if found is None:
+        if converter:
+            t.set(f"decode.{side}", {"format": "bytes"}, f"{converter} is not known here: its bytes are kept.")
+        t.tell(
+            option,
+            "impossible",
+            f"decode.{side}",
+            "not known here: the bytes are kept in the column value; a class of your own can decode them "
+            "(transform: [{own: module:Class}])",
+        )
+        return None
+    part = {"format": found}
+    if found in _BY_REGISTRY and _STRATEGIES.get(strategy, "topic") != "topic":
+        part["subject"] = _STRATEGIES[strategy]
+    t.set(f"decode.{side}", part)
+    envelope = found == "json" and t.yes(f"{option}.schemas.enable") is not False
+    if envelope:
+        why = (
+            "each value is {schema, payload}, as schemas.enable is not false: declare payload STRUCT<…>, and write "
+            "transform: [{flatten: [payload]}]; if the values are plain objects, declare their fields"
+        )
+        t.tell(f"{option}.schemas.enable", "changed", "schema.columns", why)
+        t.tell(option, "changed", f"decode.{side}", why)
+    t.tell(f"{option}.schemas.enable", "ignored", why="plain objects are what format json reads")
+    t.tell(option, "carried", f"decode.{side}")
+    return found
+
+
+def registry(t: Translation, side: str) -> None:
+    """Where the registry is, and how it is reached."""
+    prefix = f"{side}.converter."
+    url = f"{prefix}schema.registry.url"
+    if url in t:
+        t.set("registry.url", t.text(url))
+        t.tell(url, "carried", "registry.url")
+    for start in (f"{prefix}schema.registry.", prefix):
+        for option, variable in (
+            ("basic.auth.user.info", "SCHEMA_REGISTRY_USER_INFO"),
+            ("bearer.auth.token", "SCHEMA_REGISTRY_TOKEN"),
+        ):
+            if f"{start}{option}" in t:
+                t.put("registry.options", option, t.secret(f"{start}{option}", variable))
+                t.tell(f"{start}{option}", "carried", "registry.options", _HIDDEN)
+        t.tell(f"{start}basic.auth.credentials.source", "ignored", why="registry.options say it by themselves")
+        t.tell(f"{start}bearer.auth.credentials.source", "ignored", why="registry.options say it by themselves")
+    for option in [o for o in t.given if o.startswith(f"{prefix}schema.registry.ssl.")]:
+        t.tell(option, "impossible", why="a Java keystore: write ssl.ca.location (PEM) into registry.options")
+    t.tell("schema.context.name", "impossible", why="subjects in a context are not asked for; ids are, and suffice")
+
+
+def schema(t: Translation) -> None:
+    """schema.compatibility."""
+    t.tell("iceberg.tables.evolve-schema-enabled", "carried", "schema.compatibility")
+    for option in ("schema-case-insensitive", "schema-force-optional", "auto-create-enabled", "auto-create-props"):
+        t.tell(f"iceberg.tables.{option}", "ignored", why="the table is made by lakeingest, from the first schema")
+    mode = t.get("schema.compatibility", "NONE").upper()
+    brings = t.file.get("decode", {}).get("value", {}).get("format") in _BY_REGISTRY
+    if brings and mode in ("NONE", "BACKWARD", "FORWARD", "FULL"):
+        said = "" if "schema.compatibility" in t else "The sink's default. BACKWARD keeps the table's columns in order."
+        t.set("schema.compatibility", mode, said)
+        t.tell("schema.compatibility", "carried", "schema.compatibility", "kept for the table, and not for each file")
+    t.tell(
+        "schema.compatibility",
+        "changed",
+        "schema.columns",
+        "without a registry the declared columns hold; what is not declared goes to _rescued (FORWARD)",
+    )
+
+
+def partition(t: Translation) -> None:
+    """partitioner.class and all that belongs to it."""
+    t.tell("time.interval", "carried", "partition")
+    t.tell("iceberg.tables.default-partition-by", "carried", "partition")
+    kind = simple(t.get("partitioner.class")) or "DefaultPartitioner"
+    by: list[dict[str, str]] = []
+    known = True
+    if "Field" in kind and kind != "RecordFieldTimeBasedPartitioner":
+        by += [
+            {"by": "field", "field": name.strip()} for name in t.get("partition.field.name").split(",") if name.strip()
+        ]
+        t.tell("partition.field.name", "carried", "partition")
+    if kind in ("DailyPartitioner", "HourlyPartitioner") or "Time" in kind:
+        by += _time(t, kind)
+    if kind == "DefaultPartitioner":
+        by.append({"by": "kafka_partition"})
+    if kind not in _PARTITIONERS:
+        known = bool(by)
+        t.tell(
+            "partitioner.class",
+            "changed" if known else "impossible",
+            "partition" if known else "",
+            "a partitioner of your own: what its options say is carried over; compare the folders"
+            if known
+            else "a partitioner of your own: write partition; by a column of derive, or of a class, if need be",
+        )
+    why = "partition=N in the bucket is kafka_partition=N" if kind == "DefaultPartitioner" else ""
+    t.tell("partitioner.class", "changed" if why else "carried", "partition", why)
+    if by:
+        t.set("partition", by)
+    for option in ("path.format", "partition.duration.ms", "locale", "timezone", "timestamp.extractor",
+                   "timestamp.field", "partition.field.name"):  # fmt: skip
+        t.tell(option, "ignored", why=f"{kind} does not ask for it")
+
+
+_PARTITIONERS = ("DefaultPartitioner", "FieldPartitioner", "TimeBasedPartitioner", "DailyPartitioner",
+                 "HourlyPartitioner")  # fmt: skip
+
+
+def _time(t: Translation, kind: str) -> list[dict[str, str]]:
+    part = {"by": "time"}
+    _extractor(t, part)
+    whole = {"DailyPartitioner": _DAY, "HourlyPartitioner": _HOUR}.get(kind) or t.whole("partition.duration.ms")
+    if whole is None or whole <= 0 or whole % 1000:
+        t.tell("partition.duration.ms", "impossible", why="no period of whole seconds: by default it is a day here")
+        whole = _DAY
+    part["every"] = {_HOUR: "hour", _DAY: "day"}.get(whole) or duration_text(timedelta(milliseconds=whole))
+    t.tell("partition.duration.ms", "carried", "partition.time.every")
+    zone = t.get("timezone") or "UTC"
+    try:
+        if ZoneInfo(zone).key != zone:
+            raise ValueError(zone)
+    except (ValueError, OSError, KeyError):
+        t.tell(
+            "timezone",
+            "impossible",
+            why=f"{zone} is no IANA zone: UTC takes its place; write the city's, as Europe/Rome",
+        )
+        zone = "UTC"
+    part["timezone"] = zone
+    t.tell("timezone", "carried", "partition.time.timezone")
+    locale = t.get("locale").replace("-", "_")
+    default = "'year'=YYYY/'month'=MM/'day'=dd" + ("/'hour'=HH" if whole < _DAY else "")
+    text = t.get("path.format") if kind not in ("DailyPartitioner", "HourlyPartitioner") else default
+    try:
+        part["format"], differences = joda.format_of(text or default, locale or "en_US")
+        if differences or (differences := ("Joda's YYYY is Spark's yyyy",) if "Y" in text else ()):
+            t.tell("path.format", "changed", "partition.time.format", "; ".join(differences))
+        t.tell("path.format", "carried", "partition.time.format")
+    except FormatError as error:
+        part["format"], _ = joda.format_of(default, "en_US")
+        t.tell("path.format", "impossible", "partition.time.format", f"{error}; {part['format']} takes its place")
+    if locale and not locale.startswith("en"):
+        part["locale"] = locale
+    t.tell("locale", "carried", "partition.time.locale")
+    return [part]
+
+
+def _extractor(t: Translation, part: dict[str, str]) -> None:
+    extractor = simple(t.get("timestamp.extractor", "Wallclock")).removesuffix("TimestampExtractor")
+    if extractor == "RecordField":
+        part["field"] = t.get("timestamp.field") or "timestamp"
+        t.tell("timestamp.field", "carried", "partition.time.field", "a record whose time is none goes to quarantine")
+    elif extractor in ("Record", "Wallclock"):
+        part["extract"] = extractor.lower()
+        t.tell("timestamp.field", "ignored", why=f"timestamp.extractor {extractor} does not ask for it")
+    else:
+        part["extract"] = "record"
+        t.tell(
+            "timestamp.extractor",
+            "impossible",
+            "partition.time.extract",
+            "an extractor of your own: the record's own time takes its place; derive a column, and partition by it",
+        )
+    wallclock = extractor == "Wallclock"
+    why = "one time for each batch" if wallclock else ""
+    t.tell("timestamp.extractor", "changed" if wallclock else "carried", "partition.time.extract", why)
+
+
+def table(t: Translation) -> None:
+    """Bucket and folder, and how S3 is reached."""
+    if named := t.get("iceberg.tables").split(",")[0].strip():
+        t.set("table.name", re.sub(r"[^\w.]", "_", named))
+        t.tell("iceberg.tables", "changed", "table.name", "a Delta table in Spark's catalog, beside the Iceberg one")
+    else:
+        bucket = t.text("s3.bucket.name") if "s3.bucket.name" in t else t.variable("BUCKET")
+        if "s3.bucket.name" not in t:
+            t.missing["table.path"] = "the configuration names no bucket"
+        t.set("table.path", f"s3a://{bucket}/tables/{TOPIC}", "Beside the objects that the sink wrote, which stay.")
+    t.tell("s3.bucket.name", "carried", "table.path")
+    t.tell("topics.dir", "changed", "table.path", "the table lies beside the sink's objects, under tables/")
+    codec = t.get("parquet.codec").lower()
+    if codec in ("snappy", "gzip", "zstd", "none"):
+        t.set("table.compression", codec)
+        t.tell("parquet.codec", "carried", "table.compression")
+    t.tell("parquet.codec", "changed", "table.compression: zstd", "Spark's Parquet has zstd, snappy, gzip and none")
+    if region := t.get("s3.region"):
+        t.set("storage.region", t.text("s3.region") if "${" in region else region)
+        t.tell("s3.region", "carried", "storage.region")
+    if t.get("store.url"):
+        t.set("storage.endpoint", t.text("store.url"))
+        t.set("storage.path_style", t.yes("s3.path.style.access.enabled") is not False)
+        t.tell("store.url", "carried", "storage.endpoint")
+        t.tell("s3.path.style.access.enabled", "carried", "storage.path_style")
+    t.tell("s3.path.style.access.enabled", "ignored", why="AWS takes the bucket as part of the host's name")
+    _credentials(t)
+    _encryption(t)
+
+
+def _credentials(t: Translation) -> None:
+    for name, option, variable in (
+        ("aws.access.key.id", "access_key", "AWS_ACCESS_KEY_ID"),
+        ("aws.secret.access.key", "secret_key", "AWS_SECRET_ACCESS_KEY"),
+    ):
+        if name in t:
+            t.set(f"storage.{option}", t.secret(name, variable))
+            t.tell(name, "carried", f"storage.{option}", _HIDDEN)
+    prefix = "s3.credentials.provider."
+    role = next((o for o in (f"{prefix}sts.role.arn", f"{prefix}sts.aws.role.arn") if o in t), "")
+    if role:
+        t.put("storage.options", "fs.s3a.aws.credentials.provider", _ASSUMED)
+        t.put("storage.options", "fs.s3a.assumed.role.arn", t.text(role))
+        t.tell(role, "carried", "storage.options", "fs.s3a.assumed.role.arn")
+    if (session := f"{prefix}sts.role.session.name") in t:
+        t.put("storage.options", "fs.s3a.assumed.role.session.name", t.text(session))
+        t.tell(session, "carried", "storage.options")
+    t.tell(
+        f"{prefix}sts.role.external.id",
+        "impossible",
+        why="s3a cannot send an external id: let the role trust another way",
+    )
+    t.tell("aws.sts.role.session.duration", "ignored", why="s3a renews a session by itself")
+    t.tell("aws.sts.config.endpoint", "ignored", why="write fs.s3a.assumed.role.sts.endpoint into storage.options")
+    provider = simple(t.get(f"{prefix}class") or t.get("aws.credentials.provider"))
+    usual = not provider or role or "Default" in provider or "Chain" in provider
+    for option in (f"{prefix}class", "aws.credentials.provider"):
+        why = "the platform's credential chain is taken where no keys are written"
+        own = "a provider of your own: name s3a's counterpart as fs.s3a.aws.credentials.provider in storage.options"
+        t.tell(option, "ignored" if usual else "impossible", why=why if usual else own)
+    for option in [o for o in t.given if o.startswith(prefix)]:
+        t.tell(option, "impossible", why="an option of that provider's own: see storage.options")
+    t.tell("connect.s3.aws.auth.mode", "ignored", why="keys are taken where they are written")
+    t.tell("connect.s3.vhost.bucket", "ignored", why="AWS takes the bucket as part of the host's name")
+
+
+_ASSUMED = "org.apache.hadoop.fs.s3a.auth.AssumedRoleCredentialProvider"
+
+
+def _encryption(t: Translation) -> None:
+    kind = {"AES256": "SSE-S3", "aws:kms": "SSE-KMS"}.get(t.get("s3.ssea.name"))
+    if "s3.sse.customer.key" in t and t.get("s3.sse.customer.key"):
+        kind = "SSE-C"
+        t.put("storage.options", "fs.s3a.encryption.key", t.secret("s3.sse.customer.key", "SSE_CUSTOMER_KEY"))
+        t.tell(
+            "s3.sse.customer.key",
+            "carried",
+            "storage.options",
+            "a variable takes its place: in Base64, as s3a takes it",
+        )
+    if kind:
+        t.put("storage.options", "fs.s3a.encryption.algorithm", kind)
+        t.tell("s3.ssea.name", "carried", "storage.options", f"fs.s3a.encryption.algorithm: {kind}")
+    if kind == "SSE-KMS" and t.get("s3.sse.kms.key.id"):
+        t.put("storage.options", "fs.s3a.encryption.key", t.text("s3.sse.kms.key.id"))
+        t.tell("s3.sse.kms.key.id", "carried", "storage.options", "fs.s3a.encryption.key")
+    t.tell("s3.sse.customer.key", "ignored", why="empty")
+    t.tell("s3.sse.kms.key.id", "ignored", why="s3.ssea.name is not aws:kms")
+    t.tell("s3.ssea.name", "ignored", why="the bucket's own encryption holds")
+    if acl := t.get("s3.acl.canned"):
+        canned = "".join(word.capitalize() for word in acl.split("-"))
+        t.put("storage.options", "fs.s3a.acl.default", canned)
+        t.tell("s3.acl.canned", "carried", "storage.options", f"fs.s3a.acl.default: {canned}")
+    if t.yes("s3.wan.mode"):
+        t.tell("s3.wan.mode", "impossible", why="write the bucket's accelerated endpoint as storage.endpoint")
+    t.tell("s3.wan.mode", "ignored", why="off")
+    proxy = re.fullmatch(r"(?:(https?)://)?([^:/]+)(?::(\d+))?/?", t.get("s3.proxy.url"))
+    if proxy:
+        t.put("storage.options", "fs.s3a.proxy.host", proxy[2])
+        t.put("storage.options", "fs.s3a.proxy.port", proxy[3] or ("443" if proxy[1] == "https" else "80"))
+        t.tell("s3.proxy.url", "carried", "storage.options", "fs.s3a.proxy.host and .port")
+    t.tell("s3.proxy.url", "impossible", why="not understood: write fs.s3a.proxy.host and .port into storage.options")
+    if "s3.proxy.user" in t:
+        t.put("storage.options", "fs.s3a.proxy.username", t.text("s3.proxy.user"))
+        t.tell("s3.proxy.user", "carried", "storage.options", "fs.s3a.proxy.username")
+    if "s3.proxy.password" in t:
+        t.put("storage.options", "fs.s3a.proxy.password", t.secret("s3.proxy.password", "S3_PROXY_PASSWORD"))
+        t.tell("s3.proxy.password", "carried", "storage.options", _HIDDEN)
+
+
+def trigger(t: Translation) -> None:
+    """flush.size and the rotations: when a batch is cut."""
+    scheduled, rotated = t.whole("rotate.schedule.interval.ms") or -1, t.whole("rotate.interval.ms") or -1
+    every = scheduled if scheduled > 0 else rotated
+    if every > 0:
+        t.set("trigger.every", duration_text(timedelta(milliseconds=every)))
+    if scheduled > 0:
+        why = "exactly once stays; not aligned to midnight"
+        t.tell("rotate.schedule.interval.ms", "changed", "trigger.every", why)
+        t.tell("rotate.interval.ms", "ignored", why="a table has no open file; trigger.every holds")
+    if rotated > 0:
+        why = "by the clock, and not by the records' times: a table has no open file"
+        t.tell("rotate.interval.ms", "changed", "trigger.every", why)
+    t.tell("rotate.schedule.interval.ms", "ignored", why="off")
+    t.tell("rotate.interval.ms", "ignored", why="off")
+    size = t.whole("flush.size")
+    if size is not None and size >= _FEWEST:
+        t.set("trigger.max_records", min(size, 2**31 - 1))
+        t.tell("flush.size", "changed", "trigger.max_records", "over all partitions, and not for each of them")
+    t.tell(
+        "flush.size",
+        "changed",
+        "trigger",
+        f"fewer than {_FEWEST:,} records a commit would hold the pipeline back; trigger.every decides, and "
+        "`lakeingest compact` makes files large",
+    )
+
+
+def errors(t: Translation) -> None:
+    """errors.tolerance."""
+    if t.get("errors.tolerance").lower() == "none":
+        t.set("quarantine.max_refused", 0, "errors.tolerance none: a batch with a refused record is held.")
+        t.tell("errors.tolerance", "changed", "quarantine.max_refused", "the batch is held, and nothing of it is lost")
+    t.tell("errors.tolerance", "carried", "quarantine", "refused records are kept, and can be replayed")
+
+
+def source(t: Translation) -> None:
+    """How Kafka is reached, and where a topic begins."""
+    override = "consumer.override."
+    brokers = next((o for o in (f"{override}bootstrap.servers", "bootstrap.servers") if t.get(o)), "")
+    if brokers:
+        servers = ",".join(each.strip().rpartition("://")[2] for each in t.text(brokers).split(","))
+        t.set("source.bootstrap_servers", servers)
+        t.tell(brokers, "carried", "source.bootstrap_servers")
+    else:
+        t.set("source.bootstrap_servers", t.variable("KAFKA_BROKERS"))
+    t.tell("bootstrap.servers", "ignored", why="consumer.override.bootstrap.servers holds")
+    begin = t.get(f"{override}auto.offset.reset")
+    if begin == "latest":
+        t.set("source.start", "latest")
+    t.tell(f"{override}auto.offset.reset", "carried" if begin != "none" else "changed", "source.start")
+    t.tell(f"{override}group.id", "ignored", why="the table's log holds the offsets; --offsets takes the group's once")
+    level = t.get(f"{override}isolation.level")
+    why = "committed records alone are read" if level != "read_uncommitted" else "aborted records are never read here"
+    t.tell(f"{override}isolation.level", "ignored" if level != "read_uncommitted" else "changed", why=why)
+    if "kafka.key" in t or "kafka.secret" in t:
+        for name, value in (("security.protocol", "SASL_SSL"), ("sasl.mechanism", "PLAIN")):
+            t.put("source.options", name, value)
+        t.put("source.options", "sasl.username", t.secret("kafka.key", "KAFKA_API_KEY"))
+        t.put("source.options", "sasl.password", t.secret("kafka.secret", "KAFKA_API_SECRET"))
+        t.tell("kafka.key", "carried", "source.options", _HIDDEN)
+        t.tell("kafka.secret", "carried", "source.options", _HIDDEN)
+    for name in [o for o in t.given if re.match(rf"{re.escape(override)}(security|sasl|ssl)\.", o)]:
+        _security(t, name, name.removeprefix(override))
+
+
+def _security(t: Translation, name: str, option: str) -> None:
+    if option == "sasl.jaas.config":
+        found = dict(re.findall(r'(username|password)\s*=\s*"', t.get(name)) and _JAAS.findall(t.get(name)))
+        if "password" not in found:
+            t.tell(
+                name, "impossible", why="no user and password in it: write the login of librdkafka as source.options"
+            )
+            return
+        t.put("source.options", "sasl.username", t.variable("KAFKA_USERNAME"))
+        t.put("source.options", "sasl.password", t.variable("KAFKA_PASSWORD"))
+        t.tell(name, "carried", "source.options", _HIDDEN)
+    elif "keystore" in option or "truststore" in option or option in ("ssl.key.password", "sasl.login.class"):
+        t.tell(name, "impossible", why="a Java keystore: write ssl.ca.location (PEM) into source.options")
+    elif option in ("security.protocol", "sasl.mechanism", "ssl.endpoint.identification.algorithm"):
+        value = t.text(name) or "none"
+        t.put("source.options", option, value)
+        t.tell(name, "carried", "source.options")
+    else:
+        t.tell(name, "impossible", why="of Java's client alone: see librdkafka's option for it, in source.options")
+
+
+_JAAS = re.compile(r'(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"')

@@ -1,0 +1,133 @@
+"""What becomes of a connector's options, and the values of the pipeline file that come of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+Outcome: TypeAlias = Literal["carried", "changed", "impossible", "ignored", "unknown"]
+
+_PROVIDED = re.compile(r"\$\{(\w+):(?:[^{}:]*:)*([^{}:]+)\}")
+"""A value that Connect asks a config provider for (KIP-297): ${provider:path:key}, or ${env:NAME}."""
+_SECRET = re.compile(
+    r"(?i)secret|password|passphrase|token|credential|user[.]?info|jaas|api[.]key|access[._]key|customer[.]key|"
+    r"ssl[.]key|account[.]key"
+)
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of a connector, and what became of it.
+
+    Attributes:
+        value: as it was given; "***" if it may be a secret.
+        becomes: the options of the pipeline file that it became, empty if none.
+        why: why it is not carried over as it is, and what will be seen, or what to do instead.
+    """
+
+    name: str
+    value: str
+    outcome: Outcome
+    becomes: str = ""
+    why: str = ""
+
+
+def is_secret(name: str) -> bool:
+    """Whether the value of an option may be a secret, by its name."""
+    return bool(_SECRET.search(name)) and not name.endswith((".class", ".source", "provider"))
+
+
+@dataclass
+class Translation:
+    """Takes the options one by one, and remembers what became of each.
+
+    Attributes:
+        given: name → value, under Confluent's names, of what is still to be looked at.
+        names: Confluent's name → the name that it was given under, where that is another.
+        implied: names of options that another one implies: they are not told of.
+        told: what became of each option, in the order in which it was looked at.
+        file: the pipeline file's values.
+        notes: path of an option of the pipeline file → the comment above it.
+        environment: the variables that the pipeline file asks for.
+        missing: option of the pipeline file → why it cannot be known from here.
+    """
+
+    given: dict[str, str]
+    names: Mapping[str, str] = field(default_factory=dict)
+    implied: Collection[str] = ()
+    told: list[Option] = field(default_factory=list)
+    file: dict[str, Any] = field(default_factory=dict)
+    notes: dict[tuple[str, ...], str] = field(default_factory=dict)
+    environment: list[str] = field(default_factory=list)
+    missing: dict[str, str] = field(default_factory=dict)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.given
+
+    def get(self, name: str, default: str = "") -> str:
+        """The value of an option, blanks around it left out; it stays to be told of."""
+        return self.given.get(name, default).strip()
+
+    def whole(self, name: str) -> int | None:
+        """The value of an option that is a whole number; None if it is not given, or no such number."""
+        return int(self.get(name)) if re.fullmatch(r"-?\d{1,18}", self.get(name)) else None
+
+    def yes(self, name: str) -> bool | None:
+        """Whether an option is true; None if it is not given."""
+        return self.get(name).lower() == "true" if name in self.given else None
+
+    def tell(self, name: str, outcome: Outcome, becomes: str = "", why: str = "") -> None:
+        """Note what became of an option, if it was given."""
+        if name in self.given:
+            origin, value = self.names.get(name, name), self.given.pop(name)
+            if name not in self.implied:
+                self.told.append(Option(origin, "***" if is_secret(origin) else value, outcome, becomes, why))
+
+    def set(self, path: str, value: Any, note: str = "") -> None:
+        """Write an option of the pipeline file, with a comment above it."""
+        *parts, last = path.split(".")
+        within = self.file
+        for part in parts:
+            within = within.setdefault(part, {})
+        within[last] = value
+        if note:
+            self.notes[*parts, last] = note
+
+    def put(self, path: str, name: str, value: str) -> None:
+        """Write an entry of one of the maps of the pipeline file, whose names have dots: source.options, …"""
+        *parts, last = path.split(".")
+        within = self.file
+        for part in (*parts, last):
+            within = within.setdefault(part, {})
+        within[name] = value
+
+    def variable(self, name: str) -> str:
+        """`${NAME}`, filled in from the environment when the pipeline file is read."""
+        if name not in self.environment:
+            self.environment.append(name)
+        return f"${{{name}}}"
+
+    def secret(self, name: str, variable: str) -> str:
+        """What stands for the secret value of an option: a variable, and never the value."""
+        found = _PROVIDED.fullmatch(self.get(name))
+        return self.variable(_variable(found[2]) if found else variable)
+
+    def text(self, name: str, default: str = "") -> str:
+        """The value of an option as the pipeline file has it: what Connect asks a provider for becomes a variable."""
+        parts, at, value = [], 0, self.get(name, default)
+        for found in _PROVIDED.finditer(value):
+            parts += [value[at : found.start()].replace("${", "$${"), self.variable(_variable(found[2]))]
+            at = found.end()
+        return "".join([*parts, value[at:].replace("${", "$${")])
+
+
+def _variable(key: str) -> str:
+    name = re.sub(r"[^A-Za-z0-9]+", "_", key).strip("_").upper()
+    return name if name[:1].isalpha() else f"V_{name}"
+
+
+def simple(value: str) -> str:
+    """The name of a Java class without its package, and without $Key and $Value."""
+    return value.rpartition(".")[2].partition("$")[0]
