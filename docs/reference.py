@@ -27,8 +27,8 @@ from ruamel.yaml import YAML
 import lakeingest
 from lakeingest import cli, errors, pipeline, record, testing
 from lakeingest.cli.explain import RUNBOOK
+from lakeingest.config import confluent, options
 from lakeingest.config import file as pipeline_file
-from lakeingest.config import options
 from lakeingest.decode import Shape
 from lakeingest.delta import quarantine
 from lakeingest.delta import receipt as receipts
@@ -372,6 +372,32 @@ def readers() -> Iterator[str]:
     yield from ("", "## Versions", "", ", ".join(map(code, versions)))
 
 
+def connectors() -> Iterator[str]:
+    """What becomes of each documented option of the sinks, as the import tells it."""
+    sys.path.insert(0, str(ROOT / "tests" / "support"))
+    import connectors as known
+
+    def told(name: str, options: Mapping[str, str]) -> confluent.Option:
+        return next(option for option in confluent.translate(options).options if option.name == name)
+
+    yield from ("# A connector's options, and what becomes of them", "")
+    yield "What `lakeingest import-confluent` tells of every documented option of Confluent's S3 sink and of Connect,"
+    yield "with the values that make a difference. [Move from Confluent's S3 sink](../how-to/confluent.md) says how it is"
+    yield "used."
+    yield "*Carried* means the same here; *changed* the same for what it is for; *impossible* has to be done otherwise;"
+    yield "*ignored* has no meaning here."
+    found = ((option, value, told(option, config)) for option, value, config in known.cases())
+    lines = ((code(o), code(v), f.outcome, code(f.becomes), cell(f.why)) for o, v, f in found)
+    yield from ("", "## Options", *rows("option | value | outcome | becomes | why", lines))
+    made = ((kind, told("transforms.t.type", known.with_transform(given))) for kind, given in known.TRANSFORMS.items())
+    steps = ((cell(kind), found.outcome, code(found.becomes), cell(found.why)) for kind, found in made)
+    yield from ("## Single message transforms", *rows("transform | outcome | becomes | why", steps))
+    for sink, config in known.EXAMPLES.items():
+        each = confluent.translate(config).options
+        lines = ((code(o.name), code(o.value), o.outcome, code(o.becomes), cell(o.why)) for o in each)
+        yield from (f"## Example: {sink.replace('_', ' ')}", *rows("option | value | outcome | becomes | why", lines))
+
+
 def reader_tables(reads: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     """One word for each table and reader, then all that is not `all`, in full.
 
@@ -412,6 +438,7 @@ PAGES: dict[str, Callable[[], Iterable[str]]] = {
     "modules": modules,
     "faults": faults,
     "readers": readers,
+    "connectors": connectors,
     "measurements": measurements,
 }
 

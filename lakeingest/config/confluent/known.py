@@ -20,6 +20,7 @@ _RETRY = "retry.wait says how long a run tries again; nothing is lost where it e
 _CLOUD = "it is for Confluent Cloud's own service"
 _TASKS = "Spark shares the partitions out among its cores; one pipeline reads all"
 _REGISTRY = "schemas are read by their id, and kept as long as a run lasts"
+_COLUMNS = "decimals, unions, enums and oneofs become columns by one rule, without options: see `lakeingest plan`"
 _ICEBERG = "the table is a Delta table, whose log is its catalog"
 
 _GROUPS: tuple[tuple[Outcome, str, str], ...] = (
@@ -106,7 +107,7 @@ _GROUPS: tuple[tuple[Outcome, str, str], ...] = (
     ),
     (
         "changed",
-        "numbers, unions, enums and oneofs become columns as docs say: see the explanation of each format",
+        _COLUMNS,
         r"(key|value)\.converter\.(decimal\.format|flatten\..*|generate\..*|int\.for\.enums|object\.additional\.properties|"
         r"optional\.for\..*|use\.optional\.for\.nonrequired|wrapper\.for\..*|allow\.optional\.map\.keys|"
         r"use\.integer\.for\.enums)|allow\.optional\.map\.keys",
@@ -136,7 +137,7 @@ _GROUPS: tuple[tuple[Outcome, str, str], ...] = (
     ("ignored", _ICEBERG, r"iceberg\.(catalog|hadoop|kafka|control|connect|coordinator|hadoop-conf-dir|tables)(\..*)?"),
 )
 _COMPILED = tuple((outcome, why, re.compile(pattern)) for outcome, why, pattern in _GROUPS)
-_BECOMES = {_PARQUET: "table.compression", _QUARANTINE: "quarantine", _COORDINATES: "decode"}
+_BECOMES = {_PARQUET: "table.compression", _QUARANTINE: "quarantine", _COORDINATES: "decode", _COLUMNS: "decode.value"}
 
 
 def rest(t: Translation) -> None:

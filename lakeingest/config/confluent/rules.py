@@ -34,6 +34,7 @@ _FEWEST = 10_000
 """Records of a batch: a commit takes about a second, so that fewer would hold a pipeline back that has a backlog."""
 _HIDDEN = "a variable of the environment takes the secret's place"
 _HOUR, _DAY = 3_600_000, 86_400_000
+_LONGEST = 30 * _DAY
 
 
 def decode(t: Translation) -> None:
@@ -360,7 +361,7 @@ def _encryption(t: Translation) -> None:
 def trigger(t: Translation) -> None:
     """flush.size and the rotations: when a batch is cut."""
     scheduled, rotated = t.whole("rotate.schedule.interval.ms") or -1, t.whole("rotate.interval.ms") or -1
-    every = scheduled if scheduled > 0 else rotated
+    every = min(scheduled if scheduled > 0 else rotated, _LONGEST)
     if every > 0:
         t.set("trigger.every", duration_text(timedelta(milliseconds=every)))
     if scheduled > 0:
@@ -411,7 +412,7 @@ def source(t: Translation) -> None:
     t.tell(f"{override}group.id", "ignored", why="the table's log holds the offsets; --offsets takes the group's once")
     level = t.get(f"{override}isolation.level")
     why = "committed records alone are read" if level != "read_uncommitted" else "aborted records are never read here"
-    t.tell(f"{override}isolation.level", "ignored" if level != "read_uncommitted" else "changed", why=why)
+    t.tell(f"{override}isolation.level", "ignored" if level != "read_uncommitted" else "changed", "source", why)
     if "kafka.key" in t or "kafka.secret" in t:
         for name, value in (("security.protocol", "SASL_SSL"), ("sasl.mechanism", "PLAIN")):
             t.put("source.options", name, value)

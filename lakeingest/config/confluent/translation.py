@@ -13,7 +13,7 @@ _PROVIDED = re.compile(r"\$\{(\w+):(?:[^{}:]*:)*([^{}:]+)\}")
 """A value that Connect asks a config provider for (KIP-297): ${provider:path:key}, or ${env:NAME}."""
 _SECRET = re.compile(
     r"(?i)secret|password|passphrase|token|credential|user[.]?info|jaas|api[.]key|access[._]key|customer[.]key|"
-    r"ssl[.]key|account[.]key"
+    r"ssl[.]key|account[.]key|license"
 )
 
 

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from lakeingest.config import Source
-from lakeingest.errors import OffsetsLost, SourceChanged
+from lakeingest.errors import OffsetsLost, SourceChanged, UsageError
 from lakeingest.kafka.offsets import Topics, lag, next_ranges, starts
 from lakeingest.kafka.options import for_java
 from lakeingest.record import OffsetRange, OffsetRanges
@@ -62,10 +62,14 @@ def test_a_batch_is_as_large_as_it_may_be(most: int) -> None:
         ("latest", {("other", 0): 4}, {("a", 0): 9, ("a", 1): 5}),
         ("earliest", {("a", 0): 9, ("a", 1): 5}, {("a", 0): 9, ("a", 1): 5}),
         ("earliest", {("a", 0): 3, ("a", 1): 0}, {("a", 0): 3, ("a", 1): 0}),
+        ({"a": {0: 7, 1: 5}}, {}, {("a", 0): 7, ("a", 1): 5}),
+        ({"a": {0: 3, 9: 9}}, {}, {("a", 0): 3, ("a", 1): 0}),
+        ({"a": {0: 7, 1: 5}}, {("a", 0): 4}, {("a", 0): 4, ("a", 1): 0}),
+        ({"a": {0: 1, 1: 1}}, {("a", 0): 4, ("a", 1): 2}, {("a", 0): 4, ("a", 1): 2}),
     ],
 )
 def test_a_partition_starts(
-    start: str, frontier: dict[tuple[str, int], int], begin: dict[tuple[str, int], int]
+    start: object, frontier: dict[tuple[str, int], int], begin: dict[tuple[str, int], int]
 ) -> None:
     """At its frontier; a new topic where source.start says; a new partition of a known topic at its first offset."""
     known = topics({("a", 0): 3, ("a", 1): 0}, {("a", 0): 9, ("a", 1): 5})
@@ -83,6 +87,13 @@ def test_a_frontier_outside_of_the_topic_is_refused(stands: int, error: type[Exc
     """Lost offsets and a topic that was made anew are errors that name the place, and the cure."""
     with pytest.raises(error, match="(?s)" + said + ".*cure: "):
         starts(source(), topics({("a", 0): 3}, {("a", 0): 9}), {("a", 0): stands})
+
+
+@pytest.mark.parametrize("offset", [2, 10])
+def test_an_offset_to_start_at_has_to_be_there(offset: int) -> None:
+    """Records that expired since would be missing in silence, and a typing error would skip others."""
+    with pytest.raises(UsageError, match=rf"(?s)a-0 begin at offset {offset}, and Kafka holds 3 to 9.*cure: "):
+        starts(source(start={"a": {0: offset}}), topics({("a", 0): 3}, {("a", 0): 9}), {})
 
 
 def test_spans_survive_json() -> None:
