@@ -382,8 +382,8 @@ def connectors() -> Iterator[str]:
 
     yield from ("# A connector's options, and what becomes of them", "")
     yield "What `lakeingest import-confluent` tells of every documented option of Confluent's S3 sink and of Connect,"
-    yield "with the values that make a difference. [Move from Confluent's S3 sink](../how-to/confluent.md) says how it is"
-    yield "used."
+    yield "with the values that make a difference. How it is used is said in"
+    yield "[Move from Confluent's S3 sink](../how-to/confluent.md)."
     yield "*Carried* means the same here; *changed* the same for what it is for; *impossible* has to be done otherwise;"
     yield "*ignored* has no meaning here."
     found = ((option, value, told(option, config)) for option, value, config in known.cases())

@@ -24,8 +24,9 @@ from lakeingest.ingest.retry import Retry
 from lakeingest.ingest.run import PipelineRun
 from lakeingest.ingest.turns import Turns
 from lakeingest.kafka.broker import Broker
-from lakeingest.operations import audit, maintenance, plan, refused, replay, schema_history, status
+from lakeingest.operations import audit, compare, maintenance, plan, refused, replay, schema_history, status
 from lakeingest.operations.audit import Report
+from lakeingest.operations.compare import Comparison
 from lakeingest.operations.plan import Plan
 from lakeingest.operations.replay import Replayed
 from lakeingest.operations.schema_history import SchemaHistory
@@ -147,6 +148,18 @@ class Pipeline:
     def audit(self) -> Report:
         """The conservation proof; see `audit.Report`."""
         return audit.audit(self.tables)
+
+    def compare(self, prefix: str) -> Comparison:
+        """What Connect's S3 sink wrote below a prefix, held against the tables; see `compare.Comparison`.
+
+        Args:
+            prefix: s3a://bucket/folder, s3:// too, or a local path.
+
+        Raises:
+            UsageError: the sink wrote nothing there of these topics, or there is no table yet.
+            StorageUnreachable: a table, or an object, cannot be read.
+        """
+        return compare.compare(self.tables, prefix)
 
     def plan(self, sample: int = 10_000, *, suggest: bool = False) -> Plan:
         """What a run would do with the next records, or with the newest if it is caught up; writes nothing.

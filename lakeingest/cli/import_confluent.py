@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
 def import_confluent(
     config: Annotated[
-        Path, typer.Argument(help="The connector's configuration: JSON or properties.", show_default=False)
+        Path,
+        typer.Argument(
+            help="The connector's configuration: JSON or properties. With --compare, the pipeline file.",
+            show_default=False,
+        ),
     ],
     *,
     to: Annotated[Path, typer.Option("--to", help="The folder to write the pipeline files into.")] = Path(),
@@ -33,6 +37,10 @@ def import_confluent(
     offsets: Annotated[
         bool, typer.Option("--offsets", help="Begin where the connector's consumer group stands in Kafka.")
     ] = False,
+    compare: Annotated[
+        str | None,
+        typer.Option("--compare", help="Hold the sink's objects below this prefix against the pipeline's tables."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing; print the files.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")] = False,
     output: Format = "text",
@@ -42,7 +50,8 @@ def import_confluent(
     Known are Confluent's S3 sink (self-managed and Confluent Cloud's), the block-gzip sink before it, and Aiven's,
     Lenses' and Iceberg's sinks. Secrets are never written: a variable of the environment takes their place.
 
-    The exit code is 1 if an option is impossible or unknown here; the files are written all the same.
+    The exit code is 1 if an option is impossible or unknown here; the files are written all the same. With --compare it
+    is 1 if the objects and the tables differ.
 
     Examples:
 
@@ -52,6 +61,8 @@ def import_confluent(
 
         lakeingest import-confluent connector.json --offsets --dry-run
 
+        lakeingest import-confluent --compare s3://lake/topics pipelines/orders.yaml
+
     \f
     Raises:
         UsageError: a configuration cannot be read, is no sink's that is known, or a file exists already.
@@ -60,6 +71,9 @@ def import_confluent(
     from lakeingest.config import confluent
 
     out = Output.of(output)
+    if compare is not None:
+        _compare(out, config, compare)
+        return
     options, of_worker = confluent.read(config), confluent.read(worker) if worker else {}
     made = confluent.translate(options, of_worker)
     if offsets:
@@ -84,6 +98,42 @@ def import_confluent(
         raise typer.Exit(1)
 
 
+def _compare(out: Output, file: Path, prefix: str) -> None:
+    import lakeingest
+
+    pipeline = lakeingest.load(file)
+    with out.progress(f"counting the records at {prefix} …"):
+        found = pipeline.compare(prefix)
+    shared = sum(window.there for window in found.windows), sum(window.here for window in found.windows)
+    out.line(
+        f"{pipeline.config.name}: {number_of(found.objects, 'object')} of the sink at {prefix}"
+        + (f", and {number_of(found.strange, 'other')} left aside" if found.strange else "")
+    )
+    out.line(f"  of the offsets that both have: {shared[0]:,} records in the objects, {shared[1]:,} in the tables")
+    if found.outside:
+        ranges = number_of(len(found.outside), "range")
+        out.line(f"  {ranges} of offsets in the objects that the table has not consumed, or not all of it")
+    if found.different:
+        out.table(
+            "different",
+            ("topic", "partition", "offsets", "in the objects", "in the tables", "first object"),
+            [
+                (w.topic, w.partition, f"{w.start:,} to {w.end - 1:,}", f"{w.there:,}", f"{w.here:,}", w.first)
+                for w in found.different[:_SHOWN]
+            ],
+        )
+        if len(found.different) > _SHOWN:
+            out.line(f"  and {len(found.different) - _SHOWN:,} more: --output json has all")
+    else:
+        out.line("  alike: each range has as many records on both sides")
+    out.result({"pipeline": pipeline.config.name, **found.to_json()})
+    if found.different:
+        raise typer.Exit(1)
+
+
+_SHOWN = 20
+
+
 def _offsets(made: Imported) -> dict[str, dict[int, int]]:
     """Where the connector's consumer group stands: topic → partition → offset.
 
@@ -95,7 +145,12 @@ def _offsets(made: Imported) -> dict[str, dict[int, int]]:
     from lakeingest.config import file
     from lakeingest.kafka.broker import Broker
 
-    values = {"name": "import", "table": {"path": "/"}, "decode": {"value": {"format": "bytes"}}, "source": made.source}
+    values = {
+        "name": "import",
+        "table": {"path": "/import"},
+        "decode": {"value": {"format": "bytes"}},
+        "source": made.source,
+    }
     source = file.from_mapping(values, os.environ).source
     assert source.bootstrap_servers is not None
     found: dict[str, dict[int, int]] = {}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import struct
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +19,11 @@ from confluent_kafka import Consumer, TopicPartition
 from connectors import AVRO, CONFLUENT, JSON, PARTITIONER
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
+from world import World
 
 import lakeingest
 from lakeingest.cli import app
+from lakeingest.errors import UsageError
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
 
@@ -165,3 +169,85 @@ def test_a_group_that_never_was(stack: Addresses, tmp_path: Path) -> None:
     found = CliRunner().invoke(app, ["import-confluent", str(tmp_path / "c.json"), "--to", str(tmp_path), "--offsets"])
     assert "the group connect-x has committed no offset" in str(found.exception)
     assert not list(tmp_path.glob("*.yaml"))
+
+
+def sink(folder: Path, topic: str, objects: Mapping[tuple[int, int], int], kind: str = "json") -> None:
+    """Objects as the sink names them: (partition, first offset) → how many records."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for (partition, offset), records in objects.items():
+        path = folder / f"{topic}+{partition}+{offset:010}.{kind}"
+        if kind == "avro":
+            with path.open("wb") as file:
+                fastavro.writer(file, fastavro.parse_schema(ORDER), ROWS[:1] * records)
+        else:
+            with gzip.open(f"{path}.gz", "wt") if kind == "json" else path.open("w") as file:
+                file.write('{"n": 1}\n' * records)
+
+
+@pytest.fixture
+def compared(stack: Addresses, spark: SparkSession) -> World:
+    """Two partitions with offsets 0 to 19; each fifth record of partition 0 is refused."""
+    world = World(stack, spark, f"compared_{next(_NUMBERS)}", partition=[])
+    world.produce(*(kit.Record(value, partition=0) for value in kit.mixed(20)), partitions=2)
+    world.produce(*(kit.Record(value, partition=1) for value in kit.clean(20)), partitions=2)
+    world.run()
+    return world
+
+
+_NUMBERS = count()
+
+
+def test_the_objects_of_the_sink_are_held_against_the_table(compared: World, tmp_path: Path) -> None:
+    """Refused records count too; an object that misses one, or has one too many, is named; what the table never had is
+    told of by itself, and objects of other topics, of keys and of other tools are left aside.
+    """
+    topic = compared.name
+    sink(tmp_path / "a" / "partition=0", topic, {(0, 0): 10, (0, 10): 10})
+    sink(tmp_path / "a" / "partition=1", topic, {(1, 0): 5, (1, 5): 9, (1, 15): 5, (1, 20): 7}, "avro")
+    sink(tmp_path / "a", "other", {(0, 0): 1})
+    sink(tmp_path / "a", f"{topic}+0+0000000000.keys", {(0, 0): 1}, "avro")
+    found = compared.ingestion().compare(str(tmp_path))
+    assert (found.objects, found.strange, len(found.outside)) == (6, 2, 1)
+    assert [(w.partition, w.start, w.end, w.there, w.here) for w in found.windows] == [
+        (0, 0, 10, 10, 10),
+        (0, 10, 20, 10, 10),
+        (1, 0, 5, 5, 5),
+        (1, 5, 15, 9, 10),
+        (1, 15, 20, 5, 5),
+    ]
+    assert [w.start for w in found.different] == [5]
+    assert found.different[0].first.endswith(f"{topic}+1+0000000005.avro")
+
+
+def test_objects_that_were_open_at_once_are_compared_together(compared: World, tmp_path: Path) -> None:
+    """A sink with several time or field partitions takes the records of each into an object of its own."""
+    sink(tmp_path / "x=1", compared.name, {(0, 0): 8, (0, 16): 4})
+    sink(tmp_path / "x=2", compared.name, {(0, 1): 8})
+    found = compared.ingestion().compare(str(tmp_path))
+    assert [(w.start, w.end, w.objects, w.there, w.here) for w in found.windows] == [
+        (0, 16, 2, 16, 16),
+        (16, 20, 1, 4, 4),
+    ]
+    (tmp_path / "c.yaml").write_text(json.dumps(compared.values()), encoding="utf-8")
+    asked = ["import-confluent", str(tmp_path / "c.yaml"), "--compare", str(tmp_path)]
+    alike = CliRunner().invoke(app, asked)
+    assert alike.exit_code == 0, alike.output
+    assert "alike: each range has as many records on both sides" in alike.stdout
+    sink(tmp_path / "x=3", compared.name, {(1, 0): 19})
+    different = CliRunner().invoke(app, [*asked, "--output", "json"])
+    told = json.loads(different.stdout)
+    assert different.exit_code == 0
+    assert (told["alike"], told["there"], told["here"]) == (True, 39, 39)
+    sink(tmp_path / "x=3", compared.name, {(1, 19): 2})
+    sink(tmp_path / "x=3", compared.name, {(1, 0): 18})
+    different = CliRunner().invoke(app, [*asked, "--output", "json"])
+    told = json.loads(different.stdout)
+    assert different.exit_code == 1
+    assert [(w["partition"], w["there"], w["here"]) for w in told["different"]] == [(1, 18, 19)]
+
+
+def test_nothing_to_compare(compared: World, tmp_path: Path) -> None:
+    """A prefix without an object of the sink is a mistake, and no agreement."""
+    sink(tmp_path, "other", {(0, 0): 1})
+    with pytest.raises(UsageError, match="no object TOPIC"):
+        compared.ingestion().compare(str(tmp_path))

@@ -1,0 +1,204 @@
+"""The objects that Connect's S3 sink wrote, held against the pipeline's tables by the coordinates of their records."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from lakeingest.delta.pipeline_tables import PipelineTables
+from lakeingest.errors import UsageError
+from lakeingest.ingest import preflight
+from lakeingest.record import OFFSET, PARTITION, TOPIC, OffsetRange, OffsetRanges
+from lakeingest.spark.failures import storage_failures
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_NAME = re.compile(
+    r"(?P<topic>[A-Za-z0-9._-]+)\+(?P<partition>\d+)\+(?P<offset>\d+)"
+    r"\.(?P<format>avro|json|parquet|snappy\.parquet|gz\.parquet|zstd\.parquet)(?:\.gz)?"
+)
+"""topic+partition+first offset, as the sink names an object with its default delimiter; keys and headers that it stores
+beside (….keys.avro) are none."""
+_FORMATS = {"avro": "avro", "json": "text", "parquet": "parquet"}
+
+
+@dataclass(frozen=True)
+class Window:
+    """Offsets of a partition that whole objects hold, and what there is of them on either side.
+
+    Attributes:
+        objects: how many objects.
+        first: the path of the first one.
+        there, here: records in the objects; and in the table, or in quarantine.
+    """
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    objects: int
+    first: str
+    there: int
+    here: int
+
+    @property
+    def alike(self) -> bool:
+        """Whether both sides have as many."""
+        return self.there == self.here
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What both sides hold of the offsets that they share.
+
+    Attributes:
+        objects: how many objects were counted.
+        strange: objects under the prefix that are none of the sink's, or of other topics.
+        windows: the shared offsets, each window as short as the objects tell.
+        outside: windows that the table has not consumed: before its first offset, or behind its frontier.
+    """
+
+    objects: int
+    strange: int
+    windows: tuple[Window, ...]
+    outside: tuple[Window, ...]
+
+    @property
+    def different(self) -> list[Window]:
+        """The shared windows of which the two sides do not have as many records."""
+        return [window for window in self.windows if not window.alike]
+
+    def to_json(self) -> dict[str, Any]:
+        told = ("topic", "partition", "start", "end", "objects", "first", "there", "here")
+        return {
+            "alike": not self.different,
+            "objects": self.objects,
+            "strange": self.strange,
+            "there": sum(window.there for window in self.windows),
+            "here": sum(window.here for window in self.windows),
+            "outside": len(self.outside),
+            "different": [{name: getattr(window, name) for name in told} for window in self.different],
+        }
+
+
+def compare(tables: PipelineTables, prefix: str) -> Comparison:
+    """Count the records of the objects below a prefix, and those of the tables at the same offsets.
+
+    An object's name tells its first offset alone. Where objects lie one behind the other each is compared by itself;
+    those that the sink had open at once (for several time or field partitions) are compared together.
+
+    Args:
+        prefix: s3a://bucket/folder, s3:// too, or a local path.
+
+    Raises:
+        UsageError: there is nothing at the prefix that the sink wrote of these topics.
+        StorageUnreachable: a table, or an object, cannot be read.
+    """
+    preflight.check_exists(tables)
+    place = re.sub(r"^s3n?://", "s3a://", prefix).rstrip("/")
+    topics, counted = set(tables.config.source.topics), dict[tuple[str, int], list[tuple[int, int, str]]]()
+    found = list(_objects(tables.spark, place))
+    for path, records in found:
+        name = _NAME.fullmatch(path.rpartition("/")[2])
+        if name is not None and name["topic"] in topics:
+            counted.setdefault((name["topic"], int(name["partition"])), []).append((int(name["offset"]), records, path))
+    objects = sum(map(len, counted.values()))
+    if not objects:
+        raise UsageError(
+            f"there is no object TOPIC+PARTITION+OFFSET of {', '.join(sorted(topics))} at {prefix}, but {len(found):,} "
+            "others",
+            cure="name the prefix that holds the sink's objects (its topics.dir), and the pipeline of their topics",
+        )
+    windows = [window for each in sorted(counted.items()) for window in _windows(*each)]
+    consumed = {(r.topic, r.partition): r for r in _consumed(tables)}
+    shared = [w for w in windows if _inside(w, consumed)]
+    here = _counted(tables, shared)
+    return Comparison(
+        objects=objects,
+        strange=len(found) - objects,
+        windows=tuple(replace(w, here=here.get((w.topic, w.partition, w.start), 0)) for w in shared),
+        outside=tuple(w for w in windows if not _inside(w, consumed)),
+    )
+
+
+def _objects(spark: SparkSession, place: str) -> Iterator[tuple[str, int]]:
+    """The path of each object, and how many records it has."""
+    from pyspark.sql import functions as F
+
+    with storage_failures(place):
+        listed = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(place).select("path")
+        paths = [row.path for row in listed.collect()]
+        by_format: dict[str, list[str]] = {}
+        for path in paths:
+            name = _NAME.fullmatch(path.rpartition("/")[2])
+            if name is None:
+                yield path, 0
+            else:
+                by_format.setdefault(_FORMATS[name["format"].rpartition(".")[2]], []).append(path)
+        for kind, those in by_format.items():
+            rows = spark.read.format(kind).load(those).select(F.col("_metadata.file_path").alias("path"))
+            records = {_plain(row.path): row["count"] for row in rows.groupBy("path").count().collect()}
+            yield from ((path, records.get(_plain(path), 0)) for path in those)
+
+
+def _plain(path: str) -> str:
+    """A path as both of Spark's columns have it."""
+    from urllib.parse import unquote
+
+    return re.sub(r"^file:/+", "/", unquote(path))
+
+
+def _windows(of: tuple[str, int], objects: Iterable[tuple[int, int, str]]) -> Iterator[Window]:
+    """Cut a partition's objects where those before can have ended."""
+    topic, partition = of
+    within: list[tuple[int, int, str]] = []
+    held = 0
+    for offset, records, path in sorted(objects):
+        if within and within[0][0] + held <= offset and offset > within[-1][0]:
+            yield Window(topic, partition, within[0][0], offset, len(within), within[0][2], held, 0)
+            within, held = [], 0
+        within.append((offset, records, path))
+        held += records
+    yield Window(topic, partition, within[0][0], within[0][0] + held, len(within), within[0][2], held, 0)
+
+
+def _consumed(tables: PipelineTables) -> Iterator[OffsetRange]:
+    """What the table's log says it has consumed, from the first to the last offset of each partition."""
+    log, _ = tables.commit_logs(back=None)
+    taken = (r for commit in log.commits for r in commit.receipt.ranges if r.end > r.start)
+    ranges = sorted((r.topic, r.partition, r.start, r.end) for r in taken)
+    for (topic, partition), those in groupby(ranges, key=lambda r: r[:2]):
+        listed = list(those)
+        yield OffsetRange(topic, partition, listed[0][2], max(end for *_, end in listed))
+
+
+def _inside(window: Window, consumed: Mapping[tuple[str, int], OffsetRange]) -> bool:
+    known = consumed.get((window.topic, window.partition))
+    return known is not None and known.start <= window.start and window.end <= known.end
+
+
+def _counted(tables: PipelineTables, windows: list[Window]) -> dict[tuple[str, int, int], int]:
+    """How many records the tables have in each window: topic, partition, first offset → records."""
+    from pyspark.sql import Window as Over
+    from pyspark.sql import functions as F
+
+    if not windows:
+        return {}
+    ends: dict[tuple[str, int], list[int]] = {}
+    for w in windows:
+        ends.setdefault((w.topic, w.partition), []).extend((w.start, w.end))
+    ranges = OffsetRanges(tuple(OffsetRange(*of, min(each), max(each)) for of, each in sorted(ends.items())))
+    schema = f"{TOPIC} STRING, {PARTITION} INT, {OFFSET} BIGINT, start BIGINT"
+    starts = tables.spark.createDataFrame([(w.topic, w.partition, w.start, w.start) for w in windows], schema)
+    with storage_failures(tables.main.identifier):
+        rows: DataFrame = tables.coordinates(ranges).withColumn("start", F.lit(None).cast("bigint"))
+        order = Over.partitionBy(TOPIC, PARTITION).orderBy(OFFSET, F.col("start").asc_nulls_last())
+        begun = rows.unionByName(starts).select(
+            TOPIC, PARTITION, "start", F.last("start", ignorenulls=True).over(order).alias("of")
+        )
+        counted = begun.where("start IS NULL AND of IS NOT NULL").groupBy(TOPIC, PARTITION, "of").count()
+        return {(row[TOPIC], row[PARTITION], row["of"]): row["count"] for row in counted.collect()}
