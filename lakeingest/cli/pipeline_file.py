@@ -24,18 +24,29 @@ _Format = Annotated[str, typer.Option("--output", help="text, or json for progra
 
 def check(
     files: Annotated[list[Path], typer.Argument(help="Pipeline files (YAML).", show_default=False)],
+    *,
+    online: Annotated[
+        bool, typer.Option("--online", help="Hold schema.compatibility against the registry's levels too.")
+    ] = False,
     output: _Format = "text",
 ) -> None:
     """Check pipeline files, offline: every mistake, with its line and its cure.
 
+    Examples:
+
+        lakeingest check pipelines/flights.yaml
+
+        lakeingest check pipelines/*.yaml --online
+
     \f
     Raises:
         PipelineFileError: at least one file is wrong; `problems` holds the mistakes of all of them.
+        RegistryUnreachable, RegistryRefused: with --online, the registry cannot be asked.
     """
     from lakeingest.config.file import failure
 
     out = Output.of(output)
-    results = [_checked(file) for file in files]
+    results = [_checked(file, online=online) for file in files]
     for result in results:
         if result["ok"]:
             out.line(f"{result['file']}: good")
@@ -48,7 +59,7 @@ def check(
         raise failure(wrong[0] if len(wrong) == 1 else f"{len(wrong)} of {len(files)} files", problems)
 
 
-def _checked(file: Path) -> dict[str, Any]:
+def _checked(file: Path, *, online: bool) -> dict[str, Any]:
     from lakeingest import gate
     from lakeingest.config import consistency
     from lakeingest.config import file as pipeline_file
@@ -63,6 +74,10 @@ def _checked(file: Path) -> dict[str, Any]:
         result["notices"] += consistency.notices(pipeline.columns, pipeline.partition)
         if (suite := gate.load(pipeline)) is not None:
             result["notices"].append(_gate(suite))
+        if online:
+            from lakeingest.operations import online as registry
+
+            result["notices"] += registry.disagreements(pipeline)
     except PipelineFileError as error:
         return {**result, "ok": False, "problems": list(error.problems)}
     return result

@@ -31,8 +31,9 @@ REQUEST_S = 10.0
 """How long one request may take; many of them fit into `registry.wait`."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
-_NO_SUCH = (40401, 40402, 40403)
-"""No such subject, version, schema. A 404 without one of these comes from something that is no registry."""
+_NO_SUCH = (40401, 40402, 40403, 40408)
+"""No such subject, version, schema, or level of a subject's own. A 404 without one of these comes from something that
+is no registry."""
 
 T = TypeVar("T")
 
@@ -130,6 +131,13 @@ class Registry:
         if found.schema_id not in self._writers:
             self._writers[found.schema_id] = self._writer(found.schema_id, found.schema, until)
         return self._writers[found.schema_id], found.version
+
+    def compatibility(self, subject: str) -> str:
+        """What the registry asks of a subject's next version: the subject's own level, or else that of all."""
+        until = self._until()
+        own = partial(self._client.get_compatibility, subject)
+        found = self._ask(f"the compatibility of {subject}", until, own)
+        return found or self._ask("the compatibility of all subjects", until, self._client.get_compatibility) or "NONE"
 
     def _writer(self, id: int, schema: Schema, until: float) -> RegisteredSchema:
         references: dict[str, str] = {}

@@ -487,16 +487,27 @@ class _Reader:
             parts = [read(each) for each in node.expressions]
             kind = self._alike(node, *parts)
             return _made(_called(name, "", parts), kind, *parts, exact=_one_type(*parts))
+        if name == "header":
+            return self._header(node)
         function = _FUNCTIONS.get(name)
         if function is None:
-            close = get_close_matches(name, [*_FUNCTIONS, "coalesce", "if", "nullif"], n=1)
+            close = get_close_matches(name, [*_FUNCTIONS, "coalesce", "header", "if", "nullif"], n=1)
             hint = f"did you mean {close[0]}? " if close else ""
-            allowed = ", ".join(sorted({*_FUNCTIONS, "coalesce", "greatest", "if", "ifnull", "least", "nullif", "nvl"}))
+            more = {"coalesce", "greatest", "header", "if", "ifnull", "least", "nullif", "nvl"}
+            allowed = ", ".join(sorted({*_FUNCTIONS, *more}))
             raise ExpressionError(f"{name}(…) is not for a transform; {hint}allowed: {allowed}")
         parts = [read(each) for each in node.expressions]
         self._arguments(node, name, function, parts)
         value = _called(name, function.template, parts)
         return (_tried if function.tried else _made)(value, function.gives, *parts)
+
+    def _header(self, node: exp.Anonymous) -> Expression:
+        """The text of the record's last header of a name; null if there is none, or if it is no UTF-8."""
+        given = node.expressions
+        if len(given) != 1 or type(given[0]).__name__ != "Literal" or not given[0].is_string:
+            raise ExpressionError(f"{_shown(node)}: write the header's name as a text, as in header('ce_type')")
+        named = f"filter(_headers, h -> h.key = {_quoted(str(given[0].this))})"
+        return _made(f"try_validate_utf8(CAST(try_element_at({named}, -1).value AS STRING))", TEXT)
 
     def _arguments(self, node: exp.Anonymous, name: str, function: _Function, parts: Sequence[Expression]) -> None:
         takes = function.takes.split()

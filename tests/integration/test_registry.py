@@ -27,7 +27,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from servers import free_port
+from typer.testing import CliRunner
 
+from lakeingest.cli import app
 from lakeingest.config import Registry as Config
 from lakeingest.errors import RegistryRefused, RegistryUnreachable
 from lakeingest.kafka.registry import RegisteredSchema, Registry
@@ -396,3 +398,63 @@ def test_the_loopback_is_reached_without_a_proxy(
     id = register(producer, named, avro(named, a="int"))
     assert asking(stack.registry).writer(id) is not None
     assert os.environ["no_proxy"] == "example.com"
+
+
+class Contexts(Front):
+    """Schemas in contexts, as Confluent's registry has them: below /contexts/.NAME its whole interface once more."""
+
+    def answer(self, path: str, authorization: str | None) -> tuple[int, bytes]:
+        prefix = "/contexts/.orders"
+        return super().answer(path.removeprefix(prefix), authorization) if path.startswith(prefix) else (404, b"{}")
+
+
+def test_a_context_is_part_of_the_url(stack: Addresses, producer: SchemaRegistryClient, named: str) -> None:
+    """Ids, versions, references and levels are asked for within it."""
+    id = register(producer, named, avro(named, a="int"))
+    with serving(Contexts(stack.registry)) as url:
+        registry = asking(f"{url}/contexts/.orders")
+        writer = registry.writer(id)
+        assert writer
+        assert registry.version(named, writer) == 1
+        assert registry.latest(named) == (writer, 1)
+        assert registry.compatibility(named)
+
+
+@pytest.mark.parametrize(
+    ("level", "mode", "said"),
+    [
+        ("BACKWARD", "BACKWARD", False),
+        ("FULL_TRANSITIVE", "FORWARD", False),
+        ("FORWARD", "BACKWARD", True),
+        ("BACKWARD_TRANSITIVE", "FULL", True),
+        ("NONE", "FORWARD", True),
+        ("NONE", "NONE", False),
+    ],
+)
+def test_the_registry_may_take_what_the_table_refuses(
+    stack: Addresses,
+    producer: SchemaRegistryClient,
+    named: str,
+    tmp_path: Path,
+    *,
+    level: str,
+    mode: str,
+    said: bool,
+) -> None:
+    """`check --online` says so; the file stays good. A subject without a level of its own has that of all."""
+    register(producer, f"{named}-value", avro(named, a="int"))
+    if level != "BACKWARD":
+        producer.set_compatibility(f"{named}-value", level)
+    else:
+        producer.set_compatibility(level=level)
+    values = {
+        "name": "x",
+        "source": {"topics": [named]},
+        "table": {"path": "/tmp/x"},
+        "schema": {"compatibility": mode},
+    }
+    values |= {"decode": {"value": {"format": "avro"}}, "registry": {"url": stack.registry}}
+    (tmp_path / "x.yaml").write_text(json.dumps(values), encoding="utf-8")
+    found = CliRunner().invoke(app, ["check", str(tmp_path / "x.yaml"), "--online"])
+    assert found.exit_code == 0, found.output
+    assert (f"the registry takes {level} for {named}-value" in found.stdout) is said

@@ -91,6 +91,26 @@ EXPRESSIONS = (
 )
 
 
+@pytest.mark.parametrize(
+    ("headers", "value"),
+    [
+        ("array(struct('a' AS key, X'31' AS value))", "1"),
+        ("array(struct('a' AS key, X'31' AS value), struct('b' AS key, X'32' AS value))", "1"),
+        ("array(struct('a' AS key, X'31' AS value), struct('a' AS key, X'C3A9' AS value))", "é"),
+        ("array(struct('a' AS key, X'FF' AS value))", None),
+        ("array(struct('a' AS key, CAST(null AS BINARY) AS value))", None),
+        ("array(struct('A' AS key, X'31' AS value))", None),
+        ("CAST(array() AS ARRAY<STRUCT<key: STRING, value: BINARY>>)", None),
+        ("CAST(null AS ARRAY<STRUCT<key: STRING, value: BINARY>>)", None),
+    ],
+)
+def test_a_header_is_the_text_of_the_last_one(spark: SparkSession, headers: str, value: str | None) -> None:
+    """None, and bytes that are no text, are null; nothing stops the batch, whatever spark.sql.ansi.enabled is."""
+    found = read("header('a')", COLUMNS)
+    told = spark.sql(f"SELECT {headers} AS _headers").select(F.expr(found.value), F.expr(found.failed))
+    assert [tuple(row) for row in told.collect()] == [(value, False)]
+
+
 @pytest.mark.parametrize("text", EXPRESSIONS)
 def test_it_is_what_spark_makes_of_it(spark: SparkSession, rows: Any, text: str) -> None:
     """The same value where Spark has one, and failed where Spark stops the batch (elements of lists apart)."""

@@ -276,6 +276,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     ),
     "value.converter.schemas.enable": _ON,
     "value.converter.schema.registry.url": ("http://registry:8081",),
+    "schema.context.name": ("orders",),
     "value.converter.basic.auth.credentials.source": ("USER_INFO",),
     "value.converter.basic.auth.user.info": ("user:hush-hush",),
     "value.converter.schema.registry.ssl.truststore.location": ("/etc/registry.jks",),

@@ -127,7 +127,11 @@ def registry(t: Translation, side: str) -> None:
         t.tell(f"{start}bearer.auth.credentials.source", "ignored", why="registry.options say it by themselves")
     for option in [o for o in t.given if o.startswith(f"{prefix}schema.registry.ssl.")]:
         t.tell(option, "impossible", why="a Java keystore: write ssl.ca.location (PEM) into registry.options")
-    t.tell("schema.context.name", "impossible", why="subjects in a context are not asked for; ids are, and suffice")
+    url = t.file.get("registry", {}).get("url")
+    if (context := t.get("schema.context.name").strip(":.")) and url and context != "default":
+        t.set("registry.url", f"{url.rstrip('/')}/contexts/.{context}")
+        t.tell("schema.context.name", "carried", "registry.url")
+    t.tell("schema.context.name", "ignored", why="write the context into registry.url: https://HOST/contexts/.NAME")
 
 
 def schema(t: Translation) -> None:

@@ -95,6 +95,8 @@ def _predicate(t: Translation, given: Mapping[str, str], kind: str) -> bool | No
         if len(matched) == 1:
             return True if matched.pop() else None
         raise _Unmapped("it is for some of the topics only: import those with a configuration of their own")
+    if asked == "HasHeaderKey" and kind == "Filter":
+        return True
     if asked == "RecordIsTombstone" and (kind == "Filter" or negated):
         # A transform of the value leaves a record without one alone.
         return True
@@ -191,6 +193,11 @@ def _filter(t: Translation, given: Mapping[str, str]) -> tuple[Steps, Outcome, s
     if simple(t.get(f"predicates.{given.get('predicate', '')}.type")) == "RecordIsTombstone":
         t.set("decode.on_null", "ignore")
         return [], "carried", "as decode.on_null: ignore"
+    if simple(t.get(f"predicates.{given.get('predicate', '')}.type")) == "HasHeaderKey":
+        asked = _literal(t.get(f"predicates.{given['predicate']}.name"))
+        stays = "IS NOT NULL" if given.get("negate", "").lower() == "true" else "IS NULL"
+        why = "what is left out is counted under this name; a header without a text counts as none"
+        return [{"where": {"filtered": f"header({asked}) {stays}"}}], "changed", why
     if "predicate" in given:
         raise _Unmapped("it leaves these topics out: leave them out of source.topics")
     raise _Unmapped(f'its condition has to be written as SQL: transform: [{{where: {{name: "…"}}}}]; or {_OWN}')

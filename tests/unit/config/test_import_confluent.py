@@ -135,6 +135,19 @@ def test_tombstones_are_filtered_by_decode() -> None:
     assert made.whole
 
 
+@pytest.mark.parametrize(("negate", "stays"), [("false", "IS NULL"), ("true", "IS NOT NULL")])
+def test_records_are_filtered_by_a_header(negate: str, stays: str, tmp_path: Path) -> None:
+    """Filter drops those for which the predicate holds."""
+    options = {
+        **connectors.with_transform({"type": f"{connectors.SMT}Filter", "predicate": "p", "negate": negate}),
+        "predicates": "p",
+        "predicates.p.type": f"{connectors.SMT}predicates.HasHeaderKey",
+        "predicates.p.name": "test's",
+    }
+    (step,) = imported(options, tmp_path).steps
+    assert step.texts == {"filtered": rf"header('test\'s') {stays}"}
+
+
 @pytest.mark.parametrize(
     ("text", "spark"),
     [

@@ -24,6 +24,11 @@ COLUMNS = ddl.parse(
         ("l[0]", "get(`l`, 0)", "false"),
         ("round(length('{1}'), 2)", "try_cast(round(CAST(length('{1}') AS DOUBLE), 2) AS DOUBLE)", "false"),
         ("m['k']", "try_element_at(`m`, 'k')", "false"),
+        (
+            "lower(header('it'))",
+            "lower(try_validate_utf8(CAST(try_element_at(filter(_headers, h -> h.key = 'it'), -1).value AS STRING)))",
+            "false",
+        ),
         ("ifnull(b, 'x')", "coalesce(`b`, 'x')", "false"),
         ("a::STRING", "try_cast(`a` AS STRING)", "(`a` IS NOT NULL AND try_cast(`a` AS STRING) IS NULL)"),
         (
@@ -73,6 +78,8 @@ def test_what_spark_gets(text: str, value: str, failed: str | None) -> None:
         ("(SELECT max(a) FROM t)", "is not for a transform"),
         ("count(*)", "count(…) is not for a transform"),
         ("sum(a) OVER ()", "is not for a transform"),
+        ("header(b)", "write the header's name as a text"),
+        ("header('a', 'b')", "write the header's name as a text"),
         ("rand()", "rand(…) is not for a transform"),
         ("uuid()", "uuid(…) is not for a transform"),
         ("reflect('java.lang.System', 'exit', 1)", "reflect(…) is not for a transform"),

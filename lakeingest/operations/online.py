@@ -1,0 +1,38 @@
+"""What the servers of a pipeline say against its file, without a run: where the registry asks less than the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lakeingest.config import PipelineConfig
+from lakeingest.config.formats import AvroFormat, JsonSchemaFormat, ProtobufFormat, uses_registry
+from lakeingest.ingest import endpoints
+from lakeingest.kafka.registry import subject
+
+_ENOUGH = {"BACKWARD": ("BACKWARD", "FULL"), "FORWARD": ("FORWARD", "FULL"), "FULL": ("FULL",)}
+"""schema.compatibility → the levels of a registry whose versions all fit, _TRANSITIVE or not (Confluent, "Schema
+Evolution and Compatibility")."""
+
+
+def disagreements(config: PipelineConfig) -> Iterator[str]:
+    """Where the registry takes versions of the value's schema whose records the table would refuse.
+
+    Raises:
+        RegistryUnreachable, RegistryRefused: see `Registry`.
+    """
+    value, mode = config.decode.value, config.compatibility
+    if not isinstance(value, AvroFormat | ProtobufFormat | JsonSchemaFormat) or not uses_registry(value):
+        return
+    if mode == "NONE":
+        return
+    registry = endpoints.registry(config)
+    # Only by the strategy topic the file tells the subject; for the others the level of all holds.
+    names = [subject("topic", topic, "value", None) for topic in config.source.topics]
+    for name in names if getattr(value, "subject", "topic") == "topic" else names[:1]:
+        level = registry.compatibility(name)
+        if level.removesuffix("_TRANSITIVE") not in _ENOUGH[mode]:
+            yield (
+                f"schema.compatibility is {mode}, and the registry takes {level} for {name}: records of a version that "
+                f"is not {mode} go to quarantine; let the registry ask {mode} of new versions (PUT /config/{name}), or "
+                "write another schema.compatibility"
+            )
