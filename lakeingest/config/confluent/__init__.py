@@ -94,7 +94,7 @@ def translate(
 
 def _files(t: Translation, sink: str) -> dict[str, str]:
     """One file for a topic; of several, one by a pattern where the records bring their columns, else one for each."""
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", t.get("name") or "imported").strip("-._") or "imported"
+    name = _plain(t.get("name")) or "imported"
     topics = list(dict.fromkeys(each.strip() for each in t.get("topics").split(",") if each.strip()))
     pattern = t.text("topics.regex")
     if not topics and not pattern:
@@ -113,11 +113,16 @@ def _files(t: Translation, sink: str) -> dict[str, str]:
         alternatives = pattern or "|".join(re.escape(topic) for topic in topics)
         return {f"{name}.yaml": _written(t, sink, f"{name}-{TOPIC}", {"pattern": alternatives}, TOPIC)}
     return {
-        f"{name}-{topic}.yaml" if apart else f"{name}.yaml": _written(
-            t, sink, f"{name}-{topic}" if apart else name, [topic], routed or topic
+        f"{name}-{_plain(topic)}.yaml" if apart else f"{name}.yaml": _written(
+            t, sink, f"{name}-{_plain(topic)}" if apart else name, [topic], routed or topic
         )
         for topic in topics
     }
+
+
+def _plain(text: str) -> str:
+    """A text as part of a file's name, and of a pipeline's."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-._")
 
 
 def _written(t: Translation, sink: str, name: str, topics: Any, place: str) -> str:

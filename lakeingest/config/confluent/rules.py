@@ -114,6 +114,9 @@ def registry(t: Translation, side: str) -> None:
     url = f"{prefix}schema.registry.url"
     if url in t:
         t.set("registry.url", t.text(url))
+        if t.has_login(url):
+            t.put("registry.options", "basic.auth.user.info", t.variable("SCHEMA_REGISTRY_USER_INFO"))
+            t.tell(url, "changed", "registry.url, registry.options", f"user and password: {_HIDDEN}")
         t.tell(url, "carried", "registry.url")
     for start in (f"{prefix}schema.registry.", prefix):
         for option, variable in (
@@ -275,6 +278,8 @@ def table(t: Translation) -> None:
     if t.get("store.url"):
         t.set("storage.endpoint", t.text("store.url"))
         t.set("storage.path_style", t.yes("s3.path.style.access.enabled") is not False)
+        if t.has_login("store.url"):
+            t.tell("store.url", "changed", "storage.endpoint", "user and password are left out: keys are of storage")
         t.tell("store.url", "carried", "storage.endpoint")
         t.tell("s3.path.style.access.enabled", "carried", "storage.path_style")
     t.tell("s3.path.style.access.enabled", "ignored", why="AWS takes the bucket as part of the host's name")

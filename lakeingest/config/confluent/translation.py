@@ -17,6 +17,10 @@ _SECRET = re.compile(
 )
 
 
+_LOGIN = re.compile(r"(://)[^/@\s]*@")
+"""A user, and a password as a rule, within a URL."""
+
+
 @dataclass(frozen=True)
 class Option:
     """An option of a connector, and what became of it.
@@ -83,7 +87,8 @@ class Translation:
         if name in self.given:
             origin, value = self.names.get(name, name), self.given.pop(name)
             if name not in self.implied:
-                self.told.append(Option(origin, "***" if is_secret(origin) else value, outcome, becomes, why))
+                shown = "***" if is_secret(origin) else _LOGIN.sub(r"\1***@", value)
+                self.told.append(Option(origin, shown, outcome, becomes, why))
 
     def set(self, path: str, value: Any, note: str = "") -> None:
         """Write an option of the pipeline file, with a comment above it."""
@@ -109,14 +114,20 @@ class Translation:
             self.environment.append(name)
         return f"${{{name}}}"
 
+    def has_login(self, name: str) -> bool:
+        """Whether an option is a URL with a user in it."""
+        return bool(_LOGIN.search(self.get(name)))
+
     def secret(self, name: str, variable: str) -> str:
         """What stands for the secret value of an option: a variable, and never the value."""
         found = _PROVIDED.fullmatch(self.get(name))
         return self.variable(_variable(found[2]) if found else variable)
 
     def text(self, name: str, default: str = "") -> str:
-        """The value of an option as the pipeline file has it: what Connect asks a provider for becomes a variable."""
-        parts, at, value = [], 0, self.get(name, default)
+        """The value of an option as the pipeline file has it: what Connect asks a provider for becomes a variable, a
+        user and password within a URL are left out.
+        """
+        parts, at, value = [], 0, _LOGIN.sub(r"\1", self.get(name, default))
         for found in _PROVIDED.finditer(value):
             parts += [value[at : found.start()].replace("${", "$${"), self.variable(_variable(found[2]))]
             at = found.end()

@@ -7,6 +7,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lakeingest.errors import printable
+
 _ORDER = (
     "name",
     "source",
@@ -40,8 +42,8 @@ def text(values: Mapping[str, Any], notes: Mapping[tuple[str, ...], str], head: 
     yaml.width = 4096
     yaml.dump(commented({name: values[name] for name in _ORDER if name in values}, ()), out)
     lines = [line for each in head for line in textwrap.wrap(each, 110)]
-    return "".join(f"# {line}\n" for line in lines) + "\n" + out.getvalue()
+    return "".join(f"# {printable(line)}\n" for line in lines) + "\n" + out.getvalue()
 
 
 def _wrapped(note: str, depth: int) -> str:
-    return "\n".join(textwrap.wrap(note, 108 - 2 * depth))
+    return "\n".join(textwrap.wrap(printable(note), 108 - 2 * depth))

@@ -226,6 +226,9 @@ def test_offsets_are_where_a_topic_begins(tmp_path: Path) -> None:
     "options",
     [
         {"topics": "${env:TOPIC}"},
+        {"topics": "../../etc/passwd,a:b", "value.converter": connectors.JSON},
+        {"value.converter": "x.Own\u2028evil: {}\x85more: 1"},
+        {"name": "x\u2028y", "consumer.override.group.id": "g\u2028evil: 1"},
         {"s3.bucket.name": "${file:/x:bucket}", "name": "a/b: 'c' # {d}\n- e"},
         {"s3.region": "${nothing", "store.url": "http://x:1/${topic}"},
         {"partition.field.name": "a: b, #c", "partitioner.class": "x.FieldPartitioner"},
@@ -240,9 +243,11 @@ def test_offsets_are_where_a_topic_begins(tmp_path: Path) -> None:
 def test_whatever_the_values_are_a_file_comes_of_them(options: Mapping[str, str]) -> None:
     """One that is YAML, and that the checker reads, or says what is wrong with."""
     given = {**connectors.BASE, **options}
-    made = confluent.translate(given)
+    made = confluent.translate(given, start={"orders": {0: 1}})
+    assert not [name for name in made.files if Path(name).name != name]
     for text in made.files.values():
         values = YAML(typ="safe").load(text)
+        assert "evil" not in values
         # Wrong it may be, as the connector's options are, but then it is told so.
         with suppress(PipelineFileError):
             file.from_mapping(values, {**dict.fromkeys(made.environment, "x"), **ENVIRONMENT})
@@ -257,6 +262,10 @@ def test_no_secret_is_written_or_told() -> None:
         "value.converter.schema.registry.basic.auth.user.info": "u:hush-hush",
         "s3.proxy.password": "hush-hush",
         "s3.sse.customer.key": "hush-hush",
+        "value.converter.schema.registry.url": "https://me:hush-hush@registry:8081",
+        "s3.proxy.url": "https://me:hush-hush@proxy:3128",
+        "store.url": "https://me:hush-hush@store:9000",
+        "unknown.url": "https://me:hush-hush@store:9000",
     }
     made = confluent.translate(secrets)
     assert "hush-hush" not in str(made)
