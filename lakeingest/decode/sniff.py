@@ -53,6 +53,11 @@ _LOOKS = (
     _Look("4F626A01", "an Avro object container file; let the producer send each record by itself"),
     _Look("C301", "Avro in its single-object encoding; let the producer use a schema registry's serializer"),
     _Look(
+        "03(?:00|05)[0-9A-F]{12}4[0-9A-F]{3}[89AB][0-9A-F]{3}[0-9A-F]{12}",
+        "AWS Glue Schema Registry's framing (byte 3, a version's UUID), which is not read; let the producer use a "
+        "serializer of Confluent's framing, or write decode.{side}.format: bytes and decode it by a class of your own",
+    ),
+    _Look(
         "0000000000(?!00000000)[0-9A-F]{8}",
         f"Apicurio's framing of 8 bytes (byte 0, id {_ID}); let the producer's id handler write 4 bytes",
         id_at=6,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import uuid
 
 import pytest
 from pyspark.sql import SparkSession
@@ -41,6 +42,11 @@ SNAPPY = bytes.fromhex("82534e415050590000000001")
         (SNAPPY, "registry", "looks like data compressed with snappy"),
         (bz2.compress(JSON), "json", None),
         (b"Obj\x01\x04\x14avro.codec", "json", "looks like an Avro object container file"),
+        (
+            b"\x03\x05" + uuid.UUID(int=7, version=4).bytes + b"x",
+            "avro",
+            "looks like AWS Glue Schema Registry's framing",
+        ),
         (b"\xc3\x01" + bytes(8), "json", "looks like Avro in its single-object encoding"),
         (JSON.decode().encode("utf-16"), "json", "looks like text in UTF-16; let the producer write UTF-8"),
         (JSON.decode().encode("utf-16-le"), "json", "looks like text in UTF-16"),
