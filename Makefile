@@ -11,20 +11,25 @@ help: ## Say what can be made
 
 venv: $(VENV)/.installed ## The Python environment in .venv, exactly as pinned in constraints.txt
 
+# What the demo needs is half of what the tests need; where that is installed, it is taken.
+DEMO := $(if $(wildcard $(VENV)/.installed),$(VENV)/.installed,$(VENV)/.demo)
+$(VENV)/.installed: EXTRAS := dev
+$(VENV)/.demo: EXTRAS := gate,local,demo
+
 # Again only when what is to be installed has changed.
-$(VENV)/.installed: pyproject.toml constraints.txt
+$(VENV)/.installed $(VENV)/.demo: pyproject.toml constraints.txt
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" 2>/dev/null || { \
 	  echo "lakeingest needs Python 3.11 or newer, and $(PYTHON) is none: install one, or run make PYTHON=/path/to/python" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing what constraints.txt pins into $(VENV) (once, some minutes)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' || { \
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]' || { \
 	  echo "pip could not install it: see its message above; without a network, name a mirror to pip (PIP_INDEX_URL) and run this again" >&2; exit 1; }
 	@touch $@
 
-demo: venv ## Bring up Kafka, S3 and a registry, and ingest real flights
+demo: $(DEMO) ## Bring up Kafka, S3 and a registry, and ingest real flights
 	@$(BIN)/lakeingest demo
 
-demo-schemas: venv ## The same with weather as Avro, whose schema changes twice on the way
+demo-schemas: $(DEMO) ## The same with weather as Avro, whose schema changes twice on the way
 	@$(BIN)/lakeingest demo --schemas
 
 test: venv ## Format, lint, types and tests; stops at the first that fails

@@ -99,7 +99,6 @@ def _files(t: Translation, sink: str) -> dict[str, str]:
     pattern = t.text("topics.regex")
     if not topics and not pattern:
         raise UsageError("neither topics nor topics.regex: a sink reads at least one topic", cure="name the topics")
-    routed = t.given.pop("lakeingest.routed", None)
     several = bool(pattern) or len(topics) > 1
     apart = not pattern and len(topics) > 1 and "schema.columns" in t.missing
     t.tell("name", "carried" if not several else "changed", "name", "a pipeline for each topic" if several else "")
@@ -114,7 +113,7 @@ def _files(t: Translation, sink: str) -> dict[str, str]:
         return {f"{name}.yaml": _written(t, sink, f"{name}-{TOPIC}", {"pattern": alternatives}, TOPIC)}
     return {
         f"{name}-{_plain(topic)}.yaml" if apart else f"{name}.yaml": _written(
-            t, sink, f"{name}-{_plain(topic)}" if apart else name, [topic], routed or topic
+            t, sink, f"{name}-{_plain(topic)}" if apart else name, [topic], t.routed or topic
         )
         for topic in topics
     }

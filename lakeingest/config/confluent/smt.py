@@ -224,7 +224,7 @@ def _of_topic(t: Translation, given: Mapping[str, str]) -> tuple[Steps, Outcome,
         named = found.expand(replacement) if found else topic
     except (re.error, IndexError):
         raise _Unmapped("a regular expression of Java's that Python does not know: write table.path") from None
-    t.given["lakeingest.routed"] = named
+    t.routed = named
     return [], "changed", f"the table is called {named}"
 
 

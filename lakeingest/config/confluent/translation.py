@@ -56,6 +56,7 @@ class Translation:
         notes: path of an option of the pipeline file → the comment above it.
         environment: the variables that the pipeline file asks for.
         missing: option of the pipeline file → why it cannot be known from here.
+        routed: what a transform calls the topic in the bucket; empty if none does.
     """
 
     given: dict[str, str]
@@ -66,6 +67,7 @@ class Translation:
     notes: dict[tuple[str, ...], str] = field(default_factory=dict)
     environment: list[str] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
+    routed: str = ""
 
     def __contains__(self, name: str) -> bool:
         return name in self.given
