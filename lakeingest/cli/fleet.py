@@ -16,6 +16,7 @@ import typer
 
 from lakeingest.cli.live import Live, finishing
 from lakeingest.cli.output import Output, as_data, message, number_of
+from lakeingest.config.folder import SUFFIXES
 from lakeingest.errors import LakeingestError, PipelineFileError, UsageError, printable
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def _expanded(files: Sequence[Path]) -> list[Path]:
     """
     found: list[Path] = []
     for each in files:
-        within = sorted(f for f in each.iterdir() if f.suffix in (".yaml", ".yml")) if each.is_dir() else [each]
+        within = sorted(f for f in each.iterdir() if f.suffix in SUFFIXES) if each.is_dir() else [each]
         if not within:
             raise UsageError(
                 f"{each} holds no pipeline file", cure="name a folder with files that end in .yaml or .yml"
