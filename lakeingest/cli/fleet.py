@@ -133,11 +133,11 @@ class Board:
 
     def take(self, name: str, event: Event | Outcome) -> None:
         """What one of them tells."""
-        from lakeingest.ingest.events import CatalogUpdate, Progress
+        from lakeingest.ingest.events import CatalogUpdate, Idle, Progress
         from lakeingest.ingest.retry import Retry
 
         if name not in self._lives:
-            self._lives[name] = Live(self._out, name, partial(self._show, name))
+            self._lives[name] = Live(self._out, name, partial(self._show, name), redrawn=self._table is not None)
         live = self._lives[name]
         match event:
             case Progress():
@@ -146,6 +146,8 @@ class Board:
                 live.retry(event)
             case CatalogUpdate():
                 live.catalog(event)
+            case Idle():
+                live.idle(event)
             case _:
                 live.tell(_ending(event))
                 if event.failure is not None and not isinstance(event.failure, LakeingestError):

@@ -29,6 +29,19 @@ class Progress:
 
 
 @dataclass(frozen=True)
+class Idle:
+    """What a run by its trigger tells each time that it has looked, and all that Kafka holds is committed.
+
+    Attributes:
+        sequence: the number of the last batch; 0 if there is none yet.
+        partitions: how many it looked at.
+    """
+
+    sequence: int
+    partitions: int
+
+
+@dataclass(frozen=True)
 class CatalogUpdate:
     """What a run tells when it has brought the table's entry in a catalog up to date, or could not; it goes on.
 

@@ -1,0 +1,96 @@
+"""The live line of a run: what it says between commits, on a terminal and in a log."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from typing import Any
+
+import pytest
+
+from lakeingest.cli.fleet import Board
+from lakeingest.cli.live import Live
+from lakeingest.cli.output import Output
+from lakeingest.delta.receipt import Counts
+from lakeingest.errors import StorageUnreachable
+from lakeingest.ingest.events import Idle, Progress
+from lakeingest.ingest.retry import Retry
+
+TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
+COMMIT = Progress(7, 9, Counts(10, 8, 2), 2.0, 3)
+
+
+class Terminal(Live):
+    """A live line whose every state is kept."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        super().__init__(Output(), "orders", self.said.append, redrawn=True)
+
+
+def test_a_run_without_records_says_since_when_it_waits() -> None:
+    """It said that it reads the tables' frontiers, for ever."""
+    live = Terminal()
+    live.idle(Idle(0, 3))
+    assert re.fullmatch(rf"no new records since {TIME} · lag 0 in 3 partitions · nothing committed yet", live.said[0])
+    live.idle(Idle(4, 1))
+    assert live.said[1].endswith(" · lag 0 in 1 partition · last commit 4")
+
+
+def test_the_wait_begins_anew_behind_each_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And behind a failure that was waited for, of which nothing is left on the line."""
+    clock = iter(f"second {n}" for n in range(99))
+    monkeypatch.setattr("lakeingest.cli.live._now", lambda: next(clock))
+    live = Terminal()
+    for event in (Idle(6, 1), Idle(6, 1), COMMIT, Idle(7, 1), Retry(StorageUnreachable("down", cure="c"), 1, 2)):
+        match event:
+            case Idle():
+                live.idle(event)
+            case Progress():
+                live.commit(event)
+            case Retry():
+                live.retry(event)
+    live.idle(Idle(7, 1))
+    assert [re.sub(r".*(since second \d|at second \d|down).*", r"\1", said) for said in live.said] == [
+        *("since second 0", "since second 0", "at second 1", "since second 2", "down", "since second 3")
+    ]
+    assert live.said[-1].endswith(" · lag 0 in 1 partition · 10 records, 2 refused, commit 7")
+
+
+def test_a_log_hears_of_idleness_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """A line for each trigger would fill it; none at all would leave a run without records silent."""
+    live = Live(Output(), "orders")
+    for event in (Idle(3, 1), Idle(3, 1)):
+        live.idle(event)
+    live.commit(COMMIT)
+    live.idle(Idle(7, 1))
+    idle, commit = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(rf"orders: no new records since {TIME} · lag 0 in 1 partition · last commit 3", idle)
+    assert re.fullmatch(rf"orders: 10 records · 5/s · lag 3 · refused 2 · commit 7 at {TIME}", commit)
+
+
+class Tty(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("no_color", [False, True])
+def test_on_a_terminal_the_board_follows(monkeypatch: pytest.MonkeyPatch, no_color: bool) -> None:
+    """The line of each pipeline is redrawn, idle or not; with NO_COLOR without a colour."""
+    stderr = Tty()
+    monkeypatch.setattr(sys, "stderr", stderr)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if no_color:
+        monkeypatch.setenv("NO_COLOR", "1")
+    board: Any = Board(Output())
+    board.take("a", Idle(0, 1))
+    board.take("a", COMMIT)
+    board.take("a", Idle(7, 1))
+    assert board._last["a"].startswith("no new records since ")
+    assert board._last["a"].endswith("10 records, 2 refused, commit 7")
+    board.end()
+    assert "no new records since" in stderr.getvalue()
+    assert not (no_color and re.search(r"\x1b\[(?:3|4|9|10)\d", stderr.getvalue()))
