@@ -180,6 +180,7 @@ def _tell(out: Output, ended: Sequence[Outcome]) -> None:
             )
             for each in ended
         ],
+        spare=("commits",),
     )
     failures = {each.pipeline: each.failure for each in ended if each.failure is not None}
     for name, failure in failures.items():

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 FORMATS = ("text", "json")
+_FOLDED = 20
+"""What is not wider stands in one line of a table's cell."""
+_GAP = 3
+"""Between columns."""
 _OWED: ContextVar[bool] = ContextVar("_OWED", default=False)
 """Whether a program still waits for the JSON document of the command."""
 
@@ -63,8 +67,21 @@ class Output:
 
         Console().print(Markdown("\n".join(map(printable, text.split("\n")))))
 
-    def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-        """A table; a cell of several lines is a list of them."""
+    def table(
+        self,
+        title: str,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[object]],
+        *,
+        spare: Sequence[str] = (),
+        longest: int | None = None,
+    ) -> None:
+        """A table; a cell of several lines is a list of them. What is left out or cut is said below it.
+
+        Args:
+            spare: columns that are left out where the width is too small, in this order.
+            longest: characters of a cell's line that are shown; all of them by default.
+        """
         if self.is_json:
             return
         from rich import box
@@ -72,16 +89,31 @@ class Output:
         from rich.table import Table
         from rich.text import Text
 
+        cells = [[_cell(value, longest) for value in row] for row in rows]
+        # Without a terminal, and without COLUMNS, rich assumes 80 characters: too few for whoever reads a log.
+        asked = sys.stdout.isatty() or os.environ.get("COLUMNS")
+        console = Console(width=None if asked else 140)
+        widths = {name: max(map(_width, (Text(name), *(row[at] for row in cells)))) for at, name in enumerate(columns)}
+        shown, left_out = list(columns), list[str]()
+        for name in spare:
+            if sum(min(widths[each], _FOLDED) + _GAP for each in shown) <= console.width:
+                break
+            shown.remove(name)
+            left_out.append(name)
         table = Table(
             title=Text(printable(title)), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
         )
-        for column in columns:
-            table.add_column(column, overflow="fold")
-        for row in rows:
-            table.add_row(*map(_cell, row))
-        # Without a terminal, and without COLUMNS, rich assumes 80 characters: too few for whoever reads a log.
-        asked = sys.stdout.isatty() or os.environ.get("COLUMNS")
-        Console(width=None if asked else 140).print(table)
+        for name in shown:
+            # A number or a time is no easier to read in two lines.
+            whole = widths[name] <= _FOLDED
+            table.add_column(name, overflow="ellipsis" if whole else "fold", no_wrap=whole)
+        for row in cells:
+            table.add_row(*(cell for cell, name in zip(row, columns, strict=True) if name in shown))
+        console.print(table)
+        if left_out:
+            self.line(f"left out at this width, and in --output json: {', '.join(left_out)}")
+        if any(_is_cut(cell, longest) for row in cells for cell in row):
+            self.line("what ends with … is longer: --output json has it whole")
 
     @contextmanager
     def progress(self, text: str) -> Iterator[None]:
@@ -135,10 +167,27 @@ def as_json(data: Mapping[str, Any]) -> str:
     return "".join(c if c.isprintable() or c == "\n" else _escaped(c) for c in text)
 
 
-def _cell(value: object) -> Text:
+def _cell(value: object, longest: int | None = None) -> Text:
     from rich.text import Text
 
-    return Text("\n".join(printable(str(line)) for line in (value if isinstance(value, list) else [value])))
+    lines = (printable(str(line)) for line in (value if isinstance(value, list) else [value]))
+    return Text("\n".join(cut(line, longest) if longest else line for line in lines))
+
+
+def cut(text: str, longest: int) -> str:
+    """The text, or so many characters of it, the last of which is … then."""
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def _is_cut(cell: Text, longest: int | None) -> bool:
+    return any(len(line) == longest and line.endswith("…") for line in cell.plain.split("\n"))
+
+
+def _width(cell: Text) -> int:
+    """Of its longest line, as a terminal shows it."""
+    from rich.cells import cell_len
+
+    return max(map(cell_len, cell.plain.split("\n")))
 
 
 def _escaped(character: str) -> str:

@@ -38,15 +38,32 @@ def list_(
     out.table(
         f"{pipeline.config.name}: refused records in {pipeline.config.quarantine.identifier}",
         ("stage", "reason", "records", "for example"),
-        [[g["stage"], g["reason"], f"{g['count']:,}", [*map(_sample, g["samples"])]] for g in groups],
+        [
+            [g["stage"], g["reason"], f"{g['count']:,}", [_sample(each, g["reason"]) for each in g["samples"]]]
+            for g in groups
+        ],
+        longest=LONGEST,
     )
     if groups:
         out.line("what a reason means: lakeingest explain REASON (EXPECTATION for the stage gate)")
     out.result({"pipeline": pipeline.config.name, "reasons": groups})
 
 
-def _sample(sample: dict[str, Any]) -> str:
-    return f"{sample['coordinates']}: {sample['message']}"
+def _sample(sample: dict[str, Any], reason: str) -> str:
+    return f"{sample['coordinates']}: {shown(sample['message'], reason)}"
+
+
+LONGEST = 160
+"""Characters of a message in a listing."""
+
+
+def shown(message: str, reason: str) -> str:
+    """A message beside its reason: of the expectations in it the names, and of the one that is the reason not even
+    that.
+    """
+    from lakeingest.gate.suite import brief
+
+    return brief(message).removesuffix(f": {reason}")
 
 
 @app.command()
@@ -118,7 +135,8 @@ def replay_(
         out.table(
             "still refused",
             ("stage", "reason", "records", "for example"),
-            [[r["stage"], r["reason"], f"{r['count']:,}", _sample(r["samples"][0])] for r in done.refused],
+            [[r["stage"], r["reason"], f"{r['count']:,}", _sample(r["samples"][0], r["reason"])] for r in done.refused],
+            longest=LONGEST,
         )
     out.result({"pipeline": pipeline.config.name, "dry_run": dry_run, **asdict(done)})
 

@@ -148,6 +148,7 @@ def _writers(out: Output, found: SchemaHistory) -> None:
             "last record",
         ),
         [((writer.side,) if several else ()) + _counts(writer) for writer in found.writers],
+        spare=("last record", "version", "first record"),
     )
 
 

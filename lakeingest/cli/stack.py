@@ -94,7 +94,7 @@ def _quoted(value: str) -> str:
 def _show(out: Output, addresses: Addresses | None, servers: Sequence[Any]) -> None:
     places = {"kafka": addresses.kafka, "s3": addresses.s3, "registry": addresses.registry} if addresses else {}
     rows = [(s.name, s.state, places.get(s.name, s.port or ""), s.pid or "", s.version, s.log) for s in servers]
-    out.table("Embedded stack", ("server", "state", "address", "pid", "version", "log"), rows)
+    out.table("Embedded stack", ("server", "state", "address", "pid", "version", "log"), rows, spare=("version", "pid"))
     if addresses is not None:
         out.line('For other tools: eval "$(lakeingest stack env)"')
     out.result({"running": addresses is not None, "addresses": places, "servers": [asdict(s) for s in servers]})
