@@ -25,6 +25,7 @@ _WIDTH = 36
 
 Step = tuple[str, str]
 """A command, and what it is for."""
+_SAMPLE = ("lakeingest init --from-topic TOPIC", "write a pipeline file from a topic's records")
 _INIT = ("lakeingest init", "write a commented pipeline file to fill in")
 _UP = ("lakeingest stack up", "start Kafka, an S3 server and a schema registry here")
 
@@ -52,7 +53,7 @@ def tell(folder: Path, out: Output) -> None:
         _show(out, [_UP])
     if not told:
         out.line("pipeline files: none here, and none in pipelines/")
-        _show(out, [_INIT])
+        _show(out, [_SAMPLE, _INIT])
     for file, says, steps in told:
         out.line(f"{file}: {says}")
         _show(out, steps)
