@@ -45,7 +45,6 @@ def _version(asked: bool) -> None:
 
 app = typer.Typer(
     name="lakeingest",
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )

@@ -68,13 +68,13 @@ def of_topic(topic: str, brokers: str | None = None, registry: str | None = None
     return text(topic, found, brokers=brokers, registry=registry)
 
 
-def topics() -> list[str]:
+def topics(timeout_s: float = 30.0) -> list[str]:
     """The topics of the running embedded stack but for internal ones; none where no stack is running."""
     from lakeingest.ingest import endpoints
 
     try:
         config = _asked("any", None, None)
-        return _names(config, endpoints.addresses(config)[0])
+        return _names(config, endpoints.addresses(config)[0], timeout_s)
     except (SetupError, SourceError):
         return []
 
@@ -100,10 +100,10 @@ def _asked(topic: str, brokers: str | None, registry: str | None) -> PipelineCon
     )
 
 
-def _names(config: PipelineConfig, servers: str) -> list[str]:
+def _names(config: PipelineConfig, servers: str, timeout_s: float = 30.0) -> list[str]:
     from lakeingest.kafka.broker import Broker
 
-    return [name for name in Broker(config.source, servers).names() if not name.startswith("__")]
+    return [name for name in Broker(config.source, servers, timeout_s=timeout_s).names() if not name.startswith("__")]
 
 
 def _registered(config: PipelineConfig) -> Callable[[int], str | None]:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lakeingest.cli import complete
+from lakeingest.cli.arguments import Format
 from lakeingest.cli.output import Output
 from lakeingest.errors import PipelineFileError, UsageError
 
@@ -21,12 +23,13 @@ if TYPE_CHECKING:
 SCHEMA = Path(__file__).parent.parent / "config" / "pipeline.schema.json"
 """The JSON schema of a pipeline file, as it is shipped."""
 
-_Format = Annotated[str, typer.Option("--output", help="text, or json for programs.")]
-
 
 def check(
-    files: Annotated[list[Path], typer.Argument(help="Pipeline files (YAML).", show_default=False)],
-    output: _Format = "text",
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="Pipeline files (YAML).", show_default=False, autocompletion=complete.files),
+    ],
+    output: Format = "text",
 ) -> None:
     """Check pipeline files, offline: every mistake, with its line and its cure.
 
@@ -75,8 +78,11 @@ def _gate(suite: Suite) -> str:
 
 
 def describe(
-    part: Annotated[str, typer.Argument(help="A part, such as source or partition.time. Default: all.")] = "",
-    output: _Format = "text",
+    part: Annotated[
+        str,
+        typer.Argument(help="A part, such as source or partition.time. Default: all.", autocompletion=complete.parts),
+    ] = "",
+    output: Format = "text",
     json_schema: Annotated[bool, typer.Option("--json-schema", help="Print the JSON schema for editors.")] = False,
 ) -> None:
     """Explain the options of a pipeline file: type, default and meaning, the required ones first.
@@ -114,7 +120,13 @@ def init(
     *,
     from_topic: Annotated[
         str | None,
-        typer.Option("--from-topic", metavar="TOPIC", help="Write it from a sample of this topic.", show_default=False),
+        typer.Option(
+            "--from-topic",
+            metavar="TOPIC",
+            help="Write it from a sample of this topic.",
+            show_default=False,
+            autocompletion=complete.topics,
+        ),
     ] = None,
     brokers: Annotated[
         str | None,

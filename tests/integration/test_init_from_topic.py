@@ -17,6 +17,7 @@ from command import Command
 from kit import Record, produce
 from pyspark.sql import SparkSession
 
+from lakeingest.cli import complete
 from lakeingest.config import file as pipeline_file
 from lakeingest.local import Addresses, s3
 
@@ -141,3 +142,17 @@ def test_lakeingest_alone_knows_what_ran(
     ]
     assert f"lakeingest {'status' if ran else 'plan'} p.yaml" in said.out.splitlines()[2]
     assert s3.holds(stack, "no-such-bucket", "") is False
+
+
+def test_topics_are_completed(stack: Addresses, named: str, tmp_path: Path) -> None:
+    """Those of the stack, and behind FILE: those that its pattern matches."""
+    kit.create(stack, f"{named}.a")
+    kit.create(stack, f"{named}_b")
+    assert complete.topics(named) == [f"{named}.a", f"{named}_b"]
+    file = tmp_path / "many.yaml"
+    file.write_text(
+        f"name: '{{topic}}'\nsource: {{topics: {{pattern: '{named}\\..*'}}}}\n"
+        "table: {path: 's3a://lake/{topic}'}\nschema: {columns: n INT}\n"
+    )
+    assert complete.files(f"{file}:") == [f"{file}:{named}.a"]
+    assert complete.files(f"{file}:x") == []
