@@ -83,8 +83,8 @@ def _stack(out: Output) -> Addresses:
     from lakeingest.local import stack
 
     out.line("1. Kafka, an S3 server and a schema registry, on this machine")
-    with out.progress("starting the stack"):
-        addresses = stack.up()
+    with out.progress("starting the stack …") as say:
+        addresses = stack.up(say=say)
     out.line(f"   Kafka {addresses.kafka}   S3 {addresses.s3}   registry {addresses.registry}")
     return addresses
 

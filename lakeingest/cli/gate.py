@@ -35,7 +35,8 @@ def history(
 
     out = Output.of(output)
     pipeline = lakeingest.load(file)
-    rows = [row for row in pipeline.results(batches) if not (failed and row["success"])]
+    with out.progress("reading the results …"):
+        rows = [row for row in pipeline.results(batches) if not (failed and row["success"])]
     out.line(f"{pipeline.config.name}: results in {pipeline.config.results}")
     for sequence, time, outcome in dict.fromkeys(map(itemgetter("sequence", "time", "outcome"), rows)):
         out.line(f"  batch {sequence} at {time:%Y-%m-%d %H:%M:%S}: {outcome}")
@@ -68,7 +69,8 @@ def docs(
     if pipeline.suite is not None:
         # Said before Spark starts.
         data_docs.need()
-    found = pipeline.results(batches)
+    with out.progress("reading the results …"):
+        found = pipeline.results(batches)
     if not found:
         raise UsageError(
             f"{pipeline.config.results} holds no results of {pipeline.config.name} yet", cure="run the pipeline first"

@@ -78,6 +78,8 @@ class Live:
             f"{self._records:,} records · {rate:,.0f}/s · lag {progress.lag:,} · refused {self._refused:,} · "
             f"commit {progress.sequence} at {_now()}"
         )
+        if self._redrawn and progress.lag and rate:
+            text += f" · about {_duration(progress.lag / rate)} left"
         self.tell(text)
 
     def idle(self, idle: Idle) -> None:
@@ -115,6 +117,14 @@ class Live:
     def end(self) -> None:
         if self._status:
             self._status.stop()
+
+
+def _duration(seconds: float) -> str:
+    """As one says it: 40 s, 12 min, 3 h."""
+    for size, unit in ((3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:,.0f} {unit}"
+    return f"{seconds:,.0f} s"
 
 
 def _now() -> str:

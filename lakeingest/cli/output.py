@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -89,42 +89,48 @@ class Output:
         from rich.table import Table
         from rich.text import Text
 
+        heads = [_cell(name) for name in columns]
         cells = [[_cell(value, longest) for value in row] for row in rows]
-        # Without a terminal, and without COLUMNS, rich assumes 80 characters: too few for whoever reads a log.
-        asked = sys.stdout.isatty() or os.environ.get("COLUMNS")
-        console = Console(width=None if asked else 140)
-        widths = {name: max(map(_width, (Text(name), *(row[at] for row in cells)))) for at, name in enumerate(columns)}
-        shown, left_out = list(columns), list[str]()
+        widths = [max(_width(head), *(_width(row[at]) for row in cells), 0) for at, head in enumerate(heads)]
+        shown = list(range(len(columns)))
         for name in spare:
-            if sum(min(widths[each], _FOLDED) + _GAP for each in shown) <= console.width:
+            if sum(min(widths[at], _FOLDED) + _GAP for at in shown) <= self.width:
                 break
-            shown.remove(name)
-            left_out.append(name)
+            shown.remove(columns.index(name))
         table = Table(
             title=Text(printable(title)), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
         )
-        for name in shown:
+        for at in shown:
             # A number or a time is no easier to read in two lines.
-            whole = widths[name] <= _FOLDED
-            table.add_column(name, overflow="ellipsis" if whole else "fold", no_wrap=whole)
+            whole = widths[at] <= _FOLDED
+            table.add_column(heads[at], overflow="ellipsis" if whole else "fold", no_wrap=whole)
         for row in cells:
-            table.add_row(*(cell for cell, name in zip(row, columns, strict=True) if name in shown))
-        console.print(table)
-        if left_out:
+            table.add_row(*(row[at] for at in shown))
+        Console(width=self.width).print(table)
+        if left_out := [name for name in spare if columns.index(name) not in shown]:
             self.line(f"left out at this width, and in --output json: {', '.join(left_out)}")
         if any(_is_cut(cell, longest) for row in cells for cell in row):
             self.line("what ends with … is longer: --output json has it whole")
 
+    @property
+    def width(self) -> int:
+        """How many characters a line of a table has."""
+        from rich.console import Console
+
+        # Without a terminal, and without COLUMNS, rich assumes 80 characters: too few for whoever reads a log.
+        asked = sys.stdout.isatty() or os.environ.get("COLUMNS")
+        return Console().width if asked else 140
+
     @contextmanager
-    def progress(self, text: str) -> Iterator[None]:
-        """Show on a terminal (stderr) that something takes its time."""
+    def progress(self, text: str) -> Iterator[Callable[[str], None]]:
+        """Show on a terminal (stderr) that something takes its time. Gives what shows each step, from any thread."""
         if self.is_json or not sys.stderr.isatty():
-            yield
+            yield lambda step: None
             return
         from rich.console import Console
 
-        with Console(stderr=True).status(_cell(text)):
-            yield
+        with Console(stderr=True).status(_cell(text)) as status:
+            yield lambda step: status.update(_cell(f"{text} {step}"))
 
     def result(self, data: Mapping[str, Any]) -> None:
         if self.is_json:

@@ -42,7 +42,8 @@ def plan(
     import lakeingest
 
     out = Output.of(output)
-    made = lakeingest.load(file, allow_code=allow_code).plan(sample, suggest=suggest_suite)
+    with out.progress(f"deciding about {sample:,} records …"):
+        made = lakeingest.load(file, allow_code=allow_code).plan(sample, suggest=suggest_suite)
     _show(out, made)
     out.result(made.to_json())
     if made.problems:

@@ -34,7 +34,8 @@ def list_(
 
     out = Output.of(output)
     pipeline = lakeingest.load(file)
-    groups = pipeline.quarantined(samples)
+    with out.progress("reading quarantine …"):
+        groups = pipeline.quarantined(samples)
     out.table(
         f"{pipeline.config.name}: refused records in {pipeline.config.quarantine.identifier}",
         ("stage", "reason", "records", "for example"),
@@ -85,7 +86,8 @@ def show(
     topic, _, partition = tp.rpartition("-")
     if not (topic and partition.isdecimal() and offset.isdecimal()):
         raise UsageError(f"{coordinates!r} is no coordinate", cure="write topic-partition:offset, as in flights-2:1041")
-    found = lakeingest.load(file).quarantined_record(topic, int(partition), int(offset))
+    with out.progress("reading quarantine …"):
+        found = lakeingest.load(file).quarantined_record(topic, int(partition), int(offset))
     if found is None:
         raise UsageError(f"{coordinates} is not in quarantine", cure="`lakeingest quarantine list` shows what is")
     record = {name: _text(value) for name, value in found.items()}
@@ -126,7 +128,8 @@ def replay_(
 
     out = Output.of(output)
     pipeline = lakeingest.load(file, allow_code=allow_code)
-    done = pipeline.replay(reason, where=where, limit=limit, dry_run=dry_run)
+    with out.progress("checking refused records again …"):
+        done = pipeline.replay(reason, where=where, limit=limit, dry_run=dry_run)
     would = "would be moved" if dry_run else "moved"
     stay = done.looked - done.moved
     counts = f"{number_of(done.looked, 'record')} checked again, {done.moved:,} {would} to the table, {stay:,} stay"
@@ -159,7 +162,8 @@ def discard(
 
     out = Output.of(output)
     pipeline = lakeingest.load(file)
-    count = pipeline.discard(reason, where=where)
+    with out.progress("marking refused records …"):
+        count = pipeline.discard(reason, where=where)
     out.line(
         f"{pipeline.config.name}: {number_of(count, 'record')} discarded, and kept in "
         f"{pipeline.config.quarantine.identifier}"

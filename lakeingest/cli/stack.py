@@ -38,8 +38,8 @@ def up(output: Format = "text", state: State = None) -> None:
     from lakeingest.local import stack
 
     out = Output.of(output)
-    with out.progress("starting the embedded stack"):
-        addresses = stack.up(state)
+    with out.progress("starting the embedded stack …") as say:
+        addresses = stack.up(state, say=say)
     _show(out, addresses, stack.status(state))
 
 

@@ -18,7 +18,8 @@ def status(file: File, output: Format = "text") -> None:
     import lakeingest
 
     out = Output.of(output)
-    found = lakeingest.load(file).status()
+    with out.progress("reading the tables, and asking Kafka …"):
+        found = lakeingest.load(file).status()
     out.table(
         f"{found.pipeline}: lag {found.lag:,}",
         ("topic", "partition", "frontier", "end", "lag"),

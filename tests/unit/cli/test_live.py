@@ -94,3 +94,34 @@ def test_on_a_terminal_the_board_follows(monkeypatch: pytest.MonkeyPatch, no_col
     board.end()
     assert "no new records since" in stderr.getvalue()
     assert not (no_color and re.search(r"\x1b\[(?:3|4|9|10)\d", stderr.getvalue()))
+
+
+@pytest.mark.parametrize(
+    ("lag", "seconds", "left"),
+    [
+        (0, 2.0, ""),
+        (50, 2.0, "about 10 s left"),
+        (6000, 2.0, "about 20 min left"),
+        (10**5, 2.0, "about 6 h left"),
+        (5, 0, ""),
+    ],
+)
+def test_a_terminal_is_told_the_time_that_is_left(lag: int, seconds: float, left: str) -> None:
+    """At the rate of the last batch; a log has lag and rate."""
+    live = Terminal()
+    live.commit(Progress(7, 9, Counts(10, 8, 2), seconds, lag))
+    assert live.said[0].partition(f" at {live.said[0].split(' at ')[-1][:19]}")[2].removeprefix(" · ") == left
+
+
+def test_progress_says_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal, on stderr; elsewhere nothing."""
+    stderr = Tty()
+    monkeypatch.setattr(sys, "stderr", stderr)
+    monkeypatch.setenv("TERM", "xterm")
+    with Output().progress("starting …") as say:
+        say("kafka: ready [red]\x1b[2J")
+    assert r"starting … kafka: ready [red]\x1b[2J" in stderr.getvalue()
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with Output().progress("starting …") as say:
+        say("kafka: ready")
+    assert sys.stderr.getvalue() == ""
