@@ -133,7 +133,7 @@ class Board:
 
     def take(self, name: str, event: Event | Outcome) -> None:
         """What one of them tells."""
-        from lakeingest.ingest.events import CatalogUpdate, Idle, Progress
+        from lakeingest.ingest.events import CatalogUpdate, Look, Progress
         from lakeingest.ingest.retry import Retry
 
         if name not in self._lives:
@@ -146,8 +146,8 @@ class Board:
                 live.retry(event)
             case CatalogUpdate():
                 live.catalog(event)
-            case Idle():
-                live.idle(event)
+            case Look():
+                live.look(event)
             case _:
                 live.tell(_ending(event))
                 if event.failure is not None and not isinstance(event.failure, LakeingestError):

@@ -17,7 +17,7 @@ from lakeingest.cli.output import Output, number_of
 from lakeingest.errors import LakeingestError, printable
 
 if TYPE_CHECKING:
-    from lakeingest.ingest.events import CatalogUpdate, Idle, Progress
+    from lakeingest.ingest.events import CatalogUpdate, Look, Progress
     from lakeingest.ingest.retry import Retry
 
 GRACE_S = 25.0
@@ -82,18 +82,21 @@ class Live:
             text += f" · about {_duration(progress.lag / rate)} left"
         self.tell(text)
 
-    def idle(self, idle: Idle) -> None:
-        """There was nothing to commit. A log hears that once, and only before the first commit."""
-        first, self._idle_since = not self._idle_since, self._idle_since or _now()
-        if not self._redrawn and (self.commits or not first):
-            return
+    def look(self, look: Look) -> None:
+        """There is something to commit, or nothing. A log hears of nothing once, and only before the first commit."""
+        waited, self._idle_since = self._idle_since, "" if look.lag else self._idle_since or _now()
+        if look.lag:
+            # Else the last commit stands there, with what is left behind it.
+            if self._redrawn and (waited or not self.commits):
+                self.tell(f"{number_of(look.lag, 'new record')} · {self._done(look)}")
+        elif self._redrawn or not (self.commits or waited):
+            partitions = number_of(look.partitions, "partition")
+            self.tell(f"no new records since {self._idle_since} · lag 0 in {partitions} · {self._done(look)}")
+
+    def _done(self, look: Look) -> str:
         if self.commits:
-            done = f"{self._records:,} records, {self._refused:,} refused, commit {idle.sequence}"
-        else:
-            done = f"last commit {idle.sequence}" if idle.sequence else "nothing committed yet"
-        self.tell(
-            f"no new records since {self._idle_since} · lag 0 in {number_of(idle.partitions, 'partition')} · {done}"
-        )
+            return f"{self._records:,} records, {self._refused:,} refused, commit {look.sequence}"
+        return f"last commit {look.sequence}" if look.sequence else "nothing committed yet"
 
     def retry(self, retry: Retry) -> None:
         """A server failed, and is tried again."""

@@ -104,9 +104,10 @@ def _show(out: Output, made: Plan) -> None:
     forecast = made.forecast
     day = "an unknown number of" if forecast.records_per_day is None else f"{forecast.records_per_day:,}"
     size = "" if forecast.average_file_bytes is None else f" of {forecast.average_file_bytes / 2**20:.2f} MiB"
+    touched = number_of(forecast.partitions, "partition")
     out.line(
         f"a day: {day} records, {forecast.commits_per_day:,} commits, about {forecast.files_per_day:,} files{size}, "
-        f"about {forecast.requests_per_day:,} S3 requests; the sample touches {forecast.partitions:,} partitions"
+        f"about {forecast.requests_per_day:,} S3 requests; the sample touches {touched}"
     )
     for warning in made.warnings:
         out.line(f"warning: {warning}")

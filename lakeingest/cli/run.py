@@ -102,13 +102,13 @@ def run(
         shown.says("starting Spark …")
         _ = pipeline.spark
         with finishing(stop, shown):
-            shown.says("reading the tables' logs, and the first records …")
+            shown.says("reading the tables' logs …")
             total = pipeline.run(
                 until_caught_up=until_caught_up,
                 on_progress=shown.commit,
                 on_retry=shown.retry,
                 on_catalog=shown.catalog,
-                on_idle=shown.idle,
+                on_look=shown.look,
                 stop=stop,
                 **accept,
             )

@@ -29,16 +29,18 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Idle:
-    """What a run by its trigger tells each time that it has looked, and all that Kafka holds is committed.
+class Look:
+    """What a run tells each time that it has looked for new records, before it takes a batch of them.
 
     Attributes:
         sequence: the number of the last batch; 0 if there is none yet.
         partitions: how many it looked at.
+        lag: offsets that are not committed yet; 0 if it has to wait.
     """
 
     sequence: int
     partitions: int
+    lag: int
 
 
 @dataclass(frozen=True)
