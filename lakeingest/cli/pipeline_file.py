@@ -133,7 +133,7 @@ def init(
         typer.Option(
             "--brokers",
             metavar="HOST:PORT",
-            help="Where the topic is. Default: the embedded stack.",
+            help="Where the topic is, if that takes no password. Default: the embedded stack.",
             show_default=False,
         ),
     ] = None,
@@ -205,9 +205,11 @@ def _ask(topics: list[str]) -> str | None:
         return None
     shown = ", ".join(topics[:20]) + (f" and {len(topics) - 20:,} more" if len(topics) > 20 else "")
     Output().line(f"topics of the embedded stack: {shown}")
-    answer: str = typer.prompt(
-        "Topic to write the file from (Enter: a file to fill in)", default="", show_default=False
-    )
+    try:
+        # typer's own prompt would end with 1 where somebody presses Ctrl-C.
+        answer = input("Topic to write the file from (Enter: a file to fill in): ")
+    except EOFError:
+        answer = ""
     return answer.strip() or None
 
 

@@ -98,7 +98,7 @@ def inferred(
         {
             "decode.value": value.why,
             "decode.key": (*key.why, *key.left_out),
-            "schema.columns": value.left_out if value.format == "json" else (),
+            "schema.columns": (*_notes(value.columns), *value.left_out) if value.format == "json" else (),
             "partition": (times[2],) if times else (),
         },
     )
@@ -351,6 +351,15 @@ def _type(kind: Type) -> str:
         case Array(element):
             return f"ARRAY<{_type(element)}>"
     return str(kind).upper()
+
+
+def _notes(columns: Iterable[Column]) -> Iterator[str]:
+    """What somebody should know of types that a sample cannot be sure of."""
+    declared = _ddl(columns)
+    if re.search(r"\bDOUBLE\b", declared):
+        yield "A number with a fraction is a DOUBLE, which is not exact: write DECIMAL(p,s) for amounts of money"
+    if re.search(r"\bTIMESTAMP\b", declared):
+        yield "A TIMESTAMP without a zone is read as UTC: decode.value.timezone says otherwise"
 
 
 def _times(value: _Side) -> tuple[str, Period, str] | None:

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import select
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -93,10 +94,10 @@ def test_what_cannot_be_told(stack: Addresses, named: str, tmp_path: Path, lakei
 def test_a_terminal_is_asked_for_the_topic(stack: Addresses, named: str, tmp_path: Path) -> None:
     """Only there, and only where neither file nor topic was given."""
     produce(stack, named, [b'{"n": 1}'])
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.chdir(tmp_path)
-        os.execv(sys.executable, [sys.executable, "-c", "from lakeingest.cli import main; main()", "init"])
+    terminal, end = pty.openpty()
+    command = [sys.executable, "-c", "from lakeingest.cli import main; main()", "init"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdin=end, stdout=end, stderr=end)
+    os.close(end)
     seen, until = "", time.monotonic() + 60
     while "(Enter: a file to fill in)" not in seen and time.monotonic() < until:
         seen += _read(terminal)
@@ -104,7 +105,7 @@ def test_a_terminal_is_asked_for_the_topic(stack: Addresses, named: str, tmp_pat
     os.write(terminal, f"{named}\n".encode())
     while chunk := _read(terminal):
         seen += chunk
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, seen
+    assert process.wait(60) == 0, seen
     os.close(terminal)
     assert "pipeline.yaml is written from a sample of" in seen
     assert pipeline_file.read(tmp_path / "pipeline.yaml", os.environ).source.topics == (named,)

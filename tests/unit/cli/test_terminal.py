@@ -6,6 +6,7 @@ import fcntl
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -82,3 +83,23 @@ def test_nothing_is_wider_than_the_terminal(tmp_path: Path, command: str, width:
 def test_a_terminal_that_can_do_nothing(tmp_path: Path) -> None:
     """As of an editor: no escapes at all."""
     assert "\x1b" not in shown(["explain"], tmp_path, TERM="dumb")
+
+
+@pytest.mark.parametrize(("answer", "code"), [(b"\n", 0), (b"\x04", 0), (signal.SIGINT, 130)])
+def test_the_question_of_init(tmp_path: Path, answer: bytes | signal.Signals, code: int) -> None:
+    """No answer means a file to fill in; Ctrl-C is what it is everywhere."""
+    terminal, end = pty.openpty()
+    program = (
+        "import sys; sys.argv[:] = ['lakeingest', 'init']; from lakeingest.cli import from_topic, main;"
+        "from_topic.topics = lambda: ['orders']; main()"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path, stdin=end, stdout=end, stderr=end)
+    os.close(end)
+    said = b""
+    while b"fill in)" not in said:
+        said += os.read(terminal, 4096)
+    assert b"topics of the embedded stack: orders" in said
+    os.write(terminal, answer) if isinstance(answer, bytes) else process.send_signal(answer)
+    assert process.wait(60) == code
+    os.close(terminal)
+    assert (tmp_path / "pipeline.yaml").exists() is (code == 0)

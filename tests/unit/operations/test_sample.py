@@ -210,6 +210,13 @@ def test_the_key_has_a_format_of_its_own(keys: list[bytes | None], format: str, 
     assert not isinstance(key, JsonKey) or ddl.parse(key.columns) == ddl.parse(found.key_columns_ddl)
 
 
+def test_what_a_sample_cannot_be_sure_of_is_told() -> None:
+    """Where the types are there; names are no types."""
+    assert of({"double": 1, "timestamp": "x"}).reasons["schema.columns"] == ()
+    notes = of({"a": [{"b": 1.5}], "at": "2026-11-26 04:00"}).reasons["schema.columns"]
+    assert [note.split()[-1] for note in notes] == ["money", "otherwise"]
+
+
 def test_a_field_that_is_a_time_in_each_record_is_the_partition() -> None:
     """A timestamp before a date; one that is missing once will not do, as such a record would be refused."""
     days = [
