@@ -29,10 +29,13 @@ from lakeingest.errors import LakeingestError
 if TYPE_CHECKING:
     from lakeingest.fleet import Fleet
     from lakeingest.pipeline import Pipeline
+
+    __version__: str
 else:
     # Hidden from type checkers: they would take every name for one of ours, misspelled ones too.
     def __getattr__(name: str) -> object:
         """`Pipeline` and `Fleet`, imported when they are first asked for: to check a file must not need pyspark.
+        `__version__`, read from the installed package's metadata then; "unknown" where only its files are there.
 
         Raises:
             SetupError: pyspark is not installed, or older than lakeingest can use.
@@ -44,6 +47,13 @@ else:
             from lakeingest.fleet import Fleet
 
             return Fleet
+        if name == "__version__":
+            from importlib import metadata
+
+            try:
+                return metadata.version(__name__)
+            except metadata.PackageNotFoundError:
+                return "unknown"
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -19,14 +19,14 @@ from lakeingest.config.variables import TOPIC
 from lakeingest.delta.receipt import Counts
 from lakeingest.errors import SourceUnreachable, UsageError
 from lakeingest.ingest import endpoints
-from lakeingest.ingest.events import CatalogUpdate, Progress
+from lakeingest.ingest.events import CatalogUpdate, Look, Progress
 from lakeingest.ingest.retry import Retry
 from lakeingest.ingest.turns import Turns
 from lakeingest.kafka.broker import Broker
 from lakeingest.pipeline import Pipeline
 from lakeingest.spark import session
 
-Event: TypeAlias = Progress | Retry | CatalogUpdate
+Event: TypeAlias = Progress | Retry | CatalogUpdate | Look
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,12 @@ class Fleet:
                 pipeline = make()
                 _ = pipeline.context
             pipeline.run(
-                until_caught_up=goal.until_caught_up, on_progress=tell, on_retry=tell, on_catalog=tell, stop=goal.stop
+                until_caught_up=goal.until_caught_up,
+                on_progress=tell,
+                on_retry=tell,
+                on_catalog=tell,
+                on_look=tell,
+                stop=goal.stop,
             )
         except Exception as failed:
             # A fault of lakeingest's own ends one pipeline alone too.

@@ -18,7 +18,7 @@ from lakeingest.errors import UsageError
 from lakeingest.ingest import endpoints
 from lakeingest.ingest.batch_gate import BatchGate
 from lakeingest.ingest.context import RunContext
-from lakeingest.ingest.events import CatalogUpdate, Progress
+from lakeingest.ingest.events import CatalogUpdate, Look, Progress
 from lakeingest.ingest.preflight import Accept
 from lakeingest.ingest.retry import Retry
 from lakeingest.ingest.run import PipelineRun
@@ -99,6 +99,7 @@ class Pipeline:
         on_progress: Callable[[Progress], None] = lambda _: None,
         on_retry: Callable[[Retry], None] = lambda _: None,
         on_catalog: Callable[[CatalogUpdate], None] = lambda _: None,
+        on_look: Callable[[Look], None] = lambda _: None,
         stop: threading.Event | None = None,
         accept_dropped_topics: bool = False,
         accept_gap: bool = False,
@@ -114,6 +115,8 @@ class Pipeline:
             on_retry: called before each pause, from this thread.
             on_catalog: called when the table's entry in a catalog has changed, or could not be brought up to date: that
                 ends no run.
+            on_look: called each time that it has looked for new records, before it takes a batch of them. Listeners
+                are not told.
             stop: when set, the batch in hand is finished, and the run ends.
             accept_dropped_topics: go on although a topic that the table was fed from is no longer in source.topics.
             accept_gap: go on although Kafka has deleted offsets that were never read; the receipt names them.
@@ -137,6 +140,7 @@ class Pipeline:
             heard(on_progress),
             heard(on_retry),
             heard(on_catalog),
+            on_look,
             stop or threading.Event(),
             self.turns.turn if self.turns else nullcontext,
         ).run()

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sys
 from itertools import takewhile
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -19,6 +21,7 @@ from lakeingest.cli import (
     gate,
     import_confluent,
     interrupt,
+    next_step,
     pipeline_file,
     plan,
     quarantine,
@@ -28,18 +31,38 @@ from lakeingest.cli import (
     status,
 )
 from lakeingest.cli.demo import demo
-from lakeingest.cli.output import failed, message
+from lakeingest.cli.output import Output, failed, message
 from lakeingest.errors import LakeingestError
 from lakeingest.spark import launch
 
+
+def _version(asked: bool) -> None:
+    if asked:
+        from lakeingest import __version__
+
+        Output().line(f"lakeingest {__version__}")
+        raise typer.Exit
+
+
 app = typer.Typer(
     name="lakeingest",
-    help="Kafka records into Delta Lake tables on S3, exactly once.",
-    no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
+
+
+@app.callback(invoke_without_command=True)
+def lakeingest(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Kafka records into Delta Lake tables on S3, exactly once."""
+    if context.invoked_subcommand is None:
+        next_step.tell(Path(), Output())
+
+
 for _command in (
     pipeline_file.init,
     pipeline_file.check,

@@ -7,10 +7,17 @@ from typing import Annotated
 
 import typer
 
+from lakeingest.cli import complete
+
 File = Annotated[
-    Path, typer.Argument(help="The pipeline file (YAML); FILE:TOPIC where it is for many topics.", show_default=False)
+    Path,
+    typer.Argument(
+        help="The pipeline file (YAML); FILE:TOPIC where it is for many topics.",
+        show_default=False,
+        autocompletion=complete.files,
+    ),
 ]
 AllowCode = Annotated[
     bool, typer.Option("--allow-code", help="Let the classes of your own run that the file names. Trust both first.")
 ]
-Format = Annotated[str, typer.Option("--output", help="text, or json for programs.")]
+Format = Annotated[str, typer.Option("--output", help="text, or json for programs.", autocompletion=complete.formats)]

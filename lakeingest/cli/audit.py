@@ -19,7 +19,8 @@ def audit(file: File, output: Format = "text") -> None:
     import lakeingest
 
     out = Output.of(output)
-    report = lakeingest.load(file).audit()
+    with out.progress("counting records in both tables …"):
+        report = lakeingest.load(file).audit()
     balance = f"{report.table:,} in the table + {report.quarantine:,} in quarantine + {report.dropped:,} dropped"
     out.line(
         f"{report.pipeline}: {number_of(report.consumed, 'record')} consumed in {number_of(report.commits, 'commit')}"

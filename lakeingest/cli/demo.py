@@ -12,6 +12,7 @@ import typer
 
 from lakeingest.cli import audit, run, schema
 from lakeingest.cli.output import Output
+from lakeingest.cli.quarantine import shown
 from lakeingest.errors import UsageError
 
 if TYPE_CHECKING:
@@ -82,8 +83,8 @@ def _stack(out: Output) -> Addresses:
     from lakeingest.local import stack
 
     out.line("1. Kafka, an S3 server and a schema registry, on this machine")
-    with out.progress("starting the stack"):
-        addresses = stack.up()
+    with out.progress("starting the stack …") as say:
+        addresses = stack.up(say=say)
     out.line(f"   Kafka {addresses.kafka}   S3 {addresses.s3}   registry {addresses.registry}")
     return addresses
 
@@ -121,7 +122,7 @@ def _show(file: Path, out: Output, *, versions: bool) -> None:
     out.table(
         f"refused records, in {pipeline.config.quarantine.identifier}",
         ("reason", "records", "for example"),
-        [[g["reason"], g["count"], g["samples"][0]["message"]] for g in pipeline.quarantined(1)],
+        [[g["reason"], g["count"], shown(g["samples"][0]["message"], g["reason"])] for g in pipeline.quarantined(1)],
     )
 
 

@@ -11,6 +11,8 @@ from typing import Annotated
 import typer
 
 from lakeingest import errors
+from lakeingest.cli import complete
+from lakeingest.cli.arguments import Format
 from lakeingest.cli.output import Output
 from lakeingest.errors import LakeingestError, UsageError
 
@@ -78,9 +80,12 @@ def _entry(section: str) -> Entry:
 
 def explain(
     name: Annotated[
-        str | None, typer.Argument(help="An error, a reason in quarantine, or a topic.", show_default=False)
+        str | None,
+        typer.Argument(
+            help="An error, a reason in quarantine, or a topic.", show_default=False, autocompletion=complete.names
+        ),
     ] = None,
-    output: Annotated[str, typer.Option("--output", help="text, or json for programs.")] = "text",
+    output: Format = "text",
 ) -> None:
     """Say what an error, or a reason in quarantine, means, and what to do; without a name, list what can be explained.
 

@@ -16,6 +16,7 @@ import typer
 
 from lakeingest.cli.live import Live, finishing
 from lakeingest.cli.output import Output, as_data, message, number_of
+from lakeingest.config.folder import SUFFIXES
 from lakeingest.errors import LakeingestError, PipelineFileError, UsageError, printable
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def _expanded(files: Sequence[Path]) -> list[Path]:
     """
     found: list[Path] = []
     for each in files:
-        within = sorted(f for f in each.iterdir() if f.suffix in (".yaml", ".yml")) if each.is_dir() else [each]
+        within = sorted(f for f in each.iterdir() if f.suffix in SUFFIXES) if each.is_dir() else [each]
         if not within:
             raise UsageError(
                 f"{each} holds no pipeline file", cure="name a folder with files that end in .yaml or .yml"
@@ -132,11 +133,11 @@ class Board:
 
     def take(self, name: str, event: Event | Outcome) -> None:
         """What one of them tells."""
-        from lakeingest.ingest.events import CatalogUpdate, Progress
+        from lakeingest.ingest.events import CatalogUpdate, Look, Progress
         from lakeingest.ingest.retry import Retry
 
         if name not in self._lives:
-            self._lives[name] = Live(self._out, name, partial(self._show, name))
+            self._lives[name] = Live(self._out, name, partial(self._show, name), redrawn=self._table is not None)
         live = self._lives[name]
         match event:
             case Progress():
@@ -145,6 +146,8 @@ class Board:
                 live.retry(event)
             case CatalogUpdate():
                 live.catalog(event)
+            case Look():
+                live.look(event)
             case _:
                 live.tell(_ending(event))
                 if event.failure is not None and not isinstance(event.failure, LakeingestError):
@@ -177,6 +180,7 @@ def _tell(out: Output, ended: Sequence[Outcome]) -> None:
             )
             for each in ended
         ],
+        spare=("commits",),
     )
     failures = {each.pipeline: each.failure for each in ended if each.failure is not None}
     for name, failure in failures.items():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,12 +35,13 @@ def history(
 
     out = Output.of(output)
     pipeline = lakeingest.load(file)
-    rows = [row for row in pipeline.results(batches) if not (failed and row["success"])]
-    out.table(
-        f"{pipeline.config.name}: results in {pipeline.config.results}",
-        ("batch", "time", "outcome", *HEADINGS),
-        [[row["sequence"], f"{row['time']:%Y-%m-%d %H:%M:%S}", row["outcome"], *cells(row)] for row in rows],
-    )
+    with out.progress("reading the results …"):
+        rows = [row for row in pipeline.results(batches) if not (failed and row["success"])]
+    out.line(f"{pipeline.config.name}: results in {pipeline.config.results}")
+    for sequence, time, outcome in dict.fromkeys(map(itemgetter("sequence", "time", "outcome"), rows)):
+        out.line(f"  batch {sequence} at {time:%Y-%m-%d %H:%M:%S}: {outcome}")
+    columns = ("batch", *_COLUMNS)
+    out.table("", columns, [[row["sequence"], *_cells(row)] for row in rows], spare=_SPARE, longest=_LONGEST)
     out.result({"pipeline": pipeline.config.name, "results": rows})
 
 
@@ -67,7 +69,8 @@ def docs(
     if pipeline.suite is not None:
         # Said before Spark starts.
         data_docs.need()
-    found = pipeline.results(batches)
+    with out.progress("reading the results …"):
+        found = pipeline.results(batches)
     if not found:
         raise UsageError(
             f"{pipeline.config.results} holds no results of {pipeline.config.name} yet", cure="run the pipeline first"
@@ -79,11 +82,17 @@ def docs(
     out.result({"pipeline": pipeline.config.name, "batches": made, "index": str(index)})
 
 
-HEADINGS = ("expectation", "on failure", "met", "broken", "of", "found")
+_COLUMNS = ("expectation", "on failure", "met", "broken", "of", "found")
+_SPARE = ("of", "on failure")
+_LONGEST = 80
 
 
-def cells(result: Mapping[str, Any]) -> list[str]:
-    """What one expectation found, as a table of `HEADINGS` shows it."""
+def show(out: Output, title: str, results: Iterable[Mapping[str, Any]]) -> None:
+    """A table of what expectations found, each by its name: its type and columns."""
+    out.table(title, _COLUMNS, map(_cells, results), spare=_SPARE, longest=_LONGEST)
+
+
+def _cells(result: Mapping[str, Any]) -> list[str]:
     return [
         result["expectation"],
         result["action"],

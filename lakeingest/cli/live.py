@@ -13,11 +13,11 @@ from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
 from lakeingest.cli import interrupt
-from lakeingest.cli.output import Output
+from lakeingest.cli.output import Output, number_of
 from lakeingest.errors import LakeingestError, printable
 
 if TYPE_CHECKING:
-    from lakeingest.ingest.events import CatalogUpdate, Progress
+    from lakeingest.ingest.events import CatalogUpdate, Look, Progress
     from lakeingest.ingest.retry import Retry
 
 GRACE_S = 25.0
@@ -39,13 +39,17 @@ class Live:
 
     Args:
         tell: what shows the line instead, where it is one of several.
+        redrawn: whether that takes the place of what was shown before, as on a terminal.
     """
 
-    def __init__(self, out: Output, name: str, tell: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self, out: Output, name: str, tell: Callable[[str], None] | None = None, *, redrawn: bool = False
+    ) -> None:
         self.commits, self.lag = 0, 0
         self.behind: LakeingestError | None = None
         self._out, self._name, self._refused, self._records = out, name, 0, 0
         self._begun = time.monotonic()
+        self._idle_since = ""
         self._status = None
         self.tell = tell or self._tell
         if tell is None and sys.stderr.isatty() and not out.is_json:
@@ -53,6 +57,7 @@ class Live:
 
             self._status = Console(stderr=True).status(name)
             self._status.start()
+        self._redrawn = redrawn or self._status is not None
 
     def says(self, text: str) -> None:
         """What is going on before and between commits."""
@@ -64,18 +69,38 @@ class Live:
     def commit(self, progress: Progress) -> None:
         """A batch was committed."""
         self.commits += 1
+        self._idle_since = ""
         self.lag = progress.lag
         self._records += progress.counts.consumed
         self._refused += progress.counts.refused
         rate = progress.counts.consumed / progress.seconds if progress.seconds else 0.0
         text = (
             f"{self._records:,} records · {rate:,.0f}/s · lag {progress.lag:,} · refused {self._refused:,} · "
-            f"commit {progress.sequence} at {time.strftime('%H:%M:%S')}"
+            f"commit {progress.sequence} at {_now()}"
         )
+        if self._redrawn and progress.lag and rate:
+            text += f" · about {_duration(progress.lag / rate)} left"
         self.tell(text)
+
+    def look(self, look: Look) -> None:
+        """There is something to commit, or nothing. A log hears of nothing once, and only before the first commit."""
+        waited, self._idle_since = self._idle_since, "" if look.lag else self._idle_since or _now()
+        if look.lag:
+            # Else the last commit stands there, with what is left behind it.
+            if self._redrawn and (waited or not self.commits):
+                self.tell(f"{number_of(look.lag, 'new record')} · {self._done(look)}")
+        elif self._redrawn or not (self.commits or waited):
+            partitions = number_of(look.partitions, "partition")
+            self.tell(f"no new records since {self._idle_since} · lag 0 in {partitions} · {self._done(look)}")
+
+    def _done(self, look: Look) -> str:
+        if self.commits:
+            return f"{self._records:,} records, {self._refused:,} refused, commit {look.sequence}"
+        return f"last commit {look.sequence}" if look.sequence else "nothing committed yet"
 
     def retry(self, retry: Retry) -> None:
         """A server failed, and is tried again."""
+        self._idle_since = ""
         self.tell(f"{retry.failure.what}; trying again in {retry.pause_s:.0f} s, for {retry.left_s:.0f} s more")
 
     def catalog(self, update: CatalogUpdate) -> None:
@@ -95,6 +120,18 @@ class Live:
     def end(self) -> None:
         if self._status:
             self._status.stop()
+
+
+def _duration(seconds: float) -> str:
+    """As one says it: 40 s, 12 min, 3 h."""
+    for size, unit in ((3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:,.0f} {unit}"
+    return f"{seconds:,.0f} s"
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S")
 
 
 @contextmanager

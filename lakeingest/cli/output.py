@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 FORMATS = ("text", "json")
+_FOLDED = 20
+"""What is not wider stands in one line of a table's cell."""
+_GAP = 3
+"""Between columns."""
 _OWED: ContextVar[bool] = ContextVar("_OWED", default=False)
 """Whether a program still waits for the JSON document of the command."""
 
@@ -63,8 +67,21 @@ class Output:
 
         Console().print(Markdown("\n".join(map(printable, text.split("\n")))))
 
-    def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-        """A table; a cell of several lines is a list of them."""
+    def table(
+        self,
+        title: str,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[object]],
+        *,
+        spare: Sequence[str] = (),
+        longest: int | None = None,
+    ) -> None:
+        """A table; a cell of several lines is a list of them. What is left out or cut is said below it.
+
+        Args:
+            spare: columns that are left out where the width is too small, in this order.
+            longest: characters of a cell's line that are shown; all of them by default.
+        """
         if self.is_json:
             return
         from rich import box
@@ -72,27 +89,48 @@ class Output:
         from rich.table import Table
         from rich.text import Text
 
+        heads = [_cell(name) for name in columns]
+        cells = [[_cell(value, longest) for value in row] for row in rows]
+        widths = [max(_width(head), *(_width(row[at]) for row in cells), 0) for at, head in enumerate(heads)]
+        shown = list(range(len(columns)))
+        for name in spare:
+            if sum(min(widths[at], _FOLDED) + _GAP for at in shown) <= self.width:
+                break
+            shown.remove(columns.index(name))
         table = Table(
             title=Text(printable(title)), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
         )
-        for column in columns:
-            table.add_column(column, overflow="fold")
-        for row in rows:
-            table.add_row(*map(_cell, row))
+        for at in shown:
+            # A number or a time is no easier to read in two lines.
+            whole = widths[at] <= _FOLDED
+            table.add_column(heads[at], overflow="ellipsis" if whole else "fold", no_wrap=whole)
+        for row in cells:
+            table.add_row(*(row[at] for at in shown))
+        Console(width=self.width).print(table)
+        if left_out := [name for name in spare if columns.index(name) not in shown]:
+            self.line(f"left out at this width, and in --output json: {', '.join(left_out)}")
+        if any(_is_cut(cell, longest) for row in cells for cell in row):
+            self.line("what ends with … is longer: --output json has it whole")
+
+    @property
+    def width(self) -> int:
+        """How many characters a line of a table has."""
+        from rich.console import Console
+
         # Without a terminal, and without COLUMNS, rich assumes 80 characters: too few for whoever reads a log.
         asked = sys.stdout.isatty() or os.environ.get("COLUMNS")
-        Console(width=None if asked else 140).print(table)
+        return Console().width if asked else 140
 
     @contextmanager
-    def progress(self, text: str) -> Iterator[None]:
-        """Show on a terminal (stderr) that something takes its time."""
+    def progress(self, text: str) -> Iterator[Callable[[str], None]]:
+        """Show on a terminal (stderr) that something takes its time. Gives what shows each step, from any thread."""
         if self.is_json or not sys.stderr.isatty():
-            yield
+            yield lambda step: None
             return
         from rich.console import Console
 
-        with Console(stderr=True).status(_cell(text)):
-            yield
+        with Console(stderr=True).status(_cell(text)) as status:
+            yield lambda step: status.update(_cell(f"{text} {step}"))
 
     def result(self, data: Mapping[str, Any]) -> None:
         if self.is_json:
@@ -135,10 +173,27 @@ def as_json(data: Mapping[str, Any]) -> str:
     return "".join(c if c.isprintable() or c == "\n" else _escaped(c) for c in text)
 
 
-def _cell(value: object) -> Text:
+def _cell(value: object, longest: int | None = None) -> Text:
     from rich.text import Text
 
-    return Text("\n".join(printable(str(line)) for line in (value if isinstance(value, list) else [value])))
+    lines = (printable(str(line)) for line in (value if isinstance(value, list) else [value]))
+    return Text("\n".join(cut(line, longest) if longest else line for line in lines))
+
+
+def cut(text: str, longest: int) -> str:
+    """The text, or so many characters of it, the last of which is … then."""
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def _is_cut(cell: Text, longest: int | None) -> bool:
+    return any(len(line) == longest and line.endswith("…") for line in cell.plain.split("\n"))
+
+
+def _width(cell: Text) -> int:
+    """Of its longest line, as a terminal shows it."""
+    from rich.cells import cell_len
+
+    return max(map(cell_len, cell.plain.split("\n")))
 
 
 def _escaped(character: str) -> str:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lakeingest.cli import complete
+from lakeingest.cli.arguments import Format
 from lakeingest.cli.output import Output
 from lakeingest.errors import PipelineFileError, UsageError
 
@@ -19,16 +23,17 @@ if TYPE_CHECKING:
 SCHEMA = Path(__file__).parent.parent / "config" / "pipeline.schema.json"
 """The JSON schema of a pipeline file, as it is shipped."""
 
-_Format = Annotated[str, typer.Option("--output", help="text, or json for programs.")]
-
 
 def check(
-    files: Annotated[list[Path], typer.Argument(help="Pipeline files (YAML).", show_default=False)],
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="Pipeline files (YAML).", show_default=False, autocompletion=complete.files),
+    ],
     *,
     online: Annotated[
         bool, typer.Option("--online", help="Hold schema.compatibility against the registry's levels too.")
     ] = False,
-    output: _Format = "text",
+    output: Format = "text",
 ) -> None:
     """Check pipeline files, offline: every mistake, with its line and its cure.
 
@@ -88,8 +93,11 @@ def _gate(suite: Suite) -> str:
 
 
 def describe(
-    part: Annotated[str, typer.Argument(help="A part, such as source or partition.time. Default: all.")] = "",
-    output: _Format = "text",
+    part: Annotated[
+        str,
+        typer.Argument(help="A part, such as source or partition.time. Default: all.", autocompletion=complete.parts),
+    ] = "",
+    output: Format = "text",
     json_schema: Annotated[bool, typer.Option("--json-schema", help="Print the JSON schema for editors.")] = False,
 ) -> None:
     """Explain the options of a pipeline file: type, default and meaning, the required ones first.
@@ -120,30 +128,104 @@ def describe(
 
 
 def init(
-    file: Annotated[Path, typer.Argument(help="The file to write; - prints it.")] = Path("pipeline.yaml"),
+    file: Annotated[
+        Path | None,
+        typer.Argument(help="The file to write; - prints it. [default: pipeline.yaml]", show_default=False),
+    ] = None,
+    *,
+    from_topic: Annotated[
+        str | None,
+        typer.Option(
+            "--from-topic",
+            metavar="TOPIC",
+            help="Write it from a sample of this topic.",
+            show_default=False,
+            autocompletion=complete.topics,
+        ),
+    ] = None,
+    brokers: Annotated[
+        str | None,
+        typer.Option(
+            "--brokers",
+            metavar="HOST:PORT",
+            help="Where the topic is, if that takes no password. Default: the embedded stack.",
+            show_default=False,
+        ),
+    ] = None,
+    registry: Annotated[
+        str | None,
+        typer.Option(
+            "--registry",
+            metavar="URL",
+            help="The schema registry of the topic. Default: the embedded stack's, for its own topics.",
+            show_default=False,
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that exists.")] = False,
 ) -> None:
-    """Write a commented pipeline file to start from.
+    """Write a commented pipeline file to start from: to be filled in, or from a sample of a topic's records.
+
+    From a sample come the formats of key and value, JSON's columns and the partition, each with its reason. No offset
+    is committed to Kafka.
+
+    Examples:
+
+        lakeingest init pipelines/orders.yaml
+
+        lakeingest init pipelines/orders.yaml --from-topic orders
+
+        lakeingest init orders.yaml --from-topic orders --brokers broker.example:9092
 
     \f
     Raises:
-        UsageError: the file exists, or cannot be written.
+        UsageError: the file exists, or cannot be written; or there is no such topic, or no record in it.
+        SetupError: no brokers are named, and no embedded stack is running.
     """
+    from lakeingest.cli import from_topic as sampled
     from lakeingest.cli import starter
 
     out = Output()
-    text = starter.text()
+    if from_topic is None and (brokers or registry):
+        raise UsageError(
+            f"{'--brokers' if brokers else '--registry'} is for --from-topic", cure="name a topic: --from-topic TOPIC"
+        )
+    if from_topic is None and file is None and sys.stdin.isatty() and sys.stdout.isatty():
+        from_topic = _ask(sampled.topics())
+    file = file or Path("pipeline.yaml")
+    if file.exists() and not force and str(file) != "-":
+        raise UsageError(f"{file} exists", cure="name another file, or overwrite it with --force")
+    if from_topic is None:
+        text = starter.text()
+    else:
+        with out.progress(f"looking at the newest records of {from_topic} …"):
+            text = sampled.of_topic(from_topic, brokers, registry)
     if str(file) == "-":
         out.lines(text.rstrip("\n"))
         return
     try:
         with file.open("w" if force else "x", encoding="utf-8") as opened:
             opened.write(text)
-    except FileExistsError:
-        raise UsageError(f"{file} exists", cure="name another file, or overwrite it with --force") from None
     except OSError as error:
         raise UsageError(f"{file} cannot be written ({error.strerror})", cure="check the path") from None
-    out.line(f"{file} is written; fill it in, then: lakeingest check {file}")
+    name = shlex.quote(str(file))
+    if from_topic is None:
+        out.line(f"{file} is written; fill it in, then: lakeingest check {name}")
+    else:
+        out.line(f"{file} is written from a sample of {from_topic}; look at it, then: lakeingest plan {name}")
+
+
+def _ask(topics: list[str]) -> str | None:
+    """The topic that whoever sits there wants a file for; None for a file to fill in."""
+    if not topics:
+        return None
+    shown = ", ".join(topics[:20]) + (f" and {len(topics) - 20:,} more" if len(topics) > 20 else "")
+    Output().line(f"topics of the embedded stack: {shown}")
+    try:
+        # typer's own prompt would end with 1 where somebody presses Ctrl-C.
+        answer = input("Topic to write the file from (Enter: a file to fill in): ")
+    except EOFError:
+        answer = ""
+    return answer.strip() or None
 
 
 def schema() -> dict[str, Any]:

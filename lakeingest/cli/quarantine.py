@@ -34,19 +34,37 @@ def list_(
 
     out = Output.of(output)
     pipeline = lakeingest.load(file)
-    groups = pipeline.quarantined(samples)
+    with out.progress("reading quarantine …"):
+        groups = pipeline.quarantined(samples)
     out.table(
         f"{pipeline.config.name}: refused records in {pipeline.config.quarantine.identifier}",
         ("stage", "reason", "records", "for example"),
-        [[g["stage"], g["reason"], f"{g['count']:,}", [*map(_sample, g["samples"])]] for g in groups],
+        [
+            [g["stage"], g["reason"], f"{g['count']:,}", [_sample(each, g["reason"]) for each in g["samples"]]]
+            for g in groups
+        ],
+        longest=LONGEST,
     )
     if groups:
         out.line("what a reason means: lakeingest explain REASON (EXPECTATION for the stage gate)")
     out.result({"pipeline": pipeline.config.name, "reasons": groups})
 
 
-def _sample(sample: dict[str, Any]) -> str:
-    return f"{sample['coordinates']}: {sample['message']}"
+def _sample(sample: dict[str, Any], reason: str) -> str:
+    return f"{sample['coordinates']}: {shown(sample['message'], reason)}"
+
+
+LONGEST = 160
+"""Characters of a message in a listing."""
+
+
+def shown(message: str, reason: str) -> str:
+    """A message beside its reason: of the expectations in it the names, and of the one that is the reason not even
+    that.
+    """
+    from lakeingest.gate.suite import brief
+
+    return brief(message).removesuffix(f": {reason}")
 
 
 @app.command()
@@ -68,7 +86,8 @@ def show(
     topic, _, partition = tp.rpartition("-")
     if not (topic and partition.isdecimal() and offset.isdecimal()):
         raise UsageError(f"{coordinates!r} is no coordinate", cure="write topic-partition:offset, as in flights-2:1041")
-    found = lakeingest.load(file).quarantined_record(topic, int(partition), int(offset))
+    with out.progress("reading quarantine …"):
+        found = lakeingest.load(file).quarantined_record(topic, int(partition), int(offset))
     if found is None:
         raise UsageError(f"{coordinates} is not in quarantine", cure="`lakeingest quarantine list` shows what is")
     record = {name: _text(value) for name, value in found.items()}
@@ -109,7 +128,8 @@ def replay_(
 
     out = Output.of(output)
     pipeline = lakeingest.load(file, allow_code=allow_code)
-    done = pipeline.replay(reason, where=where, limit=limit, dry_run=dry_run)
+    with out.progress("checking refused records again …"):
+        done = pipeline.replay(reason, where=where, limit=limit, dry_run=dry_run)
     would = "would be moved" if dry_run else "moved"
     stay = done.looked - done.moved
     counts = f"{number_of(done.looked, 'record')} checked again, {done.moved:,} {would} to the table, {stay:,} stay"
@@ -118,7 +138,8 @@ def replay_(
         out.table(
             "still refused",
             ("stage", "reason", "records", "for example"),
-            [[r["stage"], r["reason"], f"{r['count']:,}", _sample(r["samples"][0])] for r in done.refused],
+            [[r["stage"], r["reason"], f"{r['count']:,}", _sample(r["samples"][0], r["reason"])] for r in done.refused],
+            longest=LONGEST,
         )
     out.result({"pipeline": pipeline.config.name, "dry_run": dry_run, **asdict(done)})
 
@@ -141,7 +162,8 @@ def discard(
 
     out = Output.of(output)
     pipeline = lakeingest.load(file)
-    count = pipeline.discard(reason, where=where)
+    with out.progress("marking refused records …"):
+        count = pipeline.discard(reason, where=where)
     out.line(
         f"{pipeline.config.name}: {number_of(count, 'record')} discarded, and kept in "
         f"{pipeline.config.quarantine.identifier}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakeingest.cli import fleet
+from lakeingest.cli import complete, fleet
 from lakeingest.cli.arguments import AllowCode, Format
 from lakeingest.cli.live import Live, finishing, live
 from lakeingest.cli.output import Output, number_of
@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 def run(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE…", help="Pipeline files (YAML), or folders of them.", show_default=False),
+        typer.Argument(
+            metavar="FILE…",
+            help="Pipeline files (YAML), or folders of them.",
+            show_default=False,
+            autocompletion=complete.files,
+        ),
     ],
     *,
     until_caught_up: Annotated[
@@ -97,12 +102,13 @@ def run(
         shown.says("starting Spark …")
         _ = pipeline.spark
         with finishing(stop, shown):
-            shown.says("reading the tables' frontiers …")
+            shown.says("reading the tables' logs …")
             total = pipeline.run(
                 until_caught_up=until_caught_up,
                 on_progress=shown.commit,
                 on_retry=shown.retry,
                 on_catalog=shown.catalog,
+                on_look=shown.look,
                 stop=stop,
                 **accept,
             )

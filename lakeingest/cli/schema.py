@@ -95,7 +95,8 @@ def history(file: File, output: Format = "text") -> None:
     import lakeingest
 
     out = Output.of(output)
-    found = lakeingest.load(file).schemas()
+    with out.progress("reading the tables …"):
+        found = lakeingest.load(file).schemas()
     out.line(f"{found.pipeline}: schema.compatibility {found.compatibility}")
     if not found.steps:
         out.line("  no record has brought a schema, and the file declares none")
@@ -148,6 +149,7 @@ def _writers(out: Output, found: SchemaHistory) -> None:
             "last record",
         ),
         [((writer.side,) if several else ()) + _counts(writer) for writer in found.writers],
+        spare=("last record", "version", "first record"),
     )
 
 

@@ -38,8 +38,8 @@ def up(output: Format = "text", state: State = None) -> None:
     from lakeingest.local import stack
 
     out = Output.of(output)
-    with out.progress("starting the embedded stack"):
-        addresses = stack.up(state)
+    with out.progress("starting the embedded stack …") as say:
+        addresses = stack.up(state, say=say)
     _show(out, addresses, stack.status(state))
 
 
@@ -94,7 +94,7 @@ def _quoted(value: str) -> str:
 def _show(out: Output, addresses: Addresses | None, servers: Sequence[Any]) -> None:
     places = {"kafka": addresses.kafka, "s3": addresses.s3, "registry": addresses.registry} if addresses else {}
     rows = [(s.name, s.state, places.get(s.name, s.port or ""), s.pid or "", s.version, s.log) for s in servers]
-    out.table("Embedded stack", ("server", "state", "address", "pid", "version", "log"), rows)
+    out.table("Embedded stack", ("server", "state", "address", "pid", "version", "log"), rows, spare=("version", "pid"))
     if addresses is not None:
         out.line('For other tools: eval "$(lakeingest stack env)"')
     out.result({"running": addresses is not None, "addresses": places, "servers": [asdict(s) for s in servers]})

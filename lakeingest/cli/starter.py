@@ -12,7 +12,7 @@ from lakeingest.config.options import Option
 _FILLED = ("schema.columns", "table.path")
 """Not required by their part, but by the defaults of others."""
 
-_HEAD = """\
+HEAD = """\
 # yaml-language-server: $schema=pipeline.schema.json
 # For editors that complete and check: `lakeingest describe --json-schema > pipeline.schema.json` beside this file.
 #
@@ -27,7 +27,7 @@ _MARKS = """\
 def text() -> str:
     """The starter file, the same on every machine: it goes into a repository."""
     root = options.tree()
-    lines = [*_HEAD.splitlines(), *(f"# {line}" for line in textwrap.wrap(root.meaning)), *_MARKS.splitlines()]
+    lines = [*HEAD.splitlines(), *(f"# {line}" for line in textwrap.wrap(root.meaning)), *_MARKS.splitlines()]
     for option in root.options:
         lines += ["", *_block(option)]
     return "\n".join(lines) + "\n"

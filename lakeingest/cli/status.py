@@ -5,6 +5,8 @@ from __future__ import annotations
 from lakeingest.cli.arguments import File, Format
 from lakeingest.cli.output import Output
 
+_COMMITS = ("sequence", "version", "time", "rows", "offsets", "refused", "dropped", "writer")
+
 
 def status(file: File, output: Format = "text") -> None:
     """Show where a pipeline stands: frontier and lag per partition, last commits, rows, files and their average size.
@@ -16,7 +18,8 @@ def status(file: File, output: Format = "text") -> None:
     import lakeingest
 
     out = Output.of(output)
-    found = lakeingest.load(file).status()
+    with out.progress("reading the tables, and asking Kafka …"):
+        found = lakeingest.load(file).status()
     out.table(
         f"{found.pipeline}: lag {found.lag:,}",
         ("topic", "partition", "frontier", "end", "lag"),
@@ -24,8 +27,9 @@ def status(file: File, output: Format = "text") -> None:
     )
     out.table(
         "last commits",
-        ("sequence", "version", "time", "rows", "offsets", "refused", "dropped", "writer"),
-        [list(commit.values()) for commit in found.commits],
+        _COMMITS,
+        [[commit[name] for name in _COMMITS] for commit in found.commits],
+        spare=("writer", "version", "dropped", "offsets"),
     )
     out.table(
         "tables",

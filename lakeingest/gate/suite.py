@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,8 @@ somebody accepts it, or end the run."""
 _MILD = ("warning", "info")
 _SEVERITIES = ("critical", *_MILD)
 """Great Expectations writes one with each expectation since 1.5: critical, unless somebody has chosen another."""
+_TEXT = re.compile(r"\b(?:expect_\w+|unexpected_rows_expectation)\(")
+_ARGUMENT = re.compile(r"(?:, )?(\w+)=")
 _SHAPE = 'write {"name": "…", "expectations": [{"type": "…", "kwargs": {…}}]}'
 
 
@@ -78,6 +81,30 @@ class Rule:
         """The type with all its arguments."""
         shown = {name: value for name, value in self.kwargs.items() if value is not None}
         return f"{self.type}({', '.join(f'{name}={json.dumps(value)}' for name, value in shown.items())})"
+
+
+def brief(message: str) -> str:
+    """A message in which each expectation that stands with all its arguments, as `Rule.text` has it, has its columns
+    alone, as in its name.
+    """
+    told, at = "", 0
+    for found in _TEXT.finditer(message):
+        if found.start() >= at and (given := _given(message, found.end())) is not None:
+            kwargs, end = given
+            told += f"{message[at : found.end()]}{', '.join(arguments.columns(kwargs))})"
+            at = end
+    return told + message[at:]
+
+
+def _given(text: str, at: int) -> tuple[dict[str, Any], int] | None:
+    """The arguments that begin there, and where their parenthesis ends; None if there are none such."""
+    given: dict[str, Any] = {}
+    while found := _ARGUMENT.match(text, at):
+        try:
+            given[found[1]], at = json.JSONDecoder().raw_decode(text, found.end())
+        except (ValueError, RecursionError):
+            return None
+    return (given, at + 1) if text[at : at + 1] == ")" else None
 
 
 @dataclass(frozen=True)

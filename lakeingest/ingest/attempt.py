@@ -5,7 +5,7 @@ A run that goes on after a failure begins another one, as after a crash: nothing
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from lakeingest.delta.receipt import Receipt
 from lakeingest.errors import TableMismatch
 from lakeingest.ingest import preflight, recovery
 from lakeingest.ingest.context import RunContext
-from lakeingest.ingest.events import Progress
+from lakeingest.ingest.events import Look, Progress
 from lakeingest.ingest.microbatch import MicroBatchExecution
 from lakeingest.ingest.preflight import Accept
 from lakeingest.kafka import offsets
@@ -97,18 +97,22 @@ class Attempt:
         """The table's; None while there is no table."""
         return self.execution.writer.columns
 
-    def next_batch(self, topics: Topics, goal: Frontier | None) -> Progress | None:
+    def next_batch(
+        self, topics: Topics, goal: Frontier | None, on_look: Callable[[Look], None] = lambda _: None
+    ) -> Progress | None:
         """Commit the next batch; None if there is nothing to commit.
 
         Args:
             topics: what Kafka holds now.
             goal: the offsets at which the run is to end; None if it goes on for ever.
+            on_look: called when it is known what there is to commit.
         """
         config, tables = self.context.config, self.context.tables
         gaps = offsets.gaps(topics, self.frontier) if self.accept.gaps else OffsetRanges(())
         starts = {**self.frontier, **gaps.frontier}
         starts |= offsets.starts(config.source, topics, starts)
         ranges = offsets.next_ranges(starts, goal or topics.last, config.trigger.max_records)
+        on_look(Look(self.sequence, len(topics.last), offsets.lag(starts, topics.last)))
         self.full = ranges.offsets >= config.trigger.max_records
         opens = not ranges.offsets and (self._opens(starts) or self._declares)
         if opens and not self.execution.evolution.columns_from_registry(self.sequence + 1):

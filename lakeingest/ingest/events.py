@@ -29,6 +29,21 @@ class Progress:
 
 
 @dataclass(frozen=True)
+class Look:
+    """What a run tells each time that it has looked for new records, before it takes a batch of them.
+
+    Attributes:
+        sequence: the number of the last batch; 0 if there is none yet.
+        partitions: how many it looked at.
+        lag: offsets that are not committed yet; 0 if it has to wait.
+    """
+
+    sequence: int
+    partitions: int
+    lag: int
+
+
+@dataclass(frozen=True)
 class CatalogUpdate:
     """What a run tells when it has brought the table's entry in a catalog up to date, or could not; it goes on.
 

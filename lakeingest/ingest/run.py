@@ -14,7 +14,7 @@ from lakeingest.ingest import preflight
 from lakeingest.ingest.attempt import Attempt
 from lakeingest.ingest.catalog_entry import CatalogEntry
 from lakeingest.ingest.context import RunContext
-from lakeingest.ingest.events import CatalogUpdate, Progress
+from lakeingest.ingest.events import CatalogUpdate, Look, Progress
 from lakeingest.ingest.preflight import Accept
 from lakeingest.ingest.retry import Retry, RetryBudget
 from lakeingest.kafka.broker import Broker
@@ -35,6 +35,7 @@ class PipelineRun:
         on_progress: called after each commit.
         on_retry: called before each pause.
         on_catalog: called when the table's entry in a catalog has changed, or could not be brought up to date.
+        on_look: called each time that it has looked for new records, before it takes a batch of them.
         stop: when set, the batch in hand is finished, and the run ends.
         turn: what the run computes within, where others compute beside it (see `Turns`).
     """
@@ -46,6 +47,7 @@ class PipelineRun:
     on_progress: Callable[[Progress], None]
     on_retry: Callable[[Retry], None]
     on_catalog: Callable[[CatalogUpdate], None]
+    on_look: Callable[[Look], None]
     stop: threading.Event
     turn: Callable[[], AbstractContextManager[None]]
     _goal: Frontier | None = None
@@ -97,7 +99,7 @@ class PipelineRun:
                 # It may have been while this one waited.
                 if self.stop.is_set():
                     break
-                progress = attempt.next_batch(topics, self._goal)
+                progress = attempt.next_batch(topics, self._goal, self.on_look)
                 self.accept = attempt.accept
                 self._entry.follow(attempt.columns)
             if progress is not None:

@@ -9,9 +9,10 @@ import sysconfig
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from lakeingest.errors import SetupError
-from lakeingest.local.addresses import HOST
+from lakeingest.local.addresses import HOST, Addresses
 from lakeingest.local.server import Place, listens
 
 BUCKET = "lake"
@@ -64,20 +65,9 @@ class S3:
         """Whether an object can be written to the bucket, which is made if it is missing."""
         if not listens(place.ports["s3"]):
             return False
-        import boto3
-        from botocore.config import Config
         from botocore.exceptions import BotoCoreError, ClientError
 
-        client = boto3.client(
-            "s3",
-            endpoint_url=f"http://{HOST}:{place.ports['s3']}",
-            aws_access_key_id=place.access_key,
-            aws_secret_access_key=place.secret_key,
-            region_name="us-east-1",
-            config=Config(
-                s3={"addressing_style": "path"}, retries={"max_attempts": 0}, connect_timeout=2, read_timeout=5
-            ),
-        )
+        client = _client(f"http://{HOST}:{place.ports['s3']}", place.access_key, place.secret_key)
         try:
             if BUCKET not in [bucket["Name"] for bucket in client.list_buckets()["Buckets"]]:
                 client.create_bucket(Bucket=BUCKET)
@@ -89,6 +79,36 @@ class S3:
         finally:
             client.close()
         return True
+
+
+def holds(addresses: Addresses, bucket: str, prefix: str) -> bool | None:
+    """Whether the stack's bucket has an object whose key begins so; None where that cannot be told."""
+    if find_spec("boto3") is None:
+        return None
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    client = _client(addresses.s3, addresses.s3_access_key, addresses.s3_secret_key)
+    try:
+        return bool(client.list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=1).get("KeyCount"))
+    except (BotoCoreError, ClientError) as failed:
+        missing = isinstance(failed, ClientError) and failed.response["Error"]["Code"] == "NoSuchBucket"
+        return False if missing else None
+    finally:
+        client.close()
+
+
+def _client(endpoint: str, access_key: str, secret_key: str) -> Any:
+    import boto3
+    from botocore.config import Config
+
+    return boto3.client(
+        "s3",
+        endpoint_url=endpoint,
+        aws_access_key_id=access_key,
+        aws_secret_access_key=secret_key,
+        region_name="us-east-1",
+        config=Config(s3={"addressing_style": "path"}, retries={"max_attempts": 0}, connect_timeout=2, read_timeout=5),
+    )
 
 
 def need() -> None:

@@ -116,7 +116,7 @@ def test_a_line_for_each_event(capsys: pytest.CaptureFixture[str]) -> None:
     board.end()
     said = capsys.readouterr()
     first, *lines = said.out.splitlines()
-    assert re.fullmatch(r"a: 10 records · 5/s · lag 3 · refused 2 · commit 7 at \d\d:\d\d:\d\d", first)
+    assert re.fullmatch(r"a: 10 records · 5/s · lag 3 · refused 2 · commit 7 at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d", first)
     assert lines == [
         "b: the store is down; trying again in 4 s, for 60 s more",
         "b: failed: KeyError('x')",

@@ -1,0 +1,221 @@
+"""The file that `lakeingest init --from-topic` writes: from a sample of the topic, each choice with its reason."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from lakeingest.cli import starter
+from lakeingest.errors import PipelineFileError, SetupError, SourceError, UsageError
+
+if TYPE_CHECKING:
+    from lakeingest.config import PipelineConfig
+    from lakeingest.operations.sample import Sampled
+
+RECORDS = 500
+"""How many are looked at."""
+_LOOK = (
+    "Look at each choice. `lakeingest check` finds mistakes in this file, `lakeingest plan` tells what a run would do, "
+    "and `lakeingest describe` explains every option."
+)
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
+"""What YAML, in one of its versions, takes for something else than a text."""
+_WIDTH = 112
+_MOST_TOLD = 20
+"""Sentences of one option."""
+
+
+def of_topic(topic: str, brokers: str | None = None, registry: str | None = None) -> str:
+    """Look at a topic's newest records, and give the text of a file for it.
+
+    Args:
+        brokers: host:port,…; None for the running embedded stack's.
+        registry: the URL of a schema registry; None for the stack's, if brokers is None too.
+
+    Raises:
+        UsageError: there is no such topic, or it holds no record.
+        SetupError: no brokers are given, and no stack is running.
+        SourceUnreachable, SourceRefused: the brokers do not answer, or deny access.
+    """
+    from lakeingest.ingest import endpoints
+    from lakeingest.kafka import sample as newest
+    from lakeingest.operations import sample
+
+    config = _asked(topic, brokers, registry)
+    servers = endpoints.addresses(config)[0]
+    names = _names(config, servers)
+    if topic not in names:
+        close = get_close_matches(topic, names, n=1)
+        some = f"did you mean {close[0]}?" if close else f"there are {', '.join(names[:10]) or 'none'}"
+        raise UsageError(f"topic {topic!r} does not exist on {servers}", cure=f"{some}; name a topic that is there")
+    records = newest.newest(config.source, servers, RECORDS)
+    if not records:
+        raise UsageError(
+            f"topic {topic!r} holds no record, so that nothing can be told of it",
+            cure="let some records come, and try again; or write a file to fill in: `lakeingest init`",
+        )
+    keys, values = zip(*records, strict=True)
+    # Asked of registries alone that somebody has named: brokers of one's own have their own.
+    asks = brokers is None or registry is not None
+    found = sample.inferred(values, keys, _registered(config) if asks else lambda id: None)
+    return text(topic, found, brokers=brokers, registry=registry)
+
+
+def topics(timeout_s: float = 30.0) -> list[str]:
+    """The topics of the running embedded stack but for internal ones; none where no stack is running."""
+    from lakeingest.ingest import endpoints
+
+    try:
+        config = _asked("any", None, None)
+        return _names(config, endpoints.addresses(config)[0], timeout_s)
+    except (SetupError, SourceError):
+        return []
+
+
+def _asked(topic: str, brokers: str | None, registry: str | None) -> PipelineConfig:
+    """What is asked for, checked as in a file."""
+    from lakeingest.config import file
+    from lakeingest.local import running
+
+    if brokers is None and running() is None:
+        raise SetupError(
+            "no brokers are named, and no embedded stack is running",
+            cure="name them with --brokers HOST:PORT, or start the stack with `lakeingest stack up`",
+        )
+    return file.from_mapping(
+        {
+            "name": "sample",
+            "source": {"topics": [topic], "bootstrap_servers": brokers},
+            "registry": {"url": registry, "wait": "5 seconds"},
+            "decode": {"value": {"format": "bytes"}},
+            "table": {"path": "/sample"},
+        }
+    )
+
+
+def _names(config: PipelineConfig, servers: str, timeout_s: float = 30.0) -> list[str]:
+    from lakeingest.kafka.broker import Broker
+
+    return [name for name in Broker(config.source, servers, timeout_s=timeout_s).names() if not name.startswith("__")]
+
+
+def _registered(config: PipelineConfig) -> Callable[[int], str | None]:
+    """What asks the registry for the type of a schema; None is its answer once it has failed."""
+    from lakeingest.ingest import endpoints
+
+    registry = endpoints.registry(config)
+    failed = False
+
+    def ask(id: int) -> str | None:
+        nonlocal failed
+        try:
+            schema = None if failed else registry.writer(id)
+        except SourceError:
+            failed, schema = True, None
+        return schema.type if schema else None
+
+    return ask
+
+
+def text(topic: str, found: Sampled, *, brokers: str | None = None, registry: str | None = None) -> str:
+    """The text of the file: one that `lakeingest check` finds good. Where the partition would not do, it has none."""
+    partitions: tuple[tuple[str, ...], ...] = (
+        *([tuple(_by_field(found))] if found.time_field else []),
+        ("  - {by: time, every: day}",),
+        (),
+    )
+    for partition in partitions:
+        made = "\n".join(_lines(topic, found, partition, brokers, registry)) + "\n"
+        with suppress(PipelineFileError):
+            _check(made)
+            return made
+    # It says what is wrong, which is a fault of ours.
+    _check(made)
+    return made
+
+
+def _check(made: str) -> None:
+    from lakeingest.config import file, yaml_text
+
+    file.from_mapping(yaml_text.parse(made).data, os.environ)
+
+
+def _lines(
+    topic: str, found: Sampled, partition: tuple[str, ...], brokers: str | None, registry: str | None
+) -> Iterator[str]:
+    name = re.sub(r"^[^A-Za-z0-9]+", "", topic)[:200] or "pipeline"
+    yield from starter.HEAD.splitlines()
+    yield from _told("", f"Made from a sample: the newest {found.records:,} records of topic {topic}. {_LOOK}")
+    yield f"name: {_scalar(name)}"
+    yield "source:"
+    yield f"  topics: [{_scalar(topic)}]"
+    if brokers is None:
+        yield "  # Without bootstrap_servers: those of the running embedded stack."
+    else:
+        yield f"  bootstrap_servers: {json.dumps(brokers)}"
+    yield "decode:"
+    yield from _why(found, "decode.value")
+    yield f"  value: {{format: {found.value_format}}}"
+    yield from _why(found, "decode.key")
+    if found.key_columns_ddl:
+        yield "  key:"
+        yield "    format: json"
+        yield from _block("    columns", found.key_columns_ddl)
+    else:
+        yield f"  key: {{format: {found.key_format}}}"
+    if registry is not None:
+        yield "registry:"
+        yield f"  url: {json.dumps(registry)}"
+    if found.columns_ddl:
+        yield "schema:"
+        yield from _told(
+            "  ", "No column is NOT NULL: that a field is in each record of a sample does not mean it always is."
+        )
+        yield from _why(found, "schema.columns")
+        yield from _block("  columns", found.columns_ddl)
+    yield "partition:" if partition else "partition: []"
+    yield from partition or ()
+    yield "table:"
+    if brokers is not None:
+        yield "  # Write where the table is to lie: nobody has said so."
+    yield f"  path: {json.dumps(f's3a://lake/{name}')}"
+
+
+def _by_field(found: Sampled) -> Iterator[str]:
+    yield from _why(found, "partition")
+    yield f"  - {{by: time, field: {_scalar(found.time_field or '')}, every: {found.every}}}"
+
+
+def _block(option: str, ddl_text: str) -> Iterator[str]:
+    """Columns, one a line, as a block in which no character means anything to YAML."""
+    from lakeingest.operations.sample import lines
+
+    indent = " " * (len(option) - len(option.lstrip()) + 2)
+    yield f"{option}: >-"
+    yield from (f"{indent}{line}" for line in lines(ddl_text))
+
+
+def _why(found: Sampled, option: str) -> Iterator[str]:
+    said = found.reasons.get(option, ())
+    for sentence in said[:_MOST_TOLD]:
+        yield from _told("  ", f"{sentence}.")
+    if len(said) > _MOST_TOLD:
+        yield f"  # … and {len(said) - _MOST_TOLD:,} more of that kind."
+
+
+def _told(indent: str, sentence: str) -> Iterator[str]:
+    for line in textwrap.wrap(sentence, _WIDTH - len(indent), break_on_hyphens=False):
+        yield f"{indent}# {line}"
+
+
+def _scalar(value: str) -> str:
+    """A text as YAML has it."""
+    plain = _PLAIN.fullmatch(value) and value.lower() not in _WORDS
+    return value if plain else json.dumps(value)

@@ -1,0 +1,115 @@
+"""What `lakeingest` alone says: what is here, and the command to go on with. Starts nothing and asks no distant server.
+
+It looks at the files of the folder and of pipelines/ within it, at the embedded stack, and whether a table's log is
+there, on this machine or in the stack's own store. About other stores it claims nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lakeingest.cli.output import Output, number_of
+from lakeingest.errors import PipelineFileError, SetupError
+
+if TYPE_CHECKING:
+    from lakeingest.config import PipelineConfig
+    from lakeingest.config.per_topic import PerTopic
+    from lakeingest.local import Addresses
+
+_MOST = 8
+_WIDTH = 36
+"""Of a command, before what it is for."""
+
+Step = tuple[str, str]
+"""A command, and what it is for."""
+_SAMPLE = ("lakeingest init --from-topic TOPIC", "write a pipeline file from a topic's records")
+_INIT = ("lakeingest init", "write a commented pipeline file to fill in")
+_UP = ("lakeingest stack up", "start Kafka, an S3 server and a schema registry here")
+
+
+_WAITS = "good; it needs the embedded stack"
+
+
+def tell(folder: Path, out: Output) -> None:
+    """Say what is in the folder, and how to go on."""
+    from lakeingest.config import folder as pipeline_files
+    from lakeingest.local import running
+
+    stack, broken = None, None
+    try:
+        stack = running()
+    except SetupError as error:
+        broken = error
+    found = [*pipeline_files.files(folder), *pipeline_files.files(folder / "pipelines")]
+    told = [(file, *_of_file(file, stack)) for file in found[:_MOST]]
+    out.line(f"embedded stack: {'running' if stack else 'not running'}")
+    if broken:
+        out.line(f"  {broken.what}")
+        out.line(f"  cure: {broken.cure}")
+    elif not stack and (not told or any(says == _WAITS for _, says, _ in told)):
+        _show(out, [_UP])
+    if not told:
+        out.line("pipeline files: none here, and none in pipelines/")
+        _show(out, [_SAMPLE, _INIT])
+    for file, says, steps in told:
+        out.line(f"{file}: {says}")
+        _show(out, steps)
+    if len(found) > _MOST:
+        out.line(f"… and {number_of(len(found) - _MOST, 'pipeline file')} more")
+    out.line()
+    out.line("All commands: lakeingest --help")
+
+
+def _show(out: Output, steps: list[Step]) -> None:
+    for command, meaning in steps:
+        # What is longer has its meaning on a line of its own.
+        apart = len(command) > _WIDTH
+        out.line(f"  {command}" if apart else f"  {command:<{_WIDTH}}  {meaning}")
+        if apart:
+            out.line(f"  {'':<{_WIDTH}}  {meaning}")
+
+
+def _of_file(file: Path, stack: Addresses | None) -> tuple[str, list[Step]]:
+    """What there is to say of a file, and how to go on with it."""
+    from lakeingest import gate
+    from lakeingest.config import file as pipeline_file
+    from lakeingest.config.per_topic import PerTopic
+
+    name = shlex.quote(str(file))
+    try:
+        found = pipeline_file.read_any(file, os.environ)
+        gate.load(found.example if isinstance(found, PerTopic) else found)
+    except PipelineFileError as error:
+        return number_of(len(error.problems), "mistake"), [(f"lakeingest check {name}", "name each, with its cure")]
+    plan = (f"lakeingest plan {name}", "see what a run would do; writes nothing")
+    run = (f"lakeingest run {name}", "ingest, until Ctrl-C")
+    status = (f"lakeingest status {name}", "frontier and lag, last commits, files")
+    refused = (f"lakeingest quarantine list {name}", "what was refused, and why")
+    if (found.example if isinstance(found, PerTopic) else found).source.bootstrap_servers is None and not stack:
+        return _WAITS, []
+    match _ran(found, stack):
+        case True:
+            return "good; its table is there", [status, refused, run]
+        case False:
+            return "good; it has never run", [plan, run]
+        case None:
+            return "good", [plan, run, *([] if isinstance(found, PerTopic) else [status])]
+
+
+def _ran(found: PipelineConfig | PerTopic, stack: Addresses | None) -> bool | None:
+    """Whether the table's log is there; None where only a catalog or a distant store could tell."""
+    from lakeingest.config import PipelineConfig, location
+
+    if not isinstance(found, PipelineConfig) or found.table.path is None:
+        return None
+    place = location.place(found.table.path)
+    if not place.on_s3:
+        return Path("/", *place.steps, "_delta_log").is_dir()
+    if stack is None or found.source.bootstrap_servers is not None or found.storage.model_fields_set:
+        return None
+    from lakeingest.local import s3
+
+    return s3.holds(stack, place.bucket, "/".join((*place.steps, "_delta_log", "")))

@@ -1,0 +1,38 @@
+"""Finds pipeline files in folders by what they look like, without checking them: cheap, for help and completion."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+SUFFIXES = (".yaml", ".yml")
+_LOOKED_AT = 1 << 16
+_SOURCE = re.compile(rb"^[\"']?source[\"']?[ \t]*:", re.MULTILINE)
+_OTHERS = re.compile(rb"^[\"']?(?:name|table)[\"']?[ \t]*:", re.MULTILINE)
+
+
+def looks_like_one(path: Path) -> bool:
+    """Whether a YAML file has a source, and a name or a table, at its uppermost level. It need not be right, or YAML.
+
+    False where it cannot be read. Looks at the first 64 KiB.
+    """
+    if path.suffix not in SUFFIXES:
+        return False
+    try:
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            text = file.read(_LOOKED_AT)
+    except OSError:
+        return False
+    return bool(_SOURCE.search(text) and _OTHERS.search(text))
+
+
+def files(folder: Path) -> Iterator[Path]:
+    """What looks like a pipeline file directly within a folder, by name; nothing where it cannot be listed."""
+    try:
+        within = sorted(folder.iterdir())
+    except OSError:
+        return
+    yield from filter(looks_like_one, within)

@@ -1,0 +1,76 @@
+"""The newest records of a topic, as bytes, for whoever wants to know what they look like. Commits no offset."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from lakeingest.config import Source
+from lakeingest.errors import SourceUnreachable
+from lakeingest.kafka import options
+from lakeingest.kafka.broker import Broker
+
+_MOST_BYTES = 2**25
+_PATIENCE_S = 20.0
+
+Record = tuple[bytes | None, bytes | None]
+"""Key and value."""
+
+
+def newest(source: Source, servers: str, most: int) -> list[Record]:
+    """Some of the newest committed records of the source's topics: about `most`, and 32 MiB.
+
+    Raises:
+        UsageError: a topic does not exist, or source.options make no sense.
+        SourceUnreachable, SourceRefused: see `Broker`.
+    """
+    topics = Broker(source, servers).topics()
+    ends = {tp: end for tp, end in topics.last.items() if end > topics.first[tp]}
+    share = max(1, most // max(len(ends), 1))
+    found = _read(source, servers, {tp: max(topics.first[tp], end - share) for tp, end in ends.items()}, ends, most)
+    if not found and ends:
+        # The newest offsets hold no record: markers of transactions, or what compaction has left.
+        found = _read(source, servers, {tp: topics.first[tp] for tp in ends}, ends, most)
+    return found
+
+
+def _read(
+    source: Source, servers: str, starts: dict[tuple[str, int], int], ends: dict[tuple[str, int], int], most: int
+) -> list[Record]:
+    from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+    own = {
+        "bootstrap.servers": servers,
+        # The client wants a name; a group is neither joined nor committed to.
+        "group.id": "lakeingest-init",
+        "enable.auto.commit": "false",
+        "enable.partition.eof": "true",
+        "isolation.level": "read_committed",
+        "auto.offset.reset": "earliest",
+        # What it would write to stderr, the error that is raised says.
+        "log_level": 0,
+    }
+    consumer: Any = Consumer({**options.librdkafka(source), **own})
+    found, size, waiting = list[Record](), 0, set(ends)
+    until = time.monotonic() + _PATIENCE_S
+    try:
+        consumer.assign([TopicPartition(*tp, offset) for tp, offset in starts.items()])
+        while waiting and len(found) < most and size < _MOST_BYTES and time.monotonic() < until:
+            message = consumer.poll(0.5)
+            if message is None:
+                continue
+            place = (message.topic(), message.partition())
+            if (error := message.error()) is not None:
+                if error.code() != KafkaError._PARTITION_EOF:
+                    raise SourceUnreachable(
+                        f"Kafka at {servers} gives no records of {place[0]}: {error.str()}", cure="run again"
+                    )
+                waiting.discard(place)
+                continue
+            found.append((message.key(), message.value()))
+            size += len(message)
+            if message.offset() + 1 >= ends[place]:
+                waiting.discard(place)
+    finally:
+        consumer.close()
+    return found
