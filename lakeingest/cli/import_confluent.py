@@ -17,6 +17,7 @@ from lakeingest.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lakeingest.config import Source
     from lakeingest.config.confluent import Imported, Option
 
 
@@ -36,6 +37,9 @@ def import_confluent(
     ] = None,
     offsets: Annotated[
         bool, typer.Option("--offsets", help="Begin where the connector's consumer group stands in Kafka.")
+    ] = False,
+    sample: Annotated[
+        bool, typer.Option("--sample", help="Fill in the columns of JSON from each topic's newest records.")
     ] = False,
     compare: Annotated[
         str | None,
@@ -59,7 +63,7 @@ def import_confluent(
 
         lakeingest import-confluent connector.properties --worker worker.properties --to pipelines/
 
-        lakeingest import-confluent connector.json --offsets --dry-run
+        lakeingest import-confluent connector.json --sample --offsets --dry-run
 
         lakeingest import-confluent --compare s3://lake/topics pipelines/orders.yaml
 
@@ -76,10 +80,16 @@ def import_confluent(
         return
     options, of_worker = confluent.read(config), confluent.read(worker) if worker else {}
     made = confluent.translate(options, of_worker)
+    start: dict[str, dict[int, int]] = {}
+    columns: dict[str, str] = {}
     if offsets:
         with out.progress(f"asking Kafka where the group {made.group} stands …"):
             start = _offsets(made)
-        made = confluent.translate(options, of_worker, start)
+    if sample and "schema.columns" in made.missing:
+        with out.progress("looking at the newest records …"):
+            columns = _columns(made)
+    if start or columns:
+        made = confluent.translate(options, of_worker, start=start, columns=columns)
     paths = {to / name: text for name, text in made.files.items()}
     if not dry_run:
         _write(paths, force=force)
@@ -142,16 +152,9 @@ def _offsets(made: Imported) -> dict[str, dict[int, int]]:
         UsageError: the group has committed nothing in these topics.
         SourceUnreachable, SourceRefused: see `Broker`.
     """
-    from lakeingest.config import file
     from lakeingest.kafka.broker import Broker
 
-    values = {
-        "name": "import",
-        "table": {"path": "/import"},
-        "decode": {"value": {"format": "bytes"}},
-        "source": made.source,
-    }
-    source = file.from_mapping(values, os.environ).source
+    source = _source(made)
     assert source.bootstrap_servers is not None
     found: dict[str, dict[int, int]] = {}
     for (topic, partition), offset in sorted(Broker(source, source.bootstrap_servers).committed(made.group).items()):
@@ -163,6 +166,38 @@ def _offsets(made: Imported) -> dict[str, dict[int, int]]:
             cure="import without --offsets (source.start says where to begin), or correct consumer.override.group.id",
         )
     return found
+
+
+def _columns(made: Imported) -> dict[str, str]:
+    """The columns of each topic's values, as DDL, that its newest records have; none for a topic without records.
+
+    Raises:
+        PipelineFileError, SourceUnreachable, SourceRefused: see `_offsets`.
+        UsageError: a topic does not exist.
+    """
+    from lakeingest.kafka.sample import newest
+    from lakeingest.operations.sample import inferred
+
+    found = {}
+    for topic in made.topics:
+        source = _source(made).model_copy(update={"topics": (topic,)})
+        assert source.bootstrap_servers is not None
+        if records := newest(source, source.bootstrap_servers, _RECORDS):
+            keys, values = zip(*records, strict=True)
+            found[topic] = inferred(values, keys).columns_ddl
+    return {topic: columns for topic, columns in found.items() if columns}
+
+
+_RECORDS = 500
+
+
+def _source(made: Imported) -> Source:
+    """How Kafka is reached, as the file says, with the environment filled in."""
+    from lakeingest.config import file
+
+    decode, table = {"value": {"format": "bytes"}}, {"path": "/import"}
+    values = {"name": "import", "table": table, "decode": decode, "source": made.source}
+    return file.from_mapping(values, os.environ).source
 
 
 def _write(paths: dict[Path, str], *, force: bool) -> None:

@@ -161,6 +161,17 @@ def test_bytes_from_where_the_consumer_group_stands(stack: Addresses, spark: Spa
 
 
 @pytest.mark.usefixtures("keys")
+def test_columns_from_the_newest_records(stack: Addresses, spark: SparkSession, tmp_path: Path) -> None:
+    """The file that is written is run as it is."""
+    kit.produce(stack, "imported_sample", [json.dumps({**row, "at": "2015-04-02T01:00:00Z"}).encode() for row in ROWS])
+    config = {"value.converter": JSON, "value.converter.schemas.enable": "false"}
+    pipeline = imported(stack, tmp_path, "imported_sample", config, "--sample")
+    assert pipeline.config.schema_.columns == "id BIGINT, region STRING, at TIMESTAMP"
+    pipeline.run(until_caught_up=True)
+    assert rows(spark, pipeline, "id", "region", "kafka_partition") == [(row["id"], row["region"], 0) for row in ROWS]
+
+
+@pytest.mark.usefixtures("keys")
 def test_a_group_that_never_was(stack: Addresses, tmp_path: Path) -> None:
     """Said, with what to do; nothing is written."""
     config = {**dict.fromkeys(("key.converter", "value.converter"), JSON), "name": "x", "topics": "x"}

@@ -57,7 +57,9 @@ _ATTENTION = ("unknown", "impossible", "changed", "carried", "ignored")
 def translate(
     options: Mapping[str, str],
     worker: Mapping[str, str] | None = None,
+    *,
     start: Mapping[str, Mapping[int, int]] | None = None,
+    columns: Mapping[str, str] | None = None,
 ) -> Imported:
     """The pipeline files of a connector, and what became of each of its options.
 
@@ -65,6 +67,7 @@ def translate(
         options: the connector's, as `read` gives them.
         worker: those of the Connect worker, whose converters and brokers hold where the connector names none.
         start: topic → partition → the offset at which the table begins.
+        columns: topic → the columns of its JSON values, as DDL.
 
     Raises:
         UsageError: it is no sink that is known, or has no topics.
@@ -86,13 +89,13 @@ def translate(
     source = {**t.file["source"], "topics": ["any"]}
     if start:
         t.set("source.start", start, f"Where the consumer group {group} stood.")
-    files = _files(t, sink)
+    files = _files(t, sink, columns or {})
     known.rest(t)
     told = sorted(t.told, key=lambda option: _ATTENTION.index(option.outcome))
     return Imported(files, tuple(told), t.missing, tuple(t.environment), source, group, topics)
 
 
-def _files(t: Translation, sink: str) -> dict[str, str]:
+def _files(t: Translation, sink: str, columns: Mapping[str, str]) -> dict[str, str]:
     """One file for a topic; of several, one by a pattern where the records bring their columns, else one for each."""
     name = _plain(t.get("name")) or "imported"
     topics = list(dict.fromkeys(each.strip() for each in t.get("topics").split(",") if each.strip()))
@@ -110,13 +113,15 @@ def _files(t: Translation, sink: str) -> dict[str, str]:
     t.tell("topics", "carried", "source.topics")
     if several and not apart:
         alternatives = pattern or "|".join(re.escape(topic) for topic in topics)
-        return {f"{name}.yaml": _written(t, sink, f"{name}-{TOPIC}", {"pattern": alternatives}, TOPIC)}
-    return {
-        f"{name}-{_plain(topic)}.yaml" if apart else f"{name}.yaml": _written(
-            t, sink, f"{name}-{_plain(topic)}" if apart else name, [topic], t.routed or topic
-        )
-        for topic in topics
-    }
+        return {f"{name}.yaml": _written(t, sink, f"{name}-{TOPIC}", {"pattern": alternatives}, place=TOPIC)}
+    made = {}
+    for topic in topics:
+        own = f"{name}-{_plain(topic)}" if apart else name
+        place = t.routed or topic
+        made[f"{own}.yaml"] = _written(t, sink, own, [topic], place=place, columns=columns.get(topic, ""))
+    if columns.keys() >= set(topics):
+        t.missing.pop("schema.columns", None)
+    return made
 
 
 def _plain(text: str) -> str:
@@ -124,9 +129,11 @@ def _plain(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-._")
 
 
-def _written(t: Translation, sink: str, name: str, topics: Any, place: str) -> str:
+def _written(t: Translation, sink: str, name: str, topics: Any, *, place: str, columns: str = "") -> str:
     """The file of one pipeline."""
     values = {**t.file, "name": name[:200], "source": {"topics": topics, **t.file["source"]}}
+    if columns:
+        values["schema"] = {"columns": columns, **values.get("schema", {})}
     table = dict(values["table"])
     for option in ("path", "name"):
         if option in table:
@@ -134,5 +141,6 @@ def _written(t: Translation, sink: str, name: str, topics: Any, place: str) -> s
     head = [f"Made by lakeingest import-confluent, from the configuration of {sink}."]
     if t.environment:
         head.append(f"Export before running: {', '.join(t.environment)}.")
-    head += [f"Fill in {option}: {why}." for option, why in t.missing.items()]
+    told = ("schema.columns",) if columns else ()
+    head += [f"Fill in {option}: {why}." for option, why in t.missing.items() if option not in told]
     return written.text({**values, "table": table}, t.notes, head)

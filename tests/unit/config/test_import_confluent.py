@@ -184,6 +184,17 @@ def test_several_topics() -> None:
     assert "schema.columns" in made.missing
 
 
+def test_columns_that_a_sample_told() -> None:
+    """Each file has its topic's, or says that they are missing."""
+    several = {**connectors.BASE, "topics": "a,b", "value.converter": connectors.JSON}
+    made = confluent.translate(several, columns={"a": "n BIGINT"})
+    one, other = made.files.values()
+    assert YAML(typ="safe").load(one)["schema"] == {"columns": "n BIGINT"}
+    assert ("Fill in schema.columns" in one, "Fill in schema.columns" in other) == (False, True)
+    assert "schema.columns" in made.missing
+    assert "schema.columns" not in confluent.translate(several, columns={"a": "n BIGINT", "b": "m DATE"}).missing
+
+
 def test_a_worker_gives_what_the_connector_leaves_out() -> None:
     """Converters, brokers and how its consumers log in; none of it is told of as an option of the connector."""
     options = {k: v for k, v in connectors.BASE.items() if not k.startswith("value.converter")}
