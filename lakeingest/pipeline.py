@@ -209,6 +209,7 @@ class Pipeline:
         """Where the pipeline stands: frontier and lag, the newest commits, rows and files of its tables.
 
         Raises:
+            UsageError: there is no table yet.
             SourceError, StorageError: Kafka or a table cannot be read.
         """
         return status.status(self.tables, self.broker.topics())
@@ -219,6 +220,7 @@ class Pipeline:
         What is wrong is in the report and raises nothing: see `conserved`. Reads the coordinates of every row once.
 
         Raises:
+            UsageError: there is no table yet.
             StorageError: a table cannot be read.
 
         Example:
@@ -262,6 +264,7 @@ class Pipeline:
         """How the table came to its columns: each schema that was seen, and what the table made of it.
 
         Raises:
+            UsageError: there is no table yet.
             StorageError: a table cannot be read.
         """
         return schema_history.schema_history(self.tables)

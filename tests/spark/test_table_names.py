@@ -77,6 +77,17 @@ def test_commits_are_read_back(table: Table) -> None:
     assert table.coordinates(OffsetRanges((OffsetRange("t", 0, 2, 9),))).count() == 1
 
 
+def test_a_version_is_read_as_it_stood(table: Table) -> None:
+    """With its own columns; one that never was is told."""
+    made(table)
+    add(table, 1)
+    add(table, 2, "n more")
+    assert [table.existing(version).count() for version in (0, 1, 2)] == [0, 1, 2]
+    assert "more" not in table.existing(1).columns
+    with pytest.raises(UsageError, match="has no version 3"):
+        table.existing(3)
+
+
 def test_columns_change(table: Table) -> None:
     """They are widened, lose NOT NULL, are added by hand and by a commit."""
     made(table)
