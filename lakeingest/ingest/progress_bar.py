@@ -54,6 +54,7 @@ class ProgressBar:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None and not self._commits:
+            self._bar.update(self._task, total=1, completed=1)
             self._say("there was nothing new to commit")
         if not self._in_notebook:
             self._bar.stop()
