@@ -34,7 +34,7 @@ def test_cells_are_short(file: Path) -> None:
 
 
 def tables(file: Path) -> set[str]:
-    return {*re.findall(r"s3a://lake/(\w+)", "\n".join(cell.source for cell in cells(file, "code")))}
+    return {*re.findall(r"s3a://lake/([\w{}]+)", "\n".join(cell.source for cell in cells(file, "code")))}
 
 
 @each_notebook
