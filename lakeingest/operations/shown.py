@@ -24,7 +24,7 @@ Listing = Sequence[Mapping[str, Any]]
 
 _ROWS, _CHARACTERS = 50, 300
 """Most rows of a table, and characters of a line, that HTML has: all of them are in the frames."""
-_CELL = "text-align:left;vertical-align:top;padding:1px 10px 1px 0;white-space:pre-wrap;background:none"
+_CELL = "text-align:left;vertical-align:top;padding:1px 10px 1px 0;white-space:pre-wrap"
 _STYLES = {
     "div": "font-size:90%;overflow-x:auto",
     "table": "border-collapse:collapse;margin:4px 0 10px",
