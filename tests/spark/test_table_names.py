@@ -111,11 +111,14 @@ def test_a_restore_is_noticed_and_taken_back(table: Table) -> None:
 
 
 def test_files_become_few(table: Table) -> None:
-    """Compaction, and a column that is taken over from other rows."""
+    """Compaction, which keeps the codec, and a column that is taken over from other rows."""
     made(table)
     for n in (1, 2, 3):
         add(table, n)
-    done = optimize.compact(table, 2**20)
+    done = optimize.compact(table, 2**20, "zstd")
+    assert {row[0].split(".", 1)[1] for row in table.read().select("_metadata.file_name").collect()} == {
+        "c000.zstd.parquet"
+    }
     assert (done.before.count, done.after.count, done.table) == (3, 1, table.identifier)
     table.update(table.read().selectExpr("_offset", "7 AS n"), ("_offset",), "q.n = 2", "n")
     assert sorted(row["n"] for row in table.read().collect()) == [1, 3, 7]
