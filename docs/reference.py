@@ -137,14 +137,16 @@ def typed(text: str) -> str:
 
 
 def prose(docstring: str | None) -> Iterator[str]:
-    """A docstring as Markdown: its sections (Args, Returns, Raises, Attributes) as lists."""
-    for line in inspect.cleandoc(docstring or "").split("\n"):
+    """A docstring as Markdown: its sections (Args, Returns, Raises, Attributes) as lists, its example as code."""
+    text, _, example = inspect.cleandoc(docstring or "").partition("\nExample:\n")
+    for line in text.split("\n"):
         if re.fullmatch(r"(Args|Returns|Raises|Attributes):", line):
             yield from (f"**{line.removesuffix(':')}**", "")
         elif found := re.fullmatch(r" {4}(\w[\w, ]*): (.+)", line):
             yield f"- `{found[1]}`: {found[2]}"
         else:
             yield line if line.startswith("        ") else line.removeprefix("    ")
+    yield from ("", "```python", *(line.removeprefix("    ") for line in example.split("\n")), "```") if example else ()
     yield ""
 
 

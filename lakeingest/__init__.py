@@ -74,6 +74,10 @@ def load(file: str | Path, *, allow_code: bool = False) -> Pipeline:
         PipelineFileError: the file is wrong; `problems` holds every mistake.
         SetupError: pyspark is not installed, or older than lakeingest can use; or the file names no brokers, and no
             embedded stack is running.
+
+    Example:
+        pipeline = lakeingest.load("pipelines/flights.yaml")
+        pipeline.run(until_caught_up=True)
     """
     from lakeingest.config import file as pipeline_file
 

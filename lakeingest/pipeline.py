@@ -20,26 +20,45 @@ from lakeingest.ingest.batch_gate import BatchGate
 from lakeingest.ingest.context import RunContext
 from lakeingest.ingest.events import CatalogUpdate, Look, Progress
 from lakeingest.ingest.preflight import Accept
+from lakeingest.ingest.progress_bar import ProgressBar
 from lakeingest.ingest.retry import Retry
 from lakeingest.ingest.run import PipelineRun
 from lakeingest.ingest.turns import Turns
 from lakeingest.kafka.broker import Broker
-from lakeingest.operations import audit, compare, maintenance, plan, refused, replay, schema_history, status
+from lakeingest.operations import (
+    audit,
+    compare,
+    history,
+    maintenance,
+    plan,
+    refused,
+    replay,
+    schema_history,
+    shown,
+    status,
+)
 from lakeingest.operations.audit import Report
 from lakeingest.operations.compare import Comparison
 from lakeingest.operations.plan import Plan
 from lakeingest.operations.replay import Replayed
 from lakeingest.operations.schema_history import SchemaHistory
+from lakeingest.operations.shown import Rows
 from lakeingest.operations.status import Status
 from lakeingest.spark import s3a, session
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
-@dataclass
+@dataclass(repr=False)
 class Pipeline:
-    """A pipeline that can be run, asked and audited; made by `lakeingest.load`.
+    """A pipeline that can be run, asked and audited; made by `lakeingest.load`. Spark starts when it is needed.
+
+    - `run` ingests. `plan` tells beforehand what a run would do.
+    - `table`, `quarantine` and `history` are Spark frames.
+    - `status`, `audit`, `schemas`, `quarantined` and `results` tell what was done. A notebook shows what they give as
+      tables, and `to_pandas` and `to_arrow` give these as frames.
+    - `replay` and `discard` decide about refused records, `compact` makes large files of small ones.
 
     Attributes:
         config: the pipeline file.
@@ -61,6 +80,12 @@ class Pipeline:
         self.suite = gate.load(self.config)
         self.bootstrap_servers, self.storage = endpoints.addresses(self.config)
         self.broker = Broker(self.config.source, self.bootstrap_servers)
+
+    def __repr__(self) -> str:
+        return f"<Pipeline {shown.of_file(self.config)}>"
+
+    def _repr_html_(self) -> str:
+        return shown.file_as_html(self.config, self.bootstrap_servers)
 
     @cached_property
     def spark(self) -> SparkSession:
@@ -96,6 +121,7 @@ class Pipeline:
         self,
         *,
         until_caught_up: bool = False,
+        progress: bool = False,
         on_progress: Callable[[Progress], None] = lambda _: None,
         on_retry: Callable[[Retry], None] = lambda _: None,
         on_catalog: Callable[[CatalogUpdate], None] = lambda _: None,
@@ -111,6 +137,7 @@ class Pipeline:
 
         Args:
             until_caught_up: end when the frontier reaches the offsets that were there at the start.
+            progress: show a bar while it goes, in a notebook or a terminal (stderr).
             on_progress: called after each commit, from this thread.
             on_retry: called before each pause, from this thread.
             on_catalog: called when the table's entry in a catalog has changed, or could not be brought up to date: that
@@ -129,28 +156,92 @@ class Pipeline:
             BatchHeld: a batch breaks an expectation that keeps it back.
             Fenced: another run of the pipeline has taken over.
             SourceError, StorageError: see their subclasses; nothing is lost, a later run goes on from the frontier.
+
+        Example:
+            pipeline.run(until_caught_up=True, progress=True)
         """
-        context, listening = self.context, extend.listeners(self.config.listeners)
-        heard = partial(extend.told, listening, self.config.name)
-        return PipelineRun(
-            context,
-            self.broker,
-            Accept(accept_dropped_topics, accept_gap, accept_held),
-            until_caught_up,
-            heard(on_progress),
-            heard(on_retry),
-            heard(on_catalog),
-            on_look,
-            stop or threading.Event(),
-            self.turns.turn if self.turns else nullcontext,
-        ).run()
+        with ProgressBar(until_caught_up=until_caught_up) if progress else nullcontext() as bar:
+            context = self.context
+            listening = [*extend.listeners(self.config.listeners), *([bar] if bar else [])]
+            heard = partial(extend.told, listening, self.config.name)
+            return PipelineRun(
+                context,
+                self.broker,
+                Accept(accept_dropped_topics, accept_gap, accept_held),
+                until_caught_up,
+                heard(on_progress),
+                heard(on_retry),
+                heard(on_catalog),
+                on_look,
+                stop or threading.Event(),
+                self.turns.turn if self.turns else nullcontext,
+            ).run()
+
+    def table(self, version: int | None = None) -> DataFrame:
+        """The table's rows as a Spark frame, as they stand now, or stood in a version of the table.
+
+        Small ones become frames of pandas or Arrow by Spark's own `toPandas()` and `toArrow()`.
+
+        Args:
+            version: one that `history` has; the newest by default.
+
+        Raises:
+            UsageError: there is no table yet, or it has no such version.
+
+        Example:
+            pipeline.table().groupBy("origin").count().toPandas()
+        """
+        return self.tables.main.existing(version)
+
+    def quarantine(self) -> DataFrame:
+        """The pipeline's rows of quarantine as a Spark frame, those too that were moved into the table or discarded.
+
+        Its columns: coordinates, key and value as bytes, stage, reason, message, moved, discarded and more.
+
+        Raises:
+            UsageError: there is no quarantine yet.
+
+        Example:
+            pipeline.quarantine().where("moved IS NULL AND discarded IS NULL").groupBy("reason").count()
+        """
+        return self.tables.existing_refused()
+
+    def history(self) -> DataFrame:
+        """The commits of the table as a Spark frame, the newest first, as far back as its log reaches.
+
+        Its columns: version BIGINT, timestamp TIMESTAMP, operation STRING; rows, files and bytes BIGINT that a write
+        wrote; and of the pipeline's own commits sequence BIGINT, offsets BIGINT that were consumed, refused and dropped
+        BIGINT, writer STRING. What is not known is null.
+
+        Raises:
+            UsageError: there is no table yet.
+
+        Example:
+            pipeline.history().select("version", "operation", "rows").show()
+        """
+        return history.history(self.tables)
 
     def status(self) -> Status:
-        """Where the pipeline stands; see `status.Status`."""
+        """Where the pipeline stands: frontier and lag, the newest commits, rows and files of its tables.
+
+        Raises:
+            UsageError: there is no table yet.
+            SourceError, StorageError: Kafka or a table cannot be read.
+        """
         return status.status(self.tables, self.broker.topics())
 
     def audit(self) -> Report:
-        """The conservation proof; see `audit.Report`."""
+        """Prove that each consumed record is in the table, in quarantine or a declared drop, once.
+
+        What is wrong is in the report and raises nothing: see `conserved`. Reads the coordinates of every row once.
+
+        Raises:
+            UsageError: there is no table yet.
+            StorageError: a table cannot be read.
+
+        Example:
+            assert pipeline.audit().conserved
+        """
         return audit.audit(self.tables)
 
     def compare(self, prefix: str) -> Comparison:
@@ -174,13 +265,19 @@ class Pipeline:
 
         Raises:
             UsageError: there are no records, or none that a table's columns could be told from.
+
+        Example:
+            pipeline.plan().to_pandas("columns")
         """
         # Before Spark starts: brokers that do not answer are told at once.
         topics = self.broker.topics()
         return plan.plan(self.context, topics, sample, suggest=suggest)
 
-    def results(self, batches: int = 10) -> list[dict[str, Any]]:
+    def results(self, batches: int = 10) -> Rows:
         """What the gate found in the newest batches, a row for each expectation; see `gate.results` for the columns.
+
+        Args:
+            batches: how many of the newest batches.
 
         Raises:
             UsageError: the pipeline has no gate, or there are no results yet.
@@ -192,22 +289,41 @@ class Pipeline:
         return refused.gate_results(self.tables, batches)
 
     def schemas(self) -> SchemaHistory:
-        """How the table came to its columns; see `schema_history.SchemaHistory`."""
+        """How the table came to its columns: each schema that was seen, and what the table made of it.
+
+        Raises:
+            UsageError: there is no table yet.
+            StorageError: a table cannot be read.
+        """
         return schema_history.schema_history(self.tables)
 
-    def quarantined(self, samples: int = 3) -> list[dict[str, Any]]:
+    def quarantined(self, samples: int = 3) -> Rows:
         """Refused records by stage and reason: stage, reason, count, samples (coordinates, message).
+
+        Those that were moved into the table or discarded are left out.
+
+        Args:
+            samples: how many messages for each reason.
 
         Raises:
             UsageError: there is no quarantine yet.
+
+        Example:
+            pipeline.quarantined().to_pandas()
         """
         return refused.reasons(self.tables, samples)
 
     def quarantined_record(self, topic: str, partition: int, offset: int) -> dict[str, Any] | None:
         """One refused record as its row in quarantine, None if it is not there.
 
+        Args:
+            topic, partition, offset: its coordinates.
+
         Raises:
             UsageError: there is no quarantine yet.
+
+        Example:
+            pipeline.quarantined_record("flights", 2, 1041)
         """
         return refused.record(self.tables, topic, partition, offset)
 
@@ -226,6 +342,9 @@ class Pipeline:
             UsageError: there is no such table, or the condition is none, or records bring a schema that the table has
                 not seen.
             Fenced: another replay of this pipeline committed meanwhile; nothing of this one was written.
+
+        Example:
+            pipeline.replay("the columns were too strict", where="reason = 'WRONG_TYPE'", dry_run=True)
         """
         return replay.replay(self.context, why, where, limit, dry_run=dry_run)
 
@@ -233,10 +352,14 @@ class Pipeline:
         """Give refused records up: they stay in quarantine, marked with who, when and why; how many they are.
 
         Args:
+            why: the reason, kept with each of them.
             where: a condition over quarantine's columns, in Spark SQL; all of them by default.
 
         Raises:
             UsageError: there is no quarantine yet, or the condition is none.
+
+        Example:
+            pipeline.discard("a broken test", where="reason = 'BROKEN_JSON'")
         """
         return replay.discard(self.tables, where, why)
 
@@ -250,5 +373,8 @@ class Pipeline:
 
         Raises:
             UsageError: there is no table yet, or the condition is none.
+
+        Example:
+            pipeline.compact(256 * 2**20)
         """
         return maintenance.compact(self.tables, target_bytes, where, dry_run=dry_run)

@@ -77,23 +77,32 @@ class Table:
 
     # What it holds -----------------------------------------------------------------------------------------------
 
-    def read(self) -> DataFrame:
-        """The rows as they stand now."""
-        return (
-            self.spark.read.format("delta").load(self.identifier) if self.by_path else self.spark.read.table(self.sql)
-        )
+    def read(self, version: int | None = None) -> DataFrame:
+        """The rows as they stand now, or stood in a version of the table."""
+        reader = self.spark.read if version is None else self.spark.read.option("versionAsOf", version)
+        return reader.format("delta").load(self.identifier) if self.by_path else reader.table(self.sql)
 
-    def existing(self) -> DataFrame:
+    def existing(self, version: int | None = None) -> DataFrame:
         """The same, of a table that need not be there.
 
         Raises:
-            UsageError: there is none yet.
+            UsageError: there is none yet, or it has no such version any more.
         """
+        from pyspark.errors import AnalysisException
+
         if self.schema() is None:
             raise UsageError(
                 f"there is no Delta table at {self} yet", cure="run the pipeline first: it makes the table"
             )
-        return self.read()
+        if version is None:
+            return self.read()
+        try:
+            found = self.read(version)
+            # Over Spark Connect nothing was asked yet.
+            _ = found.schema
+        except AnalysisException as none:
+            raise UsageError(f"{self} has no version {version}", cure="name one that its history has") from none
+        return found
 
     def schema(self) -> StructType | None:
         """The columns; None if there is no table.

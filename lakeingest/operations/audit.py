@@ -8,7 +8,7 @@ number, which counts what was consumed, refused and dropped. The rows' coordinat
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import Counts
 from lakeingest.delta.replay_marks import Unsettled
 from lakeingest.ingest import preflight
+from lakeingest.operations.shown import Listing, Shown
 from lakeingest.record import OFFSET, PARTITION, TOPIC, OffsetRange, OffsetRanges
 from lakeingest.spark.failures import storage_failures
 
@@ -28,9 +29,9 @@ _NAMED = 20
 """Most coordinates that a report names of each kind."""
 
 
-@dataclass(frozen=True)
-class Report:
-    """What an audit found, in records unless it says offsets.
+@dataclass(frozen=True, repr=False)
+class Report(Shown):
+    """What an audit found, in records unless it says offsets. Its listings: balance, wrong, left_out, others.
 
     Attributes:
         consumed: records that the log says were consumed: table + quarantine + dropped, if all is well.
@@ -75,6 +76,31 @@ class Report:
         """Whether the proof holds; without a receipt there is none for the rows that are there."""
         wrong = self.missing or self.duplicated or self.unexpected or self.breaks
         return not wrong and bool(self.commits or not self.earlier)
+
+    @property
+    def headline(self) -> str:
+        kept = f"{self.table:,} in the table + {self.quarantine:,} in quarantine + {self.dropped:,} dropped"
+        sum_ = f"{self.consumed:,} consumed = {kept}"
+        if self.conserved:
+            return f"{self.pipeline}: conserved, {sum_}"
+        if not self.commits:
+            return f"{self.pipeline}: nothing is proved, the table's log has no receipt left; {sum_}"
+        what = f"{self.missing:,} missing, {self.duplicated:,} duplicated, {self.unexpected:,} unexpected"
+        first = "".join(f"; {each['kind']}: {each['where']}" for each in self.listings["wrong"][:3])
+        return f"{self.pipeline}: NOT conserved, {what}; {sum_}{first}"
+
+    @property
+    def listings(self) -> Mapping[str, Listing]:
+        always = ("consumed", "table", "quarantine", "dropped", "missing", "duplicated")
+        rarely = ("unexpected", "gaps", "lost", "unproved", "earlier")
+        names = [*always, *(name for name in rarely if getattr(self, name))]
+        places = [(kind, place) for kind, found in self.named.items() for place in found]
+        return {
+            "balance": [{"what": name, "records": getattr(self, name)} for name in names],
+            "wrong": [{"kind": k, "where": w} for k, w in [*(("break", each) for each in self.breaks), *places]],
+            "left_out": [{"condition": name, "records": count} for name, count in self.left_out.items()],
+            "others": [{"pipeline": name, "newest batch": batch} for name, batch in self.others.items()],
+        }
 
     def to_json(self) -> dict[str, Any]:
         return {"conserved": self.conserved, **vars(self)}

@@ -15,4 +15,5 @@ def compact(tables: PipelineTables, target_bytes: int, where: str | None, *, dry
     if dry_run:
         now = {table.identifier: optimize.table_files(table) for table in every}
         return [Compacted(path, files, files) for path, files in now.items()]
-    return [optimize.compact(table, target_bytes, where if table == tables.main else None) for table in every]
+    codec = tables.config.table.compression
+    return [optimize.compact(table, target_bytes, codec, where if table == tables.main else None) for table in every]

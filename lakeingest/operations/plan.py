@@ -6,7 +6,7 @@ own timestamps, sizes from the bytes of the sample's values; a forecast is as go
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ from lakeingest.kafka import offsets
 from lakeingest.kafka.offsets import Topics
 from lakeingest.operations import corrections, forecast
 from lakeingest.operations.forecast import Forecast
+from lakeingest.operations.shown import Listing, Shown
 from lakeingest.record import REFUSED, OffsetRanges
 from lakeingest.schema.ledger import Entry
 from lakeingest.spark import frames, types
@@ -35,9 +36,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What a run would do with the sample.
+@dataclass(frozen=True, repr=False)
+class Plan(Shown):
+    """What a run would do with the sample. Its listings: refusals, corrections, held, results, schemas, columns,
+    forecast, warnings.
 
     Attributes:
         ranges: the offsets of the sample; "spans" in JSON.
@@ -82,12 +84,36 @@ class Plan:
         wrong = self.counts["refused"] or self.held or any(not each.success for each in self.results)
         return int(bool(wrong) or any(entry.action == "quarantine" for entry in self.schemas))
 
+    @property
+    def headline(self) -> str:
+        counts = {name: f"{count:,}" for name, count in self.counts.items()}
+        became = "{accepted} to the table, {refused} to quarantine, {dropped} dropped".format(**counts)
+        held = "; the batch would be held" if self.held else ""
+        newest = "; caught up: these are the newest, committed before" if self.committed else ""
+        return f"{self.pipeline}: of {counts['consumed']} records sampled, {became}{held}{newest}"
+
+    @property
+    def listings(self) -> Mapping[str, Listing]:
+        return {
+            "refusals": self.refusals,
+            "corrections": self.corrections,
+            "held": [{"why": why} for why in self.held],
+            "results": [each.to_json() for each in self.results],
+            "schemas": self._schemas,
+            "columns": self.columns,
+            "forecast": [{"what": name, "value": value} for name, value in vars(self.forecast).items()],
+            "warnings": [{"warning": text} for text in self.warnings],
+        }
+
+    @property
+    def _schemas(self) -> list[dict[str, Any]]:
+        return [{name: getattr(entry, name) for name in _OF_SCHEMAS} for entry in self.schemas]
+
     def to_json(self) -> dict[str, Any]:
         results = [each.to_json() for each in self.results]
         plain = {name: value for name, value in vars(self).items() if name != "ranges"}
         made = {**plain, "spans": self.ranges.to_json(), "results": results, "forecast": vars(self.forecast)}
-        schemas = [{name: getattr(entry, name) for name in _OF_SCHEMAS} for entry in self.schemas]
-        return {**made, "schemas": schemas, "problems": self.problems}
+        return {**made, "schemas": self._schemas, "problems": self.problems}
 
 
 _OF_SCHEMAS = ("side", "id", "subject", "version", "verdict", "action", "changes")

@@ -13,7 +13,7 @@ Between the two commits a record is in both tables; `audit` knows that from the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ from lakeingest.errors import UsageError
 from lakeingest.ingest import preflight
 from lakeingest.ingest.context import RunContext
 from lakeingest.ingest.microbatch import MicroBatchExecution
+from lakeingest.operations.shown import Listing, Shown
 from lakeingest.record import COORDINATES, HEADERS, RAW_KEY, RAW_VALUE, REFUSED, TIMESTAMP, OffsetRanges
 from lakeingest.spark import frames, types
 from lakeingest.spark.failures import storage_failures
@@ -37,9 +38,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-@dataclass(frozen=True)
-class Replayed:
-    """What became of the refused records that were asked for.
+@dataclass(frozen=True, repr=False)
+class Replayed(Shown):
+    """What became of the refused records that were asked for. Its listing: refused.
 
     Attributes:
         looked: records that were decoded and checked again.
@@ -50,6 +51,14 @@ class Replayed:
     looked: int
     moved: int
     refused: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def headline(self) -> str:
+        return f"{self.looked:,} refused records looked at, {self.moved:,} pass, {self.looked - self.moved:,} stay"
+
+    @property
+    def listings(self) -> Mapping[str, Listing]:
+        return {"refused": self.refused}
 
 
 def replay(context: RunContext, why: str, where: str | None, limit: int | None, *, dry_run: bool) -> Replayed:

@@ -7,7 +7,7 @@ still has the bytes that begin with it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from lakeingest.config import Compatibility, uses_registry
 from lakeingest.decode import writers
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.ingest.writer_schemas import Place
+from lakeingest.operations.shown import Listing, Shown
 from lakeingest.record import OFFSET, PARTITION, SCHEMA_ID, TIMESTAMP, TOPIC
 from lakeingest.schema.ledger import Entry, SchemaLedger, Side
 from lakeingest.schema.model import type_text
@@ -65,9 +66,9 @@ class Written:
     last: Place | None
 
 
-@dataclass(frozen=True)
-class SchemaHistory:
-    """What `lakeingest schema history` shows.
+@dataclass(frozen=True, repr=False)
+class SchemaHistory(Shown):
+    """What `lakeingest schema history` shows. Its listings: steps, writers, columns.
 
     Attributes:
         compatibility: the pipeline's mode.
@@ -82,6 +83,29 @@ class SchemaHistory:
     writers: tuple[Written, ...]
     columns: dict[Side, tuple[tuple[str, str], ...]]
 
+    @property
+    def headline(self) -> str:
+        columns = sum(map(len, self.columns.values()))
+        return f"{self.pipeline}: {self.compatibility}, {len(self.steps):,} schemas seen, {columns:,} columns now"
+
+    @property
+    def listings(self) -> Mapping[str, Listing]:
+        return {
+            "steps": [
+                {"batch": step.entry.sequence, **{name: getattr(step.entry, name) for name in _OF_STEPS}}
+                | {"meaning": step.meaning, "current": step.current}
+                for step in self.steps
+            ],
+            "writers": [
+                {**asdict(writer), "first": _at(writer.first), "last": _at(writer.last)} for writer in self.writers
+            ],
+            "columns": [
+                {"side": side, "name": name, "type": type_}
+                for side, fields in self.columns.items()
+                for name, type_ in fields
+            ],
+        }
+
     def to_json(self) -> dict[str, Any]:
         return {
             "pipeline": self.pipeline,
@@ -90,6 +114,9 @@ class SchemaHistory:
             "writers": [asdict(writer) for writer in self.writers],
             "columns": {side: [{"name": n, "type": t} for n, t in fields] for side, fields in self.columns.items()},
         }
+
+
+_OF_STEPS = ("time", "side", "id", "subject", "version", "verdict", "action", "changes")
 
 
 def schema_history(tables: PipelineTables) -> SchemaHistory:
@@ -118,6 +145,10 @@ def steps(ledger: SchemaLedger) -> Iterator[Step]:
         yield Step(entry, _meaning(entry, before.get(entry.side)), current=evolved.get(entry.side) == number)
         if entry.action == "evolve":
             before[entry.side] = entry
+
+
+def _at(place: Place | None) -> str | None:
+    return place and f"{place[0]}-{place[1]}:{place[2]}"
 
 
 def _meaning(entry: Entry, current: Entry | None) -> str:

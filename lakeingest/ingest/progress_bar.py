@@ -1,0 +1,93 @@
+"""A bar that shows how far a run has come: in a terminal, and in a notebook without any widget."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from lakeingest.errors import printable
+from lakeingest.ingest.events import CatalogUpdate, Progress
+from lakeingest.ingest.retry import Retry
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class ProgressBar:
+    """A listener (see `extend.Listener`) that draws a bar within a `with` block. What it says at last stays there.
+
+    A run that ends when it is caught up has a share and the time left, from the first commit on; any other one says how
+    many records it has taken.
+
+    Args:
+        until_caught_up: whether the run ends when it is caught up.
+        console: where to; stderr by default, a notebook's output within one.
+    """
+
+    def __init__(self, *, until_caught_up: bool, console: Console | None = None) -> None:
+        from rich import progress
+        from rich.console import Console
+        from rich.table import Column
+
+        shown = console or Console(stderr=True)
+        share = (progress.TaskProgressColumn(),) if until_caught_up else ()
+        text = progress.TextColumn("{task.description}", markup=False, table_column=Column(overflow="fold"))
+        self._bar = progress.Progress(progress.BarColumn(bar_width=20), *share, text, console=shown)
+        self._task = self._bar.add_task("starting …", total=None)
+        self._until_caught_up, self._in_notebook = until_caught_up, shown.is_jupyter
+        self._handle: Any = None
+        self._commits = self._records = self._refused = self._total = 0
+        self._seconds = 0.0
+
+    def __enter__(self) -> Self:
+        if self._in_notebook:
+            # Rich's own way draws into a widget, which needs a package more and an extension of the notebook's server.
+            from IPython.display import display
+
+            self._handle = display(self._bar, display_id=True)
+        else:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None and not self._commits:
+            self._bar.update(self._task, total=1, completed=1)
+            self._say("there was nothing new to commit")
+        if not self._in_notebook:
+            self._bar.stop()
+
+    def heard(self, pipeline: str, event: Progress | Retry | CatalogUpdate) -> None:
+        """Draw what a run tells."""
+        match event:
+            case Progress():
+                self._committed(pipeline, event)
+            case Retry():
+                self._say(f"{pipeline}: {event.failure.what}; trying again in {event.pause_s:.0f} s")
+            case CatalogUpdate(failure=None):
+                self._say(f"{pipeline}: the catalog has {event.name} as it is now")
+            case CatalogUpdate():
+                self._say(f"{pipeline}: the catalog is behind the table; the next batch tries again")
+
+    def _committed(self, pipeline: str, progress: Progress) -> None:
+        self._commits += 1
+        self._records += progress.counts.consumed
+        self._refused += progress.counts.refused
+        self._seconds += progress.seconds
+        left = ""
+        if self._until_caught_up:
+            # Offsets that hold no record are in the lag alone.
+            self._total = self._total or max(self._records + progress.lag, 1)
+            self._bar.update(self._task, total=self._total, completed=self._total - progress.lag)
+            # Rich would tell it from the second commit on; of a run with few commits that is late.
+            seconds = round(progress.lag * self._seconds / max(self._records, 1))
+            left = f", {timedelta(seconds=seconds)} left" if progress.lag else ""
+        text = f"{self._records:,} records, {self._refused:,} refused, lag {progress.lag:,}{left}"
+        self._say(f"{pipeline}: {text}")
+
+    def _say(self, text: str) -> None:
+        self._bar.update(self._task, description=printable(text))
+        if self._handle is not None:
+            self._handle.update(self._bar)

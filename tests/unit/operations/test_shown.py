@@ -1,0 +1,240 @@
+"""Results as they are shown: one line, HTML that does nothing but show, frames."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+import lakeingest
+from lakeingest.config import Storage, file
+from lakeingest.errors import UsageError
+from lakeingest.ingest import endpoints
+from lakeingest.operations.audit import Report
+from lakeingest.operations.forecast import Forecast
+from lakeingest.operations.plan import Plan
+from lakeingest.operations.replay import Replayed
+from lakeingest.operations.schema_history import SchemaHistory, Step, Written
+from lakeingest.operations.shown import Rows, Shown, html
+from lakeingest.operations.status import Status
+from lakeingest.record import OffsetRanges
+from lakeingest.schema.ledger import Entry
+
+HOSTILE = "<script>alert(1)</script><img src=http://evil onerror='x'>&\"\x1b[2J\x00\n\u202e"
+BALANCE = {"consumed": 3001, "table": 2998, "quarantine": 3, "dropped": 0, "commits": 4, "missing": 0, "duplicated": 0}
+NOTHING = {"left_out": {}, "unexpected": 0, "gaps": 0, "lost": 0, "unproved": 0, "earlier": 0}
+REFUSED = {
+    "stage": "value",
+    "reason": HOSTILE,
+    "count": 1234,
+    "samples": [{"coordinates": "t-0:5", "message": HOSTILE}],
+}
+ENTRY = Entry("value", 7, HOSTILE, 2, "W", "f0", "OK", "evolve", (HOSTILE, "+ b INT"), 3, ("t", 0, 1), "2026-11-26")
+COMMIT = {
+    "sequence": 4,
+    "version": 5,
+    "time": "2026-11-26T04:00:00+00:00",
+    "rows": 2998,
+    "offsets": 3001,
+    "refused": 3,
+    "dropped": 0,
+    "left_out": {HOSTILE: 2},
+    "writer": HOSTILE,
+}
+SIZE = {"path": "s3a://lake/t", "rows": 2998, "files": 1, "bytes": 10_000, "average_file_bytes": 10_000}
+PARTITION = {"topic": "t", "partition": 0, "frontier": None, "end": 10, "lag": 10}
+
+
+def report(**changes: Any) -> Report:
+    return Report(**{"pipeline": "p", **BALANCE, **NOTHING, **changes})
+
+
+RESULTS: dict[str, Shown] = {
+    "report": report(named={"missing": [HOSTILE]}, missing=2, left_out={HOSTILE: 1}, others={HOSTILE: 4}),
+    "status": Status("p", (PARTITION,), (COMMIT,), {"table": SIZE, "quarantine": {**SIZE, "rows": 3}}),
+    "plan": Plan(
+        pipeline="p",
+        ranges=OffsetRanges(()),
+        counts={"consumed": 1000, "accepted": 997, "refused": 3, "dropped": 0},
+        left_out={},
+        columns=({"name": HOSTILE, "type": "int", "new": True, "was": None},),
+        schemas=(ENTRY,),
+        refusals=(REFUSED,),
+        corrections=({"column": HOSTILE, "type": "STRING", "records": 3, "possible": False},),
+        results=(),
+        held=(HOSTILE,),
+        constraints={},
+        forecast=Forecast(None, 1440, 1, 1440, None, 57_600),
+        warnings=(HOSTILE,),
+    ),
+    "schemas": SchemaHistory(
+        "p",
+        "BACKWARD",
+        (Step(ENTRY, HOSTILE, current=True),),
+        (Written("value", 7, HOSTILE, 2, "W", 5, 0, ("t", 0, 1), None),),
+        {"value": ((HOSTILE, "INT"),)},
+    ),
+    "replayed": Replayed(looked=5, moved=2, refused=(REFUSED,)),
+    "rows": Rows([REFUSED], HOSTILE),
+}
+
+
+class Page(HTMLParser):
+    """The elements of some HTML, and the texts of its cells."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags, self.attributes, self.texts = set[str](), set[str](), list[str]()
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def page(shown: Any) -> Page:
+    return Page(shown._repr_html_())
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_hostile_values_are_only_shown(name: str) -> None:
+    """No element, attribute or character comes from a record, and no colour is set that a dark page hides."""
+    text = RESULTS[name]._repr_html_()
+    assert Page(text).tags <= {"div", "strong", "table", "caption", "thead", "tbody", "tr", "th", "td", "p"}
+    assert Page(text).attributes == {"style"}
+    assert all(c.isprintable() or c == "\n" for c in text)
+    assert text.encode()
+    assert not re.search(r"(?<!-)color:|background:(?!none)|url\(|http://(?!evil)", text)
+    assert any("<script>alert(1)</script>" in shown for shown in Page(text).texts)
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_a_result_is_one_line_where_it_is_printed(name: str) -> None:
+    """Whatever is in it: a log has a line for it."""
+    line = repr(RESULTS[name])
+    assert "\n" not in line
+    assert "\x1b" not in line
+
+
+@pytest.mark.parametrize(
+    ("result", "line"),
+    [
+        (
+            report(),
+            "<Report p: conserved, 3,001 consumed = 2,998 in the table + 3 in quarantine + 0 dropped>",
+        ),
+        (
+            report(missing=2, named={"missing": ["t-0 offsets 5 to 6"]}, breaks=("commit 3 jumps",)),
+            "<Report p: NOT conserved, 2 missing, 0 duplicated, 0 unexpected; 3,001 consumed = 2,998 in the table + "
+            "3 in quarantine + 0 dropped; break: commit 3 jumps; missing: t-0 offsets 5 to 6>",
+        ),
+        (
+            report(commits=0, earlier=5),
+            "<Report p: nothing is proved, the table's log has no receipt left; 3,001 consumed = 2,998 in the table + "
+            "3 in quarantine + 0 dropped>",
+        ),
+        (
+            RESULTS["status"],
+            "<Status p: lag 10, 2,998 rows in the table, 3 in quarantine, commit 4 at 2026-11-26T04:00:00+00:00>",
+        ),
+        (
+            RESULTS["plan"],
+            "<Plan p: of 1,000 records sampled, 997 to the table, 3 to quarantine, 0 dropped; the batch would be held>",
+        ),
+        (RESULTS["schemas"], "<SchemaHistory p: BACKWARD, 1 schemas seen, 1 columns now>"),
+        (RESULTS["replayed"], "<Replayed 5 refused records looked at, 2 pass, 3 stay>"),
+    ],
+)
+def test_the_line_says_what_the_result_comes_to(result: Shown, line: str) -> None:
+    """As an engineer would say it to another."""
+    assert repr(result) == line
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_each_listing_is_a_frame(name: str) -> None:
+    """Of pandas and of Arrow, with the same rows and columns; without a name it is the first."""
+    result = RESULTS[name]
+    for listing, rows in result.listings.items():
+        pandas, arrow = result.to_pandas(listing), result.to_arrow(listing)
+        assert len(pandas) == arrow.num_rows == len(rows)
+        assert [*pandas.columns] == arrow.column_names == [*(rows[0] if rows else ())]
+    first = next(iter(result.listings))
+    assert result.to_pandas().equals(result.to_pandas(first))
+    assert result.to_arrow().equals(result.to_arrow(first))
+
+
+def test_a_listing_that_is_not_there_is_told_with_those_that_are() -> None:
+    """A listing is asked for by its name."""
+    with pytest.raises(UsageError, match="Replayed has no listing 'moved'") as wrong:
+        RESULTS["replayed"].to_pandas("moved")
+    assert wrong.value.cure == "name one of 'refused'"
+
+
+def test_rows_are_a_list() -> None:
+    """So programs that were written for a list go on."""
+    assert Rows([REFUSED], "t") == [REFUSED]
+    assert repr(Rows([{"a": 1}], "t")) == "[{'a': 1}]"
+    assert Rows([], "nothing")._repr_html_().count("<table") == 0
+
+
+def test_html_has_the_columns_that_are_asked_for() -> None:
+    """The frames have all of them."""
+    rows = Rows([{"a": 1, "b": 2}], "t", ["b"])
+    assert page(rows).texts == ["t", "b", "2"]
+    assert [*rows.to_pandas().columns] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "—"),
+        (True, "yes"),
+        (False, "no"),
+        (0, "0"),
+        (1_234_567, "1,234,567"),
+        (0.1 + 0.2, "0.3"),
+        (["a", 1], "a\n1"),
+        ([{"coordinates": "t-0:5", "message": "m"}], "t-0:5: m"),
+        ({"flown": 2}, "flown: 2"),
+        (datetime(2026, 11, 26, 4, tzinfo=UTC), "2026-11-26 04:00:00+00:00"),
+        ("\ud800\u202e", "\\ud800\\u202e"),
+        ("x" * 1000, "x" * 299 + "…"),
+    ],
+)
+def test_a_cell_shows_a_value(value: object, text: str) -> None:
+    """In the words of the command line."""
+    assert page(Rows([{"a": value}], "t")).texts == ["t", "a", text]
+
+
+def test_many_rows_are_cut_and_counted() -> None:
+    """A notebook with ten thousand rows in it cannot be opened."""
+    texts = Page(html("t", {"rows": [{"a": n} for n in range(10_000)]})).texts
+    assert texts[-1] == "… and 9,950 more, which to_pandas() gives too"
+    assert len(texts) == 2 + 50 + 1
+
+
+def test_a_pipeline_shows_its_file_and_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither Spark nor a server is started for it."""
+    monkeypatch.setattr(endpoints, "addresses", lambda _: ("localhost:1", Storage()))
+    config = file.from_mapping(
+        {
+            "name": "p",
+            "source": {"topics": ["a", "b"], "bootstrap_servers": "localhost:1"},
+            "schema": {"columns": "n INT, t TIMESTAMP"},
+            "partition": [{"by": "time", "field": "t"}, {"by": "kafka_partition"}],
+            "table": {"path": "s3a://lake/p"},
+            "storage": {"access_key": "AKIA-hidden", "secret_key": "hidden-too"},
+        }
+    )
+    pipeline = lakeingest.Pipeline(config)
+    assert repr(pipeline) == "<Pipeline p: a, b → s3a://lake/p>"
+    texts = page(pipeline).texts
+    assert {"localhost:1", "s3a://lake/p_quarantine", "t, Kafka partition"} <= {*texts}
+    assert "hidden" not in "".join(texts) + repr(pipeline)
