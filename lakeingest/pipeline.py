@@ -24,7 +24,7 @@ from lakeingest.ingest.retry import Retry
 from lakeingest.ingest.run import PipelineRun
 from lakeingest.ingest.turns import Turns
 from lakeingest.kafka.broker import Broker
-from lakeingest.operations import audit, maintenance, plan, refused, replay, schema_history, status
+from lakeingest.operations import audit, maintenance, offline, plan, refused, replay, schema_history, status
 from lakeingest.operations.audit import Report
 from lakeingest.operations.plan import Plan
 from lakeingest.operations.replay import Replayed
@@ -142,7 +142,13 @@ class Pipeline:
 
     def status(self) -> Status:
         """Where the pipeline stands; see `status.Status`."""
-        return status.status(self.tables, self.broker.topics())
+        topics = self.broker.topics()
+        return offline.answered(
+            self.config,
+            self.storage,
+            lambda: offline.status(self.config, self.storage, topics),
+            lambda: status.status(self.tables, topics),
+        )
 
     def audit(self) -> Report:
         """The conservation proof; see `audit.Report`."""
@@ -172,7 +178,12 @@ class Pipeline:
             raise UsageError(
                 f"pipeline {self.config.name!r} has no gate", cure="name a suite as gate.suite in its file"
             )
-        return refused.gate_results(self.tables, batches)
+        return offline.answered(
+            self.config,
+            self.storage,
+            lambda: offline.results(self.config, self.storage, batches),
+            lambda: refused.gate_results(self.tables, batches),
+        )
 
     def schemas(self) -> SchemaHistory:
         """How the table came to its columns; see `schema_history.SchemaHistory`."""
@@ -184,7 +195,12 @@ class Pipeline:
         Raises:
             UsageError: there is no quarantine yet.
         """
-        return refused.reasons(self.tables, samples)
+        return offline.answered(
+            self.config,
+            self.storage,
+            lambda: offline.reasons(self.config, self.storage, samples),
+            lambda: refused.reasons(self.tables, samples),
+        )
 
     def quarantined_record(self, topic: str, partition: int, offset: int) -> dict[str, Any] | None:
         """One refused record as its row in quarantine, None if it is not there.
