@@ -23,6 +23,7 @@ from lakeingest.cli import (
     quarantine,
     run,
     schema,
+    sql,
     stack,
     status,
 )
@@ -48,6 +49,7 @@ for _command in (
     run.run,
     status.status,
     audit.audit,
+    sql.sql,
     compact.compact,
 ):
     app.command()(_command)

@@ -79,9 +79,16 @@ class Output:
             table.add_column(column, overflow="fold")
         for row in rows:
             table.add_row(*map(_cell, row))
+        Console(width=self.width).print(table)
+
+    @property
+    def width(self) -> int:
+        """How many characters a line of a table has."""
+        from rich.console import Console
+
         # Without a terminal, and without COLUMNS, rich assumes 80 characters: too few for whoever reads a log.
         asked = sys.stdout.isatty() or os.environ.get("COLUMNS")
-        Console(width=None if asked else 140).print(table)
+        return Console().width if asked else 140
 
     @contextmanager
     def progress(self, text: str) -> Iterator[None]:

@@ -1,7 +1,6 @@
 """Answers that need no Spark, where tables' files tell them for certain: the same as Spark's, in a second.
 
-Each function raises `Unreadable` where it cannot, and Spark is asked then. It is asked of whatever is wrong with a table,
-since what is said of that has its cure.
+Each function raises `Unreadable` where it cannot, and Spark is asked then; so it is of whatever is wrong with a table.
 """
 
 from __future__ import annotations

@@ -32,6 +32,10 @@ class Unreadable(Exception):
     """What cannot be read without Spark, or not for certain, and why."""
 
 
+class NoTable(Unreadable):
+    """There is no table, or its store does not show it."""
+
+
 @dataclass(frozen=True)
 class DataFile:
     """A file of the table as it stands now.
@@ -40,12 +44,14 @@ class DataFile:
         path: within the table's folder.
         partition: column → the value as text; None stands for null.
         stats: what Delta knows of its rows, as JSON; None where the writer did not say.
+        masked: whether a deletion vector leaves out some of its rows.
     """
 
     path: str
     size: int
     partition: Mapping[str, str | None]
     stats: str | None
+    masked: bool = False
 
     @property
     def statistics(self) -> Mapping[str, Any]:
@@ -54,10 +60,10 @@ class DataFile:
         Raises:
             Unreadable: there are none.
         """
-        found = json.loads(self.stats or "{}")
-        if "numRecords" not in found:
-            raise Unreadable(f"{self.path} has no statistics")
-        return found if isinstance(found, dict) else {}
+        found: dict[str, Any] = json.loads(self.stats or "{}")
+        if self.masked or "numRecords" not in found:
+            raise Unreadable(f"{self.path} has no statistics of all its rows")
+        return found
 
 
 @dataclass(frozen=True)
@@ -108,15 +114,15 @@ class OfflineLog:
                 for kind, action in _actions(text):
                     match kind:
                         case "add":
-                            files[action["path"]] = _file(action)
+                            files[_key(action)] = _file(action)
                         case "remove":
-                            files.pop(action["path"], None)
+                            files.pop(_key(action), None)
                         case "protocol":
                             protocol = action
                         case "metaData":
                             metadata = action
             if not protocol or not metadata:
-                raise Unreadable("there is no table")
+                raise NoTable("there is no Delta table")
             state = State(version, protocol, metadata, tuple(files.values()))
             _check(state)
             return state
@@ -147,7 +153,7 @@ class OfflineLog:
 
     # ---------------------------------------------------------------------------------------------------------------
 
-    def _checkpoint(self) -> tuple[int, Mapping[str, Any], Mapping[str, Any], dict[str, DataFile]]:
+    def _checkpoint(self) -> tuple[int, Mapping[str, Any], Mapping[str, Any], dict[tuple[str, ...], DataFile]]:
         """Version, protocol, metadata and files of the newest checkpoint; of version -1 where there is none."""
         from pyarrow.parquet import ParquetFile
 
@@ -163,14 +169,14 @@ class OfflineLog:
             names = [f"{version:020}.checkpoint.{part:010}.{parts:010}.parquet" for part in range(1, parts + 1)]
         wanted = ["protocol", "metaData"]
         wanted += [f"add.{name}" for name in ("path", "size", "partitionValues", "stats", "deletionVector")]
-        protocol, metadata, files = {}, {}, dict[str, DataFile]()
+        protocol, metadata, files = {}, {}, dict[tuple[str, ...], DataFile]()
         for name in names:
             table = ParquetFile(self.filesystem.open_input_file(self._path(name))).read(columns=wanted)
             for kind in ("protocol", "metaData", "add"):
                 column = table[kind]
                 for action in column.filter(column.is_valid()).to_pylist():
                     if kind == "add":
-                        files[action["path"]] = _file(action)
+                        files[_key(action)] = _file(action)
                     elif kind == "protocol":
                         protocol = action
                     else:
@@ -268,13 +274,18 @@ def _actions(text: str) -> Iterator[tuple[str, Any]]:
             yield from json.loads(line).items()
 
 
+def _key(action: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a file is known by: its path, and its deletion vector."""
+    vector = action.get("deletionVector") or {}
+    return (action["path"], *(str(vector.get(name)) for name in ("storageType", "pathOrInlineDv", "offset")))
+
+
 def _file(action: Mapping[str, Any]) -> DataFile:
-    if action.get("deletionVector") is not None:
-        raise Unreadable("deletion vectors leave out rows of its files")
     path = action["path"]
     if urlparse(path).scheme or path.startswith("/"):
         raise Unreadable(f"{path} lies outside of the table")
-    return DataFile(unquote(path), action["size"], dict(action["partitionValues"]), action.get("stats"))
+    masked = action.get("deletionVector") is not None
+    return DataFile(unquote(path), action["size"], dict(action["partitionValues"]), action.get("stats"), masked)
 
 
 def _check(state: State) -> None:

@@ -31,6 +31,9 @@ def dataset(log: OfflineLog, files: Sequence[DataFile] | None = None) -> Dataset
     state = log.state
     if met := sorted(state.features & _SHUT_OUT):
         raise Unreadable(f"the table has {', '.join(met)}")
+    chosen = state.files if files is None else files
+    if any(file.masked for file in chosen):
+        raise Unreadable("deletion vectors leave out rows of its files")
     with reading(log.identifier):
         columns = json.loads(state.metadata["schemaString"])
         schema = _fields(columns)
@@ -46,7 +49,7 @@ def dataset(log: OfflineLog, files: Sequence[DataFile] | None = None) -> Dataset
                 log.filesystem,
                 partition_expression=_of_partition(file, {name: schema.field(name).type for name in partitioned}),
             )
-            for file in (state.files if files is None else files)
+            for file in chosen
         ]
         return ds.FileSystemDataset(fragments, schema, form, log.filesystem)
 
