@@ -76,7 +76,7 @@ class Output:
             title=Text(printable(title)), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
         )
         for column in columns:
-            table.add_column(column, overflow="fold")
+            table.add_column(_cell(column), overflow="fold")
         for row in rows:
             table.add_row(*map(_cell, row))
         Console(width=self.width).print(table)

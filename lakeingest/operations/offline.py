@@ -34,15 +34,15 @@ _CUT = 32
 """Characters that Delta's statistics keep of a text."""
 _REFUSED = """
     SELECT stage, reason, count(*) OVER same AS count,
-        row_number() OVER (same ORDER BY _topic, _partition, _offset) AS at,
+        row_number() OVER (same ORDER BY _topic, _partition, _offset) AS number,
         _topic || '-' || _partition || ':' || _offset AS coordinates, message
     FROM (
         SELECT stage, unnest(coalesce(expectations, [reason])) AS reason, _topic, _partition, _offset, message
         FROM quarantine WHERE pipeline = $pipeline AND moved IS NULL AND discarded IS NULL
     )
     WINDOW same AS (PARTITION BY stage, reason)
-    QUALIFY at <= greatest($samples, 1)
-    ORDER BY count DESC, stage NULLS FIRST, reason NULLS FIRST, at
+    QUALIFY number <= greatest($samples, 1)
+    ORDER BY count DESC, stage NULLS FIRST, reason NULLS FIRST, number
 """
 
 _RESULTS = """
@@ -130,9 +130,9 @@ def reasons(config: PipelineConfig, storage: Storage, samples: int) -> list[dict
     with duck.connected({"quarantine": table}) as connection:
         found = connection.execute(_REFUSED, {"pipeline": config.known_as, "samples": samples}).fetchall()
     groups: dict[tuple[str, str], dict[str, Any]] = {}
-    for stage, reason, count, at, coordinates, message in found:
+    for stage, reason, count, number, coordinates, message in found:
         group = {"stage": stage, "reason": reason, "count": count, "samples": []}
-        if at <= samples:
+        if number <= samples:
             groups.setdefault((stage, reason), group)["samples"].append(
                 {"coordinates": coordinates, "message": message}
             )

@@ -193,4 +193,4 @@ def _mistake(said: str, named: list[str]) -> UsageError:
     cure = f"correct the query; the views are {known}, and DESCRIBE names the columns of one"
     if "disabled by configuration" in what:
         cure = f"name views: {known}; no file or address can be read"
-    return UsageError("\n".join(line for line in (what, hint, *shown) if line), cure=cure)
+    return UsageError("\n".join((what, *(f"  {line}" for line in (hint, *shown) if line))), cure=cure)

@@ -38,6 +38,9 @@ def connected(views: Mapping[str, Any]) -> Iterator[DuckDBPyConnection]:
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute("SET lock_configuration = true")
         yield connection
+    except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException):
+        # A statement of ours that is wrong is no reason to ask Spark.
+        raise
     except duckdb.Error as failed:
         raise Unreadable(str(failed)) from failed
     finally:

@@ -271,7 +271,10 @@ def _store(identifier: str, storage: Storage) -> tuple[Any, str]:
 def _actions(text: str) -> Iterator[tuple[str, Any]]:
     for line in text.splitlines():
         if line.strip():
-            yield from json.loads(line).items()
+            action = json.loads(line)
+            if not isinstance(action, dict):
+                raise Unreadable("what the log says is no action")
+            yield from action.items()
 
 
 def _key(action: Mapping[str, Any]) -> tuple[str, ...]:
