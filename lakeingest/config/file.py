@@ -88,7 +88,8 @@ def read_any(path: Path, environment: Mapping[str, str]) -> PipelineConfig | Per
 def variables(path: Path, part: str) -> dict[str, tuple[str, ...]]:
     """The variables that the options of a part name, in a file that `read` has found good: option → their names."""
     file, _ = _parted(path)
-    options = yaml_text.parse(_text(file)).data.get(part) or {}
+    # A pipe gives its text once.
+    options = (yaml_text.parse(_text(file)).data or {}).get(part) or {}
     return {option: names for option, value in options.items() if (names := named(value))}
 
 

@@ -14,11 +14,18 @@ from command import Command
 
 from lakeingest.cli.sql import _distinct, _fitting
 from lakeingest.config import Storage
-from lakeingest.config.file import from_mapping
+from lakeingest.config.file import from_mapping, variables
 from lakeingest.operations import openers
 
 KEPT = Path(__file__).parents[2] / "fixtures" / "49fd8c6" / "tables.tar.gz"
 NAME = "kept_49fd8c6"
+
+
+VALUES = {
+    "name": "p",
+    "source": {"topics": ["t"], "bootstrap_servers": "nowhere:1"},
+    "schema": {"columns": "n INT"},
+}
 
 
 @pytest.fixture(scope="module")
@@ -37,14 +44,8 @@ def file(folder: Path, tmp_path: Path) -> Path:
 
 def written(folder: Path, table: dict[str, Any], **parts: Any) -> Path:
     """The pipeline file of these tables; JSON is YAML too."""
-    values = {
-        "name": NAME,
-        "source": {"topics": [NAME], "bootstrap_servers": "nowhere:1"},
-        "schema": {"columns": "n INT"},
-        "table": table,
-    }
     path = folder / "pipeline.yaml"
-    path.write_text(json.dumps({**values, **parts}))
+    path.write_text(json.dumps({**VALUES, "name": NAME, "table": table, **parts}))
     return path
 
 
@@ -192,14 +193,7 @@ SECRET = "a secret that nobody prints"
 
 def opened(**storage: Any) -> tuple[dict[str, openers.Opener], dict[str, str]]:
     """The tools, and the credentials, of a table in S3 that is not there."""
-    values = {
-        "name": "p",
-        "source": {"topics": ["t"], "bootstrap_servers": "nowhere:1"},
-        "schema": {"columns": "n INT"},
-        "table": {"path": "s3a://lake/flights"},
-        "storage": storage,
-    }
-    config = from_mapping(values)
+    config = from_mapping({**VALUES, "table": {"path": "s3a://lake/flights"}, "storage": storage})
     found = openers.openers(config, config.storage)
     return {each.tool: each for each in found}, openers.credentials(config, config.storage, {})
 
@@ -288,8 +282,10 @@ def test_a_store_that_does_not_listen() -> None:
     assert openers.credentials(from_mapping({**VALUES, "table": {"path": "/lake/t"}}), Storage(), {}) == {}
 
 
-VALUES = {
-    "name": "p",
-    "source": {"topics": ["t"], "bootstrap_servers": "nowhere:1"},
-    "schema": {"columns": "n INT"},
-}
+def test_the_variables_of_a_file_that_is_read_twice(tmp_path: Path) -> None:
+    """A pipe is empty then, and names none; what is no text names none either."""
+    file = tmp_path / "pipeline.yaml"
+    file.write_text("")
+    assert variables(file, "storage") == {}
+    file.write_text("storage: {access_key: 'a${A}b${B:-c}$${D}', path_style: true, region: plain}")
+    assert variables(file, "storage") == {"access_key": ("A", "B")}
