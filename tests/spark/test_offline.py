@@ -133,9 +133,8 @@ def evolved(spark: SparkSession, path: Path) -> None:
 def widened(spark: SparkSession, path: Path) -> None:
     """Columns whose older files have narrower types, within others too."""
     columns = "n INT, d DECIMAL(5, 2), f FLOAT, t DATE, s STRUCT<n: SMALLINT>"
-    spark.sql(
-        f"CREATE TABLE delta.`{path}` ({columns}) USING DELTA TBLPROPERTIES ('delta.enableTypeWidening' = 'true')"
-    )
+    features = "'delta.enableTypeWidening' = 'true', 'delta.feature.timestampNtz' = 'supported'"
+    spark.sql(f"CREATE TABLE delta.`{path}` ({columns}) USING DELTA TBLPROPERTIES ({features})")
     row = "{n}, {d}, {f}, date'2024-01-01', named_struct('n', CAST(3 AS SMALLINT))"
     spark.sql(f"INSERT INTO delta.`{path}` SELECT {row.format(n=1, d=1.25, f=0.5)}")
     wider = {"n": "BIGINT", "d": "DECIMAL(12, 4)", "f": "DOUBLE", "t": "TIMESTAMP_NTZ", "s.n": "INT"}
