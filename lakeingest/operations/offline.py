@@ -102,23 +102,25 @@ def _here(log: OfflineLog, pipeline: str) -> int:
     """The pipeline's rows of quarantine that no replay has moved: as its statistics say, or else its rows."""
     from pyarrow import dataset as ds
 
-    counts = [_counted(file.statistics, pipeline) for file in log.state.files]
+    columns = rows.dataset(log, ()).schema.names
+    # A quarantine of an older version has no replays.
+    mine, replayed = ds.field("pipeline") == pipeline, "moved" in columns
+    if replayed:
+        mine = mine & ds.field("moved").is_null()
+    counts = [_counted(file.statistics, pipeline, replayed=replayed) for file in log.state.files]
     unclear = rows.dataset(log, [file for file, count in zip(log.state.files, counts, strict=True) if count is None])
     with reading(log.identifier):
         _need(unclear, "pipeline")
-        mine = ds.field("pipeline") == pipeline
-        if "moved" in unclear.schema.names:
-            mine = mine & ds.field("moved").is_null()
         return sum(count or 0 for count in counts) + int(unclear.count_rows(filter=mine))
 
 
-def _counted(stats: Mapping[str, Any], pipeline: str) -> int | None:
+def _counted(stats: Mapping[str, Any], pipeline: str, *, replayed: bool) -> int | None:
     """How many rows of a file are the pipeline's, and not moved; None where its statistics leave that open."""
     count, nulls = stats["numRecords"], stats.get("nullCount", {})
     ends = {stats.get(name, {}).get("pipeline") for name in ("minValues", "maxValues")}
     whole = ends == {pipeline} and len(pipeline) < _CUT and nulls.get("pipeline") == 0
     moved = nulls.get("moved")
-    stays = isinstance(moved, dict) and moved and all(null == count for null in moved.values())
+    stays = not replayed or (isinstance(moved, dict) and moved and all(null == count for null in moved.values()))
     return int(count) if whole and stays else None
 
 

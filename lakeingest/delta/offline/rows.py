@@ -48,6 +48,8 @@ def dataset(log: OfflineLog, files: Sequence[DataFile] | None = None) -> Dataset
                 f"{log.folder}/{file.path}",
                 log.filesystem,
                 partition_expression=_of_partition(file, {name: schema.field(name).type for name in partitioned}),
+                # Else the store is asked for it, a request for each file.
+                file_size=file.size,
             )
             for file in chosen
         ]
