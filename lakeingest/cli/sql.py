@@ -108,7 +108,7 @@ def _open(out: Output, file: Path, config: PipelineConfig, storage: Storage) -> 
     keys = openers.credentials(config, storage, pipeline_file.variables(file, "storage"))
     found = openers.openers(config, storage)
     out.line(f"{config.name}: {config.table.identifier}")
-    out.line(f'views of `lakeingest sql {file} "SELECT …"`: {", ".join(named)}')
+    out.line(f'views of `lakeingest sql {file} "SELECT …"`: {", ".join(map(sql.quoted, named))}')
     for name, source in keys.items():
         out.line(f"export {name}, from {source}")
     for each in found:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
 
 Answer = TypeVar("Answer")
-_ELSEWHERE = ("SPARK_REMOTE", "SPARK_CONF_DIR", "HADOOP_CONF_DIR")
+_ELSEWHERE = ("SPARK_REMOTE", "SPARK_CONF_DIR", "SPARK_HOME", "HADOOP_CONF_DIR")
 """Variables of the environment that may give a path, or a store, a meaning that Spark alone knows."""
 _CUT = 32
 """Characters that Delta's statistics keep of a text."""

@@ -48,6 +48,11 @@ def views(config: PipelineConfig) -> dict[str, str]:
     return {own if own.lower() not in named else "records": identifier, **named}
 
 
+def quoted(name: str) -> str:
+    """The name of a view as a query writes it."""
+    return name if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) else '"' + name.replace('"', '""') + '"'
+
+
 def ask(config: PipelineConfig, storage: Storage, query: str, limit: int, *, as_json: bool) -> Answer:
     """What DuckDB says to a query.
 
@@ -68,7 +73,6 @@ def ask(config: PipelineConfig, storage: Storage, query: str, limit: int, *, as_
     except ImportError as missing:
         raise SetupError(f"{missing.name} is not installed", cure="pip install 'lakeingest[sql]'") from missing
     s3a.check_listens(storage, config.paths)
-    named = views(config)
     found = dict(_found(config, storage, query))
     with duck.connected(found) as connection:
         try:
@@ -76,7 +80,7 @@ def ask(config: PipelineConfig, storage: Storage, query: str, limit: int, *, as_
             relation = connection.sql(query)
             return _answer(relation, limit, as_json=as_json)
         except duckdb.Error as wrong:
-            raise _mistake(str(wrong), [name for name in named if name in found]) from None
+            raise _mistake(str(wrong), [quoted(name) for name in found]) from None
 
 
 def _found(config: PipelineConfig, storage: Storage, query: str) -> Iterator[tuple[str, Any]]:

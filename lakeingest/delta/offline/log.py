@@ -8,6 +8,7 @@ certain, it does not answer (`Unreadable`): then Spark is asked.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ _FEATURES = frozenset(
 )
 """What a reader of Delta must know, and that changes nothing about which files a table has."""
 _PROTOCOL = 3
+_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+"""Variables by which Arrow's client is led to another store than Spark's."""
 _TIMEOUT_S = 10.0
 
 
@@ -253,12 +256,14 @@ def _store(identifier: str, storage: Storage) -> tuple[Any, str]:
         return fs.LocalFileSystem(), path
     if storage.options:
         raise Unreadable("storage.options are Hadoop's, and nobody else knows them")
+    if not storage.endpoint and (named := next((name for name in _ENDPOINTS if os.environ.get(name)), None)):
+        raise Unreadable(f"${named} names a store, and storage.endpoint does not")
     keys = {name.removeprefix("aws_"): value for name, value in storage.aws_keys.items()}
-    named = {"access_key_id": "access_key", "secret_access_key": "secret_key", "session_token": "session_token"}
+    given = {"access_key_id": "access_key", "secret_access_key": "secret_key", "session_token": "session_token"}
     url = urlparse(storage.endpoint or "")
     endpoint = {"endpoint_override": url.netloc, "scheme": url.scheme, "region": storage.region or "us-east-1"}
     store = fs.S3FileSystem(
-        **{named[name]: value for name, value in keys.items()},
+        **{given[name]: value for name, value in keys.items()},
         **(endpoint if storage.endpoint else {"region": storage.region}),
         force_virtual_addressing=bool(storage.endpoint) and not storage.path_style,
         connect_timeout=_TIMEOUT_S,

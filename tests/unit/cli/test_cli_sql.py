@@ -152,6 +152,26 @@ def test_a_table_with_the_name_of_another_view(folder: Path, tmp_path: Path, lak
     assert row == {"n": 14}
 
 
+def test_a_name_that_has_to_be_quoted(folder: Path, tmp_path: Path, lakeingest: Command) -> None:
+    """It is shown as a query writes it."""
+    (tmp_path / "2024-a").symlink_to(folder / NAME)
+    file = written(tmp_path, {"path": str(tmp_path / "2024-a")})
+    assert '"2024-a", quarantine, history' in lakeingest("sql", file).out
+    assert '"2024-a", quarantine, history' in lakeingest("sql", file, "SELECT nn FROM quarantine").err
+
+
+@pytest.mark.parametrize("storage", [{"options": {"fs.s3a.endpoint": "http://127.0.0.1:1"}}, {"region": "eu-west-1"}])
+def test_a_store_that_spark_would_look_for_elsewhere(
+    tmp_path: Path, lakeingest: Command, storage: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hadoop's options, and a variable that Hadoop does not heed, lead to two stores: none of them is asked."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    said = lakeingest(
+        "sql", written(tmp_path, {"path": "s3a://lake/flights"}, storage=storage), "SELECT * FROM flights"
+    )
+    assert (said.code, "cannot be read without Spark" in said.err) == (2, True), said.err
+
+
 def test_a_data_file_that_is_gone(folder: Path, tmp_path: Path, lakeingest: Command) -> None:
     """It is named."""
     with tarfile.open(KEPT) as packed:
