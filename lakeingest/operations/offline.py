@@ -6,7 +6,7 @@ Each function raises `Unreadable` where it cannot, and Spark is asked then; so i
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,7 +16,7 @@ from lakeingest.delta import commit_log
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.maintenance.optimize import TableFiles
 from lakeingest.delta.offline import duck, rows
-from lakeingest.delta.offline.log import OfflineLog, Unreadable, reading
+from lakeingest.delta.offline.log import DataFile, OfflineLog, Unreadable, reading
 from lakeingest.gate import results as gate_results
 from lakeingest.kafka.offsets import Topics
 from lakeingest.operations import status as status_of
@@ -100,18 +100,23 @@ def _commits(log: OfflineLog, pipeline: str) -> CommitLog:
 
 def _here(log: OfflineLog, pipeline: str) -> int:
     """The pipeline's rows of quarantine that no replay has moved: as its statistics say, or else its rows."""
+    # A quarantine of an older version has no replays.
+    replayed = "moved" in log.state.columns
+    counts = [_counted(file.statistics, pipeline, replayed=replayed) for file in log.state.files]
+    unclear = [file for file, count in zip(log.state.files, counts, strict=True) if count is None]
+    return sum(count or 0 for count in counts) + (_rows_here(log, unclear, pipeline) if unclear else 0)
+
+
+def _rows_here(log: OfflineLog, files: Sequence[DataFile], pipeline: str) -> int:
     from pyarrow import dataset as ds
 
-    columns = rows.dataset(log, ()).schema.names
-    # A quarantine of an older version has no replays.
-    mine, replayed = ds.field("pipeline") == pipeline, "moved" in columns
-    if replayed:
+    table = rows.dataset(log, files)
+    _need(table, "pipeline")
+    mine = ds.field("pipeline") == pipeline
+    if "moved" in table.schema.names:
         mine = mine & ds.field("moved").is_null()
-    counts = [_counted(file.statistics, pipeline, replayed=replayed) for file in log.state.files]
-    unclear = rows.dataset(log, [file for file, count in zip(log.state.files, counts, strict=True) if count is None])
     with reading(log.identifier):
-        _need(unclear, "pipeline")
-        return sum(count or 0 for count in counts) + int(unclear.count_rows(filter=mine))
+        return int(table.count_rows(filter=mine))
 
 
 def _counted(stats: Mapping[str, Any], pipeline: str, *, replayed: bool) -> int | None:

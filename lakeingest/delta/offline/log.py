@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ _PROTOCOL = 3
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 """Variables by which Arrow's client is led to another store than Spark's."""
 _TIMEOUT_S = 10.0
+_ELSEWHERE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
+"""How a path begins that is not within the table's folder."""
 
 
 class Unreadable(Exception):
@@ -81,6 +84,10 @@ class State:
     @property
     def properties(self) -> dict[str, str]:
         return dict(self.metadata.get("configuration") or {})
+
+    @property
+    def columns(self) -> list[str]:
+        return [column["name"] for column in json.loads(self.metadata["schemaString"])["fields"]]
 
     @property
     def features(self) -> set[str]:
@@ -284,13 +291,14 @@ def _actions(text: str) -> Iterator[tuple[str, Any]]:
 
 def _key(action: Mapping[str, Any]) -> tuple[str, ...]:
     """What a file is known by: its path, and its deletion vector."""
-    vector = action.get("deletionVector") or {}
-    return (action["path"], *(str(vector.get(name)) for name in ("storageType", "pathOrInlineDv", "offset")))
+    vector = action.get("deletionVector")
+    of_vector = [str(vector.get(name)) for name in ("storageType", "pathOrInlineDv", "offset")] if vector else ()
+    return (action["path"], *of_vector)
 
 
 def _file(action: Mapping[str, Any]) -> DataFile:
     path = action["path"]
-    if urlparse(path).scheme or path.startswith("/"):
+    if _ELSEWHERE.match(path):
         raise Unreadable(f"{path} lies outside of the table")
     masked = action.get("deletionVector") is not None
     return DataFile(unquote(path), action["size"], dict(action["partitionValues"]), action.get("stats"), masked)
