@@ -53,7 +53,7 @@ def described(spark: SparkSession, path: Path) -> Any:
 # The log ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("interval", [1, 3, 100])
+@pytest.mark.parametrize("interval", [1, 3])
 def test_the_log_is_the_one_that_spark_reads(spark: SparkSession, tmp_path: Path, interval: int) -> None:
     """History, files, bytes, rows and properties, wherever the last checkpoint lies, and of rewritten files."""
     path = tmp_path / "t"
