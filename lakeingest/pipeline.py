@@ -30,6 +30,7 @@ from lakeingest.operations import (
     compare,
     history,
     maintenance,
+    offline,
     plan,
     refused,
     replay,
@@ -228,7 +229,13 @@ class Pipeline:
             UsageError: there is no table yet.
             SourceError, StorageError: Kafka or a table cannot be read.
         """
-        return status.status(self.tables, self.broker.topics())
+        topics = self.broker.topics()
+        return offline.answered(
+            self.config,
+            self.storage,
+            lambda: offline.status(self.config, self.storage, topics),
+            lambda: status.status(self.tables, topics),
+        )
 
     def audit(self) -> Report:
         """Prove that each consumed record is in the table, in quarantine or a declared drop, once.
@@ -286,7 +293,13 @@ class Pipeline:
             raise UsageError(
                 f"pipeline {self.config.name!r} has no gate", cure="name a suite as gate.suite in its file"
             )
-        return refused.gate_results(self.tables, batches)
+        found = offline.answered(
+            self.config,
+            self.storage,
+            lambda: offline.results(self.config, self.storage, batches),
+            lambda: refused.gate_results(self.tables, batches),
+        )
+        return refused.shown_results(self.config, found)
 
     def schemas(self) -> SchemaHistory:
         """How the table came to its columns: each schema that was seen, and what the table made of it.
@@ -311,7 +324,13 @@ class Pipeline:
         Example:
             pipeline.quarantined().to_pandas()
         """
-        return refused.reasons(self.tables, samples)
+        found = offline.answered(
+            self.config,
+            self.storage,
+            lambda: offline.reasons(self.config, self.storage, samples),
+            lambda: refused.reasons(self.tables, samples),
+        )
+        return refused.shown_reasons(self.config, found)
 
     def quarantined_record(self, topic: str, partition: int, offset: int) -> dict[str, Any] | None:
         """One refused record as its row in quarantine, None if it is not there.

@@ -27,6 +27,7 @@ from lakeingest.cli import (
     quarantine,
     run,
     schema,
+    sql,
     stack,
     status,
 )
@@ -73,6 +74,7 @@ for _command in (
     run.run,
     status.status,
     audit.audit,
+    sql.sql,
     compact.compact,
 ):
     app.command()(_command)

@@ -22,7 +22,7 @@ from lakeingest.config.consistency import Mistake
 from lakeingest.config.per_topic import PerTopic
 from lakeingest.config.transform import Transform
 from lakeingest.config.values import SchemaFile
-from lakeingest.config.variables import Variables
+from lakeingest.config.variables import Variables, named
 from lakeingest.errors import PipelineFileError
 from lakeingest.schema.readers import Reader
 
@@ -83,6 +83,14 @@ def read_any(path: Path, environment: Mapping[str, str]) -> PipelineConfig | Per
         return of(None)
     made = of(topic or per_topic.EXAMPLE)
     return made if topic else PerTopic(str(document.data["name"]), pattern, made, of)
+
+
+def variables(path: Path, part: str) -> dict[str, tuple[str, ...]]:
+    """The variables that the options of a part name, in a file that `read` has found good: option → their names."""
+    file, _ = _parted(path)
+    # A pipe gives its text once.
+    options = (yaml_text.parse(_text(file)).data or {}).get(part) or {}
+    return {option: names for option, value in options.items() if (names := named(value))}
 
 
 def from_mapping(

@@ -21,6 +21,11 @@ _NAMES = (("table", "name"), ("quarantine", "name"), ("gate", "results"))
 """Where a catalog's name of a table may stand, in which a topic's . and - become _."""
 
 
+def named(value: object) -> tuple[str, ...]:
+    """The variables that a text names."""
+    return tuple(match[1] for match in _VARIABLE.finditer(value) if match[1]) if isinstance(value, str) else ()
+
+
 @dataclass
 class Variables:
     """Fills in values, and remembers where.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from lakeingest.delta.history import RECENT, TableHistory
+from lakeingest.delta.history import RECENT, Restores, TableHistory
 from lakeingest.delta.receipt import Receipt
 from lakeingest.errors import TableMismatch
 from lakeingest.schema.ledger import SchemaLedger
@@ -105,7 +105,7 @@ def read(table: Table, pipeline: str, *, back: int | None = 1) -> CommitLog:
     return found
 
 
-def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: TableHistory) -> CommitLog:
+def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restores) -> CommitLog:
     """The commits of `pipeline` among the entries of a table's history, the newest first."""
     commits, last, taken_back, restored = list[Commit](), 0, False, False
     begun: dict[tuple[str, int], int] = {}
@@ -130,7 +130,7 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: TableHi
             taken_back = True
             begun |= {(s.topic, s.partition): s.start for s in receipt.ranges}
     return CommitLog(
-        path=log.table.identifier,
+        path=log.identifier,
         pipeline=pipeline,
         commits=tuple(commits),
         last_sequence=last,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lakeingest.spark.failures import storage_failures
 
@@ -21,6 +21,17 @@ _SERVICES = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERT
 """Operations that change no row."""
 
 
+class Restores(Protocol):
+    """Who knows which versions of a table its RESTOREs went back to."""
+
+    @property
+    def identifier(self) -> str:
+        """What the table is known by."""
+
+    def restored_to(self, restore: Mapping[str, Any], oldest: int) -> int:
+        """See `TableHistory.restored_to`."""
+
+
 @dataclass(frozen=True)
 class TableHistory:
     """What DESCRIBE HISTORY and the log's files tell of a table.
@@ -30,6 +41,10 @@ class TableHistory:
     """
 
     table: Table
+
+    @property
+    def identifier(self) -> str:
+        return self.table.identifier
 
     def history(self, limit: int | None) -> Sequence[Mapping[str, Any]]:
         """The newest commits, each an object of the store, or all: version, timestamp, operation, operationParameters,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakeingest.config import PipelineConfig, Storage
+from lakeingest.config import PipelineConfig, Storage, location
 from lakeingest.errors import SetupError
 from lakeingest.kafka.registry import Registry
 from lakeingest.local import running
@@ -26,6 +26,17 @@ def addresses(config: PipelineConfig) -> tuple[str, Storage]:
         return stack.kafka, config.storage
     keys = {"access_key": stack.s3_access_key, "secret_key": stack.s3_secret_key}
     return stack.kafka, Storage.model_validate({"endpoint": stack.s3, **keys, "path_style": True})
+
+
+def storage(config: PipelineConfig) -> Storage:
+    """Storage alone, as `addresses` gives it; tables of this machine need none.
+
+    Raises:
+        SetupError: the file names neither storage nor brokers, and no stack is running.
+    """
+    given = config.storage.endpoint is not None or config.storage.access_key is not None
+    on_s3 = any(location.place(path).on_s3 for path in config.paths)
+    return addresses(config)[1] if on_s3 and not given else config.storage
 
 
 def _registry_url(config: PipelineConfig) -> str:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakeingest.delta import quarantine
+from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.maintenance import optimize
+from lakeingest.delta.maintenance.optimize import TableFiles
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.table import Table
 from lakeingest.ingest import preflight
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 
 _COMMITS = 10
+BACK = 2 * _COMMITS
+"""Commits of each table that are read: some may be others', or a table service's."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,7 +69,24 @@ def status(tables: PipelineTables, topics: Topics) -> Status:
         StorageUnreachable: a table cannot be read (before the first run there is none).
     """
     preflight.check_exists(tables)
-    log, refused = tables.commit_logs(back=2 * _COMMITS)
+    log, refused = tables.commit_logs(back=BACK)
+    rows = {
+        "table": (tables.main, tables.main.read()),
+        "quarantine": (tables.quarantine, quarantine.here(tables.refused())),
+    }
+    sizes = {name: _size(table, of_pipeline) for name, (table, of_pipeline) in rows.items()}
+    return of_logs(tables.config.name, log, refused, topics, sizes)
+
+
+def of_logs(
+    pipeline: str, log: CommitLog, refused: CommitLog, topics: Topics, sizes: dict[str, dict[str, Any]]
+) -> Status:
+    """The status, of what was read.
+
+    Args:
+        log, refused: what the pipeline committed to the table and to quarantine; `BACK` commits of each, or more.
+        sizes: table and quarantine, see `size`.
+    """
     accounts = {commit.receipt.sequence: commit.receipt for commit in refused.commits}
     partitions = [
         {
@@ -94,22 +115,17 @@ def status(tables: PipelineTables, topics: Topics) -> Status:
                 "writer": str(commit.receipt.run),
             }
         )
-    rows = {
-        "table": (tables.main, tables.main.read()),
-        "quarantine": (tables.quarantine, quarantine.here(tables.refused())),
-    }
-    sizes = {name: _size(table, of_pipeline) for name, (table, of_pipeline) in rows.items()}
-    return Status(tables.config.name, tuple(partitions), tuple(commits), sizes)
+    return Status(pipeline, tuple(partitions), tuple(commits), sizes)
 
 
 def _size(table: Table, rows: DataFrame) -> dict[str, Any]:
     files = optimize.table_files(table)
     with storage_failures(table.identifier):
         count = rows.count()
-    return {
-        "path": table.identifier,
-        "rows": count,
-        "files": files.count,
-        "bytes": files.bytes,
-        "average_file_bytes": files.bytes // files.count if files.count else 0,
-    }
+    return size(table.identifier, count, files)
+
+
+def size(table: str, rows: int, files: TableFiles) -> dict[str, Any]:
+    """What `Status.tables` has of one table."""
+    average = files.bytes // files.count if files.count else 0
+    return {"path": table, "rows": rows, "files": files.count, "bytes": files.bytes, "average_file_bytes": average}

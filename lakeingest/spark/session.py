@@ -73,6 +73,11 @@ def _check_remembers(session: SparkSession, names: Sequence[str]) -> None:
             )
 
 
+def runs() -> bool:
+    """Whether this process has a session."""
+    return _running() is not None
+
+
 def _running() -> SparkSession | None:
     """The session of this thread, or else the process's, whichever thread started it; None if there is none."""
     from pyspark.errors import PySparkRuntimeError

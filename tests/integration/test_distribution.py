@@ -25,7 +25,7 @@ from lakeingest.cli import app
 pytestmark = pytest.mark.classic
 
 PACKAGE = installation.ROOT / "lakeingest"
-EXTRAS = ("spark", "glue", "gate", "protobuf", "local", "testing", "demo", "notebook")
+EXTRAS = ("spark", "sql", "glue", "gate", "protobuf", "local", "testing", "demo", "notebook")
 FILE = "{name: p, source: {topics: [t], bootstrap_servers: 'localhost:1'}, table: {path: /t}, schema: {columns: n INT}}"
 AVRO = '{"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]}'
 WORDS = {"file": "p.yaml", "files": "p.yaml", "coordinates": "t-0:0", "reason": "x", "record": "v1.proto"}
@@ -109,7 +109,8 @@ def test_an_extra_brings_what_its_name_promises(extra: tuple[str, ...]) -> None:
     """Nothing is there because of another extra alone."""
     brings = {
         (): "confluent-kafka pydantic typer httpx2",
-        ("spark",): "pyspark delta-spark pyarrow",
+        ("spark",): "pyspark delta-spark pyarrow duckdb",
+        ("sql",): "duckdb pyarrow",
         ("glue",): "boto3",
         ("gate",): "great-expectations",
         ("protobuf",): "grpcio-tools protobuf pyarrow",

@@ -96,6 +96,7 @@ def test_every_package_has_a_layer() -> None:
         ("IPython", r"ingest/progress_bar\.py"),
         ("pandas", r"operations/shown\.py"),
         ("delta", r"delta/.*"),
+        ("duckdb", r"delta/offline/duck\.py|operations/sql\.py"),
         ("py4j", r"spark/failures\.py"),
         ("grpc_tools", r"schema/formats/protobuf\.py"),
         ("google", r"schema/formats/protobuf(_values)?\.py"),

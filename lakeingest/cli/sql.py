@@ -1,0 +1,126 @@
+"""The command that asks a pipeline's tables in SQL, and tells how other tools open them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lakeingest.cli.arguments import File, Format
+from lakeingest.cli.output import Output, number_of
+
+if TYPE_CHECKING:
+    from lakeingest.config import PipelineConfig, Storage
+    from lakeingest.operations.sql import Answer
+
+_WIDEST = 40
+"""Characters that a column is given before it is broken, where others want to be seen too."""
+_GAP = 3
+
+
+def sql(
+    file: File,
+    query: Annotated[
+        str | None, typer.Argument(help="A query in DuckDB's SQL. Left out: how other tools open the table.")
+    ] = None,
+    limit: Annotated[int, typer.Option(help="Most rows to print.", min=1)] = 100,
+    output: Format = "text",
+) -> None:
+    """Ask the tables in SQL, by DuckDB and without Spark, or say how other tools open them.
+
+    The views are the table by its own name, quarantine, history (the commits) and, with a gate, results. Nothing but
+    these can be read, and nothing written.
+
+    Examples:
+
+        lakeingest sql pipelines/flights.yaml "SELECT origin, count(*) FROM flights GROUP BY origin"
+
+        lakeingest sql pipelines/flights.yaml "DESCRIBE quarantine" --output json
+
+        lakeingest sql pipelines/flights.yaml
+    """
+    from lakeingest.config import file as pipeline_file
+    from lakeingest.ingest import endpoints
+
+    out = Output.of(output)
+    config = pipeline_file.read(file, os.environ)
+    storage = endpoints.storage(config)
+    if query is None:
+        _open(out, file, config, storage)
+        return
+    from lakeingest.operations import sql
+
+    with out.progress("reading the tables"):
+        answer = sql.ask(config, storage, query, limit, as_json=out.is_json)
+    _show(out, answer)
+
+
+def _show(out: Output, answer: Answer) -> None:
+    names = [name for name, _ in answer.columns]
+    texts = [["NULL" if value is None else str(value) for value in row] for row in answer.rows]
+    shown = _fitting(names, texts, out.width)
+    total = len(answer.rows) + answer.left_out
+    if not out.is_json:
+        out.table(number_of(total, "row"), names[:shown], [row[:shown] for row in texts])
+    if answer.left_out:
+        out.line(f"{number_of(answer.left_out, 'row')} left out: --limit {total} prints all")
+    if shown < len(names):
+        left = ", ".join(names[shown:])
+        out.line(f"{number_of(len(names) - shown, 'column')} left out, for which the line is too short: {left}")
+        out.line("name the columns that you want, or write --output json")
+    distinct = _distinct(names)
+    columns = [{"name": name, "type": kind} for name, (_, kind) in zip(distinct, answer.columns, strict=True)]
+    rows = [dict(zip(distinct, row, strict=True)) for row in answer.rows]
+    out.result({"columns": columns, "rows": rows, "left_out": answer.left_out})
+
+
+def _fitting(names: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> int:
+    """How many columns, from the first, fit into a line; one at least."""
+    used = 0
+    for at, name in enumerate(names):
+        used += min(_WIDEST, max(len(name), *(len(row[at]) for row in rows), 0)) + _GAP
+        if used > width and at:
+            return at
+    return len(names)
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """The names, a later one of the same with a number behind it, as in n_2."""
+    found: list[str] = []
+    for name in names:
+        number, own = 1, name
+        while own in found:
+            number += 1
+            own = f"{name}_{number}"
+        found.append(own)
+    return found
+
+
+def _open(out: Output, file: Path, config: PipelineConfig, storage: Storage) -> None:
+    from lakeingest.config import file as pipeline_file
+    from lakeingest.operations import openers, sql
+
+    named = sql.views(config)
+    keys = openers.credentials(config, storage, pipeline_file.variables(file, "storage"))
+    found = openers.openers(config, storage)
+    out.line(f"{config.name}: {config.table.identifier}")
+    out.line(f'views of `lakeingest sql {file} "SELECT …"`: {", ".join(map(sql.quoted, named))}')
+    for name, source in keys.items():
+        out.line(f"export {name}, from {source}")
+    for each in found:
+        out.line()
+        out.line(f"{each.tool}{_verdict(each.reads, each.why)}")
+        for line in each.code.splitlines():
+            out.line(f"    {line}")
+    data: dict[str, Any] = {"pipeline": config.name, "table": config.table.identifier, "views": named}
+    out.result({**data, "credentials": keys, "open": [asdict(each) for each in found]})
+
+
+def _verdict(reads: bool | None, why: str) -> str:
+    if reads is None:
+        return f" (whether it can read the table is not known: {why})"
+    return "" if reads else f" cannot read this table: {why}"

@@ -1,0 +1,47 @@
+"""DuckDB over data sets of Arrow's. It reads nothing else, neither file nor address, and it writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from lakeingest.delta.offline.log import Unreadable
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_CLOSED: dict[str, str | bool | int | float | list[str]] = {
+    "enable_external_access": "false",
+    "autoload_known_extensions": "false",
+    "autoinstall_known_extensions": "false",
+    # Else a name that is no view would be looked for among the variables of this process.
+    "python_enable_replacements": "false",
+}
+
+
+@contextmanager
+def connected(views: Mapping[str, Any]) -> Iterator[DuckDBPyConnection]:
+    """A connection that has these views: name → a data set or a table of Arrow's. Its time zone is UTC.
+
+    Raises:
+        Unreadable: DuckDB is not installed; or fails within the block.
+    """
+    try:
+        import duckdb
+    except ImportError as missing:
+        raise Unreadable(f"{missing.name} is not installed") from missing
+    connection = duckdb.connect(":memory:", config=_CLOSED)
+    try:
+        for name, rows in views.items():
+            connection.register(name, rows)
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute("SET lock_configuration = true")
+        yield connection
+    except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException):
+        # A statement of ours that is wrong is no reason to ask Spark.
+        raise
+    except duckdb.Error as failed:
+        raise Unreadable(str(failed)) from failed
+    finally:
+        connection.close()

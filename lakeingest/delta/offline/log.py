@@ -1,0 +1,326 @@
+"""The log of a Delta table, read without Spark: its newest state, and the history of its newest commits.
+
+It begins at the checkpoint that `_delta_log/_last_checkpoint` names, and reads the commits behind it, whose versions
+have no gap: no list of the log is needed, which takes a request for each thousand commits. What it does not know for
+certain, it does not answer (`Unreadable`): then Spark is asked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any, NoReturn
+from urllib.parse import unquote, urlparse
+
+from lakeingest.config import Storage, location
+
+_AHEAD = 32
+"""Commits that are asked for at once. It is also how far a gap in the versions is noticed."""
+_FEATURES = frozenset(
+    {"columnMapping", "deletionVectors", "timestampNtz", "typeWidening", "vacuumProtocolCheck", "variantType"}
+)
+"""What a reader of Delta must know, and that changes nothing about which files a table has."""
+_PROTOCOL = 3
+_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+"""Variables by which Arrow's client is led to another store than Spark's."""
+_TIMEOUT_S = 10.0
+_ELSEWHERE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
+"""How a path begins that is not within the table's folder."""
+
+
+class Unreadable(Exception):
+    """What cannot be read without Spark, or not for certain, and why."""
+
+
+class NoTable(Unreadable):
+    """There is no table, or its store does not show it."""
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file of the table as it stands now.
+
+    Attributes:
+        path: within the table's folder.
+        partition: column → the value as text; None stands for null.
+        stats: what Delta knows of its rows, as JSON; None where the writer did not say.
+        masked: whether a deletion vector leaves out some of its rows.
+    """
+
+    path: str
+    size: int
+    partition: Mapping[str, str | None]
+    stats: str | None
+    masked: bool = False
+
+    @property
+    def statistics(self) -> Mapping[str, Any]:
+        """numRecords, minValues, maxValues, nullCount.
+
+        Raises:
+            Unreadable: there are none.
+        """
+        found: dict[str, Any] = json.loads(self.stats or "{}")
+        if self.masked or "numRecords" not in found:
+            raise Unreadable(f"{self.path} has no statistics of all its rows")
+        return found
+
+
+@dataclass(frozen=True)
+class State:
+    """A table at its newest version."""
+
+    version: int
+    protocol: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+    files: Sequence[DataFile]
+
+    @property
+    def properties(self) -> dict[str, str]:
+        return dict(self.metadata.get("configuration") or {})
+
+    @property
+    def columns(self) -> list[str]:
+        return [column["name"] for column in json.loads(self.metadata["schemaString"])["fields"]]
+
+    @property
+    def features(self) -> set[str]:
+        """The features of Delta's protocol that a reader must know."""
+        named = {name.removesuffix("-preview") for name in self.protocol.get("readerFeatures") or ()}
+        mapped = self.properties.get("delta.columnMapping.mode", "none") != "none"
+        return (named - {"columnMapping"}) | ({"columnMapping"} if mapped else set())
+
+
+class OfflineLog:
+    """The log of one table.
+
+    Args:
+        identifier: the table's path; a name needs a catalog, and that Spark.
+
+    Raises:
+        Unreadable: from every method.
+    """
+
+    def __init__(self, identifier: str, storage: Storage) -> None:
+        self.identifier = identifier
+        if not location.is_path(identifier):
+            raise Unreadable(f"{identifier} is a name, which a catalog of Spark's knows")
+        with reading(identifier):
+            self.filesystem, self.folder = _store(identifier, storage)
+
+    @cached_property
+    def state(self) -> State:
+        """The table as it stands when this is first asked for."""
+        with reading(self.identifier):
+            version, protocol, metadata, files = self._checkpoint()
+            for text in self._behind(version):
+                version += 1
+                for kind, action in _actions(text):
+                    match kind:
+                        case "add":
+                            files[_key(action)] = _file(action)
+                        case "remove":
+                            files.pop(_key(action), None)
+                        case "protocol":
+                            protocol = action
+                        case "metaData":
+                            metadata = action
+            if not protocol or not metadata:
+                raise NoTable("there is no Delta table")
+            state = State(version, protocol, metadata, tuple(files.values()))
+            _check(state)
+            return state
+
+    def history(self, limit: int | None) -> list[dict[str, Any]]:
+        """The newest commits, or all that the log has, as `TableHistory.history` gives them.
+
+        Args:
+            limit: how many.
+        """
+        newest = self.state.version
+        if self.state.properties.get("delta.enableInCommitTimestamps", "false") != "false":
+            raise Unreadable("the table's commits bear times of their own")
+        with reading(self.identifier):
+            oldest = 0 if limit is None else max(0, newest - limit + 1)
+            found = self._commits(range(oldest, newest + 1))
+            kept = found[max((at + 1 for at, text in enumerate(found) if text is None), default=0) :]
+            if limit is not None and len(kept) < len(found):
+                raise Unreadable("clean-up took commits")
+            versions = range(newest - len(kept) + 1, newest + 1)
+            times = _increasing(self._written(versions))
+            each = zip(versions, times, kept, strict=True)
+            return [_entry(version, time, text or "") for version, time, text in each][::-1]
+
+    def restored_to(self, restore: Mapping[str, Any], oldest: int) -> NoReturn:
+        """Which version a RESTORE went back to, Spark finds."""
+        raise Unreadable("somebody has restored the table")
+
+    # ---------------------------------------------------------------------------------------------------------------
+
+    def _checkpoint(self) -> tuple[int, Mapping[str, Any], Mapping[str, Any], dict[tuple[str, ...], DataFile]]:
+        """Version, protocol, metadata and files of the newest checkpoint; of version -1 where there is none."""
+        from pyarrow.parquet import ParquetFile
+
+        hint = self._text("_last_checkpoint")
+        if hint is None:
+            return -1, {}, {}, {}
+        named = json.loads(hint)
+        version, parts = named["version"], named.get("parts")
+        if named.get("v2Checkpoint") is not None:
+            raise Unreadable("its checkpoint is of the second form")
+        names = [f"{version:020}.checkpoint.parquet"]
+        if parts is not None:
+            names = [f"{version:020}.checkpoint.{part:010}.{parts:010}.parquet" for part in range(1, parts + 1)]
+        wanted = ["protocol", "metaData"]
+        wanted += [f"add.{name}" for name in ("path", "size", "partitionValues", "stats", "deletionVector")]
+        protocol, metadata, files = {}, {}, dict[tuple[str, ...], DataFile]()
+        for name in names:
+            table = ParquetFile(self.filesystem.open_input_file(self._path(name))).read(columns=wanted)
+            for kind in ("protocol", "metaData", "add"):
+                column = table[kind]
+                for action in column.filter(column.is_valid()).to_pylist():
+                    if kind == "add":
+                        files[_key(action)] = _file(action)
+                    elif kind == "protocol":
+                        protocol = action
+                    else:
+                        metadata = {**action, "configuration": dict(action["configuration"] or ())}
+        return version, protocol, metadata, files
+
+    def _behind(self, version: int) -> Iterator[str]:
+        """What the commits behind a version say.
+
+        Raises:
+            Unreadable: a version is missing between others.
+        """
+        while True:
+            found = self._commits(range(version + 1, version + 1 + _AHEAD))
+            count = found.index(None) if None in found else len(found)
+            if any(text is not None for text in found[count:]):
+                raise Unreadable(f"version {version + 1 + count} is missing, and later ones are there")
+            yield from (text or "" for text in found[:count])
+            version += count
+            if count < len(found):
+                return
+
+    def _commits(self, versions: Iterable[int]) -> list[str | None]:
+        """What these commits say; None of those that are not there."""
+        missing = [version for version in versions if version not in self._read]
+        with ThreadPoolExecutor(_AHEAD) as pool:
+            texts = pool.map(self._text, (f"{version:020}.json" for version in missing))
+            self._read.update((v, text) for v, text in zip(missing, texts, strict=True) if text is not None)
+        return [self._read.get(version) for version in versions]
+
+    @cached_property
+    def _read(self) -> dict[int, str]:
+        """Version → what its commit says, of those that were read."""
+        return {}
+
+    def _written(self, versions: Iterable[int]) -> list[datetime]:
+        """When these commits were written, in whole milliseconds, as the store says."""
+        infos = self.filesystem.get_file_info([self._path(f"{version:020}.json") for version in versions])
+        return [datetime.fromtimestamp(info.mtime_ns // 1_000_000 / 1000) for info in infos]
+
+    def _text(self, name: str) -> str | None:
+        try:
+            with self.filesystem.open_input_stream(self._path(name)) as stream:
+                return bytes(stream.read()).decode()
+        except FileNotFoundError:
+            return None
+
+    def _path(self, name: str) -> str:
+        return f"{self.folder}/_delta_log/{name}"
+
+
+class reading:  # noqa: N801
+    """Says of a table within the block that it is unreadable, whatever its store, or pyarrow, says."""
+
+    def __init__(self, identifier: str) -> None:
+        self.identifier = identifier
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, failed: BaseException | None, at: object) -> None:
+        # Arrow's own errors are of these classes, too; what is no log of Delta's lacks keys, or has others types.
+        if isinstance(failed, ImportError | OSError | ValueError | LookupError | TypeError | NotImplementedError):
+            raise Unreadable(f"{self.identifier}: {failed}") from failed
+
+
+def _store(identifier: str, storage: Storage) -> tuple[Any, str]:
+    """The file system of a path, and the path within it."""
+    from pyarrow import fs
+
+    place = location.place(identifier)
+    path = "/".join((place.bucket, *place.steps))
+    if not place.on_s3:
+        return fs.LocalFileSystem(), path
+    if storage.options:
+        raise Unreadable("storage.options are Hadoop's, and nobody else knows them")
+    if not storage.endpoint and (named := next((name for name in _ENDPOINTS if os.environ.get(name)), None)):
+        raise Unreadable(f"${named} names a store, and storage.endpoint does not")
+    keys = {name.removeprefix("aws_"): value for name, value in storage.aws_keys.items()}
+    given = {"access_key_id": "access_key", "secret_access_key": "secret_key", "session_token": "session_token"}
+    url = urlparse(storage.endpoint or "")
+    endpoint = {"endpoint_override": url.netloc, "scheme": url.scheme, "region": storage.region or "us-east-1"}
+    store = fs.S3FileSystem(
+        **{given[name]: value for name, value in keys.items()},
+        **(endpoint if storage.endpoint else {"region": storage.region}),
+        force_virtual_addressing=bool(storage.endpoint) and not storage.path_style,
+        connect_timeout=_TIMEOUT_S,
+        request_timeout=_TIMEOUT_S,
+        retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=2),
+    )
+    return store, path
+
+
+def _actions(text: str) -> Iterator[tuple[str, Any]]:
+    for line in text.splitlines():
+        if line.strip():
+            action = json.loads(line)
+            if not isinstance(action, dict):
+                raise Unreadable("what the log says is no action")
+            yield from action.items()
+
+
+def _key(action: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a file is known by: its path, and its deletion vector."""
+    vector = action.get("deletionVector")
+    of_vector = [str(vector.get(name)) for name in ("storageType", "pathOrInlineDv", "offset")] if vector else ()
+    return (action["path"], *of_vector)
+
+
+def _file(action: Mapping[str, Any]) -> DataFile:
+    path = action["path"]
+    if _ELSEWHERE.match(path):
+        raise Unreadable(f"{path} lies outside of the table")
+    masked = action.get("deletionVector") is not None
+    return DataFile(unquote(path), action["size"], dict(action["partitionValues"]), action.get("stats"), masked)
+
+
+def _check(state: State) -> None:
+    unknown = state.features - _FEATURES
+    if state.protocol["minReaderVersion"] > _PROTOCOL or unknown:
+        raise Unreadable(f"it has {', '.join(sorted(unknown)) or 'a newer protocol'}")
+    if state.metadata["format"]["provider"] != "parquet":
+        raise Unreadable("its files are not Parquet")
+
+
+def _increasing(times: Iterable[datetime]) -> Iterator[datetime]:
+    """As Delta makes them where clocks disagree: each later than the one before, by a millisecond at least."""
+    before = None
+    for time in times:
+        before = time if before is None or time > before else before + timedelta(milliseconds=1)
+        yield before
+
+
+def _entry(version: int, time: datetime, text: str) -> dict[str, Any]:
+    info: Mapping[str, Any] = next((action for kind, action in _actions(text) if kind == "commitInfo"), {})
+    names = ("operation", "operationParameters", "operationMetrics", "userMetadata")
+    return {"version": version, "timestamp": time, **{name: info.get(name) for name in names}}

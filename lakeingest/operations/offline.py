@@ -1,0 +1,191 @@
+"""Answers that need no Spark, where tables' files tell them for certain: the same as Spark's, in a second.
+
+Each function raises `Unreadable` where it cannot, and Spark is asked then; so it is of whatever is wrong with a table.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from lakeingest.config import PipelineConfig, Storage
+from lakeingest.delta import commit_log
+from lakeingest.delta.commit_log import CommitLog
+from lakeingest.delta.maintenance.optimize import TableFiles
+from lakeingest.delta.offline import duck, rows
+from lakeingest.delta.offline.log import DataFile, OfflineLog, Unreadable, reading
+from lakeingest.gate import results as gate_results
+from lakeingest.kafka.offsets import Topics
+from lakeingest.operations import status as status_of
+from lakeingest.operations.status import Status
+from lakeingest.schema import ddl
+from lakeingest.spark import s3a, session
+
+if TYPE_CHECKING:
+    from pyarrow.dataset import Dataset
+
+Answer = TypeVar("Answer")
+_ELSEWHERE = ("SPARK_REMOTE", "SPARK_CONF_DIR", "SPARK_HOME", "HADOOP_CONF_DIR")
+"""Variables of the environment that may give a path, or a store, a meaning that Spark alone knows."""
+_CUT = 32
+"""Characters that Delta's statistics keep of a text."""
+_REFUSED = """
+    SELECT stage, reason, count(*) OVER same AS count,
+        row_number() OVER (same ORDER BY _topic, _partition, _offset) AS number,
+        _topic || '-' || _partition || ':' || _offset AS coordinates, message
+    FROM (
+        SELECT stage, unnest(coalesce(expectations, [reason])) AS reason, _topic, _partition, _offset, message
+        FROM quarantine WHERE pipeline = $pipeline AND moved IS NULL AND discarded IS NULL
+    )
+    WINDOW same AS (PARTITION BY stage, reason)
+    QUALIFY number <= greatest($samples, 1)
+    ORDER BY count DESC, stage NULLS FIRST, reason NULLS FIRST, number
+"""
+
+_RESULTS = """
+    WITH mine AS (SELECT * REPLACE (epoch_us(time) AS time) FROM results WHERE pipeline = $pipeline)
+    SELECT * FROM mine
+    WHERE time IN (SELECT DISTINCT time FROM mine ORDER BY time DESC LIMIT $batches)
+    ORDER BY time DESC, expectation NULLS FIRST
+"""
+
+
+def answered(
+    config: PipelineConfig, storage: Storage, answer: Callable[[], Answer], otherwise: Callable[[], Answer]
+) -> Answer:
+    """What `answer` says without Spark, or Spark, which is asked where it runs already.
+
+    Raises:
+        StorageUnreachable: nothing listens where the store is to be.
+    """
+    if not session.runs() and not any(os.environ.get(name) for name in _ELSEWHERE):
+        s3a.check_listens(storage, config.paths)
+        try:
+            return answer()
+        except Unreadable:
+            pass
+    return otherwise()
+
+
+def status(config: PipelineConfig, storage: Storage, topics: Topics) -> Status:
+    """See `status.status`."""
+    tables = {"table": config.table.identifier, "quarantine": config.quarantine.identifier}
+    logs = {name: OfflineLog(identifier, storage) for name, identifier in tables.items()}
+    read = {name: _commits(log, config.known_as) for name, log in logs.items()}
+    if read["table"].newest is None:
+        raise Unreadable("the log does not say how far the pipeline has come")
+    counts = {
+        "table": sum(file.statistics["numRecords"] for file in logs["table"].state.files),
+        "quarantine": _here(logs["quarantine"], config.known_as),
+    }
+    sizes = {}
+    for name, log in logs.items():
+        files = log.state.files
+        standing = TableFiles(len(files), sum(file.size for file in files))
+        sizes[name] = status_of.size(log.identifier, counts[name], standing)
+    return status_of.of_logs(config.name, read["table"], read["quarantine"], topics, sizes)
+
+
+def _commits(log: OfflineLog, pipeline: str) -> CommitLog:
+    if "delta.setTransactionRetentionDuration" in log.state.properties:
+        raise Unreadable("the table forgets which commits were made")
+    found = commit_log.of_history(pipeline, log.history(status_of.BACK), log)
+    if found.newest is None and not found.complete:
+        raise Unreadable("the pipeline's commits are further back")
+    return found
+
+
+def _here(log: OfflineLog, pipeline: str) -> int:
+    """The pipeline's rows of quarantine that no replay has moved: as its statistics say, or else its rows."""
+    # A quarantine of an older version has no replays.
+    replayed = "moved" in log.state.columns
+    counts = [_counted(file.statistics, pipeline, replayed=replayed) for file in log.state.files]
+    unclear = [file for file, count in zip(log.state.files, counts, strict=True) if count is None]
+    return sum(count or 0 for count in counts) + (_rows_here(log, unclear, pipeline) if unclear else 0)
+
+
+def _rows_here(log: OfflineLog, files: Sequence[DataFile], pipeline: str) -> int:
+    from pyarrow import dataset as ds
+
+    table = rows.dataset(log, files)
+    _need(table, "pipeline")
+    mine = ds.field("pipeline") == pipeline
+    if "moved" in table.schema.names:
+        mine = mine & ds.field("moved").is_null()
+    with reading(log.identifier):
+        return int(table.count_rows(filter=mine))
+
+
+def _counted(stats: Mapping[str, Any], pipeline: str, *, replayed: bool) -> int | None:
+    """How many rows of a file are the pipeline's, and not moved; None where its statistics leave that open."""
+    count, nulls = stats["numRecords"], stats.get("nullCount", {})
+    ends = {stats.get(name, {}).get("pipeline") for name in ("minValues", "maxValues")}
+    whole = ends == {pipeline} and len(pipeline) < _CUT and nulls.get("pipeline") == 0
+    moved = nulls.get("moved")
+    stays = not replayed or (isinstance(moved, dict) and moved and all(null == count for null in moved.values()))
+    return int(count) if whole and stays else None
+
+
+def reasons(config: PipelineConfig, storage: Storage, samples: int) -> list[dict[str, Any]]:
+    """See `quarantine.reasons`."""
+    log = OfflineLog(config.quarantine.identifier, storage)
+    table = rows.dataset(log)
+    _need(table, "stage", "reason", "message", "pipeline", "expectations", "moved", "discarded")
+    with duck.connected({"quarantine": table}) as connection:
+        found = connection.execute(_REFUSED, {"pipeline": config.known_as, "samples": samples}).fetchall()
+    groups: dict[tuple[str, str], dict[str, Any]] = {}
+    for stage, reason, count, number, coordinates, message in found:
+        group = {"stage": stage, "reason": reason, "count": count, "samples": []}
+        if number <= samples:
+            groups.setdefault((stage, reason), group)["samples"].append(
+                {"coordinates": coordinates, "message": message}
+            )
+        else:
+            groups[stage, reason] = group
+    return [*groups.values()]
+
+
+def results(config: PipelineConfig, storage: Storage, batches: int) -> list[dict[str, Any]]:
+    """See `gate.results.newest`."""
+    log = OfflineLog(config.results, storage)
+    ends = [str(file.statistics.get("maxValues", {}).get("time")) for file in log.state.files]
+    if not all(end.endswith("Z") for end in ends):
+        raise Unreadable("its statistics have no times in UTC")
+    newest = sorted(zip(ends, log.state.files, strict=True), key=itemgetter(0), reverse=True)
+    count = 2 * batches
+    while True:
+        found = _newest(rows.dataset(log, [file for _, file in newest[:count]]), config.known_as, batches)
+        times = {row["time"] for row in found}
+        behind = [end for end, _ in newest[count : count + 1]]
+        # Statistics have whole milliseconds; what they cut off may not decide.
+        if not behind or (len(times) == batches and min(times) > _microseconds(behind[0]) + 1000):
+            return [{**row, "time": _local(row["time"])} for row in found]
+        count *= 4
+
+
+def _newest(table: Dataset, pipeline: str, batches: int) -> list[dict[str, Any]]:
+    """The rows of the newest batches, with their times in microseconds since 1970."""
+    names = [column.name for column in ddl.parse(gate_results.COLUMNS)]
+    _need(table, *names)
+    with duck.connected({"results": table}) as connection:
+        found = connection.execute(_RESULTS, {"pipeline": pipeline, "batches": batches})
+        held = [described[0] for described in found.description]
+        return [dict(zip(held, row, strict=True)) for row in found.fetchall()]
+
+
+def _microseconds(end: str) -> int:
+    return int(datetime.fromisoformat(end).timestamp() * 1000) * 1000
+
+
+def _local(microseconds: int) -> datetime:
+    """As Spark gives times to Python: in the zone of this process, without its name."""
+    return datetime.fromtimestamp(microseconds // 1_000_000).replace(microsecond=microseconds % 1_000_000)
+
+
+def _need(table: Dataset, *names: str) -> None:
+    missing = sorted({*names} - {*table.schema.names})
+    if missing:
+        raise Unreadable(f"it has no columns {', '.join(missing)}")

@@ -1,0 +1,194 @@
+"""How a pipeline's table is opened with the tools that people have, and which of them can read it as it is now."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from lakeingest.config import PipelineConfig, Storage, location
+from lakeingest.delta.offline.log import OfflineLog, Unreadable
+from lakeingest.schema.readers import Reader, shut_out
+
+_KEYS = {
+    "access_key": "AWS_ACCESS_KEY_ID",
+    "secret_key": "AWS_SECRET_ACCESS_KEY",
+    "session_token": "AWS_SESSION_TOKEN",
+}
+"""Option of `storage` → the variable of the environment where the tools look for it by themselves."""
+
+
+@dataclass(frozen=True)
+class Opener:
+    """How one tool opens the table.
+
+    Attributes:
+        reads: whether it can read the table; None where that is not known.
+        why: what is in its way, or why it is not known; else "".
+        code: what to write; "" where it cannot read the table.
+    """
+
+    tool: str
+    language: str
+    reads: bool | None
+    why: str
+    code: str
+
+
+@dataclass(frozen=True)
+class _Place:
+    """The table as the tools name it.
+
+    Attributes:
+        url: s3://bucket/path, or a path of this machine.
+        options: what delta-rs and polars need to know of the store, as Python text; "" for nothing.
+    """
+
+    config: PipelineConfig
+    storage: Storage
+    on_s3: bool
+    url: str
+    view: str
+    options: str
+
+    @property
+    def endpoint(self) -> str | None:
+        return self.storage.endpoint if self.on_s3 else None
+
+
+def credentials(config: PipelineConfig, storage: Storage, variables: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+    """Where the keys are: the variable that tools look for → where its value comes from. Never the value.
+
+    Args:
+        variables: those that `storage` names in the file, see `config.file.variables`.
+    """
+    if not any(location.place(path).on_s3 for path in config.paths):
+        return {}
+    found = {}
+    for option, name in _KEYS.items():
+        if getattr(storage, option) is None:
+            continue
+        if option in variables:
+            found[name] = " and ".join(f"${each}" for each in variables[option])
+        elif getattr(config.storage, option) is None:
+            found[name] = 'the embedded stack: eval "$(lakeingest stack env)"'
+        else:
+            found[name] = f"storage.{option} of the file"
+    return found or dict.fromkeys((*_KEYS.values(),)[:2], "the environment, or the platform")
+
+
+def openers(config: PipelineConfig, storage: Storage) -> list[Opener]:
+    """The tools, each with what to write; a table that only a catalog knows is opened by its name, in Spark."""
+    identifier = config.table.identifier
+    if not location.is_path(identifier):
+        return [Opener("Spark SQL", "sql", True, "", f"SELECT * FROM {identifier};")]
+    try:
+        features, unknown = OfflineLog(identifier, storage).state.features, ""
+    except Unreadable as failed:
+        features, unknown = set[str](), str(failed)
+    place = _place(config, storage)
+    found = []
+    for tool, (reader, language, code) in _TOOLS.items():
+        met = shut_out([reader], features)
+        why = unknown or (f"it does not know {', '.join(met[reader])}" if met else "")
+        reads = None if unknown else not met
+        if elsewhere := _out_of_reach(tool, place):
+            reads, why = False, elsewhere
+        found.append(Opener(tool, language, reads, why, "" if reads is False else code(place)))
+    return found
+
+
+def _out_of_reach(tool: str, place: _Place) -> str:
+    """Why a tool does not come to where the table lies; "" where it does."""
+    if tool == "Athena" and (place.endpoint or not place.on_s3):
+        return f"it reads S3 of AWS alone, and the table is at {place.endpoint or place.url}"
+    return f"it reads object stores, and the table is at {place.url}" if tool == "Trino" and not place.on_s3 else ""
+
+
+def _place(config: PipelineConfig, storage: Storage) -> _Place:
+    there = location.place(config.table.identifier)
+    inside = "/".join(there.steps)
+    url = f"s3://{there.bucket}/{inside}" if there.on_s3 else f"/{inside}"
+    options = {}
+    if there.on_s3 and storage.endpoint:
+        options = {"aws_endpoint_url": storage.endpoint, "aws_region": storage.region or "us-east-1"}
+        options |= {"aws_allow_http": "true"} if storage.endpoint.startswith("http:") else {}
+        options |= {} if storage.path_style else {"aws_virtual_hosted_style_request": "true"}
+    elif there.on_s3 and storage.region:
+        options = {"aws_region": storage.region}
+    return _Place(config, storage, there.on_s3, url, re.sub(r"\W", "_", there.steps[-1]), _python(options))
+
+
+def _python(options: Mapping[str, str]) -> str:
+    inside = ", ".join(f'"{name}": "{value}"' for name, value in options.items())
+    return f", storage_options={{{inside}}}" if options else ""
+
+
+def _spark(place: _Place) -> str:
+    return f"SELECT * FROM delta.`{place.config.table.identifier}`;"
+
+
+def _athena(place: _Place) -> str:
+    return (
+        f"CREATE EXTERNAL TABLE {place.view} LOCATION '{place.url}/' TBLPROPERTIES ('table_type' = 'DELTA');\n"
+        f"SELECT * FROM {place.view};"
+    )
+
+
+def _trino(place: _Place) -> str:
+    # The names of its connector's own properties: a catalog's file with connector.name=delta_lake.
+    store = ["fs.native-s3.enabled=true", *(f"s3.{line}" for line in _trino_store(place))] if place.on_s3 else []
+    register = f"CALL delta.system.register_table('default', '{place.view}', '{place.url}');"
+    return "\n".join((*(f"-- {line}" for line in store), register, f"SELECT * FROM delta.default.{place.view};"))
+
+
+def _trino_store(place: _Place) -> list[str]:
+    storage, found = place.storage, []
+    if storage.endpoint:
+        found.append(f"endpoint={storage.endpoint}")
+    if storage.endpoint or storage.region:
+        found.append(f"region={storage.region or 'us-east-1'}")
+    if storage.path_style:
+        found.append("path-style-access=true")
+    if storage.access_key is not None:
+        found += ["aws-access-key=${ENV:AWS_ACCESS_KEY_ID}", "aws-secret-key=${ENV:AWS_SECRET_ACCESS_KEY}"]
+    return found
+
+
+def _duckdb(place: _Place) -> str:
+    lines = ["INSTALL delta; LOAD delta;"]
+    if place.on_s3:
+        parts = ["TYPE s3", "PROVIDER credential_chain"]
+        if place.storage.endpoint or place.storage.region:
+            parts.append(f"REGION '{place.storage.region or 'us-east-1'}'")
+        if place.storage.endpoint:
+            scheme, _, host = place.storage.endpoint.partition("://")
+            parts += [f"ENDPOINT '{host.rstrip('/')}'", f"USE_SSL {str(scheme == 'https').lower()}"]
+        if place.storage.path_style:
+            parts.append("URL_STYLE 'path'")
+        lines += ["INSTALL aws; LOAD aws;", f"CREATE SECRET ({', '.join(parts)});"]
+    return "\n".join((*lines, f"SELECT * FROM delta_scan('{place.url}');"))
+
+
+def _polars(place: _Place) -> str:
+    return f'import polars as pl\npl.scan_delta("{place.url}"{place.options}).collect()'
+
+
+def _delta_rs(place: _Place) -> str:
+    return f'from deltalake import DeltaTable\nDeltaTable("{place.url}"{place.options}).to_pyarrow_table()'
+
+
+def _pandas(place: _Place) -> str:
+    return f'from deltalake import DeltaTable\nDeltaTable("{place.url}"{place.options}).to_pandas()'
+
+
+_TOOLS: Mapping[str, tuple[Reader, str, Callable[[_Place], str]]] = {
+    "Spark SQL": ("spark", "sql", _spark),
+    "Athena": ("athena", "sql", _athena),
+    "Trino": ("trino", "sql", _trino),
+    "DuckDB": ("duckdb", "sql", _duckdb),
+    "polars": ("polars", "python", _polars),
+    "delta-rs": ("delta-rs", "python", _delta_rs),
+    "pandas": ("delta-rs", "python", _pandas),
+}
+"""Tool → whose limits it has, the language of its code, and the code."""
