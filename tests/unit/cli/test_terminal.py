@@ -10,8 +10,8 @@ import signal
 import struct
 import subprocess
 import sys
-import time
 import termios
+import time
 from pathlib import Path
 
 import pytest
