@@ -1,12 +1,14 @@
 """Many pipelines in one process, on one Spark: memory, CPU and how late commits are, idle and busy.
 
-    python benchmarks/fleet.py [--pipelines 1 10 50 100] [--every 10] [--seconds 60] [--rate 10] [--json FILE]
+    python benchmarks/fleet.py [--pipelines 1 10 50 100] [--every 10] [--warm-up 30] [--seconds 60] [--rate 10]
+        [--json FILE]
 
 For each number of pipelines a process of its own: one topic, one table and one trigger for each pipeline. When each has
-committed its first record, nothing is produced for so many seconds (idle); then each topic gets `rate` records a second
-for as long (busy). A record is as late as the moment when the run tells of its commit, minus the time it was sent. A
-trigger is kept if the pipeline's commits while it is busy are as many as its triggers, or one less. Memory and CPU are
-those of Spark's JVM, of its Python workers and of this process. LAKEINGEST_DRIVER_MEMORY sets Spark's heap (3g).
+committed its first record, each topic gets `rate` records a second to warm Java up, until all are committed. Then
+nothing is produced for so many seconds (idle), and then `rate` records a second again for as long (busy). A record is
+as late as the moment when the run tells of its commit, minus the time it was sent. A trigger is kept if the pipeline's
+commits while it is busy are as many as its triggers, or one less. Memory and CPU are those of Spark's JVM, of its
+Python workers and of this process. LAKEINGEST_DRIVER_MEMORY sets Spark's heap (3g).
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lakeingest import Fleet
 
@@ -60,6 +62,15 @@ class Commits:
         self.count = dict.fromkeys(self.count, 0)
 
 
+class Phases(NamedTuple):
+    """Seconds between two batches, of the warm-up, and of each phase; records a second and topic."""
+
+    every: int
+    warm_up: int
+    seconds: int
+    rate: int
+
+
 def produce(stack: Addresses, commits: Commits, rate: int, seconds: float) -> None:
     """So many records a second to each topic."""
     producer, begun = Producer({"bootstrap.servers": stack.kafka, "linger.ms": 5}), time.monotonic()
@@ -72,8 +83,9 @@ def produce(stack: Addresses, commits: Commits, rate: int, seconds: float) -> No
     producer.flush(60)
 
 
-def measured(stack: Addresses, pipelines: int, every: int, seconds: int, rate: int) -> dict[str, Any]:
+def measured(stack: Addresses, pipelines: int, phases: Phases) -> dict[str, Any]:
     """Run so many pipelines, idle and then busy."""
+    every, warm_up, seconds, rate = phases
     names = [f"fleet_{n:03}" for n in range(pipelines)]
     commits, stop = Commits(names), threading.Event()
     for name in names:
@@ -88,9 +100,10 @@ def measured(stack: Addresses, pipelines: int, every: int, seconds: int, rate: i
     while not all(commits.taken.values()):
         time.sleep(0.1)
     found: dict[str, Any] = {"pipelines": pipelines, "first_commits_s": time.monotonic() - begun}
-    # A few triggers, so that what is measured is not Java's compiler alone.
-    produce(stack, commits, 1, 3 * every)
-    time.sleep(2 * every)
+    # So that what is measured is not Java's compiler alone.
+    produce(stack, commits, rate, warm_up)
+    while any(commits.taken[name] < len(sent) for name, sent in commits.sent.items()):
+        time.sleep(0.1)
     for what, records in (("idle", 0), ("busy", rate)):
         commits.begin()
         meter = Meter()
@@ -131,17 +144,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pipelines", type=int, nargs="+", default=[1, 10, 50, 100])
     parser.add_argument("--every", type=int, default=10, help="seconds of each trigger")
+    parser.add_argument("--warm-up", type=int, default=30, help="seconds before anything is measured")
     parser.add_argument("--seconds", type=int, default=60, help="of each phase")
     parser.add_argument("--rate", type=int, default=10, help="records a second and topic, when busy")
     parser.add_argument("--json", type=Path, help="a file for the figures")
     asked = parser.parse_args()
+    phases = Phases(asked.every, asked.warm_up, asked.seconds, asked.rate)
     if len(asked.pipelines) == 1:
         with embedded() as (stack, _):
-            found = [measured(stack, asked.pipelines[0], asked.every, asked.seconds, asked.rate)]
+            found = [measured(stack, asked.pipelines[0], phases)]
     else:
         found = []
         for count in asked.pipelines:
-            own = ["--every", str(asked.every), "--seconds", str(asked.seconds), "--rate", str(asked.rate)]
+            names = "--every", "--warm-up", "--seconds", "--rate"
+            own = [word for name, value in zip(names, phases, strict=True) for word in (name, str(value))]
             command = [sys.executable, __file__, "--pipelines", str(count), *own, "--json", "/dev/stdout"]
             said = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
             found += json.loads(said.partition("]")[0] + "]")
