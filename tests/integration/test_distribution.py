@@ -14,6 +14,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
+import connectors
 import installation
 import pytest
 import typer
@@ -28,12 +29,21 @@ PACKAGE = installation.ROOT / "lakeingest"
 EXTRAS = ("spark", "sql", "glue", "gate", "protobuf", "local", "testing", "demo", "notebook")
 FILE = "{name: p, source: {topics: [t], bootstrap_servers: 'localhost:1'}, table: {path: /t}, schema: {columns: n INT}}"
 AVRO = '{"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]}'
-WORDS = {"file": "p.yaml", "files": "p.yaml", "coordinates": "t-0:0", "reason": "x", "record": "v1.proto"}
+WORDS = {
+    "file": "p.yaml",
+    "files": "p.yaml",
+    "query": "SELECT 1",
+    "coordinates": "t-0:0",
+    "reason": "x",
+    "record": "v1.proto",
+}
 """What to give for the parameters that commands require, by their name, and for a file that they only accept."""
 PLAIN = {
     "init": "-",
     "check": "p.yaml",
     "describe": "",
+    "import-confluent": "c.json --dry-run",
+    "sql": "p.yaml",
     "explain": "Fenced",
     "schema check": "--record v1.avsc",
     "stack status": "",
@@ -41,6 +51,7 @@ PLAIN = {
 }
 """The commands that need no extra, each with words to call it with."""
 CURES = {
+    "sql": "lakeingest[sql]",
     "schema check": "lakeingest[protobuf]",
     "stack up": "lakeingest[local]",
     "stack env": "lakeingest stack up",
@@ -74,6 +85,7 @@ def files(tmp_path: Path) -> Path:
     """A folder with a pipeline file and schemas."""
     (tmp_path / "p.yaml").write_text(FILE)
     (tmp_path / "v1.avsc").write_text(AVRO)
+    (tmp_path / "c.json").write_text(json.dumps(connectors.BASE))
     (tmp_path / "v1.proto").write_text('syntax = "proto3"; message R { int32 n = 1; }')
     return tmp_path
 
@@ -156,7 +168,7 @@ def words_for(command: Any) -> list[str]:
     words = []
     for parameter in command.params:
         option = parameter.opts[0] if parameter.opts[0].startswith("-") else None
-        if parameter.required or (parameter.name in ("file", "files") and not option):
+        if parameter.required or (parameter.name in ("file", "files", "query") and not option):
             words += [*filter(None, [option]), WORDS[parameter.name]]
         elif option == "--output":
             words += [option, "json"]
