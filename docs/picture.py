@@ -9,7 +9,9 @@ import os
 import pty
 import re
 import shutil
+import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from rich.console import Console
@@ -17,29 +19,28 @@ from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
 PICTURE = Path(__file__).parent / "demo.svg"
-COLUMNS = 110
-_PASSING = re.compile(r"\x1b\[\?\d+[hl]|\x1b\]8;[^\x1b\x07]*(?:\x07|\x1b\\)")
+COLUMNS = 116
 
 
 def recorded(command: list[str]) -> str:
-    """What a command shows on a terminal, colours included; of a line that was written anew, its last state.
+    """What a command shows on a terminal, colours included, but for the line that tells what is going on.
 
     Raises:
-        RuntimeError: the command failed.
+        CalledProcessError: the command failed.
     """
-    os.environ |= {"COLUMNS": str(COLUMNS), "TERM": "xterm-256color"}
-    held = bytearray()
-
-    def read(terminal: int) -> bytes:
-        got = os.read(terminal, 4096)
-        held.extend(got)
-        return got
-
-    status = pty.spawn(command, read)
-    if status:
-        raise RuntimeError(f"{' '.join(command)} ended with status {status}")
-    lines = held.decode().replace("\r\n", "\n").split("\n")
-    return "\n".join(re.split(r"\r|\x1b\[[012]?K", _PASSING.sub("", line))[-1] for line in lines)
+    terminal, end = pty.openpty()
+    environment = {**os.environ, "COLUMNS": str(COLUMNS), "TERM": "xterm-256color"}
+    process = subprocess.Popen(command, stdout=end, stderr=subprocess.DEVNULL, env=environment)
+    os.close(end)
+    held = b""
+    # Linux tells the end of a terminal by an error.
+    with suppress(OSError):
+        while got := os.read(terminal, 4096):
+            held += got
+    os.close(terminal)
+    if process.wait():
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return held.decode().replace("\r\n", "\n")
 
 
 def drawn(text: str, title: str) -> str:
@@ -56,5 +57,6 @@ if __name__ == "__main__":
     lakeingest = shutil.which("lakeingest")
     if lakeingest is None:
         sys.exit("lakeingest is not installed: run make venv, and this with .venv/bin in the PATH")
-    PICTURE.write_text(drawn(recorded([lakeingest, "demo"]), "make demo"), encoding="utf-8")
+    shown, _, _ = recorded([lakeingest, "demo"]).partition("Go on with:")
+    PICTURE.write_text(drawn(shown, "make demo"), encoding="utf-8")
     print(f"{PICTURE} is written")
