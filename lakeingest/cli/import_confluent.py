@@ -175,20 +175,17 @@ def _columns(made: Imported) -> dict[str, str]:
         PipelineFileError, SourceUnreachable, SourceRefused: see `_offsets`.
         UsageError: a topic does not exist.
     """
+    from lakeingest.cli.from_topic import RECORDS
     from lakeingest.kafka.sample import newest
     from lakeingest.operations.sample import inferred
 
-    found = {}
+    source, found = _source(made), {}
+    assert source.bootstrap_servers is not None
     for topic in made.topics:
-        source = _source(made).model_copy(update={"topics": (topic,)})
-        assert source.bootstrap_servers is not None
-        if records := newest(source, source.bootstrap_servers, _RECORDS):
+        if records := newest(source.model_copy(update={"topics": (topic,)}), source.bootstrap_servers, RECORDS):
             keys, values = zip(*records, strict=True)
             found[topic] = inferred(values, keys).columns_ddl
     return {topic: columns for topic, columns in found.items() if columns}
-
-
-_RECORDS = 500
 
 
 def _source(made: Imported) -> Source:

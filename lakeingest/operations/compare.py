@@ -115,13 +115,15 @@ def compare(tables: PipelineTables, prefix: str) -> Comparison:
         )
     windows = [window for each in sorted(counted.items()) for window in _windows(*each)]
     consumed = {(r.topic, r.partition): r for r in _consumed(tables)}
-    shared = [w for w in windows if _inside(w, consumed)]
+    shared, outside = list[Window](), list[Window]()
+    for window in windows:
+        (shared if _inside(window, consumed) else outside).append(window)
     here = _counted(tables, shared)
     return Comparison(
         objects=objects,
         strange=len(found) - objects,
         windows=tuple(replace(w, here=here.get((w.topic, w.partition, w.start), 0)) for w in shared),
-        outside=tuple(w for w in windows if not _inside(w, consumed)),
+        outside=tuple(outside),
     )
 
 

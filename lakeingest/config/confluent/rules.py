@@ -41,7 +41,7 @@ def decode(t: Translation) -> None:
     """value.converter, key.converter, behavior.on.null.values."""
     for option in ("input.data.format", "input.key.format"):
         t.tell(option, "carried", "decode.value" if "data" in option else "decode.key")
-    found = _side(t, "value")
+    found = _value(t)
     if found is None:
         t.missing["decode.value"] = "value.converter is not in the configuration, and so the worker's: see --worker"
     if found == "json":
@@ -70,23 +70,23 @@ def _format(t: Translation, side: str) -> str | None:
     return _FORMATS.get(simple(t.get(f"{side}.converter")))
 
 
-def _side(t: Translation, side: str) -> str | None:
-    """Write the format of a side; None where it is not known."""
-    option, converter = f"{side}.converter", simple(t.get(f"{side}.converter"))
-    found = _format(t, side)
-    registry(t, side)
-    strategy = simple(t.get(f"{option}.{side}.subject.name.strategy") or t.get(f"{side}.subject.name.strategy"))
-    for name in (f"{option}.{side}.subject.name.strategy", f"{side}.subject.name.strategy"):
+def _value(t: Translation) -> str | None:
+    """Write the format of the value; None where it is not known."""
+    option, converter = "value.converter", simple(t.get("value.converter"))
+    found = _format(t, "value")
+    registry(t)
+    strategy = simple(t.get(f"{option}.value.subject.name.strategy") or t.get("value.subject.name.strategy"))
+    for name in (f"{option}.value.subject.name.strategy", "value.subject.name.strategy"):
         if strategy in _STRATEGIES:
-            t.tell(name, "carried", f"decode.{side}.subject")
+            t.tell(name, "carried", "decode.value.subject")
         t.tell(name, "impossible", why="a strategy of one's own: records are read by their id all the same")
     if found is None:
         if converter:
-            t.set(f"decode.{side}", {"format": "bytes"}, f"{converter} is not known here: its bytes are kept.")
+            t.set("decode.value", {"format": "bytes"}, f"{converter} is not known here: its bytes are kept.")
         t.tell(
             option,
             "impossible",
-            f"decode.{side}",
+            "decode.value",
             "not known here: the bytes are kept in the column value; a class of your own can decode them "
             "(transform: [{own: module:Class}])",
         )
@@ -94,7 +94,7 @@ def _side(t: Translation, side: str) -> str | None:
     part = {"format": found}
     if found in _BY_REGISTRY and _STRATEGIES.get(strategy, "topic") != "topic":
         part["subject"] = _STRATEGIES[strategy]
-    t.set(f"decode.{side}", part)
+    t.set("decode.value", part)
     envelope = found == "json" and t.yes(f"{option}.schemas.enable") is not False
     if envelope:
         why = (
@@ -102,15 +102,15 @@ def _side(t: Translation, side: str) -> str | None:
             "transform: [{flatten: [payload]}]; if the values are plain objects, declare their fields"
         )
         t.tell(f"{option}.schemas.enable", "changed", "schema.columns", why)
-        t.tell(option, "changed", f"decode.{side}", why)
+        t.tell(option, "changed", "decode.value", why)
     t.tell(f"{option}.schemas.enable", "ignored", why="plain objects are what format json reads")
-    t.tell(option, "carried", f"decode.{side}")
+    t.tell(option, "carried", "decode.value")
     return found
 
 
-def registry(t: Translation, side: str) -> None:
+def registry(t: Translation) -> None:
     """Where the registry is, and how it is reached."""
-    prefix = f"{side}.converter."
+    prefix = "value.converter."
     url = f"{prefix}schema.registry.url"
     if url in t:
         t.set("registry.url", t.text(url))
