@@ -8,7 +8,8 @@ of text and background to the page, which may be dark.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
@@ -68,10 +69,8 @@ class Shown(ABC):
             SetupError: pandas is not installed.
         """
         rows = self._listing(listing)
-        try:
+        with _needed("pandas"):
             import pandas as pd
-        except ModuleNotFoundError as missing:
-            raise _not_installed("pandas") from missing
         return pd.DataFrame.from_records([dict(row) for row in rows])
 
     def to_arrow(self, listing: str | None = None) -> pa.Table:
@@ -85,10 +84,8 @@ class Shown(ABC):
             SetupError: pyarrow is not installed.
         """
         rows = self._listing(listing)
-        try:
+        with _needed("pyarrow"):
             import pyarrow as pa
-        except ModuleNotFoundError as missing:
-            raise _not_installed("pyarrow") from missing
         return pa.Table.from_pylist([dict(row) for row in rows])
 
     def _listing(self, name: str | None) -> Listing:
@@ -213,5 +210,10 @@ def _lines(value: object) -> list[str]:
             return [str(value)]
 
 
-def _not_installed(package: str) -> SetupError:
-    return SetupError(f"{package} is not installed", cure="pip install 'lakeingest[notebook]'")
+@contextmanager
+def _needed(package: str) -> Iterator[None]:
+    """Say how a package is installed that is imported within the block, if it is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        raise SetupError(f"{package} is not installed", cure="pip install 'lakeingest[notebook]'") from missing

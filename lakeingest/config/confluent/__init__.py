@@ -72,11 +72,11 @@ def translate(
     Raises:
         UsageError: it is no sink that is known, or has no topics.
     """
-    t = sinks.begin(options, worker or {})
+    sink = sinks.of(options)
+    t = sinks.begin(sink, options, worker or {})
     group = t.get("consumer.override.group.id") or f"connect-{t.get('name')}"
     topics = tuple(each.strip() for each in t.get("topics", t.get("topics.regex")).split(","))
-    sink = sinks.of(options).title
-    t.tell("connector.class", "ignored", why=f"{sink}; lakeingest takes its place")
+    t.tell("connector.class", "ignored", why=f"{sink.title}; lakeingest takes its place")
     t.tell("connect.s3.kcql", "carried", "table, partition, trigger", "its parts are told as if they were options")
     smt.translate(t)
     rules.decode(t)
@@ -89,7 +89,7 @@ def translate(
     source = {**t.file["source"], "topics": ["any"]}
     if start:
         t.set("source.start", start, f"Where the consumer group {group} stood.")
-    files = _files(t, sink, columns or {})
+    files = _files(t, sink.title, columns or {})
     known.rest(t)
     told = sorted(t.told, key=lambda option: _ATTENTION.index(option.outcome))
     return Imported(files, tuple(told), t.missing, tuple(t.environment), source, group, topics)

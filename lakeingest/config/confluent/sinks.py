@@ -40,13 +40,12 @@ def of(options: Mapping[str, str]) -> Sink:
     raise UsageError(said, cure=f"name the configuration of one of these: {titles}")
 
 
-def begin(options: Mapping[str, str], worker: Mapping[str, str]) -> Translation:
+def begin(sink: Sink, options: Mapping[str, str], worker: Mapping[str, str]) -> Translation:
     """A translation of a sink's options, under Confluent's names, and of those of its worker that it does not set.
 
     Raises:
-        UsageError: it is no sink that is known.
+        UsageError: what the sink says otherwise is not understood.
     """
-    sink = of(options)
     renamed = {sink.names.get(name, name): value for name, value in options.items()}
     names = {sink.names[name]: name for name in options if name in sink.names}
     given = {**_of_worker(worker), **renamed}
