@@ -136,7 +136,7 @@ def without_comments(text: str) -> str:
     for tokens in _declarations(text):
         for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
             # A column may have that name, and no type begins with a quote.
-            if token.text.upper() == "COMMENT" and text[after.start] in "'\"":
+            if _word(text, token) == "COMMENT" and text[after.start] in "'\"":
                 kept.append(text[start : before.end + 1])
                 start = after.end + 1
             elif text[after.start] in "'\"":
@@ -214,12 +214,18 @@ def _declarations(text: str) -> Iterator[list[Token]]:
         raise DdlError([f"{text!r} cannot be read: a quote or a comment is opened and never closed"]) from None
     depth, start = 0, 0
     for i, token in enumerate(tokens):
-        depth += (token.text in ("<", "(")) - (token.text in (">", ")"))
-        if token.text == "," and depth <= 0:
+        word = _word(text, token)
+        depth += (word in ("<", "(")) - (word in (">", ")"))
+        if word == "," and depth <= 0:
             yield tokens[start:i]
             start = i + 1
     if tokens:
         yield tokens[start:]
+
+
+def _word(text: str, token: Token) -> str:
+    """The token as it is written, in upper case: with its quotes, so that a column or a comment of ',' is no comma."""
+    return text[token.start : token.end + 1].upper()
 
 
 def _twice(columns: Sequence[Column], owner: str) -> list[str]:
@@ -269,7 +275,7 @@ class _Reader:
 
     def _type(self) -> Type:
         token = self._next()
-        word = "" if token is None else token.text.upper()
+        word = "" if token is None else _word(self.text, token)
         if word in _NESTED:
             self.depth += 1
             if self.depth > _DEEPEST:
@@ -338,7 +344,7 @@ class _Reader:
         return self.tokens[self.at - 1] if self.at <= len(self.tokens) else None
 
     def _take(self, word: str) -> bool:
-        found = self.at < len(self.tokens) and self.tokens[self.at].text.upper() == word
+        found = self.at < len(self.tokens) and _word(self.text, self.tokens[self.at]) == word
         self.at += found
         return found
 

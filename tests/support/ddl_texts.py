@@ -11,5 +11,6 @@ TEXTS = [
     "a ARRAY<INT>, b ARRAY<ARRAY<STRING>>, c MAP<STRING, ARRAY<DOUBLE>>",
     "a STRUCT<b: INT, c: STRING NOT NULL COMMENT 'x'> NOT NULL, d STRUCT<e INT, f STRUCT<g: DATE>>",
     "`order-id` int, date date, year int, `back``tick` string",
+    "`<` STRING, `0` INT, `>` DATE, s STRUCT<`>`: INT, `:`: INT>, c INT COMMENT ',', d INT COMMENT '<'",
     "a MAP<STRING, STRUCT<x: DECIMAL(38,18), y: ARRAY<TIMESTAMP>>>",
 ]

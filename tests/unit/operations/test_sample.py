@@ -281,6 +281,7 @@ OBJECTS = st.lists(st.dictionaries(NAMES, VALUES, max_size=5), min_size=1, max_s
 @given(OBJECTS)
 @example([{"c": 1}, {"c": 1.5}, {"C": "x"}])
 @example([{"a": {"b": 1}}, {"a": {"B": "x"}}])
+@example([{"<": False, "0": False}])
 def test_the_file_is_good_and_takes_the_sample(objects: list[dict[str, Any]]) -> None:
     """Whatever the records hold: `check` finds no mistake, and no sampled value is of another type than its column."""
     values = [json.dumps(each).encode() for each in objects]
