@@ -4,7 +4,7 @@ BIN    := $(VENV)/bin
 # Two workers, and the long files first, so that both end together.
 TWO    := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help venv demo demo-schemas bench test test-unit test-faults test-cluster test-connect test-readers test-matrix test-notebooks soak docs docs-outputs stack-up stack-down dist clean
+.PHONY: help venv demo demo-schemas bench test test-unit test-properties test-faults test-cluster test-connect test-readers test-matrix test-notebooks soak docs docs-outputs stack-up stack-down dist clean
 
 help: ## Say what can be made
 	@grep -hE "^[a-z-]+:.*##" $(MAKEFILE_LIST) | sed -E "s/:.*## /	/" | expand -t 14
@@ -40,6 +40,9 @@ test: venv ## Format, lint, types and tests; stops at the first that fails
 
 test-unit: venv ## The tests that need neither servers nor Spark (a minute)
 	$(BIN)/pytest tests/unit $(TWO)
+
+test-properties: venv ## What must hold for any input, searched at random with 50 times the examples (10 minutes)
+	LAKEINGEST_TEST_EXAMPLES=50 $(BIN)/pytest tests/unit tests/spark -m "hypothesis and not faults" $(TWO)
 
 test-faults: venv ## The whole matrix of faults, printed as a table (an hour and more)
 	$(BIN)/pytest -m "faults"

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from searched import searched
 
 from lakeingest.config import Gate
 from lakeingest.gate import arguments, predicates, suite
@@ -165,9 +166,7 @@ def ours(frame: DataFrame, asked: tuple[suite.Rule, ...]) -> list[list[int]]:
 
 
 @pytest.mark.faults
-@settings(
-    max_examples=2, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate], database=None
-)
+@settings(searched(2), suppress_health_check=list(HealthCheck), phases=[Phase.generate], database=None)
 @given(made=st.lists(rows, min_size=150, max_size=150))
 def test_the_same_rows(
     spark: SparkSession, great: Any, loaded: tuple[suite.Rule, ...], made: list[tuple[Any, ...]]
@@ -355,9 +354,7 @@ def asked_of_awkward() -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-@settings(
-    max_examples=1, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate], database=None
-)
+@settings(searched(1), suppress_health_check=list(HealthCheck), phases=[Phase.generate], database=None)
 @given(made=st.lists(st.tuples(*(st.sampled_from(("NULL", *v)) for v in AWKWARD.values())), min_size=100, max_size=100))
 def test_no_record_makes_a_rule_throw(spark: SparkSession, made: list[tuple[str, ...]]) -> None:
     """A sum beyond 38 digits, or a text beside a number, ended the batch, and each later run at the same record."""

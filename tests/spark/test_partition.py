@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
+from searched import searched
 
 from lakeingest.config import consistency, parts
 from lakeingest.config.parts import Partition
@@ -240,7 +241,7 @@ INSTANTS = st.integers(-2208988800_000, 4102444800_000)
 EVERY = {"hour": timedelta(hours=1), "day": timedelta(days=1), "15 minutes": timedelta(minutes=15)}
 
 
-@settings(max_examples=2, deadline=None, phases=[Phase.generate])
+@settings(searched(2), phases=[Phase.generate])
 @given(millis=st.lists(INSTANTS, min_size=200, max_size=300))
 def test_floor_agrees_with_zoneinfo(spark: SparkSession, millis: list[int]) -> None:
     """Python's own time zones, 1900 to 2100, give every instant the same period."""

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from searched import searched
 
 from lakeingest.decode import avro, projection, writers
 from lakeingest.decode.writers import SchemaBranch, SchemaBranches
@@ -185,7 +186,7 @@ def way(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @given(versions())
-@settings(max_examples=15, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(searched(15), suppress_health_check=list(HealthCheck))
 def test_what_is_read_is_what_the_oracle_projects(
     spark: SparkSession, way: None, found: tuple[Any, Any, list[Any]]
 ) -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from searched import searched
 
 from lakeingest.cli import from_topic
 from lakeingest.cli import pipeline_file as commands
@@ -277,7 +278,7 @@ VALUES = st.recursive(
 OBJECTS = st.lists(st.dictionaries(NAMES, VALUES, max_size=5), min_size=1, max_size=5)
 
 
-@settings(max_examples=100, deadline=None)
+@searched(100)
 @given(OBJECTS)
 @example([{"c": 1}, {"c": 1.5}, {"C": "x"}])
 @example([{"a": {"b": 1}}, {"a": {"B": "x"}}])
@@ -295,7 +296,7 @@ def test_the_file_is_good_and_takes_the_sample(objects: list[dict[str, Any]]) ->
         assert list(json_diagnosis.faults_of(json_values.read(value), struct, AS_IT_IS)) == []
 
 
-@settings(max_examples=100, deadline=None)
+@searched(100)
 @given(st.lists(st.binary(max_size=40) | st.none(), max_size=5))
 def test_any_bytes(values: list[bytes | None]) -> None:
     """None ends in an error."""

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from searched import searched
 
 from lakeingest.schema import ddl, model
 from lakeingest.schema.compatibility import (
@@ -459,7 +460,7 @@ SOME_MODE = st.sampled_from(MODES)
 
 
 @given(VERSIONED, SOME_MODE)
-@settings(deadline=None)
+@searched(100)
 def test_any_schema_is_compatible_with_itself(schema: Schema, mode: Mode) -> None:
     """Reflexive in every mode, and without a difference."""
     assert check(schema, schema, mode) == Verdict.OK
@@ -468,7 +469,7 @@ def test_any_schema_is_compatible_with_itself(schema: Schema, mode: Mode) -> Non
 
 
 @given(PAIRS, SOME_MODE)
-@settings(max_examples=400, deadline=None)
+@searched(400)
 def test_any_two_schemas_are_decided(pair: tuple[Schema, Schema], mode: Mode) -> None:
     """No pair raises; a refusal says why; after a change of the table the same record changes it no more."""
     record, current = pair
@@ -483,7 +484,7 @@ def test_any_two_schemas_are_decided(pair: tuple[Schema, Schema], mode: Mode) ->
 
 
 @given(versioned(RELATIVES), versioned(RELATIVES))
-@settings(max_examples=300, deadline=None)
+@searched(300)
 def test_a_union_covers_both(a: Schema, b: Schema) -> None:
     """Merging is idempotent, and a table that holds the union takes either without a change."""
     union = merge(a, b)

@@ -6,8 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from searched import searched
 
 from lakeingest.schema import model
 from lakeingest.schema.formats import avro
@@ -299,7 +300,7 @@ TREES = st.recursive(
 
 
 @given(TREES)
-@settings(max_examples=400, deadline=None)
+@searched(400)
 def test_any_json_is_read_or_refused(tree: Any) -> None:
     """No text of a registry stops a pipeline by another error."""
     try:
