@@ -23,7 +23,8 @@ from lakeingest.spark.settings import AVRO_LIMITS, COMPILED, OWN, QUIET
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_DAY_S = 86_400
+_LEFT_S, _UNUSED_S = 3_600, 14 * 86_400
+"""After how long an archive of classes is deleted: one half written (Java takes seconds), and one that nothing used."""
 _FUNCTIONS = "org.apache.spark.sql.functions"
 _EXERCISED = threading.Event()
 
@@ -128,10 +129,13 @@ def _class_archive(java: Path, jars: list[str]) -> tuple[str, Path | None]:
     parts = (pyspark.__version__, *(f"{path} {found.st_size} {found.st_mtime_ns}" for path, found in files))
     name = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
     archive = artifacts.cache_dir() / "spark" / f"classes-{name}.jsa"
-    for left in archive.parent.glob(f"{archive.stem}.[0-9]*"):
-        # Of a process that was killed or interrupted.
-        if time.time() - left.stat().st_mtime > _DAY_S:
-            left.unlink(missing_ok=True)
+    with suppress(OSError):
+        os.utime(archive)
+    for other in archive.parent.glob("classes-*"):
+        # Each has 230 MB: of a process that was killed, of an older version, of a folder that is gone.
+        with suppress(OSError):
+            if time.time() - other.stat().st_mtime > (_UNUSED_S if other.suffix == ".jsa" else _LEFT_S):
+                other.unlink()
     if archive.exists():
         return f"-XX:SharedArchiveFile={archive}", None
     recording = archive.with_suffix(f".{os.getpid()}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import time
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
@@ -75,6 +76,30 @@ def test_the_class_archive_is_one_of_these_very_jars(tmp_path: Path) -> None:
     assert before == again
     os.utime(jar, ns=(0, 0))
     assert local._class_archive(Path(sys.executable), [str(jar)]) != before
+
+
+def test_class_archives_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has 230 MB: what a killed process left goes after an hour, what no session used after two weeks."""
+    monkeypatch.setenv("LAKEINGEST_CACHE", str(tmp_path))
+    folder = tmp_path / "spark"
+    folder.mkdir()
+    _, recording = local._class_archive(Path(sys.executable), [])
+    assert recording is not None
+    used = recording.with_suffix(".jsa")
+    days = {
+        used.name: 100,
+        "classes-a.jsa": 13,
+        "classes-b.jsa": 15,
+        "classes-a.12": 0.1,
+        "classes-a.13": 0,
+        "x.jar": 100,
+    }
+    for name, ago in days.items():
+        (folder / name).touch()
+        os.utime(folder / name, (time.time() - ago * 86_400,) * 2)
+    assert local._class_archive(Path(sys.executable), []) == (f"-XX:SharedArchiveFile={used}", None)
+    assert {path.name for path in folder.iterdir()} == {used.name, "classes-a.jsa", "classes-a.13", "x.jar"}
+    assert time.time() - used.stat().st_mtime < 60
 
 
 @pytest.mark.parametrize("version", ["4.0.2", "4.10.0", "4.2.0", "5.0.0"])
