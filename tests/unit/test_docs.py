@@ -9,6 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -272,3 +273,5 @@ def test_the_reference_is_whole(written: Path) -> None:
     assert '"offsets": {' in page["receipt"]
     assert "killed twice" in page["faults"]
     assert "until_caught_up" in page["python"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert set(reference.EXTRAS) | {"dev"} == set(project["optional-dependencies"])
