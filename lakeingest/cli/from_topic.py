@@ -6,8 +6,9 @@ import json
 import os
 import re
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -32,15 +33,27 @@ _MOST_TOLD = 20
 """Sentences of one option."""
 
 
-def of_topic(topic: str, brokers: str | None = None, registry: str | None = None) -> str:
-    """Look at a topic's newest records, and give the text of a file for it.
+@dataclass(frozen=True)
+class Where:
+    """Where a topic is, as the file will say it: ${NAME} is filled in from the environment.
 
-    Args:
+    Attributes:
         brokers: host:port,…; None for the running embedded stack's.
         registry: the URL of a schema registry; None for the stack's, if brokers is None too.
+        options: what Kafka's client is told besides, such as security.protocol.
+    """
+
+    brokers: str | None = None
+    registry: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+def of_topic(topic: str, where: Where) -> str:
+    """Look at a topic's newest records, and give the text of a file for it.
 
     Raises:
         UsageError: there is no such topic, or it holds no record.
+        PipelineFileError: an option of Kafka's client is unknown, or has a variable that is not set.
         SetupError: no brokers are given, and no stack is running.
         SourceUnreachable, SourceRefused: the brokers do not answer, or deny access.
     """
@@ -48,7 +61,7 @@ def of_topic(topic: str, brokers: str | None = None, registry: str | None = None
     from lakeingest.kafka import sample as newest
     from lakeingest.operations import sample
 
-    config = _asked(topic, brokers, registry)
+    config = _asked(topic, where)
     servers = endpoints.addresses(config)[0]
     names = _names(config, servers)
     if topic not in names:
@@ -63,9 +76,9 @@ def of_topic(topic: str, brokers: str | None = None, registry: str | None = None
         )
     keys, values = zip(*records, strict=True)
     # Asked of registries alone that somebody has named: brokers of one's own have their own.
-    asks = brokers is None or registry is not None
+    asks = where.brokers is None or where.registry is not None
     found = sample.inferred(values, keys, _registered(config) if asks else lambda id: None)
-    return text(topic, found, brokers=brokers, registry=registry)
+    return text(topic, found, where)
 
 
 def topics(timeout_s: float = 30.0) -> list[str]:
@@ -73,18 +86,18 @@ def topics(timeout_s: float = 30.0) -> list[str]:
     from lakeingest.ingest import endpoints
 
     try:
-        config = _asked("any", None, None)
+        config = _asked("any", Where())
         return _names(config, endpoints.addresses(config)[0], timeout_s)
     except (SetupError, SourceError):
         return []
 
 
-def _asked(topic: str, brokers: str | None, registry: str | None) -> PipelineConfig:
+def _asked(topic: str, where: Where) -> PipelineConfig:
     """What is asked for, checked as in a file."""
     from lakeingest.config import file
     from lakeingest.local import running
 
-    if brokers is None and running() is None:
+    if where.brokers is None and running() is None:
         raise SetupError(
             "no brokers are named, and no embedded stack is running",
             cure="name them with --brokers HOST:PORT, or start the stack with `lakeingest stack up`",
@@ -92,11 +105,12 @@ def _asked(topic: str, brokers: str | None, registry: str | None) -> PipelineCon
     return file.from_mapping(
         {
             "name": "sample",
-            "source": {"topics": [topic], "bootstrap_servers": brokers},
-            "registry": {"url": registry, "wait": "5 seconds"},
+            "source": {"topics": [topic], "bootstrap_servers": where.brokers, "options": {**where.options}},
+            "registry": {"url": where.registry, "wait": "5 seconds"},
             "decode": {"value": {"format": "bytes"}},
             "table": {"path": "/sample"},
-        }
+        },
+        os.environ,
     )
 
 
@@ -124,7 +138,7 @@ def _registered(config: PipelineConfig) -> Callable[[int], str | None]:
     return ask
 
 
-def text(topic: str, found: Sampled, *, brokers: str | None = None, registry: str | None = None) -> str:
+def text(topic: str, found: Sampled, where: Where) -> str:
     """The text of the file: one that `lakeingest check` finds good. Where the partition would not do, it has none."""
     partitions: tuple[tuple[str, ...], ...] = (
         *([tuple(_by_field(found))] if found.time_field else []),
@@ -132,7 +146,7 @@ def text(topic: str, found: Sampled, *, brokers: str | None = None, registry: st
         (),
     )
     for partition in partitions:
-        made = "\n".join(_lines(topic, found, partition, brokers, registry)) + "\n"
+        made = "\n".join(_lines(topic, found, partition, where)) + "\n"
         with suppress(PipelineFileError):
             _check(made)
             return made
@@ -147,19 +161,20 @@ def _check(made: str) -> None:
     file.from_mapping(yaml_text.parse(made).data, os.environ)
 
 
-def _lines(
-    topic: str, found: Sampled, partition: tuple[str, ...], brokers: str | None, registry: str | None
-) -> Iterator[str]:
+def _lines(topic: str, found: Sampled, partition: tuple[str, ...], where: Where) -> Iterator[str]:
     name = re.sub(r"^[^A-Za-z0-9]+", "", topic)[:200] or "pipeline"
     yield from starter.HEAD.splitlines()
     yield from _told("", f"Made from a sample: the newest {found.records:,} records of topic {topic}. {_LOOK}")
     yield f"name: {_scalar(name)}"
     yield "source:"
     yield f"  topics: [{_scalar(topic)}]"
-    if brokers is None:
+    if where.brokers is None:
         yield "  # Without bootstrap_servers: those of the running embedded stack."
     else:
-        yield f"  bootstrap_servers: {json.dumps(brokers)}"
+        yield f"  bootstrap_servers: {json.dumps(where.brokers)}"
+    if where.options:
+        yield "  options:"
+        yield from (f"    {_scalar(name)}: {json.dumps(value)}" for name, value in where.options.items())
     yield "decode:"
     yield from _why(found, "decode.value")
     yield f"  value: {{format: {found.value_format}}}"
@@ -170,9 +185,9 @@ def _lines(
         yield from _block("    columns", found.key_columns_ddl)
     else:
         yield f"  key: {{format: {found.key_format}}}"
-    if registry is not None:
+    if where.registry is not None:
         yield "registry:"
-        yield f"  url: {json.dumps(registry)}"
+        yield f"  url: {json.dumps(where.registry)}"
     if found.columns_ddl:
         yield "schema:"
         yield from _told(
@@ -183,7 +198,7 @@ def _lines(
     yield "partition:" if partition else "partition: []"
     yield from partition or ()
     yield "table:"
-    if brokers is not None:
+    if where.brokers is not None:
         yield "  # Write where the table is to lie: nobody has said so."
     yield f"  path: {json.dumps(f's3a://lake/{name}')}"
 

@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -148,7 +148,7 @@ def init(
         typer.Option(
             "--brokers",
             metavar="HOST:PORT",
-            help="Where the topic is, if that takes no password. Default: the embedded stack.",
+            help="Where the topic is. Default: the embedded stack.",
             show_default=False,
         ),
     ] = None,
@@ -158,6 +158,15 @@ def init(
             "--registry",
             metavar="URL",
             help="The schema registry of the topic. Default: the embedded stack's, for its own topics.",
+            show_default=False,
+        ),
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option",
+            metavar="NAME=VALUE",
+            help="What Kafka's client is told besides (source.options), once each. Secrets as '${NAME}'.",
             show_default=False,
         ),
     ] = None,
@@ -176,6 +185,10 @@ def init(
 
         lakeingest init orders.yaml --from-topic orders --brokers broker.example:9092
 
+        lakeingest init orders.yaml --from-topic orders --brokers broker.example:9092
+        --option security.protocol=SASL_SSL --option sasl.mechanism=PLAIN
+        --option sasl.username=me --option 'sasl.password=${KAFKA_PASSWORD}'
+
     \f
     Raises:
         UsageError: the file exists, or cannot be written; or there is no such topic, or no record in it.
@@ -185,10 +198,10 @@ def init(
     from lakeingest.cli import starter
 
     out = Output()
-    if from_topic is None and (brokers or registry):
-        raise UsageError(
-            f"{'--brokers' if brokers else '--registry'} is for --from-topic", cure="name a topic: --from-topic TOPIC"
-        )
+    given = {"--brokers": brokers, "--registry": registry, "--option": option}
+    if from_topic is None and any(given.values()):
+        name = next(name for name, value in given.items() if value)
+        raise UsageError(f"{name} is for --from-topic", cure="name a topic: --from-topic TOPIC")
     if from_topic is None and file is None and sys.stdin.isatty() and sys.stdout.isatty():
         from_topic = _ask(sampled.topics())
     file = file or Path("pipeline.yaml")
@@ -198,7 +211,7 @@ def init(
         text = starter.text()
     else:
         with out.progress(f"looking at the newest records of {from_topic} …"):
-            text = sampled.of_topic(from_topic, brokers, registry)
+            text = sampled.of_topic(from_topic, sampled.Where(brokers, registry, _options(option or [])))
     if str(file) == "-":
         out.lines(text.rstrip("\n"))
         return
@@ -212,6 +225,21 @@ def init(
         out.line(f"{file} is written; fill it in, then: lakeingest check {name}")
     else:
         out.line(f"{file} is written from a sample of {from_topic}; look at it, then: lakeingest plan {name}")
+
+
+def _options(given: Sequence[str]) -> dict[str, str]:
+    from lakeingest.config.confluent import translation
+
+    options = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not (name and equals):
+            raise UsageError(f"--option {name!r} is not NAME=VALUE", cure="as in --option security.protocol=SASL_SSL")
+        if translation.is_secret(name) and not value.startswith("${"):
+            cure = f"put it into a variable, and write --option '{name}=${{KAFKA_SECRET}}'"
+            raise UsageError(f"--option {name} is a secret, which would stand in the file", cure=cure)
+        options[name] = value
+    return options
 
 
 def _ask(topics: list[str]) -> str | None:

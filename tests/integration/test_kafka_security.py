@@ -9,6 +9,7 @@ from pathlib import Path
 
 import kit
 import pytest
+from command import Command
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -54,6 +55,25 @@ def test_who_may_come_in_ingests(stack: Addresses, spark: SparkSession, cluster:
         assert ingestion.run(until_caught_up=True).consumed == 100
     assert ingestion.audit().conserved
     kit.assert_exactly_once(spark, ingestion, kit.manifest(beside, named))
+
+
+def test_a_file_comes_of_a_sample(
+    stack: Addresses, cluster: Cluster, named: str, tmp_path: Path, lakeingest: Command
+) -> None:
+    """The password stands in the environment alone; one that would stand in the file is refused."""
+    produce(replace(stack, kafka=cluster.direct), named, [b'{"n": 1}'])
+    options = {**cluster.client_options(USER), "sasl.password": "${INIT_PASSWORD}"}
+    asked = ["init", tmp_path / "p.yaml", "--from-topic", named, "--brokers", cluster.bootstrap]
+    clear = lakeingest(*asked, "--option", f"sasl.password={PASSWORD}")
+    assert (clear.code, PASSWORD in clear.err) == (2, False)
+    assert "--option 'sasl.password=${KAFKA_SECRET}'" in clear.err
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("INIT_PASSWORD", PASSWORD)
+        given = (word for name, value in options.items() for word in ("--option", f"{name}={value}"))
+        said = lakeingest(*asked, *given)
+        assert (said.code, said.err) == (0, "")
+        assert PASSWORD not in (tmp_path / "p.yaml").read_text()
+        assert lakeingest("check", tmp_path / "p.yaml").code == 0
 
 
 def refused(address: str, options: dict[str, str], timeout_s: float = 2.0) -> SourceUnreachable:

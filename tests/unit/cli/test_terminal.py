@@ -12,6 +12,7 @@ import subprocess
 import sys
 import termios
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -104,10 +105,11 @@ def test_the_question_of_init(tmp_path: Path, answer: bytes | signal.Signals, co
         os.write(terminal, answer)
     until = time.monotonic() + 60
     while process.poll() is None and time.monotonic() < until:
-        # One that comes just before the terminal is read is heeded at the next.
+        # One that comes just before the terminal is read is heeded at the next; one while Python ends is its end.
         if isinstance(answer, signal.Signals):
             process.send_signal(answer)
-        time.sleep(0.2)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(10)
     assert process.wait(1) == code
     os.close(terminal)
     assert (tmp_path / "pipeline.yaml").exists() is (code == 0)

@@ -35,7 +35,7 @@ def types(*values: Any) -> str:
 
 
 def config_of(found: Sampled, topic: str = "orders", **where: str) -> PipelineConfig:
-    text = from_topic.text(topic, found, **where)
+    text = from_topic.text(topic, found, from_topic.Where(**where))
     return file.from_mapping(yaml_text.parse(text).data)
 
 
@@ -303,13 +303,21 @@ def test_any_bytes(values: list[bytes | None]) -> None:
     config_of(inferred(values, values[::-1]))
 
 
+OPTIONS = {"security.protocol": "SASL_SSL", "sasl.username": "a: b#", "sasl.password": "${SECRET}"}
+
+
 def test_what_is_written_is_what_check_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     """From the command's own file: brokers and registry too, and hostile names only in comments and quotes."""
+    monkeypatch.setenv("SECRET", "hush")
     found = of({"a": 1, "x\n  y: z": 2, "${HOME}": 3, "#": "b"})
-    text = from_topic.text("orders", found, brokers="broker:9092,[::1]:9092", registry="https://registry:8081")
+    text = from_topic.text(
+        "orders", found, from_topic.Where("broker:9092,[::1]:9092", "https://registry:8081", OPTIONS)
+    )
     (tmp_path / "p.yaml").write_text(text, encoding="utf-8")
     commands.check([tmp_path / "p.yaml"])
     made = file.read(tmp_path / "p.yaml", os.environ)
+    given = {name: value.get_secret_value() for name, value in made.source.options.items()}
+    assert given == {**OPTIONS, "sasl.password": "hush"}
     assert (made.source.bootstrap_servers, made.registry.url) == ("broker:9092,[::1]:9092", "https://registry:8081")
     assert [c.name for c in made.columns] == ["a", "#"]
     assert max(map(len, text.splitlines())) <= 120
@@ -319,7 +327,7 @@ def test_inference_needs_no_spark() -> None:
     """Whoever writes a file need not have it installed, and nobody waits for it."""
     code = (
         "import sys; from lakeingest.operations.sample import inferred; from lakeingest.cli import from_topic;"
-        "from_topic.text('t', inferred([b'{\"a\": 1}'], [None]));"
+        "from_topic.text('t', inferred([b'{\"a\": 1}'], [None]), from_topic.Where());"
         "sys.exit(any(name in sys.modules for name in ('pyspark', 'confluent_kafka')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
