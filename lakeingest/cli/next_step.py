@@ -1,7 +1,8 @@
 """What `lakeingest` alone says: what is here, and the command to go on with. Starts nothing and asks no distant server.
 
 It looks at the files of the folder and of pipelines/ within it, at the embedded stack, and whether a table's log is
-there, on this machine or in the stack's own store. About other stores it claims nothing.
+there, on this machine or in the stack's own store. Of a pipeline that reads from the stack it tells how much waits and
+was refused. About other stores and brokers it claims nothing.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakeingest.cli.output import Output, number_of
-from lakeingest.errors import PipelineFileError, SetupError
+from lakeingest.errors import LakeingestError, PipelineFileError, SetupError
 
 if TYPE_CHECKING:
     from lakeingest.config import PipelineConfig
     from lakeingest.config.per_topic import PerTopic
     from lakeingest.local import Addresses
+    from lakeingest.operations.status import Status
 
 _MOST = 8
+_PATIENCE_S = 5.0
 _WIDTH = 36
 """Of a command, before what it is for."""
 
@@ -75,6 +78,7 @@ def _show(out: Output, steps: list[Step]) -> None:
 def _of_file(file: Path, stack: Addresses | None) -> tuple[str, list[Step]]:
     """What there is to say of a file, and how to go on with it."""
     from lakeingest import gate
+    from lakeingest.config import PipelineConfig
     from lakeingest.config import file as pipeline_file
     from lakeingest.config.per_topic import PerTopic
 
@@ -92,11 +96,34 @@ def _of_file(file: Path, stack: Addresses | None) -> tuple[str, list[Step]]:
         return _WAITS, []
     match _ran(found, stack):
         case True:
-            return "good; its table is there", [status, refused, run]
+            stands = _stands(found) if isinstance(found, PipelineConfig) else None
+            if stands is None:
+                return "good; its table is there", [status, refused, run]
+            count = stands.tables["quarantine"]["rows"]
+            says = f"good; {number_of(stands.lag, 'record')} wait, {number_of(count, 'record')} in quarantine"
+            return says, [*([run] if stands.lag else []), *([refused] if count else []), status]
         case False:
             return "good; it has never run", [plan, run]
         case None:
             return "good", [plan, run, *([] if isinstance(found, PerTopic) else [status])]
+
+
+def _stands(config: PipelineConfig) -> Status | None:
+    """Where a pipeline of the running stack stands; None where that cannot be told at once, and without Spark."""
+    if config.source.bootstrap_servers is not None:
+        return None
+    try:
+        from lakeingest.delta.offline.log import Unreadable
+        from lakeingest.ingest import endpoints
+        from lakeingest.kafka.broker import Broker
+        from lakeingest.operations import offline
+    except ImportError:
+        return None
+    try:
+        servers, storage = endpoints.addresses(config)
+        return offline.status(config, storage, Broker(config.source, servers, timeout_s=_PATIENCE_S).topics())
+    except (LakeingestError, Unreadable):
+        return None
 
 
 def _ran(found: PipelineConfig | PerTopic, stack: Addresses | None) -> bool | None:

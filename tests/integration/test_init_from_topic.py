@@ -136,12 +136,17 @@ def test_lakeingest_alone_knows_what_ran(
     lakeingest("init", "p.yaml", "--from-topic", named)
     if ran:
         lakeingest("run", "p.yaml", "--until-caught-up")
-    said = lakeingest()
-    assert said.out.splitlines()[:2] == [
-        "embedded stack: running",
-        f"p.yaml: good; {'its table is there' if ran else 'it has never run'}",
-    ]
-    assert f"lakeingest {'status' if ran else 'plan'} p.yaml" in said.out.splitlines()[2]
+        produce(stack, named, [b"{", b'{"n": 2}'])
+    stands = "2 records wait, 0 records in quarantine" if ran else "it has never run"
+    steps = ["run", "status"] if ran else ["plan", "run"]
+    said = lakeingest().out.splitlines()
+    assert said[:2] == ["embedded stack: running", f"p.yaml: good; {stands}"]
+    assert [line.split()[1] for line in said[2:4]] == steps
+    if ran:
+        lakeingest("run", "p.yaml", "--until-caught-up")
+        said = lakeingest().out.splitlines()
+        assert said[1] == "p.yaml: good; 0 records wait, 1 record in quarantine"
+        assert [line.split()[1] for line in said[2:4]] == ["quarantine", "status"]
     assert s3.holds(stack, "no-such-bucket", "") is False
 
 
