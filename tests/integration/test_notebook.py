@@ -1,12 +1,11 @@
 """The notebooks run from the first cell to the last, and what they show is true.
 
-`make test` runs two of them in one kernel, since each kernel starts a Spark; `make test-notebooks` each in its own.
+Each kernel starts a Spark: `make test` runs one of them, `make test-notebooks` all.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 import nbformat
@@ -51,21 +50,17 @@ SAYS: dict[str, tuple[str, ...]] = {
     "06_tuning": ("commits_per_day",),
 }
 """Name → what is said somewhere in it."""
-SHORT = ["01_first_pipeline", "03_quarantine_and_repair"]
+SHORT = "03_quarantine_and_repair"
 
 
-def execute(names: Sequence[str]) -> dict[str, NotebookNode]:
-    """Run notebooks in one kernel, which finds the run's own stack in the environment."""
-    parts = {name: nbformat.read(FOLDER / f"{name}.ipynb", as_version=4) for name in names}
-    whole = nbformat.v4.new_notebook(metadata=parts[names[0]].metadata)
-    # Each begins with empty hands, as in a kernel of its own; the Spark session stays.
-    for part in parts.values():
-        whole.cells += [*part.cells, nbformat.v4.new_code_cell("%reset -f")]
-    client = NotebookClient(whole, timeout=300, kernel_name="python3", resources={"metadata": {"path": FOLDER}})
+def execute(name: str) -> NotebookNode:
+    """Run a notebook in a kernel of its own, which finds the run's stack in the environment."""
+    notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
+    client = NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": FOLDER}})
     # A driver that lives for seconds spends them on its compiler.
     spark = {"LAKEINGEST_DRIVER_MEMORY": "1g", "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1"}
     client.execute(env={**os.environ, **spark})
-    return parts
+    return notebook
 
 
 def check(name: str, notebook: NotebookNode) -> None:
@@ -82,14 +77,13 @@ def test_what_they_say_is_looked_at() -> None:
     assert sorted(SAYS) == NAMES
 
 
-def test_two_notebooks_in_one_kernel(stack: Addresses) -> None:
-    """Records are taken once, refused ones are repaired, and both audits are conserved."""
-    for name, notebook in execute(SHORT).items():
-        check(name, notebook)
+def test_one_notebook(stack: Addresses) -> None:
+    """Records are taken once, refused ones are repaired, and the audit is conserved."""
+    check(SHORT, execute(SHORT))
 
 
 @pytest.mark.notebooks
 @pytest.mark.parametrize("name", NAMES)
 def test_notebook(stack: Addresses, name: str) -> None:
-    """Each in a kernel of its own."""
-    check(name, execute([name])[name])
+    """Each of them."""
+    check(name, execute(name))
