@@ -25,6 +25,7 @@ from lakeingest.cli import (
     pipeline_file,
     plan,
     quarantine,
+    read,
     run,
     schema,
     sql,
@@ -75,6 +76,7 @@ for _command in (
     status.status,
     audit.audit,
     sql.sql,
+    read.read,
     compact.compact,
 ):
     app.command()(_command)

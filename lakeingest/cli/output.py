@@ -137,6 +137,15 @@ class Output:
             _OWED.set(False)
             sys.stdout.write(as_json(data) + "\n")
 
+    def record(self, data: Mapping[str, Any]) -> None:
+        """One of many JSON documents, in a line of its own."""
+        sys.stdout.write(as_json(data, indent=None) + "\n")
+
+    def aside(self, text: str) -> None:
+        """A line on stderr, for whoever pipes the records on."""
+        sys.stdout.flush()
+        sys.stderr.write(printable(text) + "\n")
+
 
 def failed(error: LakeingestError) -> None:
     """Tell a program that waits for JSON why there is no result; a command that has one gives it all the same."""
@@ -167,9 +176,9 @@ def message(error: LakeingestError) -> str:
     return "\n".join(map(printable, lines)) + "\n"
 
 
-def as_json(data: Mapping[str, Any]) -> str:
-    """As JSON of several lines, which has no character either that a terminal would act upon."""
-    text = json.dumps(data, indent=2, ensure_ascii=False, default=str)
+def as_json(data: Mapping[str, Any], indent: int | None = 2) -> str:
+    """As JSON, of several lines by default, which has no character either that a terminal would act upon."""
+    text = json.dumps(data, indent=indent, ensure_ascii=False, default=str)
     return "".join(c if c.isprintable() or c == "\n" else _escaped(c) for c in text)
 
 

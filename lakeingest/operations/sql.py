@@ -13,7 +13,7 @@ from lakeingest.config import PipelineConfig, Storage, location
 from lakeingest.delta.offline import duck, rows
 from lakeingest.delta.offline.log import NoTable, OfflineLog, Unreadable
 from lakeingest.delta.receipt import Receipt
-from lakeingest.errors import SetupError, StorageUnreachable, UsageError
+from lakeingest.errors import LakeingestError, SetupError, StorageUnreachable, UsageError
 from lakeingest.spark import s3a
 
 if TYPE_CHECKING:
@@ -96,10 +96,11 @@ def _found(config: PipelineConfig, storage: Storage, query: str) -> Iterator[tup
                 yield name, rows.dataset(log)
         except Unreadable as failed:
             if name.lower() in asked:
-                raise _unreadable(identifier, failed) from failed
+                raise unreadable(identifier, failed) from failed
 
 
-def _unreadable(identifier: str, failed: Unreadable) -> Exception:
+def unreadable(identifier: str, failed: Unreadable) -> LakeingestError:
+    """What to say of a table that cannot be read without Spark."""
     if isinstance(failed, NoTable):
         return UsageError(
             f"there is no Delta table at {identifier} yet", cure="run the pipeline first: it makes the table"

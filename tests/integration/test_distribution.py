@@ -52,6 +52,7 @@ PLAIN = {
 """The commands that need no extra, each with words to call it with."""
 CURES = {
     "sql": "lakeingest[sql]",
+    "read": "lakeingest[sql]",
     "schema check": "lakeingest[protobuf]",
     "stack up": "lakeingest[local]",
     "stack env": "lakeingest stack up",
