@@ -31,6 +31,7 @@ from lakeingest.operations import (
     history,
     maintenance,
     offline,
+    offline_refused,
     plan,
     refused,
     replay,
@@ -327,7 +328,7 @@ class Pipeline:
         found = offline.answered(
             self.config,
             self.storage,
-            lambda: offline.reasons(self.config, self.storage, samples),
+            lambda: offline_refused.reasons(self.config, self.storage, samples),
             lambda: refused.reasons(self.tables, samples),
         )
         return refused.shown_reasons(self.config, found)

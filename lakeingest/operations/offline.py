@@ -30,21 +30,6 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 _ELSEWHERE = ("SPARK_REMOTE", "SPARK_CONF_DIR", "SPARK_HOME", "HADOOP_CONF_DIR")
 """Variables of the environment that may give a path, or a store, a meaning that Spark alone knows."""
-_CUT = 32
-"""Characters that Delta's statistics keep of a text."""
-_REFUSED = """
-    SELECT stage, reason, count(*) OVER same AS count,
-        row_number() OVER (same ORDER BY _topic, _partition, _offset) AS number,
-        _topic || '-' || _partition || ':' || _offset AS coordinates, message
-    FROM (
-        SELECT stage, unnest(coalesce(expectations, [reason])) AS reason, _topic, _partition, _offset, message
-        FROM quarantine WHERE pipeline = $pipeline AND moved IS NULL AND discarded IS NULL
-    )
-    WINDOW same AS (PARTITION BY stage, reason)
-    QUALIFY number <= greatest($samples, 1)
-    ORDER BY count DESC, stage NULLS FIRST, reason NULLS FIRST, number
-"""
-
 _RESULTS = """
     WITH mine AS (SELECT * REPLACE (epoch_us(time) AS time) FROM results WHERE pipeline = $pipeline)
     SELECT * FROM mine
@@ -74,7 +59,7 @@ def status(config: PipelineConfig, storage: Storage, topics: Topics) -> Status:
     """See `status.status`."""
     tables = {"table": config.table.identifier, "quarantine": config.quarantine.identifier}
     logs = {name: OfflineLog(identifier, storage) for name, identifier in tables.items()}
-    read = {name: _commits(log, config.known_as) for name, log in logs.items()}
+    read = {name: _commits(log, config.known_as, log.history(status_of.BACK)) for name, log in logs.items()}
     if read["table"].newest is None:
         raise Unreadable("the log does not say how far the pipeline has come")
     counts = {
@@ -89,10 +74,10 @@ def status(config: PipelineConfig, storage: Storage, topics: Topics) -> Status:
     return status_of.of_logs(config.name, read["table"], read["quarantine"], topics, sizes)
 
 
-def _commits(log: OfflineLog, pipeline: str) -> CommitLog:
+def _commits(log: OfflineLog, pipeline: str, history: Sequence[Mapping[str, Any]]) -> CommitLog:
     if "delta.setTransactionRetentionDuration" in log.state.properties:
         raise Unreadable("the table forgets which commits were made")
-    found = commit_log.of_history(pipeline, log.history(status_of.BACK), log)
+    found = commit_log.of_history(pipeline, history, log)
     if found.newest is None and not found.complete:
         raise Unreadable("the pipeline's commits are further back")
     return found
@@ -102,7 +87,7 @@ def _here(log: OfflineLog, pipeline: str) -> int:
     """The pipeline's rows of quarantine that no replay has moved: as its statistics say, or else its rows."""
     # A quarantine of an older version has no replays.
     replayed = "moved" in log.state.columns
-    counts = [_counted(file.statistics, pipeline, replayed=replayed) for file in log.state.files]
+    counts = [_counted(file, pipeline, replayed=replayed) for file in log.state.files]
     unclear = [file for file, count in zip(log.state.files, counts, strict=True) if count is None]
     return sum(count or 0 for count in counts) + (_rows_here(log, unclear, pipeline) if unclear else 0)
 
@@ -111,7 +96,7 @@ def _rows_here(log: OfflineLog, files: Sequence[DataFile], pipeline: str) -> int
     from pyarrow import dataset as ds
 
     table = rows.dataset(log, files)
-    _need(table, "pipeline")
+    rows.need(table, "pipeline")
     mine = ds.field("pipeline") == pipeline
     if "moved" in table.schema.names:
         mine = mine & ds.field("moved").is_null()
@@ -119,33 +104,10 @@ def _rows_here(log: OfflineLog, files: Sequence[DataFile], pipeline: str) -> int
         return int(table.count_rows(filter=mine))
 
 
-def _counted(stats: Mapping[str, Any], pipeline: str, *, replayed: bool) -> int | None:
+def _counted(file: DataFile, pipeline: str, *, replayed: bool) -> int | None:
     """How many rows of a file are the pipeline's, and not moved; None where its statistics leave that open."""
-    count, nulls = stats["numRecords"], stats.get("nullCount", {})
-    ends = {stats.get(name, {}).get("pipeline") for name in ("minValues", "maxValues")}
-    whole = ends == {pipeline} and len(pipeline) < _CUT and nulls.get("pipeline") == 0
-    moved = nulls.get("moved")
-    stays = not replayed or (isinstance(moved, dict) and moved and all(null == count for null in moved.values()))
-    return int(count) if whole and stays else None
-
-
-def reasons(config: PipelineConfig, storage: Storage, samples: int) -> list[dict[str, Any]]:
-    """See `quarantine.reasons`."""
-    log = OfflineLog(config.quarantine.identifier, storage)
-    table = rows.dataset(log)
-    _need(table, "stage", "reason", "message", "pipeline", "expectations", "moved", "discarded")
-    with duck.connected({"quarantine": table}) as connection:
-        found = connection.execute(_REFUSED, {"pipeline": config.known_as, "samples": samples}).fetchall()
-    groups: dict[tuple[str, str], dict[str, Any]] = {}
-    for stage, reason, count, number, coordinates, message in found:
-        group = {"stage": stage, "reason": reason, "count": count, "samples": []}
-        if number <= samples:
-            groups.setdefault((stage, reason), group)["samples"].append(
-                {"coordinates": coordinates, "message": message}
-            )
-        else:
-            groups[stage, reason] = group
-    return [*groups.values()]
+    known = file.only("pipeline") == pipeline and (not replayed or file.lacks("moved"))
+    return int(file.statistics["numRecords"]) if known else None
 
 
 def results(config: PipelineConfig, storage: Storage, batches: int) -> list[dict[str, Any]]:
@@ -169,7 +131,7 @@ def results(config: PipelineConfig, storage: Storage, batches: int) -> list[dict
 def _newest(table: Dataset, pipeline: str, batches: int) -> list[dict[str, Any]]:
     """The rows of the newest batches, with their times in microseconds since 1970."""
     names = [column.name for column in ddl.parse(gate_results.COLUMNS)]
-    _need(table, *names)
+    rows.need(table, *names)
     with duck.connected({"results": table}) as connection:
         found = connection.execute(_RESULTS, {"pipeline": pipeline, "batches": batches})
         held = [described[0] for described in found.description]
@@ -183,9 +145,3 @@ def _microseconds(end: str) -> int:
 def _local(microseconds: int) -> datetime:
     """As Spark gives times to Python: in the zone of this process, without its name."""
     return datetime.fromtimestamp(microseconds // 1_000_000).replace(microsecond=microseconds % 1_000_000)
-
-
-def _need(table: Dataset, *names: str) -> None:
-    missing = sorted({*names} - {*table.schema.names})
-    if missing:
-        raise Unreadable(f"it has no columns {', '.join(missing)}")

@@ -13,8 +13,9 @@ import pytest
 from kit import mixed
 from world import World
 
+from lakeingest.delta.offline.log import Unreadable
 from lakeingest.local import Addresses
-from lakeingest.operations import offline
+from lakeingest.operations import offline_refused
 
 ASKED = {
     "status": ("status",),
@@ -80,5 +81,5 @@ def test_the_answers_are_those_of_spark(
     assert stack.s3_secret_key not in json.dumps(opened)
     # What is wrong with the store, Spark says as it always did.
     denied = world.ingestion(storage={"secret_key": "another one"}).config
-    with pytest.raises(offline.Unreadable):
-        offline.reasons(denied, denied.storage, 1)
+    with pytest.raises(Unreadable):
+        offline_refused.reasons(denied, denied.storage, 1)

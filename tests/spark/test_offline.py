@@ -23,7 +23,7 @@ from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.table import Table
 from lakeingest.gate import results as gate_results
 from lakeingest.kafka.offsets import Topics
-from lakeingest.operations import offline, refused
+from lakeingest.operations import offline, offline_refused, refused
 from lakeingest.operations import sql as ask_sql
 from lakeingest.operations import status as status_of
 from lakeingest.spark import types
@@ -278,7 +278,7 @@ def test_refused_records_are_listed_alike(kept: Path, spark: SparkSession, sampl
     tables = PipelineTables(spark, config_of(kept))
     wanted = refused.reasons(tables, samples)
     assert len(wanted) == 3
-    assert offline.reasons(tables.config, Storage(), samples) == wanted
+    assert offline_refused.reasons(tables.config, Storage(), samples) == wanted
 
 
 def test_status_says_alike(kept: Path, spark: SparkSession) -> None:
