@@ -6,28 +6,33 @@ Each function raises `Unreadable` where it cannot, and Spark is asked then; so i
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from itertools import repeat
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from lakeingest.config import PipelineConfig, Storage
-from lakeingest.delta import commit_log
+from lakeingest.delta import commit_log, replay_marks
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.maintenance.optimize import TableFiles
-from lakeingest.delta.offline import duck, rows
+from lakeingest.delta.offline import duck, rows, runs
 from lakeingest.delta.offline.log import DataFile, OfflineLog, Unreadable, reading
+from lakeingest.delta.offline.runs import Runs
 from lakeingest.gate import results as gate_results
 from lakeingest.kafka.offsets import Topics
+from lakeingest.operations import audit as audit_of
 from lakeingest.operations import status as status_of
+from lakeingest.operations.audit import Report
 from lakeingest.operations.status import Status
+from lakeingest.record import COORDINATES, TOPIC, OffsetRanges
 from lakeingest.schema import ddl
 from lakeingest.spark import s3a, session
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
 
-Answer = TypeVar("Answer")
 _ELSEWHERE = ("SPARK_REMOTE", "SPARK_CONF_DIR", "SPARK_HOME", "HADOOP_CONF_DIR")
 """Variables of the environment that may give a path, or a store, a meaning that Spark alone knows."""
 _RESULTS = """
@@ -38,21 +43,16 @@ _RESULTS = """
 """
 
 
-def answered(
-    config: PipelineConfig, storage: Storage, answer: Callable[[], Answer], otherwise: Callable[[], Answer]
-) -> Answer:
-    """What `answer` says without Spark, or Spark, which is asked where it runs already.
+def may_answer(config: PipelineConfig, storage: Storage) -> bool:
+    """Whether what the tables' files tell is what Spark would say; where Spark runs already, it is asked.
 
     Raises:
         StorageUnreachable: nothing listens where the store is to be.
     """
-    if not session.runs() and not any(os.environ.get(name) for name in _ELSEWHERE):
-        s3a.check_listens(storage, config.paths)
-        try:
-            return answer()
-        except Unreadable:
-            pass
-    return otherwise()
+    if session.runs() or any(os.environ.get(name) for name in _ELSEWHERE):
+        return False
+    s3a.check_listens(storage, config.paths)
+    return True
 
 
 def status(config: PipelineConfig, storage: Storage, topics: Topics) -> Status:
@@ -72,6 +72,65 @@ def status(config: PipelineConfig, storage: Storage, topics: Topics) -> Status:
         standing = TableFiles(len(files), sum(file.size for file in files))
         sizes[name] = status_of.size(log.identifier, counts[name], standing)
     return status_of.of_logs(config.name, read["table"], read["quarantine"], topics, sizes)
+
+
+def audit(config: PipelineConfig, storage: Storage) -> Report:
+    """See `audit.audit`."""
+    logs = [OfflineLog(identifier, storage) for identifier in (config.table.identifier, config.quarantine.identifier)]
+    histories = [each.history(None) for each in logs]
+    log, refused = (_commits(each, config.known_as, history) for each, history in zip(logs, histories, strict=True))
+    if log.newest is None:
+        raise Unreadable("the log does not say how far the pipeline has come")
+    done, marks = map(commit_log.of_history, repeat(replay_marks.name_of(config)), histories, logs)
+    unsettled = replay_marks.of_logs(done, lambda: marks)
+    return audit_of.of_logs(
+        config, log, refused, lambda whole: _OfflineRows(_runs(config, logs, whole, settle=unsettled.moved is not None))
+    )
+
+
+@dataclass(frozen=True)
+class _OfflineRows:
+    """The rows of both tables, as runs of offsets."""
+
+    runs: Runs
+
+    def counted(self, unknown: OffsetRanges, skipped: OffsetRanges) -> dict[str, int]:
+        """See `audit.Rows.counted`."""
+        return self.runs.counted(unknown, skipped)
+
+    def named(self, *, missing: int, doubtful: int) -> dict[str, list[str]]:
+        """See `audit.Rows.named`."""
+        named = {}
+        if doubtful:
+            found = {"duplicated": self.runs.double(audit_of.NAMED), "unexpected": self.runs.stray(audit_of.NAMED)}
+            named = {kind: [audit_of.place(*each) for each in places] for kind, places in found.items() if places}
+        if missing and (holes := self.runs.holes(audit_of.NAMED)):
+            named["missing"] = [audit_of.hole(*each) for each in holes]
+        return named
+
+
+def _runs(config: PipelineConfig, logs: Sequence[OfflineLog], whole: OffsetRanges, *, settle: bool) -> Runs:
+    """The runs of the pipeline's rows in both tables."""
+    import pyarrow as pa
+    from pyarrow import dataset as ds
+
+    if not whole.ranges:
+        raise Unreadable("no offset was consumed")
+    main, refused = map(rows.dataset, logs)
+    rows.need(main, *COORDINATES)
+    rows.need(refused, *COORDINATES, "pipeline")
+    asked = ds.field(TOPIC).isin(audit_of.topics_of(config, whole))
+    mine = asked & (ds.field("pipeline") == config.known_as)
+    # A quarantine of an older version has no replays.
+    if "moved" in refused.schema.names:
+        mine = mine & ds.field("moved", "replay").is_null()
+    each = [
+        found.append_column("in_table", pa.repeat(1 - at, len(found))).append_column(
+            "in_quarantine", pa.repeat(at, len(found))
+        )
+        for at, found in enumerate((runs.of(logs[0], main, asked), runs.of(logs[1], refused, mine)))
+    ]
+    return Runs(pa.concat_tables(each), whole, settle)
 
 
 def _commits(log: OfflineLog, pipeline: str, history: Sequence[Mapping[str, Any]]) -> CommitLog:

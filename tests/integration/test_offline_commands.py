@@ -19,6 +19,7 @@ from lakeingest.operations import offline_refused
 
 ASKED = {
     "status": ("status",),
+    "audit": ("audit",),
     "quarantine": ("quarantine", "list", "--samples", "2"),
     "gate": ("gate", "history"),
 }
@@ -66,6 +67,7 @@ def test_the_answers_are_those_of_spark(
     pipeline = world.ingestion()
     wanted = {
         "status": pipeline.status().to_json(),
+        "audit": pipeline.audit().to_json(),
         "quarantine": {"pipeline": world.name, "reasons": pipeline.quarantined(2)},
         "gate": {"pipeline": world.name, "results": pipeline.results(5)},
     }
