@@ -22,8 +22,8 @@ _AHEAD = 32
 """Files that are opened at once: of a small one most of the time is the store's."""
 _AT_ONCE = 2**20
 """Rows whose runs are looked for together: for each call of Arrow's a tenth of a millisecond is due."""
-_MOST = 10_000_000
-"""Runs of one table that are held: about 500 MB. Spark has a disk for more."""
+_MOST = 2_000_000
+"""Runs of one table that are held: to count them takes DuckDB a gigabyte. Spark has a disk for more."""
 _PIECES = """
     WITH edges AS (
         SELECT _topic, _partition, low AS edge, in_table, in_quarantine FROM runs
@@ -178,11 +178,20 @@ def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def _runs(rows: pa.Table) -> pa.Table:
+    if any(rows[name].null_count for name in COORDINATES):
+        raise Unreadable("rows have no coordinates")
+    found = _adjacent(rows)
+    # Where a batch was dealt out to several partitions of the table, its files together are in order.
+    return (
+        found if 4 * len(found) < len(rows) else _adjacent(rows.sort_by([(name, "ascending") for name in COORDINATES]))
+    )
+
+
+def _adjacent(rows: pa.Table) -> pa.Table:
+    """The runs of rows that lie beside each other."""
     import pyarrow as pa
     from pyarrow import compute as pc
 
-    if any(rows[name].null_count for name in COORDINATES):
-        raise Unreadable("rows have no coordinates")
     topic, partition, offset = (rows[name].combine_chunks() for name in COORDINATES)
     follows = pc.equal(pc.add(offset[:-1], 1), offset[1:])
     for same in (topic, partition):

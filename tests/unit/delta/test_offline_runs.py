@@ -102,6 +102,11 @@ def test_a_million_rows_in_order_are_one_run(tmp_path: Path) -> None:
     assert len(found) <= 10
 
 
+def test_a_batch_in_several_partitions_is_one_run(tmp_path: Path) -> None:
+    """Its rows lie in files by another column."""
+    assert len(rows(tmp_path, [("t", 0, n) for n in (*range(0, 40, 2), *range(1, 40, 2))])) == 1
+
+
 def test_rows_without_coordinates_are_for_spark(tmp_path: Path) -> None:
     """Others' rows: what they count as, Spark says."""
     with pytest.raises(Unreadable, match="no coordinates"):
