@@ -47,7 +47,7 @@ def within(ranges: OffsetRanges, place: Place) -> bool:
 
 
 @pytest.mark.parametrize("settle", [False, True])
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_runs_count_what_one_counts_by_hand(tmp_path: Path, seed: int, settle: bool) -> None:
     """Rows in any order, some twice, in both tables, before, between and behind what was consumed; and in no range."""
     dice = random.Random(seed)
@@ -56,6 +56,8 @@ def test_runs_count_what_one_counts_by_hand(tmp_path: Path, seed: int, settle: b
         start = dice.randrange(20)
         places = [("t", dice.randrange(2), start + n) for n in range(count)]
         places += [(dice.choice("tu"), dice.randrange(3), dice.randrange(-5, 60)) for _ in range(dice.randrange(9))]
+        # Of a topic that the log does not name, and before the first offset that there is.
+        places += [("u", 3, n) for n in range(-3, 3)]
         return dice.sample(places, len(places)) if dice.random() < 0.5 else places
 
     def ranges(*partitions: int) -> OffsetRanges:
