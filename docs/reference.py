@@ -52,7 +52,8 @@ MEANINGS = {
     record.TIMESTAMP: "its own timestamp; null outside of the years 0001 to 9999",
     record.KEY: "its key, as `decode.key` says; BINARY by default",
     record.HEADERS: "its headers; not with `decode.headers: false`",
-    record.SCHEMA_ID: "the registry's id of the schema that the value was written with; only where a registry has it",
+    record.SCHEMA_ID: "the registry's id of the schema that the value was written with, in AWS Glue the version's "
+    "UUID (a text); only where a registry has it",
     record.RESCUED: "fields that no column takes, as a JSON object, or null; not for the formats string and bytes",
 }
 """The columns that lakeingest adds to a table; a test compares the names with `record.RESERVED`."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from lakeingest import extend, gate
-from lakeingest.config import PipelineConfig
+from lakeingest.config import PipelineConfig, Storage
 from lakeingest.delta.maintenance.optimize import Compacted
+from lakeingest.delta.offline.log import Unreadable
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import Counts, Run
 from lakeingest.errors import UsageError
@@ -31,6 +32,7 @@ from lakeingest.operations import (
     history,
     maintenance,
     offline,
+    offline_refused,
     plan,
     refused,
     replay,
@@ -49,6 +51,9 @@ from lakeingest.spark import s3a, session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+Answer = TypeVar("Answer")
+Asked = ParamSpec("Asked")
 
 
 @dataclass(repr=False)
@@ -117,6 +122,19 @@ class Pipeline:
     @cached_property
     def tables(self) -> PipelineTables:
         return PipelineTables(self.spark, self.config)
+
+    def _answer(
+        self,
+        without_spark: Callable[Concatenate[PipelineConfig, Storage, Asked], Answer],
+        by_spark: Callable[Concatenate[PipelineTables, Asked], Answer],
+        *asked: Asked.args,
+        **named: Asked.kwargs,
+    ) -> Answer:
+        """What the tables' files tell without Spark, or else what Spark says."""
+        if offline.may_answer(self.config, self.storage):
+            with suppress(Unreadable):
+                return without_spark(self.config, self.storage, *asked, **named)
+        return by_spark(self.tables, *asked, **named)
 
     def run(
         self,
@@ -229,13 +247,7 @@ class Pipeline:
             UsageError: there is no table yet.
             SourceError, StorageError: Kafka or a table cannot be read.
         """
-        topics = self.broker.topics()
-        return offline.answered(
-            self.config,
-            self.storage,
-            lambda: offline.status(self.config, self.storage, topics),
-            lambda: status.status(self.tables, topics),
-        )
+        return self._answer(offline.status, status.status, self.broker.topics())
 
     def audit(self) -> Report:
         """Prove that each consumed record is in the table, in quarantine or a declared drop, once.
@@ -249,7 +261,7 @@ class Pipeline:
         Example:
             assert pipeline.audit().conserved
         """
-        return audit.audit(self.tables)
+        return self._answer(offline.audit, audit.audit)
 
     def compare(self, prefix: str) -> Comparison:
         """What Connect's S3 sink wrote below a prefix, held against the tables; see `compare.Comparison`.
@@ -293,13 +305,7 @@ class Pipeline:
             raise UsageError(
                 f"pipeline {self.config.name!r} has no gate", cure="name a suite as gate.suite in its file"
             )
-        found = offline.answered(
-            self.config,
-            self.storage,
-            lambda: offline.results(self.config, self.storage, batches),
-            lambda: refused.gate_results(self.tables, batches),
-        )
-        return refused.shown_results(self.config, found)
+        return refused.shown_results(self.config, self._answer(offline.results, refused.gate_results, batches))
 
     def schemas(self) -> SchemaHistory:
         """How the table came to its columns: each schema that was seen, and what the table made of it.
@@ -324,13 +330,7 @@ class Pipeline:
         Example:
             pipeline.quarantined().to_pandas()
         """
-        found = offline.answered(
-            self.config,
-            self.storage,
-            lambda: offline.reasons(self.config, self.storage, samples),
-            lambda: refused.reasons(self.tables, samples),
-        )
-        return refused.shown_reasons(self.config, found)
+        return refused.shown_reasons(self.config, self._answer(offline_refused.reasons, refused.reasons, samples))
 
     def quarantined_record(self, topic: str, partition: int, offset: int) -> dict[str, Any] | None:
         """One refused record as its row in quarantine, None if it is not there.

@@ -22,7 +22,7 @@ KEY = "_key"
 HEADERS = "_headers"
 RESCUED = "_rescued"
 SCHEMA_ID = "_schema_id"
-"""The registry's id of the schema that the value was written with: INT."""
+"""The registry's id of the schema that the value was written with: INT, or STRING where AWS Glue has it."""
 
 RAW_KEY = "_raw_key"
 RAW_VALUE = "_raw_value"

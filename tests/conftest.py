@@ -10,6 +10,7 @@ import re
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import connect
@@ -22,8 +23,14 @@ from pyspark.sql import SparkSession
 
 from lakeingest import cli
 from lakeingest.config import Storage
+from lakeingest.delta.offline.log import Unreadable
+from lakeingest.delta.pipeline_tables import PipelineTables
+from lakeingest.errors import LakeingestError
+from lakeingest.ingest import endpoints
 from lakeingest.local import Addresses
 from lakeingest.local.stack import down, up
+from lakeingest.operations import audit, offline
+from lakeingest.operations.audit import Report
 from lakeingest.spark import jvm, s3a, session
 from lakeingest.spark.platforms import local
 from lakeingest.testing.s3 import S3Proxy
@@ -170,6 +177,29 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def named(request: pytest.FixtureRequest) -> str:
     """The test's own name, fit for topics, tables and pipelines."""
     return re.sub(r"\W+", "_", request.node.name.removeprefix("test_")).strip("_").lower()
+
+
+@pytest.fixture(autouse=True)
+def audited_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whenever a test lets Spark audit, the audit without Spark is held beside it: where it answers, it says the same.
+
+    Where Spark raises, it may have no answer.
+    """
+    by_spark = audit.audit
+
+    def both(tables: PipelineTables) -> Report:
+        _, storage = endpoints.addresses(tables.config)
+        try:
+            wanted = by_spark(tables)
+        except LakeingestError:
+            with pytest.raises(Unreadable):
+                offline.audit(tables.config, storage)
+            raise
+        with suppress(Unreadable):
+            assert offline.audit(tables.config, storage) == wanted
+        return wanted
+
+    monkeypatch.setattr(audit, "audit", both)
 
 
 @pytest.fixture

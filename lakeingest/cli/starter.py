@@ -85,6 +85,11 @@ def _default_kind(option: Option) -> Option:
 
 def _within(part: Option, indent: str) -> Iterator[str]:
     for option in part.options:
+        if option.options and option.default is None:
+            # Beside the others it would be one too many.
+            told = f"Or {option.name}: {_value(option)}. {option.meaning} See `lakeingest describe {option.path}`."
+            yield from _note(replace(option, meaning=told), indent)
+            continue
         yield from _note(option, indent)
         mark = "" if _active(option) or option.options else "#"
         for line in _written(option, ""):

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from itertools import combinations, takewhile
 
 from lakeingest.config import location, partition_format, parts
-from lakeingest.config.formats import AvroFormat, JsonValue, uses_registry
+from lakeingest.config.formats import AvroFormat, JsonValue, ProtobufFormat, uses_registry
 from lakeingest.config.transform import Transform
 from lakeingest.config.values import SchemaFile
 from lakeingest.schema import ddl, transforms
@@ -72,11 +72,13 @@ def mistakes(
     storage: parts.Storage | None,
     readers: Collection[Reader],
     transform: Sequence[Transform] = (),
+    registry: parts.Registry | None = None,
 ) -> Iterator[Mistake]:
     """Every disagreement between the parts that are given; `partition` maps a position in the list to its part."""
     declared: tuple[ddl.Column, ...] = ()
     if decode:
         yield from _subjects(decode)
+        yield from _of_glue(decode, registry)
     if decode and schema:
         yield from _format(decode, schema)
         declared = columns(decode, schema)
@@ -175,6 +177,23 @@ def _subjects(decode: parts.Decode) -> Iterator[Mistake]:
             yield Mistake(
                 ("decode", side, "subject"),
                 "schema_file means plain records that no subject of the registry belongs to; drop one of the two",
+            )
+
+
+def _of_glue(decode: parts.Decode, registry: parts.Registry | None) -> Iterator[Mistake]:
+    if registry is None or registry.glue is None:
+        return
+    for side, part in (("value", decode.value), ("key", decode.key)):
+        if isinstance(part, ProtobufFormat):
+            yield Mistake(
+                ("decode", side, "format"),
+                "protobuf cannot be read with registry.glue yet; write avro or json_schema, or let the producer use a "
+                "serializer of Confluent's framing, and name its registry as registry.url",
+            )
+        elif uses_registry(part) and "subject" in part.model_fields_set:
+            yield Mistake(
+                ("decode", side, "subject"),
+                "has no meaning with registry.glue, where the id in a record names one version of one schema; drop it",
             )
 
 

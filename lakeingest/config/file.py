@@ -237,6 +237,7 @@ def _disagreements(values: dict[str, Any]) -> Iterator[Mistake]:
         storage=_valid(parts.Storage, values.get("storage", {})),
         readers=_valid(tuple[Reader, ...], values.get("readers", ())) or (),
         transform=_valid(tuple[Transform, ...], values.get("transform", ())) or (),
+        registry=_valid(parts.Registry, values.get("registry", {})),
     )
 
 

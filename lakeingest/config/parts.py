@@ -86,6 +86,31 @@ class Decode(Part):
         return self.key if side == "key" else self.value
 
 
+class GlueRegistry(Part):
+    """AWS Glue Schema Registry, as the registry that records name their schema by. Needs lakeingest[glue]."""
+
+    registry: str = Field(
+        "default-registry",
+        pattern=r"^[A-Za-z0-9_$#.-]+$",
+        max_length=255,
+        description="The registry's name. A record's schema is found by its id alone; the name says where the newest "
+        "version of a topic's schema is looked for before a record came.",
+        examples=["lake"],
+    )
+    region: str | None = Field(
+        None,
+        min_length=1,
+        description="AWS region. Left out: what boto3 finds (AWS_REGION, a profile), else storage.region.",
+        examples=["eu-west-1"],
+    )
+    endpoint: Url | None = Field(
+        None,
+        description="URL of Glue, where it is not the region's own. Left out: what boto3 finds "
+        "(AWS_ENDPOINT_URL_GLUE), else the region's.",
+        examples=["https://vpce-0abc.glue.eu-west-1.vpce.amazonaws.com"],
+    )
+
+
 class Registry(Part):
     """The schema registry that records in Avro, Protobuf and JSON Schema name their schema by."""
 
@@ -101,12 +126,24 @@ class Registry(Part):
         "bearer.auth.credentials.source, bearer.auth.token, ssl.ca.location, …), never printed.",
         examples=[{"ssl.ca.location": "/etc/ssl/registry.pem"}],
     )
+    glue: GlueRegistry | None = Field(
+        None,
+        description="AWS Glue Schema Registry instead of one with Confluent's API, for the formats avro and "
+        "json_schema; {} takes its defaults. The keys are those that boto3 finds, else those of storage.",
+        examples=[{"registry": "lake", "region": "eu-west-1"}],
+    )
     wait: Duration = Field(
         timedelta(seconds=30),
         description="How long a registry that does not answer is waited for, before the run ends with an error; "
         "nothing is lost.",
         json_schema_extra={"default": "30 seconds"},
     )
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Registry:
+        if self.glue is not None and (others := [name for name in ("url", "options") if getattr(self, name)]):
+            raise ValueError(f"names two registries, glue and {' and '.join(others)}; drop one of the two")
+        return self
 
 
 class Schema(Part):

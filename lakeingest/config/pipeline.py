@@ -162,6 +162,7 @@ class PipelineConfig(Part):
                 storage=self.storage,
                 readers=self.readers,
                 transform=self.transform,
+                registry=self.registry,
             )
         )
         if found:

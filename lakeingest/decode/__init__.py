@@ -88,9 +88,8 @@ def decode(pipeline: config.PipelineConfig, shape: Shape) -> Decoded:
 def _key(decode: config.Decode, shape: Shape) -> Decoded:
     raw, key = limits.within(F.col(RAW_KEY), decode.max_bytes), decode.key
     if "key" in shape.writers:
-        return _written(
-            "key", raw, shape.writers["key"], T.StructType([T.StructField(KEY, shape.key)] if shape.key else [])
-        )
+        kind = T.StructType([T.StructField(KEY, shape.key)] if shape.key else [])
+        return _written("key", raw, shape.writers["key"], kind, decode.max_bytes)
     if not isinstance(key, config.JsonKey):
         return _scalar("key", KEY, raw, key.format)
     schema, parsed, texts = types.struct(key.columns), F.col(PARSED_KEY), json.texts_of(key)
@@ -112,7 +111,7 @@ def _key(decode: config.Decode, shape: Shape) -> Decoded:
 def _value(pipeline: config.PipelineConfig, shape: Shape) -> Decoded:
     raw, value = limits.within(F.col(RAW_VALUE), pipeline.decode.max_bytes), pipeline.decode.value
     if "value" in shape.writers:
-        return _written("value", raw, shape.writers["value"], shape.value)
+        return _written("value", raw, shape.writers["value"], shape.value, pipeline.decode.max_bytes)
     if not isinstance(value, config.JsonValue):
         return _scalar("value", "value", raw, value.format)
     schema, parsed, texts = shape.value, F.col(PARSED_VALUE), json.texts_of(value)
@@ -128,8 +127,8 @@ def _value(pipeline: config.PipelineConfig, shape: Shape) -> Decoded:
     )
 
 
-def _written(side: Side, raw: Column, by: SchemaBranches, target: T.StructType) -> Decoded:
-    found = writers.read(side, raw, by, target)
+def _written(side: Side, raw: Column, by: SchemaBranches, target: T.StructType, most: int) -> Decoded:
+    found = writers.read(side, raw, by, target, most)
     return Decoded(found.stages, found.columns, found.refusals, F.lit(False))
 
 

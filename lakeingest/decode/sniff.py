@@ -37,7 +37,7 @@ class _Look:
     formats: tuple[str, ...] = ()
 
 
-_REGISTRY = "write decode.{side}.format: avro, protobuf or json_schema, without schema_file"
+_REGISTRY = "write decode.{side}.format: avro, protobuf or json_schema, without schema_file and registry.glue"
 _UNPACK = "let the producer send it uncompressed (Kafka's own compression.type is no matter)"
 _LOOKS = (
     _Look("(?:FFFE|FEFF|7B00|007B|5B00|005B)", "text in UTF-16; let the producer write UTF-8"),
@@ -54,8 +54,9 @@ _LOOKS = (
     _Look("C301", "Avro in its single-object encoding; let the producer use a schema registry's serializer"),
     _Look(
         "03(?:00|05)[0-9A-F]{12}4[0-9A-F]{3}[89AB][0-9A-F]{3}[0-9A-F]{12}",
-        "AWS Glue Schema Registry's framing (byte 3, a version's UUID), which is not read; let the producer use a "
-        "serializer of Confluent's framing, or write decode.{side}.format: bytes and decode it by a class of your own",
+        "AWS Glue Schema Registry's framing (byte 3, a version's UUID); write decode.{side}.format: avro or "
+        "json_schema, without schema_file, and registry.glue",
+        formats=("glue",),
     ),
     _Look(
         "0000000000(?!00000000)[0-9A-F]{8}",
@@ -75,7 +76,8 @@ def of(value: bytes, format: str, side: str = "value") -> str | None:
     """What bytes look like, with the cure, if it is sure and no matter of their own format; else None.
 
     Args:
-        format: json, string, bytes or avro; `registry` for whatever a registry's header stands before.
+        format: json, string, bytes or avro; `registry` or `glue` for whatever such a registry's header
+            stands before.
         side: key or value.
     """
     digits = value[:LENGTH].hex().upper()

@@ -1,9 +1,9 @@
 """Records that bring their schema: told apart by their first bytes, read with their writer's schema, and projected.
 
-A registry's wire format is a magic byte 0, the schema's id in four bytes, for Protobuf the indexes of the message, and
-the payload. A batch may hold any number of writers' schemas: each is read in the same pass, by its own branch, into the
-same columns. A record with a header that no branch knows makes a strict plan fail with `record.UNPLANNED`, so that the
-schema is fetched and the batch planned again; a plan made after looking at all of the batch's headers refuses it.
+Before the payload stands a header that names its schema (`framing`). A batch may hold any number of writers' schemas:
+each is read in the same pass, by its own branch, into the same columns. A record with a header that no branch knows
+makes a strict plan fail with `record.UNPLANNED`, so that the schema is fetched and the batch planned again; a plan made
+after looking at all of the batch's headers refuses it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakeingest.decode import projection, sniff
+from lakeingest.decode import compressed, limits, projection, sniff
+from lakeingest.decode.framing import Confluent, Framing
 from lakeingest.record import (
     OFFSET,
     PARTITION,
@@ -31,11 +32,9 @@ from lakeingest.record import (
     diagnosis,
 )
 from lakeingest.schema.formats import wire
-from lakeingest.schema.ledger import Side
+from lakeingest.schema.ledger import SchemaId, Side
 from lakeingest.schema.model import Schema
 
-HEADER = 5
-"""Bytes of magic byte and id."""
 _ALL = 2**31 - 1
 _MOST_HEADERS = 10_000
 
@@ -77,7 +76,7 @@ class SchemaBranch:
     """
 
     header: bytes
-    id: int | None
+    id: SchemaId | None
     label: str
     schema: Schema
     reader: Reader
@@ -104,13 +103,13 @@ class SchemaBranches:
         known: what becomes of the records of each schema, by the header that they begin with. Of two headers that begin
             alike the longer one stands first.
         current: the table's schema, None before there is one.
-        framed: whether records begin with a header.
+        framing: the header that records begin with; None for plain Avro, which has none.
         strict: whether an unknown header stops the batch; else its record is refused.
     """
 
     known: tuple[SchemaBranch | RefusedSchema, ...] = ()
     current: Schema | None = None
-    framed: bool = True
+    framing: Framing | None = field(default_factory=Confluent)
     strict: bool = True
 
 
@@ -123,47 +122,55 @@ class Read:
     refusals: tuple[Refusal, ...] = field(default_factory=tuple)
 
 
-def read(side: Side, raw: Column, writers: SchemaBranches, target: T.StructType) -> Read:
+def read(side: Side, raw: Column, writers: SchemaBranches, target: T.StructType, most: int) -> Read:
     """The columns of `target`, and why a record has none.
 
     Args:
         side: key or value; the value has the columns _schema_id and _rescued besides.
         raw: BINARY, the record's bytes; a null one is refused by nobody here, and its columns are null.
         target: the table's columns for this side.
+        most: bytes that a payload may have.
     """
+    framing = writers.framing
     which = F.col(f"_{side}_writer")
     usable = {i: w for i, w in enumerate(writers.known) if isinstance(w, SchemaBranch)}
     parsed = {i: f"_{side}_parsed_{i}" for i in usable}
+    packed = [i for i, w in usable.items() if framing and framing.compressed(w.header)]
+    is_packed, unpacked = _true(which.isin(packed)), f"_{side}_unpacked"
+    payloads = {i: _payload(raw, w) for i, w in usable.items()}
+    behind = _case(which, {i: payloads[i] for i in packed}, T.BinaryType())
+    payloads |= dict.fromkeys(packed, limits.within(F.col(unpacked), most))
     stages = (
         {f"_{side}_writer": _which(raw, writers)},
-        {name: usable[i].reader.parse(F.when(which == i, _payload(raw, usable[i]))) for i, name in parsed.items()},
+        {unpacked: compressed.inflated(behind, most)} if packed else {},
+        {name: usable[i].reader.parse(F.when(which == i, payloads[i])) for i, name in parsed.items()},
     )
     values = {i: usable[i].reader.value(F.col(name)) for i, name in parsed.items()}
     columns = {f.name: _case(which, _members(side, f, values, usable, writers.current), f.dataType) for f in target}
     if side == "value":
         ids = {i: F.lit(w.id) for i, w in usable.items() if w.id is not None}
-        columns = {SCHEMA_ID: _case(which, ids, T.IntegerType()), **columns} if writers.framed else columns
+        columns = {SCHEMA_ID: _case(which, ids, framing.id_type), **columns} if framing else columns
         columns[RESCUED] = _case(which, _rescued(parsed, usable, writers.current), T.StringType())
     broken = F.lit(False)
-    format = "registry" if writers.framed else "avro"
+    format = framing.format if framing else "avro"
     for i, name in parsed.items():
         broken = broken | ((which == i) & usable[i].reader.broken(F.col(name)))
-    misfit = Refusal(side, _true(broken), lambda: _misfit(raw, which, usable))
+    misfit = Refusal(side, _true(broken), lambda: _misfit(which, usable, payloads))
     refusals = (
-        *((sniff.told(each, raw, format) for each in _headers(raw, which, side)) if writers.framed else ()),
+        *((sniff.told(each, raw, format) for each in _headers(raw, which, side, framing)) if framing else ()),
         *_verdicts(which, writers),
+        *(compressed.refusals(side, raw, F.col(unpacked), is_packed, most) if packed else ()),
         sniff.told(misfit, raw, format),
     )
     return Read(tuple(stage for stage in stages if stage), columns, refusals)
 
 
-def framed(raw: Column) -> Column:
-    """BOOLEAN, never null: whether the bytes begin as the registry's wire format does."""
-    return _true((F.octet_length(raw) >= HEADER) & (F.substring(raw, 1, 1) == F.lit(bytearray(1))))
-
-
 def headers(
-    kafka: DataFrame, sides: Mapping[Side, str], known: Mapping[Side, Sequence[bytes]], indexed: Collection[Side]
+    kafka: DataFrame,
+    framing: Framing,
+    sides: Mapping[Side, str],
+    known: Mapping[Side, Sequence[bytes]],
+    indexed: Collection[Side],
 ) -> list[tuple[Side, bytes, tuple[str, int, int]]]:
     """The headers in a batch that are not known yet, with the coordinates of the earliest record that bears each.
 
@@ -178,10 +185,10 @@ def headers(
     parts = []
     for side, name in sides.items():
         raw = F.col(name)
-        new = framed(raw)
+        new = framing.begins(raw)
         for header in known[side]:
             new = new & ~raw.startswith(F.lit(bytearray(header)))
-        whole = _indexed(raw) if side in indexed else F.substring(raw, 1, HEADER)
+        whole = _indexed(raw, framing.size) if side in indexed else F.substring(raw, 1, framing.size)
         parts.append(kafka.where(new).select(F.lit(side).alias("side"), whole.alias("header"), place))
     counted = reduce(DataFrame.unionAll, parts).groupBy("side", "header")
     frequent = counted.agg(F.min("place").alias("place"), F.count("*").alias("records")).orderBy(F.desc("records"))
@@ -189,25 +196,22 @@ def headers(
     return [(row["side"], bytes(row["header"]), tuple(row["place"])[1:]) for row in found]
 
 
-def _indexed(raw: Column) -> Column:
+def _indexed(raw: Column, size: int) -> Column:
     """BINARY: the header with message indexes; without them where they are malformed."""
     register_pickle_by_value(wire)
     header = wire.header
     # Python is given no whole records.
-    return F.udf(lambda value: header(value, HEADER), "BINARY")(F.substring(raw, 1, HEADER + wire.LONGEST))
-
-
-def schema_id(header: Column) -> Column:
-    """BIGINT: the id within a header, which an INT cannot hold where it is none of a registry's."""
-    return F.conv(F.hex(F.substring(header, 2, HEADER - 1)), 16, 10).cast("bigint")
+    return F.udf(lambda value: header(value, size), "BINARY")(F.substring(raw, 1, size + wire.LONGEST))
 
 
 def _which(raw: Column, writers: SchemaBranches) -> Column:
     """INT: the position of the record's writer among the known ones; null where there is none."""
-    if not writers.framed:
+    framing, unknown = writers.framing, F.lit(None).cast("int")
+    if framing is None:
         return F.when(raw.isNotNull(), F.lit(0))
-    unknown_id = F.concat(F.lit(UNKNOWN_SCHEMA), F.hex(F.substring(raw, 1, HEADER)))
-    unknown = F.when(framed(raw), F.raise_error(unknown_id)).cast("int") if writers.strict else F.lit(None).cast("int")
+    if writers.strict:
+        unknown_id = F.concat(F.lit(UNKNOWN_SCHEMA), F.hex(F.substring(raw, 1, framing.size)))
+        unknown = F.when(framing.begins(raw), F.raise_error(unknown_id)).cast("int")
     return _cases(
         [(raw.startswith(F.lit(bytearray(w.header))), F.lit(i)) for i, w in enumerate(writers.known)], unknown
     )
@@ -247,23 +251,22 @@ def _rescued(
     return rescued
 
 
-def _headers(raw: Column, which: Column, side: Side) -> tuple[Refusal, Refusal]:
+def _headers(raw: Column, which: Column, side: Side, framing: Framing) -> tuple[Refusal, Refusal]:
     def strange() -> Column:
         begins = F.concat(F.octet_length(raw).cast("string"), F.lit(" bytes, 0x"), F.hex(F.substring(raw, 1, 8)))
-        what = "…: the registry's format begins with a byte 0x00 and a schema id of four bytes"
-        return diagnosis("NO_SCHEMA_ID", F.concat(begins, F.lit(what)))
+        return diagnosis("NO_SCHEMA_ID", F.concat(begins, F.lit("…: "), framing.strange(raw)))
 
     def unknown() -> Column:
-        what = F.lit("no schema of the registry has id "), schema_id(raw), F.lit(" (or not that message)")
-        return diagnosis("UNKNOWN_SCHEMA_ID", F.concat(*what))
+        return diagnosis("UNKNOWN_SCHEMA_ID", framing.unknown(raw))
 
     def of_nobody(test: Column) -> Column:
         # Behind a THEN, so that Spark does not look at the headers of all others too.
         return F.when(which.isNull(), test).otherwise(False)
 
+    framed = _true(framing.begins(raw))
     return (
-        Refusal(side, of_nobody(raw.isNotNull() & ~framed(raw)), strange),
-        Refusal(side, of_nobody(framed(raw)), unknown),
+        Refusal(side, of_nobody(raw.isNotNull() & ~framed), strange),
+        Refusal(side, of_nobody(framed), unknown),
     )
 
 
@@ -278,11 +281,11 @@ def _verdicts(which: Column, writers: SchemaBranches) -> tuple[Refusal, ...]:
     return (Refusal("schema", _true(which.isin(*refused)), why),)
 
 
-def _misfit(raw: Column, which: Column, usable: Mapping[int, SchemaBranch]) -> Column:
+def _misfit(which: Column, usable: Mapping[int, SchemaBranch], payloads: Mapping[int, Column]) -> Column:
     labels = _case(which, {i: F.lit(w.label) for i, w in usable.items()}, T.StringType())
-    sizes = {i: F.octet_length(raw) - F.lit(len(w.header)) for i, w in usable.items()}
-    begins = _case(which, {i: F.hex(F.substring(_payload(raw, w), 1, 32)) for i, w in usable.items()}, T.StringType())
-    whys = {i: w.reader.why(F.when(which == i, _payload(raw, w))) for i, w in usable.items()}
+    sizes = {i: F.octet_length(payload) for i, payload in payloads.items()}
+    begins = _case(which, {i: F.hex(F.substring(payloads[i], 1, 32)) for i in usable}, T.StringType())
+    whys = {i: w.reader.why(F.when(which == i, payloads[i])) for i, w in usable.items()}
     guess = F.concat(F.lit("cut short, bytes too many, or written with another schema; begins with 0x"), begins)
     told = F.coalesce(_case(which, {i: why for i, why in whys.items() if why is not None}, T.StringType()), guess)
     size = _case(which, sizes, T.IntegerType()).cast("string")

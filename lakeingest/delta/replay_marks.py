@@ -6,6 +6,7 @@ is seen to by whatever comes next.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from pyspark.sql import functions as F
 
 from lakeingest.config import PipelineConfig
 from lakeingest.delta import commit_log, coordinates, quarantine
+from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import Receipt, somebody
 from lakeingest.errors import UsageError
@@ -53,13 +55,23 @@ def unsettled(tables: PipelineTables) -> Unsettled:
     """See `Unsettled`; nothing of it is there as a rule."""
     if tables.main.schema() is None:
         return Unsettled()
-    done = commit_log.read(tables.main, name_of(tables.config))
+    name = name_of(tables.config)
+    return of_logs(commit_log.read(tables.main, name), lambda: commit_log.read(tables.quarantine, name))
+
+
+def of_logs(done: CommitLog, marks: Callable[[], CommitLog]) -> Unsettled:
+    """What quarantine does not say yet.
+
+    Args:
+        done: the replays, as the table's log has them.
+        marks: the same of quarantine's log; it is asked where there is one.
+    """
     number = done.newest.receipt.sequence if done.newest else 0
     found = Unsettled(standing=number if done.taken_back else None)
     if done.newest is None:
         return found
-    marks = commit_log.read(tables.quarantine, name_of(tables.config)).newest
-    if marks is not None and marks.receipt.sequence >= number:
+    newest = marks().newest
+    if newest is not None and newest.receipt.sequence >= number:
         return found
     return replace(found, moved=done.newest.receipt, rows=done.newest.rows)
 

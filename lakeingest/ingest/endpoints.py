@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lakeingest.config import PipelineConfig, Storage, location
 from lakeingest.errors import SetupError
+from lakeingest.kafka.glue_registry import GlueRegistry
 from lakeingest.kafka.registry import Registry
 from lakeingest.local import running
 
@@ -56,11 +57,13 @@ def _registry_url(config: PipelineConfig) -> str:
     return stack.registry
 
 
-def registry(config: PipelineConfig) -> Registry:
+def registry(config: PipelineConfig) -> Registry | GlueRegistry:
     """The schema registry; asked nothing yet.
 
     Raises:
         SetupError: the file names none, and no stack is running.
         UsageError: registry.options make no sense.
     """
+    if config.registry.glue:
+        return GlueRegistry(config.registry, config.storage)
     return Registry(config.registry, _registry_url(config))

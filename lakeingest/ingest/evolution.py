@@ -18,15 +18,14 @@ from pyspark.sql import types as T
 
 from lakeingest import config
 from lakeingest.config import PipelineConfig, file, uses_registry
-from lakeingest.decode import Shape, inferred
+from lakeingest.decode import Shape, framing, inferred
 from lakeingest.decode.readers import read
 from lakeingest.decode.writers import RefusedSchema, SchemaBranch, SchemaBranches
 from lakeingest.errors import TableMismatch
 from lakeingest.ingest import shape, writer_schemas
 from lakeingest.ingest.preflight import NEW_TABLE
 from lakeingest.ingest.schema_decisions import UNUSABLE, SchemaDecisions, TableColumns, fingerprint
-from lakeingest.ingest.writer_schemas import SIDES, WriterSchema
-from lakeingest.kafka.registry import Registry
+from lakeingest.ingest.writer_schemas import SIDES, AnyRegistry, WriterSchema
 from lakeingest.record import KEY
 from lakeingest.schema import ddl, model, transforms
 from lakeingest.schema.compatibility import declared
@@ -68,7 +67,7 @@ class Evolution:
         self,
         config: PipelineConfig,
         ledger: SchemaLedger,
-        registry: Callable[[], Registry],
+        registry: Callable[[], AnyRegistry],
         table: StructType | None = None,
     ) -> None:
         """`table`: the table's columns; None if there is no table yet.
@@ -92,7 +91,7 @@ class Evolution:
         return self._decisions.ledger
 
     @cached_property
-    def _registry(self) -> Registry:
+    def _registry(self) -> AnyRegistry:
         return self._open()
 
     @property
@@ -141,7 +140,8 @@ class Evolution:
                 if current and self._decisions.mode(side) == "NONE":
                     # A record is written as it is: what it lacks is null, whatever default another schema gives it.
                     current = without_defaults(current)
-                sides[side] = SchemaBranches(branches, current, framed=framed, strict=framed and strict)
+                by = framing.of(self._config.registry) if framed else None
+                sides[side] = SchemaBranches(branches, current, framing=by, strict=framed and strict)
         value, key = self._value(), shape.key_type(self._config, self.ledger.current.get("key"))
         stages = self._stages(value)
         made = types.of_columns(stages[-1].after) if stages else value
@@ -197,7 +197,7 @@ class Evolution:
             unknown_ids = self._observe(kafka, sequence, columns)
         self._decisions.decide(self._known.values(), sequence, columns)
         self._unknown_ids, self._looked = unknown_ids, True
-        self.appearance = "" if self.settled else writer_schemas.sniff_values(kafka)
+        self.appearance = "" if self.settled else writer_schemas.sniff_values(self._config, kafka)
 
     def columns_from_registry(self, sequence: int) -> bool:
         """Whether the value's columns are known before a record came: from the registry, if need be."""

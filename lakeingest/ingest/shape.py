@@ -9,7 +9,7 @@ from pyspark.sql.types import DataType, StructType
 
 from lakeingest import config as file
 from lakeingest.config import PipelineConfig, consistency, uses_registry
-from lakeingest.decode import Shape, inferred, projection
+from lakeingest.decode import Shape, framing, inferred, projection
 from lakeingest.record import HEADERS, KEY, OFFSET, PARTITION, RESCUED, SCHEMA_ID, TIMESTAMP, TOPIC
 from lakeingest.schema import ddl, model, transforms
 from lakeingest.schema.model import Schema
@@ -64,9 +64,9 @@ def table_columns(config: PipelineConfig, shape: Shape) -> StructType:
     """The table's columns but for partition columns: coordinates, timestamp, key, headers, value, rescued.
 
     _topic STRING, _partition INT, _offset BIGINT, _timestamp TIMESTAMP, _key (as decode.key says),
-    _headers ARRAY<STRUCT<key: STRING, value: BINARY>>, _schema_id INT (where the registry holds the schema), the
-    value's columns, _rescued STRING (not for text and bytes). The coordinates come first: Delta keeps statistics of the
-    first 32 columns.
+    _headers ARRAY<STRUCT<key: STRING, value: BINARY>>, _schema_id INT, or STRING of AWS Glue (where a registry holds
+    the schema), the value's columns, _rescued STRING (not for text and bytes). The coordinates come first: Delta keeps
+    statistics of the first 32 columns.
     """
     found = StructType(
         [
@@ -81,7 +81,7 @@ def table_columns(config: PipelineConfig, shape: Shape) -> StructType:
     if config.decode.headers:
         found.add(HEADERS, struct("h ARRAY<STRUCT<key: STRING, value: BINARY>>")["h"].dataType)
     if uses_registry(config.decode.value):
-        found.add(SCHEMA_ID, T.IntegerType())
+        found.add(SCHEMA_ID, framing.of(config.registry).id_type)
     for declared in demanded(shape.table):
         found.add(declared)
     if config.decode.value.format not in ("string", "bytes"):

@@ -16,20 +16,22 @@ from lakeingest.config import (
     partition_format,
     uses_registry,
 )
-from lakeingest.decode import sniff, writers
+from lakeingest.decode import framing, sniff, writers
 from lakeingest.decode.readers import Reading, read
 from lakeingest.kafka import registry
+from lakeingest.kafka.glue_registry import GlueRegistry
 from lakeingest.kafka.registry import Registry
 from lakeingest.record import COORDINATES, OFFSET, PARTITION, RAW_KEY, RAW_VALUE, TOPIC
 from lakeingest.schema import model, transforms
 from lakeingest.schema.formats import wire
-from lakeingest.schema.ledger import SchemaLedger, Side
+from lakeingest.schema.ledger import SchemaId, SchemaLedger, Side
 from lakeingest.schema.model import Schema, SchemaError
 from lakeingest.schema.transforms import TransformError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+AnyRegistry = Registry | GlueRegistry
 Place = tuple[str, int, int]
 """Coordinates: topic, partition, offset."""
 SIDES: dict[Side, str] = {"key": RAW_KEY, "value": RAW_VALUE}
@@ -52,7 +54,7 @@ class WriterSchema:
 
     side: Side
     header: bytes
-    id: int | None
+    id: SchemaId | None
     subject: str | None
     version: int | None
     fingerprint: str
@@ -78,7 +80,7 @@ class WriterSchema:
 
 def discover(
     config: PipelineConfig,
-    ask: Registry,
+    ask: AnyRegistry,
     ledger: SchemaLedger,
     kafka: DataFrame,
     planned: Collection[tuple[Side, bytes]],
@@ -92,9 +94,9 @@ def discover(
     headers = {side: [header for s, header in planned if s == side] for side in sides}
     indexed = {side for side in sides if isinstance(config.decode.side(side), ProtobufFormat)}
     found: list[WriterSchema] = []
-    unknown_ids, asked = False, set[int]()
-    for side, header, place in writers.headers(kafka, sides, headers, indexed):
-        asked.add(_id(header))
+    unknown_ids, asked, by = False, set[SchemaId](), framing.of(config.registry)
+    for side, header, place in writers.headers(kafka, by, sides, headers, indexed):
+        asked.add(by.id(header))
         known = _known(config, ask, ledger, side=side, header=header, place=place) if len(asked) <= MOST_IDS else None
         if known is None:
             unknown_ids = True
@@ -103,27 +105,27 @@ def discover(
     return found, unknown_ids
 
 
-def latest_of_subject(config: PipelineConfig, ask: Registry, ledger: SchemaLedger) -> WriterSchema | None:
+def latest_of_subject(config: PipelineConfig, ask: AnyRegistry, ledger: SchemaLedger) -> WriterSchema | None:
     """The latest version of a topic's subject, before a record names it; None under other strategies."""
     format = config.decode.value
     if not isinstance(format, AvroFormat | ProtobufFormat | JsonSchemaFormat) or format.subject != "topic":
         return None
     for topic in config.source.topics:
-        latest = ask.latest(registry.subject("topic", topic, "value", None))
+        latest = ask.latest(ask.topic_subject(topic, "value"))
         if latest is not None:
             indexes = wire.prefix((0,)) if isinstance(format, ProtobufFormat) else b""
-            header = b"\0" + latest[0].id.to_bytes(writers.HEADER - 1, "big") + indexes
+            header = framing.of(config.registry).header(latest[0].id) + indexes
             known = _known(config, ask, ledger, side="value", header=header, place=(topic, 0, 0))
             if known is not None and known.reading:
                 return replace(known, first=None)
     return None
 
 
-def sniff_values(kafka: DataFrame) -> str:
+def sniff_values(config: PipelineConfig, kafka: DataFrame) -> str:
     """What the first value looks like of a batch that brought no schema; empty where that is not sure."""
     start = F.substring(RAW_VALUE, 1, sniff.LENGTH).alias("start")
     for row in kafka.where(F.col(RAW_VALUE).isNotNull()).select(*COORDINATES, start).limit(_LOOKED_AT).collect():
-        if found := sniff.of(bytes(row["start"]), "registry"):
+        if found := sniff.of(bytes(row["start"]), framing.of(config.registry).format):
             return f"the value at {row[TOPIC]}-{row[PARTITION]} offset {row[OFFSET]} {found}"
     return ""
 
@@ -140,20 +142,20 @@ def unpartitionable(config: PipelineConfig, schema: Schema) -> str | None:
 
 
 def _known(
-    config: PipelineConfig, ask: Registry, ledger: SchemaLedger, *, side: Side, header: bytes, place: Place
+    config: PipelineConfig, ask: AnyRegistry, ledger: SchemaLedger, *, side: Side, header: bytes, place: Place
 ) -> WriterSchema | None:
-    format = config.decode.side(side)
+    format, by = config.decode.side(side), framing.of(config.registry)
     assert isinstance(format, AvroFormat | ProtobufFormat | JsonSchemaFormat)
-    found = ask.writer(_id(header))
+    found = ask.writer(by.id(header))
     if found is None:
         return None
     known = WriterSchema(side, header, found.id, None, None, found.fingerprint, place)
     try:
-        reading = read(format, found.type, found.text, found.references, header[writers.HEADER :])
+        reading = read(format, found.type, found.text, found.references, header[by.size :])
     except SchemaError as error:
-        name = registry.subject(format.subject, place[0], side, None) if format.subject == "topic" else None
+        name = found.subject or (ask.topic_subject(place[0], side) if format.subject == "topic" else None)
         # Whatever message of it is meant: bytes that are no Protobuf have all kinds of indexes.
-        return replace(known, header=header[: writers.HEADER], subject=name, problem=str(error))
+        return replace(known, header=header[: by.size], subject=name, version=found.version, problem=str(error))
     if reading is None:
         return None
     if side == "value" and (problem := unpartitionable(config, reading.schema)):
@@ -161,9 +163,5 @@ def _known(
     if (seen := ledger.seen(side, found.fingerprint, reading.name)) and seen.version:
         # As it was decided: another topic's subject may have it as another version.
         return replace(known, subject=seen.subject, version=seen.version, reading=reading)
-    subject = registry.subject(format.subject, place[0], side, reading.name)
+    subject = found.subject or registry.subject(format.subject, place[0], side, reading.name)
     return replace(known, subject=subject, version=ask.version(subject, found), reading=reading)
-
-
-def _id(header: bytes) -> int:
-    return int.from_bytes(header[1 : writers.HEADER], "big")

@@ -13,14 +13,15 @@ import json
 import ssl
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from lakeingest.config import Registry as Config
 from lakeingest.config import Strategy
 from lakeingest.errors import RegistryRefused, RegistryUnreachable, UsageError
 from lakeingest.local.loopback import direct
+from lakeingest.schema.ledger import SchemaId, Side
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
@@ -48,22 +49,49 @@ class RegisteredSchema:
         text: as it was registered.
         references: (name as the schema calls it, text) of all that it builds on: dependencies first, each name once.
         fingerprint: SHA-256 over type, text and references; equal in every registry that holds the same text.
+        subject, version: where the registry has it, if the id alone says so (AWS Glue's).
     """
 
-    id: int
+    id: SchemaId
     type: str
     text: str
     references: tuple[tuple[str, str], ...]
     fingerprint: str
+    subject: str | None = None
+    version: int | None = None
+
+    def registered(self, subject: str, version: int) -> RegisteredSchema:
+        """The same, with where the registry has it."""
+        return replace(self, subject=subject, version=version)
 
     @classmethod
-    def of(cls, id: int, type: str, text: str, references: tuple[tuple[str, str], ...] = ()) -> RegisteredSchema:
+    def of(cls, id: SchemaId, type: str, text: str, references: tuple[tuple[str, str], ...] = ()) -> RegisteredSchema:
         """The same, with its fingerprint."""
         hashed = hashlib.sha256(json.dumps([type, text, references]).encode())
         return cls(id, type, text, references, hashed.hexdigest())
 
 
-def subject(strategy: Strategy, topic: str, side: Literal["key", "value"], record_name: str | None) -> str:
+class Tries:
+    """Pauses that grow, between questions that are asked again until a time.
+
+    Args:
+        until: of the monotonic clock, in seconds.
+    """
+
+    def __init__(self, until: float) -> None:
+        self._until, self._pause_s = until, _FIRST_PAUSE_S
+
+    def again(self) -> bool:
+        """Whether there is time for one more, after a pause."""
+        left_s = self._until - time.monotonic()
+        if left_s <= 0:
+            return False
+        time.sleep(min(self._pause_s, left_s))
+        self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
+        return True
+
+
+def subject(strategy: Strategy, topic: str, side: Side, record_name: str | None) -> str:
     """The subject that a producer registers a schema under.
 
     Empty where the strategy asks for a name and the schema has none: the registry knows no such subject.
@@ -89,11 +117,12 @@ class Registry:
         self._wait_s = config.wait.total_seconds()
         self._options = {name: secret.get_secret_value() for name, secret in config.options.items()}
         self._client = self._connected()
-        self._writers: dict[int, RegisteredSchema] = {}
-        self._versions: dict[tuple[str, int], int] = {}
+        self._writers: dict[SchemaId, RegisteredSchema] = {}
+        self._versions: dict[tuple[str, SchemaId], int] = {}
 
-    def writer(self, id: int) -> RegisteredSchema | None:
+    def writer(self, id: SchemaId) -> RegisteredSchema | None:
         """The schema of an id; None where the registry says that there is none."""
+        assert isinstance(id, int)
         # Four bytes hold more than a registry has: Confluent's takes such an id for a path that it does not know.
         if not 1 <= id < 2**31:
             return None
@@ -112,12 +141,17 @@ class Registry:
         """
         if subject and (subject, writer.id) not in self._versions:
             # By id and not by text: Apicurio does not find a text that differs in a blank.
-            question = partial(self._client.get_schema_versions, writer.id, subject_name=subject, deleted=True)
+            number = int(writer.id)
+            question = partial(self._client.get_schema_versions, number, subject_name=subject, deleted=True)
             listed = self._ask(f"the versions of schema id {writer.id}", self._until(), question) or []
             # Apicurio lists every subject, whichever it is asked for.
             if versions := [each.version for each in listed if each.subject == subject and each.version is not None]:
                 self._versions[subject, writer.id] = max(versions)
         return self._versions.get((subject, writer.id))
+
+    def topic_subject(self, topic: str, side: Side) -> str:
+        """The subject of a topic's own schema."""
+        return subject("topic", topic, side, None)
 
     def latest(self, subject: str) -> tuple[RegisteredSchema, int] | None:
         """The newest schema of a subject and its version, asked anew each time; None if there is none."""
@@ -165,7 +199,7 @@ class Registry:
         from confluent_kafka.schema_registry.error import OAuthTokenError, SchemaRegistryError
         from httpx2 import LocalProtocolError, TransportError
 
-        pause_s = _FIRST_PAUSE_S
+        tries = Tries(until)
         while True:
             try:
                 return question()
@@ -188,11 +222,8 @@ class Registry:
                 reason = self._plain(f"no token: {error.message}")
             except json.JSONDecodeError:
                 reason = "the answer is not JSON"
-            left_s = until - time.monotonic()
-            if left_s <= 0:
+            if not tries.again():
                 raise self._unreachable(what, reason)
-            time.sleep(min(pause_s, left_s))
-            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
     def _unreachable(self, what: str, reason: str) -> RegistryUnreachable:
         return RegistryUnreachable(

@@ -8,10 +8,11 @@ number, which counts what was consumed, refused and dropped. The rows' coordinat
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from lakeingest.config import PipelineConfig
 from lakeingest.delta import coordinates, replay_marks
 from lakeingest.delta.commit_log import Commit, CommitLog
 from lakeingest.delta.pipeline_tables import PipelineTables
@@ -25,7 +26,7 @@ from lakeingest.spark.failures import storage_failures
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_NAMED = 20
+NAMED = 20
 """Most coordinates that a report names of each kind."""
 
 
@@ -106,6 +107,18 @@ class Report(Shown):
         return {"conserved": self.conserved, **vars(self)}
 
 
+class Rows(Protocol):
+    """The rows of both tables, as coordinates, and whether the log says that they were consumed."""
+
+    def counted(self, unknown: OffsetRanges, skipped: OffsetRanges) -> dict[str, int]:
+        """Rows in_table and in_quarantine, distinct coordinates of them, and known and spared: those of them within
+        `unknown` and `skipped`; rows that are unexpected, and earlier than the log tells.
+        """
+
+    def named(self, *, missing: int, doubtful: int) -> dict[str, list[str]]:
+        """The first coordinates of each kind, looked for only where there are some."""
+
+
 def audit(tables: PipelineTables) -> Report:
     """Prove the pipeline's conservation, or say what is missing or double. Reads the coordinates of every row once.
 
@@ -114,10 +127,22 @@ def audit(tables: PipelineTables) -> Report:
     """
     preflight.check_exists(tables)
     log, refused = tables.commit_logs(back=None)
-    config = tables.config
+    unsettled = replay_marks.unsettled(tables)
+    return of_logs(tables.config, log, refused, lambda whole: _SparkRows(tables, whole, unsettled))
+
+
+def of_logs(
+    config: PipelineConfig, log: CommitLog, refused: CommitLog, rows_of: Callable[[OffsetRanges], Rows]
+) -> Report:
+    """The audit, of what was read.
+
+    Args:
+        log, refused: all that the pipeline committed to the table and to quarantine.
+        rows_of: gives the rows, where the log says that these offsets were consumed.
+    """
     topics = {*config.source.topics, *(s.topic for commit in log.commits for s in commit.receipt.ranges)}
     whole, accounts = _whole(log), _Accounts.of(log, refused)
-    rows = _Rows(tables, whole, replay_marks.unsettled(tables))
+    rows = rows_of(whole)
     found = rows.counted(accounts.unknown, accounts.skipped)
     # What was not read again since Kafka had deleted it may be there all the same, from before a RESTORE.
     consumed, lost = accounts.counts.consumed + found["spared"], accounts.lost - found["spared"]
@@ -128,7 +153,7 @@ def audit(tables: PipelineTables) -> Report:
     named = rows.named(missing=missing - unproved, doubtful=duplicated + found["unexpected"])
     accepted = [s for commit in (*log.commits, *refused.commits) for s in commit.receipt.gaps]
     if accepted:
-        named["lost"] = [f"{s.topic}-{s.partition} offsets {s.start} to {s.end - 1}" for s in sorted(accepted)]
+        named["lost"] = [hole(s.topic, s.partition, s.start, s.end) for s in sorted(accepted)]
     return Report(
         pipeline=config.name,
         consumed=consumed - unproved,
@@ -219,9 +244,14 @@ def _sequence(commit: Commit) -> int:
     return commit.receipt.sequence
 
 
+def topics_of(config: PipelineConfig, whole: OffsetRanges) -> list[str]:
+    """Whose rows are looked at."""
+    return sorted({s.topic for s in whole} or config.source.topics)
+
+
 @dataclass(frozen=True)
-class _Rows:
-    """The rows of both tables, as coordinates.
+class _SparkRows:
+    """The rows of both tables, as Spark counts them.
 
     Attributes:
         whole: what the log says was consumed.
@@ -236,7 +266,7 @@ class _Rows:
         """The coordinates of the table's rows, and of those in quarantine, with in_table and in_quarantine: 0 or 1."""
         from pyspark.sql import functions as F
 
-        topics = sorted({s.topic for s in self.whole} or self.tables.config.source.topics)
+        topics = topics_of(self.tables.config, self.whole)
         rows_of_main, refused = self.tables.main.read(), self.tables.refused()
         moved = F.col("moved.replay")
         standing = self.unsettled.standing
@@ -275,9 +305,7 @@ class _Rows:
         )
 
     def counted(self, unknown: OffsetRanges, skipped: OffsetRanges) -> dict[str, int]:
-        """Rows in_table and in_quarantine, distinct coordinates of them, and known and spared: those of them within
-        `unknown` and `skipped`; rows that are unexpected, and earlier than the log tells.
-        """
+        """See `Rows.counted`."""
         from pyspark.sql import functions as F
 
         consumed = F.col("consumed")
@@ -297,17 +325,14 @@ class _Rows:
             return totals.collect()[0].asDict()
 
     def named(self, *, missing: int, doubtful: int) -> dict[str, list[str]]:
-        """The first coordinates of each kind, looked for only where there are some."""
+        """See `Rows.named`."""
         named = {}
         with storage_failures(self.tables.main.identifier):
             if doubtful:
                 rows = self._once()
                 double = rows.where("consumed AND in_table + in_quarantine > 1")
                 stray = rows.where(f"NOT consumed AND {OFFSET} >= coalesce(low, 0)")
-                named = {
-                    "duplicated": [f"{r[0]}-{r[1]} offset {r[2]}" for r in _first(double)],
-                    "unexpected": [f"{r[0]}-{r[1]} offset {r[2]}" for r in _first(stray)],
-                }
+                named = {"duplicated": _first(double), "unexpected": _first(stray)}
             if missing:
                 named["missing"] = self._holes()
         return {kind: names for kind, names in named.items() if names}
@@ -321,11 +346,18 @@ class _Rows:
         rows = rows.union(self.tables.spark.createDataFrame(edges, rows.schema))
         before = F.lag(OFFSET).over(Window.partitionBy(TOPIC, PARTITION).orderBy(OFFSET))
         holes = rows.withColumn("before", before).where(f"{OFFSET} - before > 1")
-        return [
-            f"{r[0]}-{r[1]} offsets {r['before'] + 1} to {r[2] - 1}"
-            for r in holes.orderBy(*holes.columns[:3]).take(_NAMED)
-        ]
+        return [hole(r[0], r[1], r["before"] + 1, r[2]) for r in holes.orderBy(*holes.columns[:3]).take(NAMED)]
 
 
-def _first(rows: DataFrame) -> list[Any]:
-    return rows.orderBy(TOPIC, PARTITION, OFFSET).take(_NAMED)
+def _first(rows: DataFrame) -> list[str]:
+    return [place(r[0], r[1], r[2]) for r in rows.orderBy(TOPIC, PARTITION, OFFSET).take(NAMED)]
+
+
+def place(topic: str, partition: int, offset: int) -> str:
+    """A coordinate, as a report names it."""
+    return f"{topic}-{partition} offset {offset}"
+
+
+def hole(topic: str, partition: int, start: int, end: int) -> str:
+    """Offsets from `start` to before `end`, as a report names them."""
+    return f"{topic}-{partition} offsets {start} to {end - 1}"

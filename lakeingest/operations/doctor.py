@@ -146,9 +146,10 @@ def _servers(config: PipelineConfig, servers: str, storage: Storage) -> Iterator
     if any(map(uses_registry, formats)):
 
         def registry() -> str:
-            subject = f"{config.source.topics[0]}-value"
             impatient = config.registry.model_copy(update={"wait": min(config.registry.wait, _REGISTRY_WAIT)})
-            latest = endpoints.registry(config.model_copy(update={"registry": impatient})).latest(subject)
+            asked = endpoints.registry(config.model_copy(update={"registry": impatient}))
+            subject = asked.topic_subject(config.source.topics[0], "value")
+            latest = asked.latest(subject)
             return f"{subject} has no schema yet" if latest is None else f"{subject} is at version {latest[1]}"
 
         yield _tried("registry", registry)

@@ -6,45 +6,35 @@ Each function raises `Unreadable` where it cannot, and Spark is asked then; so i
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from itertools import repeat
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from lakeingest.config import PipelineConfig, Storage
-from lakeingest.delta import commit_log
+from lakeingest.delta import commit_log, replay_marks
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.maintenance.optimize import TableFiles
-from lakeingest.delta.offline import duck, rows
+from lakeingest.delta.offline import duck, rows, runs
 from lakeingest.delta.offline.log import DataFile, OfflineLog, Unreadable, reading
+from lakeingest.delta.offline.runs import Runs
 from lakeingest.gate import results as gate_results
 from lakeingest.kafka.offsets import Topics
+from lakeingest.operations import audit as audit_of
 from lakeingest.operations import status as status_of
+from lakeingest.operations.audit import Report
 from lakeingest.operations.status import Status
+from lakeingest.record import COORDINATES, TOPIC, OffsetRanges
 from lakeingest.schema import ddl
 from lakeingest.spark import s3a, session
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
 
-Answer = TypeVar("Answer")
 _ELSEWHERE = ("SPARK_REMOTE", "SPARK_CONF_DIR", "SPARK_HOME", "HADOOP_CONF_DIR")
 """Variables of the environment that may give a path, or a store, a meaning that Spark alone knows."""
-_CUT = 32
-"""Characters that Delta's statistics keep of a text."""
-_REFUSED = """
-    SELECT stage, reason, count(*) OVER same AS count,
-        row_number() OVER (same ORDER BY _topic, _partition, _offset) AS number,
-        _topic || '-' || _partition || ':' || _offset AS coordinates, message
-    FROM (
-        SELECT stage, unnest(coalesce(expectations, [reason])) AS reason, _topic, _partition, _offset, message
-        FROM quarantine WHERE pipeline = $pipeline AND moved IS NULL AND discarded IS NULL
-    )
-    WINDOW same AS (PARTITION BY stage, reason)
-    QUALIFY number <= greatest($samples, 1)
-    ORDER BY count DESC, stage NULLS FIRST, reason NULLS FIRST, number
-"""
-
 _RESULTS = """
     WITH mine AS (SELECT * REPLACE (epoch_us(time) AS time) FROM results WHERE pipeline = $pipeline)
     SELECT * FROM mine
@@ -53,28 +43,23 @@ _RESULTS = """
 """
 
 
-def answered(
-    config: PipelineConfig, storage: Storage, answer: Callable[[], Answer], otherwise: Callable[[], Answer]
-) -> Answer:
-    """What `answer` says without Spark, or Spark, which is asked where it runs already.
+def may_answer(config: PipelineConfig, storage: Storage) -> bool:
+    """Whether what the tables' files tell is what Spark would say; where Spark runs already, it is asked.
 
     Raises:
         StorageUnreachable: nothing listens where the store is to be.
     """
-    if not session.runs() and not any(os.environ.get(name) for name in _ELSEWHERE):
-        s3a.check_listens(storage, config.paths)
-        try:
-            return answer()
-        except Unreadable:
-            pass
-    return otherwise()
+    if session.runs() or any(os.environ.get(name) for name in _ELSEWHERE):
+        return False
+    s3a.check_listens(storage, config.paths)
+    return True
 
 
 def status(config: PipelineConfig, storage: Storage, topics: Topics) -> Status:
     """See `status.status`."""
     tables = {"table": config.table.identifier, "quarantine": config.quarantine.identifier}
     logs = {name: OfflineLog(identifier, storage) for name, identifier in tables.items()}
-    read = {name: _commits(log, config.known_as) for name, log in logs.items()}
+    read = {name: _commits(log, config.known_as, log.history(status_of.BACK)) for name, log in logs.items()}
     if read["table"].newest is None:
         raise Unreadable("the log does not say how far the pipeline has come")
     counts = {
@@ -89,10 +74,69 @@ def status(config: PipelineConfig, storage: Storage, topics: Topics) -> Status:
     return status_of.of_logs(config.name, read["table"], read["quarantine"], topics, sizes)
 
 
-def _commits(log: OfflineLog, pipeline: str) -> CommitLog:
+def audit(config: PipelineConfig, storage: Storage) -> Report:
+    """See `audit.audit`."""
+    logs = [OfflineLog(identifier, storage) for identifier in (config.table.identifier, config.quarantine.identifier)]
+    histories = [each.history(None) for each in logs]
+    log, refused = (_commits(each, config.known_as, history) for each, history in zip(logs, histories, strict=True))
+    if log.newest is None:
+        raise Unreadable("the log does not say how far the pipeline has come")
+    done, marks = map(commit_log.of_history, repeat(replay_marks.name_of(config)), histories, logs)
+    unsettled = replay_marks.of_logs(done, lambda: marks)
+    return audit_of.of_logs(
+        config, log, refused, lambda whole: _OfflineRows(_runs(config, logs, whole, settle=unsettled.moved is not None))
+    )
+
+
+@dataclass(frozen=True)
+class _OfflineRows:
+    """The rows of both tables, as runs of offsets."""
+
+    runs: Runs
+
+    def counted(self, unknown: OffsetRanges, skipped: OffsetRanges) -> dict[str, int]:
+        """See `audit.Rows.counted`."""
+        return self.runs.counted(unknown, skipped)
+
+    def named(self, *, missing: int, doubtful: int) -> dict[str, list[str]]:
+        """See `audit.Rows.named`."""
+        named = {}
+        if doubtful:
+            found = {"duplicated": self.runs.double(audit_of.NAMED), "unexpected": self.runs.stray(audit_of.NAMED)}
+            named = {kind: [audit_of.place(*each) for each in places] for kind, places in found.items() if places}
+        if missing and (holes := self.runs.holes(audit_of.NAMED)):
+            named["missing"] = [audit_of.hole(*each) for each in holes]
+        return named
+
+
+def _runs(config: PipelineConfig, logs: Sequence[OfflineLog], whole: OffsetRanges, *, settle: bool) -> Runs:
+    """The runs of the pipeline's rows in both tables."""
+    import pyarrow as pa
+    from pyarrow import dataset as ds
+
+    if not whole.ranges:
+        raise Unreadable("no offset was consumed")
+    main, refused = map(rows.dataset, logs)
+    rows.need(main, *COORDINATES)
+    rows.need(refused, *COORDINATES, "pipeline")
+    asked = ds.field(TOPIC).isin(audit_of.topics_of(config, whole))
+    mine = asked & (ds.field("pipeline") == config.known_as)
+    # A quarantine of an older version has no replays.
+    if "moved" in refused.schema.names:
+        mine = mine & ds.field("moved", "replay").is_null()
+    each = [
+        found.append_column("in_table", pa.repeat(1 - at, len(found))).append_column(
+            "in_quarantine", pa.repeat(at, len(found))
+        )
+        for at, found in enumerate((runs.of(logs[0], main, asked), runs.of(logs[1], refused, mine)))
+    ]
+    return Runs(pa.concat_tables(each), whole, settle)
+
+
+def _commits(log: OfflineLog, pipeline: str, history: Sequence[Mapping[str, Any]]) -> CommitLog:
     if "delta.setTransactionRetentionDuration" in log.state.properties:
         raise Unreadable("the table forgets which commits were made")
-    found = commit_log.of_history(pipeline, log.history(status_of.BACK), log)
+    found = commit_log.of_history(pipeline, history, log)
     if found.newest is None and not found.complete:
         raise Unreadable("the pipeline's commits are further back")
     return found
@@ -102,7 +146,7 @@ def _here(log: OfflineLog, pipeline: str) -> int:
     """The pipeline's rows of quarantine that no replay has moved: as its statistics say, or else its rows."""
     # A quarantine of an older version has no replays.
     replayed = "moved" in log.state.columns
-    counts = [_counted(file.statistics, pipeline, replayed=replayed) for file in log.state.files]
+    counts = [_counted(file, pipeline, replayed=replayed) for file in log.state.files]
     unclear = [file for file, count in zip(log.state.files, counts, strict=True) if count is None]
     return sum(count or 0 for count in counts) + (_rows_here(log, unclear, pipeline) if unclear else 0)
 
@@ -111,7 +155,7 @@ def _rows_here(log: OfflineLog, files: Sequence[DataFile], pipeline: str) -> int
     from pyarrow import dataset as ds
 
     table = rows.dataset(log, files)
-    _need(table, "pipeline")
+    rows.need(table, "pipeline")
     mine = ds.field("pipeline") == pipeline
     if "moved" in table.schema.names:
         mine = mine & ds.field("moved").is_null()
@@ -119,33 +163,10 @@ def _rows_here(log: OfflineLog, files: Sequence[DataFile], pipeline: str) -> int
         return int(table.count_rows(filter=mine))
 
 
-def _counted(stats: Mapping[str, Any], pipeline: str, *, replayed: bool) -> int | None:
+def _counted(file: DataFile, pipeline: str, *, replayed: bool) -> int | None:
     """How many rows of a file are the pipeline's, and not moved; None where its statistics leave that open."""
-    count, nulls = stats["numRecords"], stats.get("nullCount", {})
-    ends = {stats.get(name, {}).get("pipeline") for name in ("minValues", "maxValues")}
-    whole = ends == {pipeline} and len(pipeline) < _CUT and nulls.get("pipeline") == 0
-    moved = nulls.get("moved")
-    stays = not replayed or (isinstance(moved, dict) and moved and all(null == count for null in moved.values()))
-    return int(count) if whole and stays else None
-
-
-def reasons(config: PipelineConfig, storage: Storage, samples: int) -> list[dict[str, Any]]:
-    """See `quarantine.reasons`."""
-    log = OfflineLog(config.quarantine.identifier, storage)
-    table = rows.dataset(log)
-    _need(table, "stage", "reason", "message", "pipeline", "expectations", "moved", "discarded")
-    with duck.connected({"quarantine": table}) as connection:
-        found = connection.execute(_REFUSED, {"pipeline": config.known_as, "samples": samples}).fetchall()
-    groups: dict[tuple[str, str], dict[str, Any]] = {}
-    for stage, reason, count, number, coordinates, message in found:
-        group = {"stage": stage, "reason": reason, "count": count, "samples": []}
-        if number <= samples:
-            groups.setdefault((stage, reason), group)["samples"].append(
-                {"coordinates": coordinates, "message": message}
-            )
-        else:
-            groups[stage, reason] = group
-    return [*groups.values()]
+    known = file.only("pipeline") == pipeline and (not replayed or file.lacks("moved"))
+    return int(file.statistics["numRecords"]) if known else None
 
 
 def results(config: PipelineConfig, storage: Storage, batches: int) -> list[dict[str, Any]]:
@@ -169,7 +190,7 @@ def results(config: PipelineConfig, storage: Storage, batches: int) -> list[dict
 def _newest(table: Dataset, pipeline: str, batches: int) -> list[dict[str, Any]]:
     """The rows of the newest batches, with their times in microseconds since 1970."""
     names = [column.name for column in ddl.parse(gate_results.COLUMNS)]
-    _need(table, *names)
+    rows.need(table, *names)
     with duck.connected({"results": table}) as connection:
         found = connection.execute(_RESULTS, {"pipeline": pipeline, "batches": batches})
         held = [described[0] for described in found.description]
@@ -183,9 +204,3 @@ def _microseconds(end: str) -> int:
 def _local(microseconds: int) -> datetime:
     """As Spark gives times to Python: in the zone of this process, without its name."""
     return datetime.fromtimestamp(microseconds // 1_000_000).replace(microsecond=microseconds % 1_000_000)
-
-
-def _need(table: Dataset, *names: str) -> None:
-    missing = sorted({*names} - {*table.schema.names})
-    if missing:
-        raise Unreadable(f"it has no columns {', '.join(missing)}")

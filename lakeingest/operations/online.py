@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from lakeingest.config import PipelineConfig
 from lakeingest.config.formats import AvroFormat, JsonSchemaFormat, ProtobufFormat, uses_registry
 from lakeingest.ingest import endpoints
-from lakeingest.kafka.registry import subject
 
 _ENOUGH = {"BACKWARD": ("BACKWARD", "FULL"), "FORWARD": ("FORWARD", "FULL"), "FULL": ("FULL",)}
 """schema.compatibility → the levels of a registry whose versions all fit, _TRANSITIVE or not (Confluent, "Schema
@@ -26,13 +25,14 @@ def disagreements(config: PipelineConfig) -> Iterator[str]:
     if mode == "NONE":
         return
     registry = endpoints.registry(config)
+    how = "glue:UpdateSchema" if config.registry.glue else "PUT /config/{name}"
     # Only by the strategy topic the file tells the subject; for the others the level of all holds.
-    names = [subject("topic", topic, "value", None) for topic in config.source.topics]
+    names = [registry.topic_subject(topic, "value") for topic in config.source.topics]
     for name in names if getattr(value, "subject", "topic") == "topic" else names[:1]:
         level = registry.compatibility(name)
-        if level.removesuffix("_TRANSITIVE") not in _ENOUGH[mode]:
+        if level and level.removesuffix("_TRANSITIVE") not in _ENOUGH[mode]:
             yield (
                 f"schema.compatibility is {mode}, and the registry takes {level} for {name}: records of a version that "
-                f"is not {mode} go to quarantine; let the registry ask {mode} of new versions (PUT /config/{name}), or "
-                "write another schema.compatibility"
+                f"is not {mode} go to quarantine; let the registry ask {mode} of new versions "
+                f"({how.format(name=name)}), or write another schema.compatibility"
             )

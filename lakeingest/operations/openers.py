@@ -130,16 +130,21 @@ def _spark(place: _Place) -> str:
 
 def _athena(place: _Place) -> str:
     return (
-        f"CREATE EXTERNAL TABLE {place.view} LOCATION '{place.url}/' TBLPROPERTIES ('table_type' = 'DELTA');\n"
-        f"SELECT * FROM {place.view};"
+        f"CREATE EXTERNAL TABLE `{place.view}` LOCATION '{place.url}/' TBLPROPERTIES ('table_type' = 'DELTA');\n"
+        f'SELECT * FROM "{place.view}";'
     )
 
 
 def _trino(place: _Place) -> str:
-    # The names of its connector's own properties: a catalog's file with connector.name=delta_lake.
-    store = ["fs.native-s3.enabled=true", *(f"s3.{line}" for line in _trino_store(place))] if place.on_s3 else []
-    register = f"CALL delta.system.register_table('default', '{place.view}', '{place.url}');"
-    return "\n".join((*(f"-- {line}" for line in store), register, f"SELECT * FROM delta.default.{place.view};"))
+    store = ["fs.native-s3.enabled=true", *(f"s3.{line}" for line in _trino_store(place))]
+    lines = (
+        "-- in etc/catalog/delta.properties, beside connector.name=delta_lake and the metastore:",
+        *(f"-- {line}" for line in ("delta.register-table-procedure.enabled=true", *store)),
+        "CREATE SCHEMA IF NOT EXISTS delta.lakeingest;",
+        f"CALL delta.system.register_table('lakeingest', '{place.view.lower()}', '{place.url}');",
+        f'SELECT * FROM delta.lakeingest."{place.view.lower()}";',
+    )
+    return "\n".join(lines)
 
 
 def _trino_store(place: _Place) -> list[str]:

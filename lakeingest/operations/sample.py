@@ -32,6 +32,7 @@ _DEEPEST = 20
 _MOST_PARTITIONS = 31
 """Days, or months, that the sample may touch."""
 _HEADER = 5
+_GLUE_HEADER = 18
 _FORMATS: Mapping[str, Format] = {"AVRO": "avro", "PROTOBUF": "protobuf", "JSON": "json_schema"}
 """By the types of a schema registry."""
 _VOID = Atomic("void")
@@ -125,7 +126,7 @@ def _side(sample: Sequence[bytes | None], side: str, registered: Callable[[int],
     without = (f"{empty:,} of {len(sample):,} records have no {side}",) if empty else ()
     if not there:
         return _Side("bytes", without or ("There is no record",))
-    found = _registry(there, side, registered) or _json(there, side) or _text(there, side)
+    found = _registry(there, side, registered) or _glue(there, side) or _json(there, side) or _text(there, side)
     return replace(found, why=(*found.why, *without))
 
 
@@ -153,6 +154,15 @@ def _registry(there: Sequence[bytes], side: str, registered: Callable[[int], str
     assert kind is not None
     mixed = (f"The registry has schemas of several formats for them: {', '.join(map(str, types))}",)
     return _Side(_FORMATS[kind], (share, f"The registry has {named} as {kind}", *(mixed if len(types) > 1 else ())))
+
+
+def _glue(there: Sequence[bytes], side: str) -> _Side | None:
+    headed = [each for each in there if len(each) >= _GLUE_HEADER and each[0] == 3 and each[1] in (0, 5)]
+    if len(headed) < _NEARLY * len(there):
+        return None
+    share = _share(len(headed), len(there), side, "framed as AWS Glue Schema Registry's serializers do")
+    cure = f"to decode them write decode.{side}.format: avro or json_schema, and registry: {{glue: {{region: …}}}}"
+    return _Side("bytes", (share.partition(";")[0], cure))
 
 
 def _text(there: Sequence[bytes], side: str) -> _Side:

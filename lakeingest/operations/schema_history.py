@@ -13,12 +13,12 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from lakeingest.config import Compatibility, uses_registry
-from lakeingest.decode import writers
+from lakeingest.decode import framing
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.ingest.writer_schemas import Place
 from lakeingest.operations.shown import Listing, Shown
 from lakeingest.record import OFFSET, PARTITION, SCHEMA_ID, TIMESTAMP, TOPIC
-from lakeingest.schema.ledger import Entry, SchemaLedger, Side
+from lakeingest.schema.ledger import Entry, SchemaId, SchemaLedger, Side
 from lakeingest.schema.model import type_text
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Written:
     """
 
     side: Side
-    id: int
+    id: SchemaId
     subject: str | None
     version: int | None
     name: str | None
@@ -166,8 +166,8 @@ def _meaning(entry: Entry, current: Entry | None) -> str:
             return "refused, to quarantine"
 
 
-def _writers(ledger: SchemaLedger, brought: dict[tuple[str, int], dict[str, Any]]) -> Iterator[Written]:
-    told: set[tuple[str, int]] = set()
+def _writers(ledger: SchemaLedger, brought: dict[tuple[str, SchemaId], dict[str, Any]]) -> Iterator[Written]:
+    told: set[tuple[str, SchemaId]] = set()
     for e in ledger.entries:
         if e.id is None or (e.side, e.id) in told:
             continue
@@ -180,17 +180,17 @@ def _writers(ledger: SchemaLedger, brought: dict[tuple[str, int], dict[str, Any]
         )
 
 
-def _brought(tables: PipelineTables) -> dict[tuple[str, int], dict[str, Any]]:
+def _brought(tables: PipelineTables) -> dict[tuple[str, SchemaId], dict[str, Any]]:
     """(side, schema id) → rows, refused, last: one pass over the ids of both tables."""
     from pyspark.sql import functions as F
 
     sides = [side for side in ("key", "value") if uses_registry(tables.config.decode.side(side))]
-    refused = tables.refused()
+    refused, by = tables.refused(), framing.of(tables.config.registry)
     place = F.struct(TIMESTAMP, TOPIC, PARTITION, OFFSET).alias("place")
     parts: list[DataFrame] = []
     for side in sides:
-        named = refused.where(writers.framed(F.col(side)))
-        id_ = writers.schema_id(F.col(side)).alias("id")
+        named = refused.where(by.begins(F.col(side)))
+        id_ = by.id_of(F.col(side)).alias("id")
         parts.append(named.select(F.lit(side).alias("side"), id_, F.lit(False).alias("row"), place))
     if "value" in sides:
         rows = tables.main.read().where(F.col(SCHEMA_ID).isNotNull())

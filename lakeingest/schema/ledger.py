@@ -15,6 +15,8 @@ from typing import Any, Literal
 from lakeingest.schema.model import Schema, step
 
 Side = Literal["key", "value"]
+SchemaId = int | str
+"""What records name their schema by: a number of a registry with Confluent's API, the UUID of a version in AWS Glue."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Entry:
     """
 
     side: Side
-    id: int | None
+    id: SchemaId | None
     subject: str | None
     version: int | None
     name: str | None

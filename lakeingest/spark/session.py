@@ -142,6 +142,7 @@ def _offer_functions(session: SparkSession) -> None:
     # Not of literals: the driver would answer by itself.
     payload, text = F.when(F.col("id") >= 0, F.lit(b"{}")), F.col("id").cast("string")
     asked = {"json": (own.json(), payload), "avro": (json.dumps(nothing), payload), "pattern": ("rlike 0", text)}
+    asked["zlib"] = ("inflate 1", payload)
     for kind, (name, value) in asked.items():
         if session.conf.get(jvm.catalog(kind), None) is not None:
             continue

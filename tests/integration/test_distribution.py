@@ -197,6 +197,15 @@ def test_a_command_without_its_extra_names_it(plain: Environment, files: Path, n
         assert cure in told["cure"]
 
 
+def test_a_registry_in_glue_names_its_extra(plain: Environment, files: Path) -> None:
+    """Without Spark too: the check of a file asks the registry by itself."""
+    file = FILE.replace("schema: {columns: n INT}", "decode: {value: {format: avro}}, registry: {glue: {}}")
+    (files / "glue.yaml").write_text(file)
+    said = plain.run("lakeingest", "check", "glue.yaml", "--online", cwd=files)
+    assert (said.returncode, "boto3 is not installed, which registry.glue needs" in said.stderr) == (4, True)
+    assert "cure: pip install 'lakeingest[glue]'" in said.stderr
+
+
 @pytest.mark.parametrize("name", PLAIN)
 def test_what_needs_no_extra_works(plain: Environment, files: Path, name: str) -> None:
     """Files are written and checked before there is a Spark, from the installed package's own files."""

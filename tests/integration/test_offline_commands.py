@@ -13,11 +13,13 @@ import pytest
 from kit import mixed
 from world import World
 
+from lakeingest.delta.offline.log import Unreadable
 from lakeingest.local import Addresses
-from lakeingest.operations import offline
+from lakeingest.operations import offline_refused
 
 ASKED = {
     "status": ("status",),
+    "audit": ("audit",),
     "quarantine": ("quarantine", "list", "--samples", "2"),
     "gate": ("gate", "history"),
 }
@@ -65,6 +67,7 @@ def test_the_answers_are_those_of_spark(
     pipeline = world.ingestion()
     wanted = {
         "status": pipeline.status().to_json(),
+        "audit": pipeline.audit().to_json(),
         "quarantine": {"pipeline": world.name, "reasons": pipeline.quarantined(2)},
         "gate": {"pipeline": world.name, "results": pipeline.results(5)},
     }
@@ -80,5 +83,5 @@ def test_the_answers_are_those_of_spark(
     assert stack.s3_secret_key not in json.dumps(opened)
     # What is wrong with the store, Spark says as it always did.
     denied = world.ingestion(storage={"secret_key": "another one"}).config
-    with pytest.raises(offline.Unreadable):
-        offline.reasons(denied, denied.storage, 1)
+    with pytest.raises(Unreadable):
+        offline_refused.reasons(denied, denied.storage, 1)

@@ -13,7 +13,7 @@ import subprocess
 import tarfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -68,12 +68,22 @@ def _trino() -> Path:
 
 
 @contextmanager
-def trino(command: Path, stack: Addresses, folder: Path) -> Iterator[int]:
+def trino(command: Path, stack: Addresses, folder: Path, catalog: Mapping[str, str] | None = None) -> Iterator[int]:
     """A server of Trino on loopback that reads the stack's S3; gives its port.
 
     Args:
         folder: empty; the server's settings, metastore and log are kept in it.
+        catalog: what its catalog has besides a metastore; by default what the stack needs.
     """
+    store = {
+        "fs.native-s3.enabled": "true",
+        "s3.endpoint": stack.s3,
+        "s3.region": "us-east-1",
+        "s3.path-style-access": "true",
+        "s3.aws-access-key": stack.s3_access_key,
+        "s3.aws-secret-key": stack.s3_secret_key,
+        "delta.register-table-procedure.enabled": "true",
+    }
     home, port = _trino(), free_port()
     settings = {
         "config.properties": {
@@ -91,13 +101,7 @@ def trino(command: Path, stack: Addresses, folder: Path) -> Iterator[int]:
             "hive.metastore.catalog.dir": "local:///meta",
             "fs.native-local.enabled": "true",
             "local.location": folder,
-            "fs.native-s3.enabled": "true",
-            "s3.endpoint": stack.s3,
-            "s3.region": "us-east-1",
-            "s3.path-style-access": "true",
-            "s3.aws-access-key": stack.s3_access_key,
-            "s3.aws-secret-key": stack.s3_secret_key,
-            "delta.register-table-procedure.enabled": "true",
+            **(store if catalog is None else catalog),
         },
     }
     for name, values in settings.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,16 @@ from lakeingest.delta.history import TableHistory
 from lakeingest.delta.offline import rows
 from lakeingest.delta.offline.log import NoTable, OfflineLog, Unreadable
 from lakeingest.delta.pipeline_tables import PipelineTables
+from lakeingest.delta.receipt import Counts, Receipt, Run
 from lakeingest.delta.table import Table
+from lakeingest.errors import TableMismatch
 from lakeingest.gate import results as gate_results
 from lakeingest.kafka.offsets import Topics
-from lakeingest.operations import offline, refused
+from lakeingest.operations import audit as audit_of
+from lakeingest.operations import offline, offline_refused, refused
 from lakeingest.operations import sql as ask_sql
 from lakeingest.operations import status as status_of
+from lakeingest.record import OffsetRange, OffsetRanges
 from lakeingest.spark import types
 
 TOPICS = Topics("cluster", {"t": "id"}, {("t", 0): 0, ("t", 1): 2}, {("t", 0): 99, ("t", 1): 5})
@@ -278,7 +283,7 @@ def test_refused_records_are_listed_alike(kept: Path, spark: SparkSession, sampl
     tables = PipelineTables(spark, config_of(kept))
     wanted = refused.reasons(tables, samples)
     assert len(wanted) == 3
-    assert offline.reasons(tables.config, Storage(), samples) == wanted
+    assert offline_refused.reasons(tables.config, Storage(), samples) == wanted
 
 
 def test_status_says_alike(kept: Path, spark: SparkSession) -> None:
@@ -354,8 +359,7 @@ def test_results_of_the_gate_are_alike(spark: SparkSession, tmp_path: Path, batc
 
 def test_spark_is_asked_where_it_runs(spark: SparkSession, tmp_path: Path) -> None:
     """A session knows more: its owner's settings, its catalog."""
-    config = config_of(tmp_path)
-    assert offline.answered(config, Storage(), lambda: pytest.fail("answered without it"), lambda: 1) == 1
+    assert not offline.may_answer(config_of(tmp_path), Storage())
 
 
 def test_sql_counts_what_spark_counts(kept: Path, spark: SparkSession) -> None:
@@ -370,3 +374,283 @@ def test_sql_counts_what_spark_counts(kept: Path, spark: SparkSession) -> None:
     table = tables.main.read()
     total = table.where("id > 2").groupBy().sum("id").collect()[0][0]
     assert found.rows == ((table.count(), total, 9, 12, len(TableHistory(tables.main).history(None))),)
+
+
+# The audit ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def proved(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Table and quarantine of a pipeline that consumed twice ten offsets: 2 and 13 were refused, 4 was dropped."""
+    folder = tmp_path_factory.mktemp("proved")
+    tables = PipelineTables(spark, config_of(folder))
+    tables.ensure_quarantine()
+    consume(tables, 1, {0, 1, 3, 5, 6, 7, 8, 9}, dropped=1, refused={2})
+    consume(tables, 2, {10, 11, 12, 14, 15, 16, 17, 18, 19}, refused={13})
+    return folder
+
+
+@pytest.fixture
+def audited(proved: Path, spark: SparkSession, tmp_path: Path) -> PipelineTables:
+    """The same, to be changed."""
+    shutil.copytree(proved, tmp_path, dirs_exist_ok=True)
+    return PipelineTables(spark, config_of(tmp_path))
+
+
+def account(
+    sequence: int, pipeline: str = "p", counts: Counts | None = None, gaps: tuple[OffsetRange, ...] = (), **more: Any
+) -> Receipt:
+    """The receipt of a batch of ten offsets."""
+    ranges = OffsetRanges((OffsetRange("t", 0, sequence * 10 - 10, sequence * 10),))
+    known = {"cluster": "cluster", "topics": {"t": "id"}, "gaps": OffsetRanges(gaps), **more}
+    return Receipt(pipeline, sequence, Run(), ranges=ranges, quarantine="quarantine", counts=counts, **known)
+
+
+def add(tables: PipelineTables, made: Receipt, *places: tuple[Any, ...]) -> None:
+    """Commit rows with these coordinates to the table."""
+    shape = "_topic STRING, _partition INT, _offset BIGINT"
+    commit.append(tables.main, tables.spark.createDataFrame(places, shape).coalesce(1), made, "zstd")
+
+
+def consume(
+    tables: PipelineTables,
+    sequence: int,
+    accepted: set[int],
+    *,
+    dropped: int = 0,
+    refused: set[int] = frozenset(),  # type: ignore[assignment]
+    pipeline: str = "p",
+) -> None:
+    """Commit a batch as a run does: the table first, then quarantine, if not every offset has a row."""
+    add(tables, account(sequence, pipeline), *(("t", 0, offset) for offset in sorted(accepted)))
+    if len(accepted) < 10:
+        counts = Counts(len(accepted) + len(refused) + dropped, len(accepted), len(refused), dropped)
+        put_aside(tables, account(sequence, pipeline, counts), *refused)
+
+
+def put_aside(tables: PipelineTables, made: Receipt, *offsets: int, moved: int | None = None) -> None:
+    named = quarantine.schema().names
+    done = None if moved is None else {"at": AT, "who": "me", "why": "so", "replay": moved}
+    values = []
+    for offset in offsets:
+        row = dict.fromkeys(named) | {"_topic": "t", "_partition": 0, "_offset": offset, "stage": "value"}
+        row |= {"pipeline": made.pipeline.partition(":")[0], "moved": done}
+        values.append(tuple(row[name] for name in named))
+    frame = tables.spark.createDataFrame(values, quarantine.schema()).coalesce(1)
+    commit.append(tables.quarantine, frame, made, "zstd")
+
+
+def nothing(_: PipelineTables) -> None:
+    """All is well."""
+
+
+def a_row_deleted(tables: PipelineTables) -> None:
+    tables.spark.sql(f"DELETE FROM {tables.main.sql} WHERE _offset = 15")
+
+
+def a_file_deleted_from_the_log(tables: PipelineTables) -> None:
+    tables.spark.sql(f"DELETE FROM {tables.main.sql} WHERE _offset >= 10")
+
+
+def one_twice_and_one_not_in_the_same_file(tables: PipelineTables) -> None:
+    """Its statistics are what they were."""
+    tables.spark.sql(f"UPDATE {tables.main.sql} SET _offset = 15 WHERE _offset = 16")
+
+
+def in_both_tables(tables: PipelineTables) -> None:
+    add(tables, account(9, "a tool"), ("t", 0, 2), ("t", 0, 13), ("t", 0, 13))
+
+
+def strangers(tables: PipelineTables) -> None:
+    add(tables, account(9, "a tool"), ("t", 0, 25), ("t", 1, 3), ("t", 1, -3), ("u", 0, 3), ("t", 0, 20), ("t", 0, 10))
+
+
+def no_topic(tables: PipelineTables) -> None:
+    add(tables, account(9, "a tool"), (None, 0, 25))
+
+
+def refused_rows_deleted(tables: PipelineTables) -> None:
+    tables.spark.sql(f"DELETE FROM {tables.quarantine.sql} WHERE _offset = 2")
+
+
+def refused_twice(tables: PipelineTables) -> None:
+    again = tables.refused().where("_offset = 2")
+    again.write.format("delta").mode("append").save(tables.quarantine.identifier)
+
+
+def killed_before_quarantine(tables: PipelineTables) -> None:
+    add(tables, account(3), *(("t", 0, offset) for offset in range(20, 27)))
+
+
+def a_gap_of_compaction(tables: PipelineTables) -> None:
+    consume(tables, 3, {20, 23, 29})
+
+
+def a_batch_left_out(tables: PipelineTables) -> None:
+    consume(tables, 4, {*range(30, 40)})
+
+
+def a_batch_taken_again(tables: PipelineTables) -> None:
+    consume(tables, 3, {*range(20, 30)})
+    add(tables, replace(account(2), sequence=4), *(("t", 0, offset) for offset in range(10, 20)))
+
+
+def an_accepted_loss(tables: PipelineTables) -> None:
+    add(tables, account(4, gaps=(OffsetRange("t", 0, 20, 30),)), *(("t", 0, offset) for offset in range(30, 40)))
+
+
+def an_accepted_loss_that_is_there(tables: PipelineTables) -> None:
+    an_accepted_loss(tables)
+    add(tables, account(9, "a tool"), ("t", 0, 22))
+
+
+def another_pipeline(tables: PipelineTables) -> None:
+    """What both have consumed is there twice."""
+    consume(tables, 1, {0, 1, 5}, refused={2, 7}, pipeline="other")
+
+
+def a_table_that_is_compacted(tables: PipelineTables) -> None:
+    tables.spark.sql(f"OPTIMIZE {tables.main.sql}")
+    tables.spark.sql(f"OPTIMIZE {tables.quarantine.sql}")
+
+
+def a_replay(tables: PipelineTables) -> None:
+    done = account(1, "p:replay", accepted={"who": "me", "why": "so"})
+    add(tables, done, ("t", 0, 13))
+    tables.spark.sql(f"DELETE FROM {tables.quarantine.sql} WHERE _offset = 13")
+    put_aside(tables, done, 13, moved=1)
+
+
+def a_replay_that_marked_nothing(tables: PipelineTables) -> None:
+    add(tables, account(1, "p:replay", accepted={"who": "me", "why": "so"}), ("t", 0, 13))
+
+
+def others_topics(tables: PipelineTables) -> None:
+    """Rows of a topic that the file no longer names."""
+    made = replace(account(3), ranges=OffsetRanges((OffsetRange("t", 0, 20, 21), OffsetRange("u", 2, 5, 6))))
+    add(tables, made, ("t", 0, 20), ("u", 2, 5))
+
+
+def holes_and_doubles_without_end(tables: PipelineTables) -> None:
+    add(tables, replace(account(3), ranges=OffsetRanges((OffsetRange("t", 0, 20, 120),))), ("t", 0, 20), ("t", 0, 119))
+    many = [("t", 0, offset) for offset in range(30, 110, 3) for _ in range(2)]
+    add(tables, account(9, "a tool"), *many, *(("t", 3, offset) for offset in range(50)))
+
+
+ANSWERED = [
+    one_twice_and_one_not_in_the_same_file,
+    in_both_tables,
+    an_accepted_loss_that_is_there,
+    a_replay_that_marked_nothing,
+    holes_and_doubles_without_end,
+]
+MORE = [
+    nothing,
+    a_row_deleted,
+    a_file_deleted_from_the_log,
+    strangers,
+    no_topic,
+    refused_rows_deleted,
+    refused_twice,
+    killed_before_quarantine,
+    a_gap_of_compaction,
+    a_batch_left_out,
+    a_batch_taken_again,
+    an_accepted_loss,
+    another_pipeline,
+    a_table_that_is_compacted,
+    a_replay,
+    others_topics,
+]
+"""As long as all the others of this file together."""
+
+
+@pytest.mark.parametrize("happens", [*ANSWERED, *(pytest.param(each, marks=pytest.mark.faults) for each in MORE)])
+def test_the_audit_says_alike(audited: PipelineTables, happens: Callable[[PipelineTables], None]) -> None:
+    """Whatever was done to the tables: the same figures, verdict and places."""
+    happens(audited)
+    wanted = audit_of.audit(audited)
+    assert offline.audit(audited.config, Storage()) == wanted
+    well = {nothing, a_table_that_is_compacted, a_replay, a_replay_that_marked_nothing}
+    well |= {no_topic, an_accepted_loss, an_accepted_loss_that_is_there, others_topics, a_gap_of_compaction}
+    assert wanted.conserved == (happens in well), wanted
+
+
+def taken_back(tables: PipelineTables) -> None:
+    tables.spark.sql(f"RESTORE TABLE {tables.main.sql} TO VERSION AS OF 0")
+
+
+def forgotten(tables: PipelineTables) -> None:
+    forgetting(tables.spark, tables)
+
+
+def masked_row(tables: PipelineTables) -> None:
+    tables.main.set_properties({"delta.enableDeletionVectors": "true"})
+    tables.spark.sql(f"DELETE FROM {tables.main.sql} WHERE _offset = 15")
+
+
+def lost_file(tables: PipelineTables) -> None:
+    next(Path(tables.main.identifier).glob("*.parquet")).unlink()
+
+
+def lost_refused(tables: PipelineTables) -> None:
+    next(Path(tables.quarantine.identifier).glob("*.parquet")).unlink()
+
+
+def cleaned_up(tables: PipelineTables) -> None:
+    """Nothing is left of the log but its checkpoint, and a commit of somebody's."""
+    tables.main.set_properties({"delta.checkpointInterval": "1"})
+    tables.main.set_properties({"kept": "by somebody"})
+    log = Path(tables.main.identifier) / "_delta_log"
+    for old in sorted(log.glob("*.json"))[:-1]:
+        old.unlink()
+
+
+def no_offset(tables: PipelineTables) -> None:
+    add(tables, account(9, "a tool"), ("t", 0, None))
+
+
+def no_table(tables: PipelineTables) -> None:
+    shutil.rmtree(tables.main.identifier)
+
+
+def no_quarantine(tables: PipelineTables) -> None:
+    shutil.rmtree(tables.quarantine.identifier)
+
+
+def a_newer_lakeingest(tables: PipelineTables) -> None:
+    log = Path(tables.main.identifier) / "_delta_log"
+    info = {"commitInfo": {"operation": "WRITE", "userMetadata": json.dumps({"lakeingest": 99})}}
+    (log / f"{len([*log.glob('*.json')]):020}.json").write_text(json.dumps(info))
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [
+        taken_back,
+        masked_row,
+        lost_file,
+        lost_refused,
+        no_table,
+        no_quarantine,
+        no_offset,
+        pytest.param(forgotten, marks=pytest.mark.faults),
+        pytest.param(cleaned_up, marks=pytest.mark.faults),
+    ],
+)
+def test_the_audit_is_asked_of_spark_where_it_would_differ(
+    audited: PipelineTables, happens: Callable[[PipelineTables], None]
+) -> None:
+    """A verdict that is not certain is none."""
+    happens(audited)
+    with pytest.raises(Unreadable):
+        offline.audit(audited.config, Storage())
+
+
+def test_the_audit_knows_a_newer_receipt(audited: PipelineTables) -> None:
+    """As Spark's does, with the same words."""
+    a_newer_lakeingest(audited)
+    with pytest.raises(TableMismatch, match="form 99"):
+        offline.audit(audited.config, Storage())
+    with pytest.raises(TableMismatch, match="form 99"):
+        PipelineTables(audited.spark, audited.config).commit_logs(back=None)

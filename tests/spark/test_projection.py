@@ -198,8 +198,9 @@ def test_what_is_read_is_what_the_oracle_projects(
     read = writers.read(
         "value",
         F.col("raw"),
-        SchemaBranches((SchemaBranch(b"", None, "it", source, avro.Reader(json.dumps(writer))),), target, framed=False),
+        SchemaBranches((SchemaBranch(b"", None, "it", source, avro.Reader(json.dumps(writer))),), target, framing=None),
         projection.struct_type(target),
+        1 << 20,
     )
     frame = spark.createDataFrame(
         [(i, bytearray(encoded(writer, r))) for i, r in enumerate(records)], "n INT, raw BINARY"
@@ -220,7 +221,7 @@ def test_a_record_is_read_once(spark: SparkSession, way: None) -> None:
     schema = json.dumps({"type": "record", "name": "R", "fields": [{"name": n, "type": "int"} for n in NAMES]})
     known = (SchemaBranch(b"\0\0\0\0\1", 1, "one", avro_schema.read(schema), avro.Reader(schema)),)
     target = avro_schema.read(schema)
-    read = writers.read("value", F.col("raw"), SchemaBranches(known, target), projection.struct_type(target))
+    read = writers.read("value", F.col("raw"), SchemaBranches(known, target), projection.struct_type(target), 100)
     frame = spark.range(1, 2, 1, 1).select(F.encode(F.col("id").cast("string"), "UTF-8").alias("raw"))
     for stage in (*read.stages, read.columns, {str(n): refusal.when for n, refusal in enumerate(read.refusals)}):
         frame = frame.withColumns(stage)

@@ -60,10 +60,11 @@ def test_nothing_is_left_in_the_folder_of_a_command(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("log_store", "misfits", "offered"),
     [
-        (jvm.LOG_STORE, {}, {"json", "avro", "pattern"}),
-        (jvm.LOG_STORE, {"avro": "no.such.Class"}, {"json", "pattern"}),
-        (jvm.LOG_STORE, {"json": "no.such.Class"}, {"avro", "pattern"}),
-        (jvm.LOG_STORE, {"pattern": "no.such.Class"}, {"json", "avro"}),
+        (jvm.LOG_STORE, {}, {"json", "avro", "pattern", "zlib"}),
+        (jvm.LOG_STORE, {"avro": "no.such.Class"}, {"json", "pattern", "zlib"}),
+        (jvm.LOG_STORE, {"json": "no.such.Class"}, {"avro", "pattern", "zlib"}),
+        (jvm.LOG_STORE, {"pattern": "no.such.Class"}, {"json", "avro", "zlib"}),
+        (jvm.LOG_STORE, {"zlib": "no.such.Class"}, {"json", "avro", "pattern"}),
         ("another.LogStore", {}, set()),
     ],
     ids=[
@@ -71,6 +72,7 @@ def test_nothing_is_left_in_the_folder_of_a_command(tmp_path: Path) -> None:
         "where avro does not fit",
         "where json does not fit",
         "where patterns do not fit",
+        "where zlib does not fit",
         "without the jar",
     ],
 )

@@ -47,6 +47,8 @@ SNAPPY = bytes.fromhex("82534e415050590000000001")
             "avro",
             "looks like AWS Glue Schema Registry's framing",
         ),
+        (b"\x03\x05" + uuid.UUID(int=7, version=4).bytes + b"x", "glue", None),
+        (b"\0\0\0\0\x07\x02", "glue", REGISTRY),
         (b"\xc3\x01" + bytes(8), "json", "looks like Avro in its single-object encoding"),
         (JSON.decode().encode("utf-16"), "json", "looks like text in UTF-16; let the producer write UTF-8"),
         (JSON.decode().encode("utf-16-le"), "json", "looks like text in UTF-16"),

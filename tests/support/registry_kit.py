@@ -162,8 +162,9 @@ def _pour(one: socket.socket, other: socket.socket) -> None:
 
 
 @contextmanager
-def proxied(stack: Addresses) -> Iterator[Proxy]:
-    proxy = Proxy(stack.registry)
+def proxied(stack: Addresses | str) -> Iterator[Proxy]:
+    """To the stack's registry, or to a server of this URL."""
+    proxy = Proxy(stack if isinstance(stack, str) else stack.registry)
     try:
         yield proxy
     finally:

@@ -102,7 +102,8 @@ _GROUPS: tuple[tuple[Outcome, str, str], ...] = (
         r"connect\.meta\.data|schemas\.cache\.(config|size)|auto\.register\.schemas|use\.latest\.version|"
         r"use\.latest\.with\.metadata|latest\.compatibility\.strict|latest\.cache\..*|scrub\.invalid\.names|"
         r"normalize\.schemas|max\.schemas\.per\.subject|encoding|replace\.null\.with\.default|ignore\.default\.for\.nullables|"
-        r"key\.subject\.name\.strategy|context\.name|schema\.registry\.(request|retries|max\.retries).*)|"
+        r"key\.subject\.name\.strategy|context\.name|schema\.registry\.(request|retries|max\.retries).*|"
+        r"schemaAutoRegistrationEnabled|avroRecordType|compression|compatibility|cacheSize|timeToLiveMillis|schemaName)|"
         r"enhanced\.avro\.schema\.support|connect\.meta\.data|key\.subject\.name\.strategy|value\.converter\.schemas\.enable",
     ),
     (

@@ -17,6 +17,7 @@ from lakeingest.config.variables import TOPIC
 
 _FORMATS = {
     "AvroConverter": "avro",
+    "AWSKafkaAvroConverter": "avro",
     "ProtobufConverter": "protobuf",
     "JsonSchemaConverter": "json_schema",
     "JsonConverter": "json",
@@ -24,6 +25,8 @@ _FORMATS = {
     "ByteArrayConverter": "bytes",
     "AlreadyBytesConverter": "bytes",
 }
+_AWS = "com.amazonaws.services.schemaregistry."
+"""The package of the converters whose schemas AWS Glue has."""
 _BY_REGISTRY = ("avro", "protobuf", "json_schema")
 _STRATEGIES = {
     "TopicNameStrategy": "topic",
@@ -111,6 +114,14 @@ def _value(t: Translation) -> str | None:
 def registry(t: Translation) -> None:
     """Where the registry is, and how it is reached."""
     prefix = "value.converter."
+    if t.get("value.converter").startswith(_AWS) and _format(t, "value"):
+        t.set("registry.glue", {})
+        for option, name in (("registry.name", "registry"), ("region", "region"), ("endpoint", "endpoint")):
+            if f"{prefix}{option}" in t:
+                t.put("registry.glue", name, t.text(f"{prefix}{option}"))
+                t.tell(f"{prefix}{option}", "carried", f"registry.glue.{name}")
+        for option in [o for o in t.given if o.startswith(f"{prefix}schema.registry.")]:
+            t.tell(option, "ignored", why="the schemas are AWS Glue's, as value.converter says")
     url = f"{prefix}schema.registry.url"
     if url in t:
         t.set("registry.url", t.text(url))

@@ -36,6 +36,8 @@ def connected(views: Mapping[str, Any]) -> Iterator[DuckDBPyConnection]:
         for name, rows in views.items():
             connection.register(name, rows)
         connection.execute("SET TimeZone = 'UTC'")
+        # In a notebook it draws one on stdout when a query takes more than two seconds.
+        connection.execute("SET enable_progress_bar = false")
         connection.execute("SET lock_configuration = true")
         yield connection
     except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException):

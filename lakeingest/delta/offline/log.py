@@ -30,6 +30,9 @@ _PROTOCOL = 3
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 """Variables by which Arrow's client is led to another store than Spark's."""
 _TIMEOUT_S = 10.0
+_CUT = 32
+"""Characters that Delta's statistics keep of a text."""
+_COMMIT = re.compile(r"\d{20}\.json")
 _ELSEWHERE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
 """How a path begins that is not within the table's folder."""
 
@@ -59,7 +62,7 @@ class DataFile:
     stats: str | None
     masked: bool = False
 
-    @property
+    @cached_property
     def statistics(self) -> Mapping[str, Any]:
         """numRecords, minValues, maxValues, nullCount.
 
@@ -70,6 +73,18 @@ class DataFile:
         if self.masked or "numRecords" not in found:
             raise Unreadable(f"{self.path} has no statistics of all its rows")
         return found
+
+    def only(self, column: str) -> str | None:
+        """The text that all rows have in a column; None where the statistics leave that open."""
+        least, most = (self.statistics.get(end, {}).get(column) for end in ("minValues", "maxValues"))
+        whole = isinstance(least, str) and least == most and len(least) < _CUT
+        return least if whole and self.statistics.get("nullCount", {}).get(column) == 0 else None
+
+    def lacks(self, column: str) -> bool:
+        """Whether a column is null in all rows, as the statistics say."""
+        nulls = self.statistics.get("nullCount", {}).get(column)
+        each = [*nulls.values()] if isinstance(nulls, dict) else [nulls]
+        return bool(each) and all(null == self.statistics["numRecords"] for null in each)
 
 
 @dataclass(frozen=True)
@@ -147,15 +162,27 @@ class OfflineLog:
         if self.state.properties.get("delta.enableInCommitTimestamps", "false") != "false":
             raise Unreadable("the table's commits bear times of their own")
         with reading(self.identifier):
-            oldest = 0 if limit is None else max(0, newest - limit + 1)
+            written = self._written_all() if limit is None else {}
+            oldest = min(written, default=0) if limit is None else max(0, newest - limit + 1)
             found = self._commits(range(oldest, newest + 1))
             kept = found[max((at + 1 for at, text in enumerate(found) if text is None), default=0) :]
             if limit is not None and len(kept) < len(found):
                 raise Unreadable("clean-up took commits")
             versions = range(newest - len(kept) + 1, newest + 1)
-            times = _increasing(self._written(versions))
+            written = written or self._written(versions)
+            times = _increasing(written[version] for version in versions)
             each = zip(versions, times, kept, strict=True)
             return [_entry(version, time, text or "") for version, time, text in each][::-1]
+
+    def lost(self, files: Sequence[DataFile]) -> DataFile | None:
+        """One of these files that is there no more, if there is one: a request for each thousand files of a folder."""
+        from pyarrow import fs
+
+        there = set[str]()
+        with reading(self.identifier):
+            for folder in {f"{self.folder}/{file.path}".rpartition("/")[0] for file in files}:
+                there.update(info.path for info in self.filesystem.get_file_info(fs.FileSelector(folder)))
+        return next((file for file in files if f"{self.folder}/{file.path}" not in there), None)
 
     def restored_to(self, restore: Mapping[str, Any], oldest: int) -> NoReturn:
         """Which version a RESTORE went back to, Spark finds."""
@@ -222,10 +249,17 @@ class OfflineLog:
         """Version → what its commit says, of those that were read."""
         return {}
 
-    def _written(self, versions: Iterable[int]) -> list[datetime]:
-        """When these commits were written, in whole milliseconds, as the store says."""
+    def _written(self, versions: Sequence[int]) -> dict[int, datetime]:
+        """When these commits were written, a request for each."""
         infos = self.filesystem.get_file_info([self._path(f"{version:020}.json") for version in versions])
-        return [datetime.fromtimestamp(info.mtime_ns // 1_000_000 / 1000) for info in infos]
+        return {version: _time(info) for version, info in zip(versions, infos, strict=True)}
+
+    def _written_all(self) -> dict[int, datetime]:
+        """When all commits were written that are there: a request for each thousand files of the log."""
+        from pyarrow import fs
+
+        infos = self.filesystem.get_file_info(fs.FileSelector(self._path("").rstrip("/")))
+        return {int(info.base_name[:20]): _time(info) for info in infos if _COMMIT.fullmatch(info.base_name)}
 
     def _text(self, name: str) -> str | None:
         try:
@@ -278,6 +312,11 @@ def _store(identifier: str, storage: Storage) -> tuple[Any, str]:
         retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=2),
     )
     return store, path
+
+
+def _time(info: Any) -> datetime:
+    """When a file was written, in whole milliseconds, as the store says."""
+    return datetime.fromtimestamp(info.mtime_ns // 1_000_000 / 1000)
 
 
 def _actions(text: str) -> Iterator[tuple[str, Any]]:

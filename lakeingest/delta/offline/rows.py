@@ -56,6 +56,15 @@ def dataset(log: OfflineLog, files: Sequence[DataFile] | None = None) -> Dataset
         return ds.FileSystemDataset(fragments, schema, form, log.filesystem)
 
 
+def need(table: Dataset, *names: str) -> None:
+    """Raises:
+    Unreadable: the table lacks one of these columns.
+    """
+    missing = sorted({*names} - {*table.schema.names})
+    if missing:
+        raise Unreadable(f"it has no columns {', '.join(missing)}")
+
+
 def _of_partition(file: DataFile, types: dict[str, Any]) -> Any:
     """What holds of all rows of a file."""
     import pyarrow as pa

@@ -253,6 +253,15 @@ def test_a_store_of_ones_own() -> None:
     assert [*credentials] == ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"]
 
 
+def test_names_that_have_to_be_quoted() -> None:
+    """The last folder of a path may be any word, and Trino's names are in lower case."""
+    storage = {"endpoint": "http://127.0.0.1:1"}
+    config = from_mapping({**VALUES, "table": {"path": "s3a://lake/2026-Order"}, "storage": storage})
+    tools = {each.tool: each.code for each in openers.openers(config, config.storage)}
+    assert 'SELECT * FROM delta.lakeingest."2026_order";' in tools["Trino"]
+    assert "register_table('lakeingest', '2026_order', 's3://lake/2026-Order')" in tools["Trino"]
+
+
 def test_where_keys_come_from(tmp_path: Path, lakeingest: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """The variables that the file names, and never what they hold."""
     monkeypatch.setenv("LAKE_KEY", SECRET)

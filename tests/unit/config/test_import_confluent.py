@@ -195,6 +195,25 @@ def test_columns_that_a_sample_told() -> None:
     assert "schema.columns" not in confluent.translate(several, columns={"a": "n BIGINT", "b": "m DATE"}).missing
 
 
+@pytest.mark.parametrize(
+    ("converter", "format"), [("AWSKafkaAvroConverter", "avro"), ("jsonschema.JsonSchemaConverter", "json_schema")]
+)
+def test_converters_of_aws(converter: str, format: str) -> None:
+    """Their schemas are AWS Glue's, whatever other registry is left in the configuration."""
+    aws = {
+        "value.converter": f"com.amazonaws.services.schemaregistry.kafkaconnect.{converter}",
+        "value.converter.schemaAutoRegistrationEnabled": "true",
+    }
+    where = {"value.converter.region": "eu-west-1", "value.converter.registry.name": "lake"}
+    for given, glue in ((where, {"region": "eu-west-1", "registry": "lake"}), ({}, {})):
+        made = confluent.translate({**connectors.BASE, **aws, **given})
+        (text,) = made.files.values()
+        values = YAML(typ="safe").load(text)
+        assert (values["registry"], values["decode"]["value"]) == ({"glue": glue}, {"format": format})
+        assert {each.outcome for each in made.options} <= {"carried", "changed", "ignored"}
+        file.from_mapping({**values, "source": {**values["source"], "bootstrap_servers": "kafka:9092"}})
+
+
 def test_a_worker_gives_what_the_connector_leaves_out() -> None:
     """Converters, brokers and how its consumers log in; none of it is told of as an option of the connector."""
     options = {k: v for k, v in connectors.BASE.items() if not k.startswith("value.converter")}

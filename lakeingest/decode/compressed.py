@@ -1,0 +1,52 @@
+"""zlib undone, bounded: a payload of a kilobyte may hold a megabyte, and one of a megabyte a gigabyte.
+
+Where a session has lakeingest's jar, a function of its catalog does it (`ZlibFunctions.java`), elsewhere Python, a
+hundred records at once.
+"""
+
+from __future__ import annotations
+
+from pyspark.cloudpickle import register_pickle_by_value
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from lakeingest.decode import limits
+from lakeingest.record import Refusal, diagnosis
+from lakeingest.schema.formats import compressed
+from lakeingest.schema.ledger import Side
+from lakeingest.spark import jvm
+
+
+def inflated(payload: Column, most: int) -> Column:
+    """BINARY: what was compressed, its first `most` + 1 bytes at most; null where it is not one whole stream."""
+    if jvm.offered("zlib"):
+        return F.call_function(jvm.function("zlib", f"inflate {most + 1}"), payload)
+    register_pickle_by_value(compressed)
+    inflate = compressed.inflated
+    return F.udf(lambda value: None if value is None else inflate(bytes(value), most + 1), "BINARY")(payload)
+
+
+def refusals(side: Side, raw: Column, inflated: Column, concerned: Column, most: int) -> tuple[Refusal, Refusal]:
+    """For a payload that is no zlib, and for one that is larger than it may be.
+
+    Args:
+        raw: the record's bytes.
+        inflated: what `inflated` gave for its payload.
+        concerned: BOOLEAN, never null: whether it is of a compressed record.
+        most: bytes that a payload may have.
+    """
+
+    def broken() -> Column:
+        size = F.octet_length(raw).cast("string")
+        what = "what follows the header is not one whole stream of zlib, which the header announces"
+        return diagnosis("BROKEN_COMPRESSION", F.concat(F.lit(f"{side} has "), size, F.lit(f" bytes: {what}")))
+
+    def large() -> Column:
+        size = F.octet_length(raw).cast("string")
+        what = f" bytes, and decompressed more than decode.max_bytes, which is {most}"
+        return diagnosis("TOO_LARGE", F.concat(F.lit(f"{side} has "), size, F.lit(what)))
+
+    return (
+        Refusal(side, concerned & inflated.isNull(), broken),
+        Refusal(side, F.coalesce(concerned & limits.within(inflated, most).isNull(), F.lit(False)), large),
+    )

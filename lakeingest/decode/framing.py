@@ -1,0 +1,123 @@
+"""What stands before a payload to name its schema: Confluent's header of five bytes, or AWS Glue's of eighteen.
+
+Confluent   byte 0, the schema's id in four bytes, for Protobuf the indexes of the message
+AWS Glue    byte 3, a byte for the compression (0 none, 5 zlib), the UUID of the schema's version in sixteen bytes
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Literal, Protocol
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from lakeingest.config import Registry
+from lakeingest.schema.ledger import SchemaId
+
+_ZLIB = 5
+_GROUPS = ((3, 4), (7, 2), (9, 2), (11, 2), (13, 6))
+"""A UUID's groups of digits: at which byte of the header each begins, counted from 1, and how many bytes it has."""
+
+
+class Framing(Protocol):
+    """The header of records that name their schema."""
+
+    format: Literal["registry", "glue"]
+    """What `sniff` calls it."""
+    size: int
+    """Bytes of the header, without Protobuf's indexes."""
+    id_type: T.DataType
+    """Of the column _schema_id."""
+
+    def begins(self, raw: Column) -> Column:
+        """BOOLEAN: whether the bytes begin with such a header; null for a null one."""
+
+    def id(self, header: bytes) -> SchemaId:
+        """The id that a header names."""
+
+    def header(self, id: SchemaId) -> bytes:
+        """The header of a record whose payload is not compressed."""
+
+    def id_of(self, raw: Column) -> Column:
+        """The id in the first bytes, where they are a header: BIGINT (an INT cannot hold what is no id), or STRING."""
+
+    def compressed(self, header: bytes) -> bool:
+        """Whether the payload behind it is compressed with zlib."""
+
+    def strange(self, raw: Column) -> Column:
+        """STRING: what a header begins with, of bytes that have none."""
+
+    def unknown(self, raw: Column) -> Column:
+        """STRING: that the registry does not have the header's id."""
+
+
+class Confluent:
+    """The header of a registry with Confluent's API."""
+
+    format: Literal["registry", "glue"] = "registry"
+    size = 5
+    id_type: T.DataType = T.IntegerType()
+
+    def begins(self, raw: Column) -> Column:
+        return (F.octet_length(raw) >= self.size) & (F.substring(raw, 1, 1) == F.lit(bytearray(1)))
+
+    def id(self, header: bytes) -> SchemaId:
+        return int.from_bytes(header[1 : self.size], "big")
+
+    def header(self, id: SchemaId) -> bytes:
+        return b"\0" + int(id).to_bytes(self.size - 1, "big")
+
+    def id_of(self, raw: Column) -> Column:
+        return F.conv(F.hex(F.substring(raw, 2, self.size - 1)), 16, 10).cast("bigint")
+
+    def compressed(self, header: bytes) -> bool:
+        return False
+
+    def strange(self, raw: Column) -> Column:
+        return F.lit("the registry's format begins with a byte 0x00 and a schema id of four bytes")
+
+    def unknown(self, raw: Column) -> Column:
+        return F.concat(F.lit("no schema of the registry has id "), self.id_of(raw), F.lit(" (or not that message)"))
+
+
+class Glue:
+    """The header of AWS Glue Schema Registry."""
+
+    format: Literal["registry", "glue"] = "glue"
+    size = 18
+    id_type: T.DataType = T.StringType()
+
+    def begins(self, raw: Column) -> Column:
+        heads = F.substring(raw, 1, 2).isin(F.lit(bytearray((3, 0))), F.lit(bytearray((3, _ZLIB))))
+        return (F.octet_length(raw) >= self.size) & heads
+
+    def id(self, header: bytes) -> SchemaId:
+        return str(uuid.UUID(bytes=header[2 : self.size]))
+
+    def header(self, id: SchemaId) -> bytes:
+        return bytes((3, 0)) + uuid.UUID(str(id)).bytes
+
+    def id_of(self, raw: Column) -> Column:
+        groups = (F.hex(F.substring(raw, at, length)) for at, length in _GROUPS)
+        return F.lower(F.concat_ws("-", *groups))
+
+    def compressed(self, header: bytes) -> bool:
+        return header[1:2] == bytes((_ZLIB,))
+
+    def strange(self, raw: Column) -> Column:
+        what = "AWS Glue's format begins with a byte 0x03, a byte 0x00 or 0x05 (zlib), and a version's id of 16 bytes"
+        other = F.concat(
+            F.lit(f"{what}: of a compression 0x"), F.hex(F.substring(raw, 2, 1)), F.lit(" nothing is known")
+        )
+        headed = (F.octet_length(raw) >= self.size) & (F.substring(raw, 1, 1) == F.lit(bytearray((3,))))
+        return F.when(headed, other).otherwise(F.lit(what))
+
+    def unknown(self, raw: Column) -> Column:
+        return F.concat(F.lit("AWS Glue has no schema version "), self.id_of(raw))
+
+
+def of(registry: Registry) -> Framing:
+    """The framing of the records whose schemas this registry has."""
+    return Glue() if registry.glue else Confluent()
