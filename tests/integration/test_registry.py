@@ -420,6 +420,15 @@ def test_a_context_is_part_of_the_url(stack: Addresses, producer: SchemaRegistry
         assert registry.compatibility(named)
 
 
+@pytest.fixture
+def level_of_all(producer: SchemaRegistryClient) -> Iterator[None]:
+    """It may be changed: the registry has its own again afterwards, as other tests of the run need it."""
+    level = producer.get_compatibility()
+    yield
+    producer.set_compatibility(level=level)
+
+
+@pytest.mark.usefixtures("level_of_all")
 @pytest.mark.parametrize(
     ("level", "mode", "said"),
     [
