@@ -1,0 +1,162 @@
+"""The charts of a report: described by altair, drawn by Vega; the page's script gives them the points that are shown.
+
+A chart has no data of its own and no colour: the page's style sheet gives these, for light, dark and paper alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from lakeingest.errors import SetupError
+
+REASONS = 6
+"""Most reasons with a colour of their own; the rest is "others"."""
+_POINTS = "points"
+_AGE = (
+    "datum.value < 0 ? '' : datum.value < 60 ? datum.value + ' s' : datum.value < 3600 ? round(datum.value / 60) + "
+    "' min' : datum.value < 86400 ? round(datum.value / 3600) + ' h' : format(round(datum.value / 86400), ',') + ' d'"
+)
+_TEXT = {"labelColor": "var(--muted)", "titleColor": "var(--muted)", "labelFontSize": 11, "titleFontSize": 11}
+_CONFIG: dict[str, Any] = {
+    "font": "inherit",
+    "background": "transparent",
+    # The page says what a chart shows, and has its numbers as a table.
+    "aria": False,
+    "autosize": {"type": "fit-x", "contains": "padding"},
+    "view": {"stroke": None},
+    "axis": {
+        **_TEXT,
+        "titleFontWeight": "normal",
+        "gridColor": "var(--line)",
+        "domainColor": "var(--line)",
+        "tickColor": "var(--line)",
+        "labelLimit": 130,
+    },
+    "legend": {**_TEXT, "orient": "bottom", "labelLimit": 260, "symbolType": "square", "columns": 2, "title": None},
+    "mark": {"aria": False},
+    "bar": {"color": "var(--c1)"},
+    "point": {"filled": True, "size": 45},
+}
+
+
+def need() -> None:
+    """Import what draws.
+
+    Raises:
+        SetupError: it is not installed.
+    """
+    try:
+        import altair  # noqa: F401
+        import jinja2  # noqa: F401
+        import vl_convert  # noqa: F401
+    except ModuleNotFoundError as missing:
+        raise SetupError(f"{missing.name} is not installed", cure="pip install 'lakeingest[report]'") from missing
+
+
+@cache
+def script() -> str:
+    """Vega, as the script of a page: it loads nothing."""
+    import vl_convert
+
+    return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
+
+
+@cache
+def specifications() -> dict[str, dict[str, Any]]:
+    """Name of a chart → its specification in Vega-Lite, over a data set `points`."""
+    import altair as alt
+
+    found = {name: draw(alt).properties(width="container").configure(**_CONFIG) for name, draw in _CHARTS.items()}
+    # Which version it is of, Vega would remark upon; the one that altair is made for is in the bundle.
+    told = {name: chart.to_dict() for name, chart in found.items()}
+    return {name: {key: value for key, value in each.items() if key != "$schema"} for name, each in told.items()}
+
+
+def _records(alt: Any) -> Any:
+    kinds, colours = ["in the table", "refused", "dropped"], ["var(--c1)", "var(--c2)", "var(--c3)"]
+    return _bars(alt, alt.Y("count:Q", stack="zero", title=None, axis=alt.Axis(tickCount=4, format="~s"))).encode(
+        color=alt.Color("what:N", scale=alt.Scale(domain=kinds, range=colours)),
+        order="order:Q",
+        tooltip=_tooltip(alt, "what:N", alt.Tooltip("count:Q", format=",")),
+    )
+
+
+def _age(alt: Any) -> Any:
+    axis = alt.Axis(labelExpr=_AGE, values=[0, 1, 10, 60, 600, 3600, 21600, 86400, 864000, 8640000, 86400000])
+    scale = alt.Scale(type="symlog", nice=False)
+    return _bars(alt, alt.Y("newest:Q", title=None, scale=scale, axis=axis)).encode(
+        y2="oldest:Q", tooltip=_tooltip(alt, "age:N")
+    )
+
+
+def _refused(alt: Any) -> Any:
+    colours = [f"var(--c{number})" for number in range(2, REASONS + 3)]
+    return _bars(alt, alt.Y("count:Q", stack="zero", title=None, axis=alt.Axis(tickCount=4, format="~s"))).encode(
+        color=alt.Color("reason:N", sort=None, scale=alt.Scale(range=colours)),
+        tooltip=_tooltip(alt, "reason:N", alt.Tooltip("count:Q", format=",")),
+    )
+
+
+def _gate(alt: Any) -> Any:
+    verdicts = {"domain": ["met", "broken"]}
+    return (
+        alt.Chart(alt.NamedData(_POINTS), height={"step": 22})
+        .mark_point()
+        .encode(
+            x=_time(alt, "time:T"),
+            y=alt.Y("expectation:N", title=None, sort=None, axis=alt.Axis(labelLimit=190, ticks=False, domain=False)),
+            color=alt.Color("found:N", scale=alt.Scale(**verdicts, range=["var(--good)", "var(--bad)"])),
+            shape=alt.Shape("found:N", scale=alt.Scale(**verdicts, range=["circle", "cross"])),
+            tooltip=["expectation:N", "found:N", "batch:Q", "outcome:N"],
+        )
+    )
+
+
+def _sizes(alt: Any) -> Any:
+    return (
+        alt.Chart(alt.NamedData(_POINTS), height=150)
+        .mark_bar()
+        .encode(
+            x=alt.X("size:N", sort=None, title=None, axis=alt.Axis(labelAngle=0, labelOverlap=True)),
+            y=alt.Y("files:Q", title="files", axis=alt.Axis(tickCount=4, tickMinStep=1, format="~s")),
+            tooltip=["size:N", "files:Q"],
+        )
+    )
+
+
+def _partitions(alt: Any) -> Any:
+    return (
+        alt.Chart(alt.NamedData(_POINTS), height={"step": 16})
+        .mark_bar()
+        .encode(
+            x=alt.X("bytes:Q", title="MiB", axis=alt.Axis(tickCount=4, format=",~r")),
+            y=alt.Y("partition:N", sort=None, title=None, axis=alt.Axis(labelLimit=170, ticks=False)),
+            tooltip=["partition:N", alt.Tooltip("bytes:Q", title="MiB", format=",.2f"), "files:Q"],
+        )
+    )
+
+
+def _bars(alt: Any, y: Any) -> Any:
+    """Bars over periods of time."""
+    chart = alt.Chart(alt.NamedData(_POINTS), height=190).mark_bar(clip=True)
+    return chart.encode(x=_time(alt, "start:T"), x2="end:T", y=y)
+
+
+def _time(alt: Any, field: str) -> Any:
+    return alt.X(field, title=None, scale=alt.Scale(type="utc"), axis=alt.Axis(grid=False, labelOverlap=True))
+
+
+def _tooltip(alt: Any, *more: Any) -> list[Any]:
+    return ["period:N", *more]
+
+
+_CHARTS: dict[str, Callable[[Any], Any]] = {
+    "records": _records,
+    "age": _age,
+    "refused": _refused,
+    "gate": _gate,
+    "sizes": _sizes,
+    "partitions": _partitions,
+}
