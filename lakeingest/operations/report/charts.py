@@ -18,13 +18,14 @@ _AGE = (
     "datum.value < 0 ? '' : datum.value < 60 ? datum.value + ' s' : datum.value < 3600 ? round(datum.value / 60) + "
     "' min' : datum.value < 86400 ? round(datum.value / 3600) + ' h' : format(round(datum.value / 86400), ',') + ' d'"
 )
+_AGES = [0, 1, 10, 60, 600, 3600, 6 * 3600, 86400, 10 * 86400, 100 * 86400, 1000 * 86400, 10000 * 86400]
 _TEXT = {"labelColor": "var(--muted)", "titleColor": "var(--muted)", "labelFontSize": 11, "titleFontSize": 11}
+_SIZE = {"type": "fit-x", "contains": "padding"}
 _CONFIG: dict[str, Any] = {
     "font": "inherit",
     "background": "transparent",
     # The page says what a chart shows, and has its numbers as a table.
     "aria": False,
-    "autosize": {"type": "fit-x", "contains": "padding"},
     "view": {"stroke": None},
     "axis": {
         **_TEXT,
@@ -34,7 +35,7 @@ _CONFIG: dict[str, Any] = {
         "tickColor": "var(--line)",
         "labelLimit": 130,
     },
-    "legend": {**_TEXT, "orient": "bottom", "labelLimit": 260, "symbolType": "square", "columns": 2, "title": None},
+    "legend": {**_TEXT, "orient": "bottom", "labelLimit": 260, "symbolType": "square", "columns": 1, "title": None},
     "mark": {"aria": False},
     "bar": {"color": "var(--c1)"},
     "point": {"filled": True, "size": 45},
@@ -68,7 +69,10 @@ def specifications() -> dict[str, dict[str, Any]]:
     """Name of a chart → its specification in Vega-Lite, over a data set `points`."""
     import altair as alt
 
-    found = {name: draw(alt).properties(width="container").configure(**_CONFIG) for name, draw in _CHARTS.items()}
+    found = {
+        name: draw(alt).properties(width="container", autosize=_SIZE).configure(**_CONFIG)
+        for name, draw in _CHARTS.items()
+    }
     # Which version it is of, Vega would remark upon; the one that altair is made for is in the bundle.
     told = {name: chart.to_dict() for name, chart in found.items()}
     return {name: {key: value for key, value in each.items() if key != "$schema"} for name, each in told.items()}
@@ -76,39 +80,51 @@ def specifications() -> dict[str, dict[str, Any]]:
 
 def _records(alt: Any) -> Any:
     kinds, colours = ["in the table", "refused", "dropped"], ["var(--c1)", "var(--c2)", "var(--c3)"]
-    return _bars(alt, alt.Y("count:Q", stack="zero", title=None, axis=alt.Axis(tickCount=4, format="~s"))).encode(
-        color=alt.Color("what:N", scale=alt.Scale(domain=kinds, range=colours)),
-        order="order:Q",
-        tooltip=_tooltip(alt, "what:N", alt.Tooltip("count:Q", format=",")),
-    )
-
-
-def _age(alt: Any) -> Any:
-    axis = alt.Axis(labelExpr=_AGE, values=[0, 1, 10, 60, 600, 3600, 21600, 86400, 864000, 8640000, 86400000])
-    scale = alt.Scale(type="symlog", nice=False)
-    return _bars(alt, alt.Y("newest:Q", title=None, scale=scale, axis=axis)).encode(
-        y2="oldest:Q", tooltip=_tooltip(alt, "age:N")
+    return _counts(alt).encode(
+        color=alt.Color("what:N", scale=alt.Scale(domain=kinds, range=colours), legend=alt.Legend(columns=3)),
+        tooltip=["period:N", "what:N", alt.Tooltip("count:Q", format=",")],
     )
 
 
 def _refused(alt: Any) -> Any:
     colours = [f"var(--c{number})" for number in range(2, REASONS + 3)]
-    return _bars(alt, alt.Y("count:Q", stack="zero", title=None, axis=alt.Axis(tickCount=4, format="~s"))).encode(
+    return _counts(alt).encode(
         color=alt.Color("reason:N", sort=None, scale=alt.Scale(range=colours)),
-        tooltip=_tooltip(alt, "reason:N", alt.Tooltip("count:Q", format=",")),
+        tooltip=["period:N", "reason:N", alt.Tooltip("count:Q", format=",")],
     )
 
 
+def _age(alt: Any) -> Any:
+    axis = alt.Axis(labelExpr=_AGE, values=_AGES, labelOverlap=True)
+    # Seconds and years may stand side by side; a minute at least, so that a second looks short.
+    scale = alt.Scale(type="symlog", nice=False, domain={"unionWith": [0, 60]})
+    y = alt.Y("newest:Q", title=None, scale=scale, axis=axis)
+    return _periods(alt).encode(y=y, y2="oldest:Q", tooltip=["period:N", "age:N"])
+
+
+def _counts(alt: Any) -> Any:
+    """Bars that stand on each other: the script says from where to where."""
+    y = alt.Y("from:Q", title=None, axis=alt.Axis(tickCount=4, tickMinStep=1, format="~s"))
+    return _periods(alt).encode(y=y, y2="to:Q")
+
+
+def _periods(alt: Any) -> Any:
+    """Bars over periods of time."""
+    x = _time(alt, "start:T")
+    chart = alt.Chart(alt.NamedData(_POINTS), height=190).mark_rect(clip=True, color="var(--c1)", minBandSize=1)
+    return chart.encode(x=x, x2="end:T")
+
+
 def _gate(alt: Any) -> Any:
-    verdicts = {"domain": ["met", "broken"]}
+    verdicts, both = {"domain": ["met", "broken"]}, alt.Legend(columns=2, symbolType=alt.Undefined)
     return (
         alt.Chart(alt.NamedData(_POINTS), height={"step": 22})
         .mark_point()
         .encode(
             x=_time(alt, "time:T"),
-            y=alt.Y("expectation:N", title=None, sort=None, axis=alt.Axis(labelLimit=190, ticks=False, domain=False)),
-            color=alt.Color("found:N", scale=alt.Scale(**verdicts, range=["var(--good)", "var(--bad)"])),
-            shape=alt.Shape("found:N", scale=alt.Scale(**verdicts, range=["circle", "cross"])),
+            y=alt.Y("name:N", title=None, sort=None, axis=alt.Axis(labelLimit=190, ticks=False, domain=False)),
+            color=alt.Color("found:N", scale=alt.Scale(**verdicts, range=["var(--good)", "var(--bad)"]), legend=both),
+            shape=alt.Shape("found:N", scale=alt.Scale(**verdicts, range=["circle", "cross"]), legend=both),
             tooltip=["expectation:N", "found:N", "batch:Q", "outcome:N"],
         )
     )
@@ -138,18 +154,8 @@ def _partitions(alt: Any) -> Any:
     )
 
 
-def _bars(alt: Any, y: Any) -> Any:
-    """Bars over periods of time."""
-    chart = alt.Chart(alt.NamedData(_POINTS), height=190).mark_bar(clip=True)
-    return chart.encode(x=_time(alt, "start:T"), x2="end:T", y=y)
-
-
 def _time(alt: Any, field: str) -> Any:
     return alt.X(field, title=None, scale=alt.Scale(type="utc"), axis=alt.Axis(grid=False, labelOverlap=True))
-
-
-def _tooltip(alt: Any, *more: Any) -> list[Any]:
-    return ["period:N", *more]
 
 
 _CHARTS: dict[str, Callable[[Any], Any]] = {

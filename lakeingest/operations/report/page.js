@@ -5,8 +5,8 @@
   const specifications = read("charts");
   const made = Date.parse(document.body.dataset.made);
   const choice = (id) => document.getElementById(id)?.value ?? "";
-  const STEPS = [1, 10, 60, 300, 900, 3600, 21600, 86400, 604800, 2592000, 31536000].map((s) => s * 1000);
-  const NAMES = ["second", "10 seconds", "minute", "5 minutes", "15 minutes", "hour", "6 hours", "day", "week", "30 days", "year"];
+  const STEPS = [60, 300, 900, 3600, 21600, 86400, 604800, 2592000, 31536000].map((s) => s * 1000);
+  const NAMES = ["minute", "5 minutes", "15 minutes", "hour", "6 hours", "day", "week", "30 days", "year"];
   const BARS = 60;
   const COLOURS = 6;
 
@@ -18,6 +18,7 @@
   function inPeriods(points, key, add) {
     const times = points.map((p) => p.at);
     const span = Math.max(...times) - Math.min(...times);
+    if (!points.length) return { bars: [], per: "" };
     let step = STEPS.findIndex((s) => span / s <= BARS);
     if (step < 0) step = STEPS.length - 1;
     const bars = new Map();
@@ -31,16 +32,28 @@
     return { bars: [...bars.values()].sort((a, b) => a.start - b.start), per: `per ${NAMES[step]}` };
   }
 
+  /** Bars of one period stand on each other, in the order of `names`. */
+  function stacked(found, name, names) {
+    const tops = new Map();
+    for (const bar of found.bars.sort((a, b) => names.indexOf(a[name]) - names.indexOf(b[name]))) {
+      bar.from = tops.get(bar.start) ?? 0;
+      bar.to = bar.from + bar.count;
+      tops.set(bar.start, bar.to);
+    }
+    return found;
+  }
+
   const age = (s) => (s < 60 ? `${Math.round(s)} s` : s < 3600 ? `${Math.round(s / 60)} min` :
     s < 86400 ? `${(s / 3600).toFixed(1)} h` : `${(s / 86400).toFixed(1)} days`);
 
   const PREPARE = {
     records(points) {
-      const kinds = [["in the table", "rows"], ["refused", "refused"], ["dropped", "dropped"]];
-      const each = points.flatMap((p) => kinds.map(([what, name], order) => ({ at: p.at, what, order, count: p[name] ?? 0 })));
-      return inPeriods(each.filter((p) => p.count), (p) => p.what, (bar, p) => {
-        Object.assign(bar, { what: p.what, order: p.order, count: (bar.count ?? 0) + p.count });
+      const kinds = { "in the table": "rows", refused: "refused", dropped: "dropped" };
+      const each = points.flatMap((p) => Object.entries(kinds).map(([what, of]) => ({ at: p.at, what, count: p[of] ?? 0 })));
+      const found = inPeriods(each.filter((p) => p.count), (p) => p.what, (bar, p) => {
+        Object.assign(bar, { what: p.what, count: (bar.count ?? 0) + p.count });
       });
+      return stacked(found, "what", Object.keys(kinds));
     },
     age(points) {
       const known = points.filter((p) => p.oldest_s !== null);
@@ -55,13 +68,16 @@
       const shown = points.filter((p) => !chosen || p.reason === chosen);
       const totals = new Map();
       for (const p of shown) totals.set(p.reason, (totals.get(p.reason) ?? 0) + p.count);
-      const most = new Set([...totals].sort((a, b) => b[1] - a[1]).slice(0, COLOURS).map(([reason]) => reason));
-      const named = (p) => (most.has(p.reason) ? p.reason : "others");
-      return inPeriods(shown, named, (bar, p) => {
+      const most = [...totals].sort((a, b) => b[1] - a[1]).slice(0, COLOURS).map(([reason]) => reason);
+      const named = (p) => (most.includes(p.reason) ? p.reason : "others");
+      const found = inPeriods(shown, named, (bar, p) => {
         Object.assign(bar, { reason: named(p), count: (bar.count ?? 0) + p.count });
       });
+      return stacked(found, "reason", [...most, "others"]);
     },
-    gate: (points) => ({ bars: points.map((p) => ({ ...p, time: p.at })) }),
+    gate: (points) => ({
+      bars: points.map((p) => ({ ...p, time: p.at, name: p.expectation.replace(/^expect_(column_)?(values_to_)?/, "") })),
+    }),
     sizes: (points) => ({ bars: points }),
     partitions: (points) => ({ bars: points }),
   };
@@ -126,6 +142,8 @@
     const records = batches.reduce((sum, p) => sum + p.offsets, 0);
     document.getElementById("shown").textContent = `${count(records, "record")} in ${count(batches.length, "commit")}`;
   }
+  const samples = [...document.querySelectorAll("details.printed")];
+  window.addEventListener("beforeprint", () => samples.forEach((each) => { each.open = true; }));
   document.querySelector(".filters").addEventListener("submit", (event) => event.preventDefault());
   for (const select of document.querySelectorAll(".filters select")) select.addEventListener("change", apply);
   let waiting = 0;

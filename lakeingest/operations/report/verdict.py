@@ -60,7 +60,7 @@ def _findings(facts: Facts, trigger: Trigger) -> Iterator[Verdict]:
     caught_up = (
         "It has caught up with Kafka"
         if not facts.lag
-        else f"It is {facts.lag:,} records behind Kafka, no more than one batch"
+        else f"It is {facts.lag:,} offsets behind Kafka, no more than one batch"
     )
     yield Verdict("good", "healthy", f"{caught_up}, no refused record waits{',' if proved else ''}{proved}.")
 
@@ -89,13 +89,13 @@ def _same(row: dict[str, object], other: dict[str, object]) -> bool:
 def _of_lag(facts: Facts, trigger: Trigger) -> Iterator[Verdict]:
     if facts.lag is None:
         why = facts.unknown.get("lag") or facts.unknown.get("batches") or "Kafka was not asked"
-        yield Verdict("warn", "lag unknown", f"How far it is behind is not known: {why}.")
+        yield Verdict("warn", "lag unknown", f"How far it is behind is not known: {why.partition(': ')[0]}.")
         return
     last = facts.batches[-1]["time"] if facts.batches else None
     since = facts.made - datetime.fromisoformat(last) if last else None
     if facts.lag and (facts.lag > trigger.max_records or since is None or since > _PATIENCE * trigger.every):
         ago = f"; its last commit was {duration(since)} ago" if since is not None else ""
-        yield Verdict("warn", "behind", f"It is behind by {facts.lag:,} records{ago}.")
+        yield Verdict("warn", "behind", f"It is behind by {facts.lag:,} offsets{ago}.")
 
 
 def _records(count: int) -> str:
