@@ -54,14 +54,22 @@ _RESULTS = """
 
 
 def answered(
-    config: PipelineConfig, storage: Storage, answer: Callable[[], Answer], otherwise: Callable[[], Answer]
+    config: PipelineConfig,
+    storage: Storage,
+    answer: Callable[[], Answer],
+    otherwise: Callable[[], Answer],
+    *,
+    though_it_runs: bool = False,
 ) -> Answer:
     """What `answer` says without Spark, or Spark, which is asked where it runs already.
+
+    Args:
+        though_it_runs: whether a Spark that runs is asked only if it must be, since it says less.
 
     Raises:
         StorageUnreachable: nothing listens where the store is to be.
     """
-    if not session.runs() and not any(os.environ.get(name) for name in _ELSEWHERE):
+    if (though_it_runs or not session.runs()) and not any(os.environ.get(name) for name in _ELSEWHERE):
         s3a.check_listens(storage, config.paths)
         try:
             return answer()

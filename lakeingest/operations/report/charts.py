@@ -11,8 +11,6 @@ from typing import Any
 
 from lakeingest.errors import SetupError
 
-REASONS = 6
-"""Most reasons with a colour of their own; the rest is "others"."""
 _POINTS = "points"
 _AGE = (
     "datum.value < 0 ? '' : datum.value < 60 ? datum.value + ' s' : datum.value < 3600 ? round(datum.value / 60) + "
@@ -87,7 +85,7 @@ def _records(alt: Any) -> Any:
 
 
 def _refused(alt: Any) -> Any:
-    colours = [f"var(--c{number})" for number in range(2, REASONS + 3)]
+    colours = [f"var(--c{number})" for number in (2, 4, 5, 6, 7, 1, 8)]
     return _counts(alt).encode(
         color=alt.Color("reason:N", sort=None, scale=alt.Scale(range=colours)),
         tooltip=["period:N", "reason:N", alt.Tooltip("count:Q", format=",")],
@@ -104,7 +102,7 @@ def _age(alt: Any) -> Any:
 
 def _counts(alt: Any) -> Any:
     """Bars that stand on each other: the script says from where to where."""
-    y = alt.Y("from:Q", title=None, axis=alt.Axis(tickCount=4, tickMinStep=1, format="~s"))
+    y = alt.Y("from:Q", title=None, axis=alt.Axis(tickCount=4, tickMinStep=1, format=",d"))
     return _periods(alt).encode(y=y, y2="to:Q")
 
 
@@ -135,8 +133,8 @@ def _sizes(alt: Any) -> Any:
         alt.Chart(alt.NamedData(_POINTS), height=150)
         .mark_bar()
         .encode(
-            x=alt.X("size:N", sort=None, title=None, axis=alt.Axis(labelAngle=0, labelOverlap=True)),
-            y=alt.Y("files:Q", title="files", axis=alt.Axis(tickCount=4, tickMinStep=1, format="~s")),
+            x=alt.X("size:N", sort=None, title="MiB a file", axis=alt.Axis(labelAngle=0, labelOverlap=True)),
+            y=alt.Y("files:Q", title="files", axis=alt.Axis(tickCount=4, tickMinStep=1, format=",d")),
             tooltip=["size:N", "files:Q"],
         )
     )
@@ -155,7 +153,8 @@ def _partitions(alt: Any) -> Any:
 
 
 def _time(alt: Any, field: str) -> Any:
-    return alt.X(field, title=None, scale=alt.Scale(type="utc"), axis=alt.Axis(grid=False, labelOverlap=True))
+    axis = alt.Axis(grid=False, labelOverlap=True, format={"hours": "%H:%M", "minutes": "%H:%M", "seconds": "%H:%M:%S"})
+    return alt.X(field, title=None, scale=alt.Scale(type="utc"), axis=axis)
 
 
 _CHARTS: dict[str, Callable[[Any], Any]] = {

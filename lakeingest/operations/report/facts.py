@@ -165,6 +165,7 @@ def _read(pipeline: Asked, facts: Facts, ask: Callable[[], Topics], samples: int
                 storage,
                 lambda: offline.status(config, storage, topics),
                 lambda: status.status(pipeline.tables, topics),
+                though_it_runs=True,
             )
         with _telling(facts, "refused"):
             facts.refused = offline.answered(
@@ -172,6 +173,7 @@ def _read(pipeline: Asked, facts: Facts, ask: Callable[[], Topics], samples: int
                 storage,
                 lambda: refused.summary(config, storage, samples),
                 lambda: refused.without_times(pipeline.quarantined(samples)),
+                though_it_runs=True,
             )
     if config.gate is not None:
         with _telling(facts, "gate"):
@@ -239,7 +241,7 @@ def _logs(pipeline: Asked, *, quarantine: bool) -> tuple[CommitLog, CommitLog, A
     def with_spark() -> tuple[CommitLog, CommitLog, Ages]:
         return *pipeline.tables.commit_logs(back=COMMITS), {}
 
-    return offline.answered(config, storage, without_spark, with_spark)
+    return offline.answered(config, storage, without_spark, with_spark, though_it_runs=True)
 
 
 def _with_schemas(log: CommitLog, table: OfflineLog) -> CommitLog:

@@ -182,7 +182,7 @@ def _points(facts: Facts) -> dict[str, list[dict[str, Any]]]:
             for row in facts.gate or ()
             if row["expectation"] in broken
         ],
-        "sizes": files["sizes"],
+        "sizes": [{**each, "size": each["size"].removesuffix(" MiB")} for each in files["sizes"]],
         "partitions": [
             {**each, "partition": _shown(each["partition"]), "bytes": round(each["bytes"] / 2**20, 3)}
             for each in files["partitions"]
