@@ -46,6 +46,8 @@ def check(to: Path, *, force: bool) -> None:
     """
     if to.is_dir():
         raise UsageError(f"{to} is a folder", cure=f"name a file, as in {to / 'report.html'}")
+    if to.exists() and not to.is_file():
+        raise UsageError(f"{to} is no plain file, and would be replaced by one", cure="name another file")
     if not to.absolute().parent.is_dir():
         raise UsageError(f"there is no folder {to.absolute().parent}", cure="make it, or name another file")
     if to.exists() and not force:

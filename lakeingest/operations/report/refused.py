@@ -29,7 +29,8 @@ _TOTALS = """
 """
 _VALUES = """
     SELECT _topic || '-' || _partition || ':' || _offset AS coordinates, value, {kept} AS kept
-    FROM quarantine WHERE pipeline = $pipeline AND list_contains($wanted, _topic || '-' || _partition || ':' || _offset)
+    FROM quarantine WHERE pipeline = $pipeline AND _offset IN ({offsets})
+    AND list_contains($wanted, _topic || '-' || _partition || ':' || _offset)
 """
 
 
@@ -48,7 +49,9 @@ def summary(config: PipelineConfig, storage: Storage, samples: int) -> dict[str,
     found = offline.reasons(config, storage, samples)
     table = rows.dataset(OfflineLog(config.quarantine.identifier, storage))
     wanted = [sample["coordinates"] for group in found[:REASONS] for sample in group["samples"]]
-    query = _VALUES.format(kept="bytes" if "bytes" in table.schema.names else "NULL")
+    # By its offset alone a file, or a part of one, is left out: values may be large.
+    offsets = ", ".join(sorted({each.rpartition(":")[2] for each in wanted}))
+    query = _VALUES.format(kept="bytes" if "bytes" in table.schema.names else "NULL", offsets=offsets)
     with duck.connected({"quarantine": table}) as connection:
         mine = {"pipeline": config.known_as}
         points = connection.execute(_OVER_TIME, mine).fetchall()

@@ -403,7 +403,7 @@ def test_a_file_that_is_no_report_is_kept(tmp_path: Path) -> None:
     page.write([known()], to)
     page.check(to, force=False)
     assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
-    for wrong in (tmp_path, tmp_path / "nothing" / "report.html"):
+    for wrong in (tmp_path, tmp_path / "nothing" / "report.html", Path("/dev/null")):
         with pytest.raises(UsageError):
             page.check(wrong, force=True)
 
