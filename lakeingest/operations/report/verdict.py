@@ -49,9 +49,10 @@ def _findings(facts: Facts, trigger: Trigger) -> Iterator[Verdict]:
     yield from _of_audit(facts)
     yield from _of_gate(facts)
     yield from _of_lag(facts, trigger)
-    waiting = facts.refused["open"] if facts.refused else None
-    if waiting:
-        yield Verdict("warn", "records refused", f"{_records(waiting)} refused and wait in quarantine.")
+    if facts.refused and (facts.refused["open"] or facts.refused["reasons"]):
+        waiting = facts.refused["open"]
+        told = "Records were" if waiting is None else _records(waiting)
+        yield Verdict("warn", "records refused", f"{told} refused and wait in quarantine.")
     if "refused" in facts.unknown:
         yield Verdict("warn", "uncertain", f"The quarantine is not known: {facts.unknown['refused']}.")
     if "batches" in facts.unknown:

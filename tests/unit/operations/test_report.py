@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import tarfile
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -25,7 +26,7 @@ from lakeingest.delta.offline.log import DataFile
 from lakeingest.errors import SourceUnreachable, UsageError
 from lakeingest.kafka.offsets import Topics
 from lakeingest.operations import offline
-from lakeingest.operations.report import facts, files, page
+from lakeingest.operations.report import facts, files, page, refused
 from lakeingest.operations.report.facts import Facts
 from lakeingest.operations.report.verdict import duration, verdict
 
@@ -162,6 +163,22 @@ def test_samples_have_their_values(folder: Path) -> None:
     assert [each["samples"] for each in none.refused["reasons"]] == [[], [], []]
 
 
+def test_times_are_utc_wherever_it_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log's times have no zone but that of the process."""
+    told = []
+    try:
+        for zone in ("UTC", "America/New_York", "Asia/Kathmandu"):
+            monkeypatch.setenv("TZ", zone)
+            time.tzset()
+            found = of(folder)
+            told.append([batch["time"] for batch in found.batches] + [str((found.refused or {})["over_time"])])
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert told[0] == told[1] == told[2]
+    assert told[0][0].endswith("Z")
+
+
 def test_a_part_that_cannot_be_told_leaves_the_others(folder: Path) -> None:
     """Kafka is away, the audit fails, quarantine is gone: each is said, and the rest is there."""
     found = of(folder, audited=True)
@@ -208,6 +225,7 @@ def batch(sequence: int, age_s: float) -> dict[str, Any]:
 
 COUNTS = dict.fromkeys(("total", "open", "moved", "discarded", "reasons_left_out", "over_time_left_out"), 0)
 REFUSED = {**COUNTS, "reasons": [], "over_time": []}
+REASON = {"stage": "value", "reason": "BROKEN_JSON", "count": 1, "samples": []}
 HELD = {"time": "x", "sequence": 8, "outcome": "held", "expectation": "mean(n)", "success": False}
 LOST = {"conserved": False, "missing": 2, "duplicated": 0, "unexpected": 0}
 
@@ -220,6 +238,7 @@ LOST = {"conserved": False, "missing": 2, "duplicated": 0, "unexpected": 0}
         ({"lag": 90}, "warn", "behind", "behind by 90 offsets; its last commit was 5 minutes ago"),
         ({"lag": None, "unknown": {"lag": "Kafka is away: x"}}, "warn", "lag unknown", "not known: Kafka is away."),
         ({"refused": {**REFUSED, "open": 1}}, "warn", "records refused", "1 record was refused"),
+        ({"refused": refused.without_times([REASON])}, "warn", "records refused", "Records were refused"),
         ({"gate": [HELD]}, "bad", "held", "Batch 8 is held: it breaks mean(n)."),
         ({"gate": [{**HELD, "sequence": 7}]}, "good", "healthy", "caught up"),
         ({"audit": LOST, "lag": 5}, "bad", "not conserved", "2 missing. It is behind by 5"),
