@@ -17,6 +17,7 @@ from lakeingest.local import Addresses
 from lakeingest.operations.report import facts, page
 from lakeingest.operations.report.facts import Facts
 
+pytestmark = pytest.mark.classic
 BAD = "</script><script>window.hit = 1</script><img src=x onerror='window.hit = 1'>"
 SIZES = (360, 768, 1440)
 SCHEMES = ("light", "dark")

@@ -89,7 +89,14 @@ def _executable() -> tuple[Path, str]:
     with locked(folder / ".lock"):
         if not executable.exists():
             _fetch(folder, root)
-    return executable, f"{libraries}:{libraries / 'pulseaudio'}"
+    found = f"{libraries}:{libraries / 'pulseaudio'}"
+    needs = ["ldd", str(executable)]
+    said = subprocess.run(
+        needs, check=True, capture_output=True, text=True, env={**os.environ, "LD_LIBRARY_PATH": found}
+    ).stdout
+    if missing := [line.split()[0] for line in said.splitlines() if "not found" in line]:
+        pytest.skip(f"Chromium lacks {', '.join(missing)} here; ${CHROMIUM} names a browser of your own")
+    return executable, found
 
 
 def _fetch(folder: Path, root: Path) -> None:
