@@ -20,7 +20,8 @@ _AGES = [0, 1, 10, 60, 600, 3600, 6 * 3600, 86400, 10 * 86400, 100 * 86400, 1000
 _TEXT = {"labelColor": "var(--muted)", "titleColor": "var(--muted)", "labelFontSize": 11, "titleFontSize": 11}
 _SIZE = {"type": "fit-x", "contains": "padding"}
 _CONFIG: dict[str, Any] = {
-    "font": "inherit",
+    # As page.css has it: Vega measures texts, and cannot measure an inherited font.
+    "font": 'system-ui, "Segoe UI", Roboto, "Open Sans", "Liberation Sans", sans-serif',
     "background": "transparent",
     # The page says what a chart shows, and has its numbers as a table.
     "aria": False,
@@ -94,8 +95,8 @@ def _refused(alt: Any) -> Any:
 
 def _age(alt: Any) -> Any:
     axis = alt.Axis(labelExpr=_AGE, values=_AGES, labelOverlap=True)
-    # Seconds and years may stand side by side; a minute at least, so that a second looks short.
-    scale = alt.Scale(type="symlog", nice=False, domain={"unionWith": [0, 60]})
+    # Seconds and years may stand side by side.
+    scale = alt.Scale(type="symlog", nice=False, domainMin=0)
     y = alt.Y("newest:Q", title=None, scale=scale, axis=axis)
     return _periods(alt).encode(y=y, y2="oldest:Q", tooltip=["period:N", "age:N"])
 

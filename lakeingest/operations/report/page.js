@@ -59,7 +59,7 @@
       const known = points.filter((p) => p.oldest_s !== null);
       return inPeriods(known, () => "", (bar, p) => {
         bar.newest = Math.min(bar.newest ?? Infinity, Math.max(0, p.newest_s));
-        bar.oldest = Math.max(bar.oldest ?? 0, p.oldest_s);
+        bar.oldest = Math.max(bar.oldest ?? 1, p.oldest_s);
         bar.age = `${age(bar.newest)} to ${age(bar.oldest)}`;
       });
     },
@@ -99,7 +99,9 @@
     if (empty) return;
     if (!views.has(figure)) {
       const chosen = { ...specifications[chart], data: { name: "points", values: found.bars } };
-      views.set(figure, window.vegaEmbed(place, chosen, { mode: "vega-lite", renderer: "svg", actions: false }));
+      // Of its remarks about a specification, errors alone are for the console.
+      const options = { mode: "vega-lite", renderer: "svg", actions: false, logLevel: 1 };
+      views.set(figure, window.vegaEmbed(place, chosen, options));
       await views.get(figure);
       // The figure's own words tell what is drawn, and the tables have its numbers.
       place.querySelector("svg").setAttribute("aria-hidden", "true");
