@@ -153,7 +153,7 @@ def _expectations(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 "batches": 0,
                 "broken": 0,
                 "unexpected": None,
-                "found": _cut(row["observed"] or ", ".join(map(str, row["sample"] or ()))),
+                "found": _cut(_observed(row["observed"]) or ", ".join(map(str, row["sample"] or ()))),
             },
         )
         each["batches"] += 1
@@ -161,6 +161,11 @@ def _expectations(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         if row["unexpected"] is not None:
             each["unexpected"] = (each["unexpected"] or 0) + row["unexpected"]
     return sorted(found.values(), key=lambda each: (-each["broken"], each["expectation"]))
+
+
+def _observed(statistic: str | None) -> str | None:
+    """As JSON, where there is any."""
+    return None if statistic == "null" else statistic
 
 
 def _points(facts: Facts) -> dict[str, list[dict[str, Any]]]:
