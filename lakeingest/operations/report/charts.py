@@ -117,7 +117,7 @@ def _periods(alt: Any) -> Any:
 def _gate(alt: Any) -> Any:
     verdicts, both = {"domain": ["met", "broken"]}, alt.Legend(columns=2, symbolType=alt.Undefined)
     return (
-        alt.Chart(alt.NamedData(_POINTS), height={"step": 22})
+        alt.Chart(alt.NamedData(_POINTS), height=22)
         .mark_point()
         .encode(
             x=_time(alt, "time:T"),
@@ -143,7 +143,7 @@ def _sizes(alt: Any) -> Any:
 
 def _partitions(alt: Any) -> Any:
     return (
-        alt.Chart(alt.NamedData(_POINTS), height={"step": 16})
+        alt.Chart(alt.NamedData(_POINTS), height=16)
         .mark_bar()
         .encode(
             x=alt.X("bytes:Q", title="MiB", axis=alt.Axis(tickCount=4, format=",~r")),

@@ -77,9 +77,10 @@
     },
     gate: (points) => ({
       bars: points.map((p) => ({ ...p, time: p.at, name: p.expectation.replace(/^expect_(column_)?(values_to_)?/, "") })),
+      rows: new Set(points.map((p) => p.expectation)).size,
     }),
     sizes: (points) => ({ bars: points }),
-    partitions: (points) => ({ bars: points }),
+    partitions: (points) => ({ bars: points, rows: points.length }),
   };
 
   const views = new Map();
@@ -97,10 +98,11 @@
     if (per) per.textContent = empty ? "" : found.per;
     figure.dataset.drawn = String(found.bars.length);
     if (empty) return;
+    // A chart with a row for each of its values has the height of one in its specification.
+    const height = specifications[chart].height * (found.rows ?? 1);
     if (!views.has(figure)) {
-      const chosen = { ...specifications[chart], data: { name: "points", values: found.bars } };
-      // Of its remarks about a specification, errors alone are for the console.
-      const options = { mode: "vega-lite", renderer: "svg", actions: false, logLevel: 1 };
+      const chosen = { ...specifications[chart], data: { name: "points", values: found.bars }, height };
+      const options = { mode: "vega-lite", renderer: "svg", actions: false };
       views.set(figure, window.vegaEmbed(place, chosen, options));
       await views.get(figure);
       // The figure's own words tell what is drawn, and the tables have its numbers.
@@ -108,7 +110,7 @@
       return;
     }
     const { view } = await views.get(figure);
-    view.data("points", found.bars).signal("width", place.clientWidth || 300).resize();
+    view.data("points", found.bars).height(height).signal("width", place.clientWidth || 300).resize();
     await view.runAsync();
   }
 
