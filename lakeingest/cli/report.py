@@ -53,15 +53,20 @@ def report(
 
         lakeingest report pipelines/flights.yaml --output json
     """
-    from lakeingest.operations.report import charts, facts, page
+    from lakeingest.operations.report import charts
 
     out = Output.of(output)
     chosen = to or (None if out.is_json else _PAGE)
     if chosen is not None:
         charts.need()
+    pipelines = list(_pipelines(files))
+    # Behind what says that Spark is not installed.
+    from lakeingest.operations.report import facts, page
+
+    if chosen is not None:
         page.check(chosen, force=force)
     with out.progress("reading the tables …") as say:
-        found = facts.gather(list(_pipelines(files)), samples=samples, audited=audit, say=say)
+        found = facts.gather(pipelines, samples=samples, audited=audit, say=say)
         size = page.write(found, chosen) if chosen is not None else 0
     for told in found:
         out.line(f"{told.pipeline}: {told.verdict.label}. {told.verdict.sentence}")
