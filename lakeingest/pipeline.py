@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from lakeingest import extend, gate
 from lakeingest.config import PipelineConfig, Storage
 from lakeingest.delta.maintenance.optimize import Compacted
-from lakeingest.delta.offline.log import Unreadable
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import Counts, Run
 from lakeingest.errors import UsageError
@@ -131,10 +130,12 @@ class Pipeline:
         **named: Asked.kwargs,
     ) -> Answer:
         """What the tables' files tell without Spark, or else what Spark says."""
-        if offline.may_answer(self.config, self.storage):
-            with suppress(Unreadable):
-                return without_spark(self.config, self.storage, *asked, **named)
-        return by_spark(self.tables, *asked, **named)
+        return offline.answered(
+            self.config,
+            self.storage,
+            lambda: without_spark(self.config, self.storage, *asked, **named),
+            lambda: by_spark(self.tables, *asked, **named),
+        )
 
     def run(
         self,

@@ -25,6 +25,7 @@ from lakeingest.cli import (
     pipeline_file,
     plan,
     quarantine,
+    report,
     run,
     schema,
     sql,
@@ -74,6 +75,7 @@ for _command in (
     run.run,
     status.status,
     audit.audit,
+    report.report,
     sql.sql,
     compact.compact,
 ):

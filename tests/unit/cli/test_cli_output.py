@@ -116,7 +116,7 @@ def test_an_error_of_the_pipeline_file_tells_its_mistakes() -> None:
     assert str(error) == "f.yaml: 2 mistakes\n  name: missing\n  table: missing\n  cure: correct them"
 
 
-@pytest.mark.parametrize("command", ["run", "status", "audit", "plan", "gate docs", "quarantine list"])
+@pytest.mark.parametrize("command", ["run", "status", "audit", "plan", "report", "quarantine list"])
 def test_a_program_that_wants_json_gets_the_error_as_json(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
