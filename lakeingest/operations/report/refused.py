@@ -8,7 +8,7 @@ from typing import Any
 from lakeingest.config import PipelineConfig, Storage
 from lakeingest.delta.offline import duck, rows
 from lakeingest.delta.offline.log import OfflineLog
-from lakeingest.operations import offline
+from lakeingest.operations import offline_refused
 
 REASONS = 50
 """Most reasons that are shown with samples, the most frequent first."""
@@ -46,7 +46,7 @@ def summary(config: PipelineConfig, storage: Storage, samples: int) -> dict[str,
     Raises:
         Unreadable: Spark has to be asked.
     """
-    found = offline.reasons(config, storage, samples)
+    found = offline_refused.reasons(config, storage, samples)
     table = rows.dataset(OfflineLog(config.quarantine.identifier, storage))
     wanted = [sample["coordinates"] for group in found[:REASONS] for sample in group["samples"]]
     # By its offset alone a file, or a part of one, is left out: values may be large.
