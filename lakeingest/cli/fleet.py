@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from lakeingest.config import PipelineConfig
     from lakeingest.config.per_topic import PerTopic
-    from lakeingest.fleet import Event, Outcome
+    from lakeingest.fleet import Outcome
+    from lakeingest.ingest.events import Ended, Event
 
 WORST = (1, 3, 4, 2)
 """Exit codes, the worst first: a broken promise, a lost fence, what is outside, usage."""
@@ -131,27 +132,18 @@ class Board:
         """What is going on with all of them, on a terminal alone."""
         self._doing = text
 
-    def take(self, name: str, event: Event | Outcome) -> None:
+    def take(self, name: str, event: Event) -> None:
         """What one of them tells."""
-        from lakeingest.ingest.events import CatalogUpdate, Look, Progress
-        from lakeingest.ingest.retry import Retry
+        from lakeingest.ingest.events import Ended
 
         if name not in self._lives:
             self._lives[name] = Live(self._out, name, partial(self._show, name), redrawn=self._table is not None)
         live = self._lives[name]
-        match event:
-            case Progress():
-                live.commit(event)
-            case Retry():
-                live.retry(event)
-            case CatalogUpdate():
-                live.catalog(event)
-            case Look():
-                live.look(event)
-            case _:
-                live.tell(_ending(event))
-                if event.failure is not None and not isinstance(event.failure, LakeingestError):
-                    sys.stderr.writelines(traceback.format_exception(event.failure))
+        live.heard(event)
+        if isinstance(event, Ended):
+            live.tell(_ending(event))
+            if event.failure is not None and not isinstance(event.failure, LakeingestError):
+                sys.stderr.writelines(traceback.format_exception(event.failure))
 
     def end(self) -> None:
         if self._table:
@@ -159,7 +151,7 @@ class Board:
             self._table = None
 
 
-def _ending(ended: Outcome) -> str:
+def _ending(ended: Ended) -> str:
     if ended.failure is None:
         return f"{ended.outcome}: {number_of(ended.counts.consumed, 'record')} in {number_of(ended.commits, 'commit')}"
     what = ended.failure.what if isinstance(ended.failure, LakeingestError) else repr(ended.failure)

@@ -105,10 +105,7 @@ def run(
             shown.says("reading the tables' logs …")
             total = pipeline.run(
                 until_caught_up=until_caught_up,
-                on_progress=shown.commit,
-                on_retry=shown.retry,
-                on_catalog=shown.catalog,
-                on_look=shown.look,
+                on_event=shown.heard,
                 stop=stop,
                 **accept,
             )

@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import boto3
+import kit
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from rehearsal import Cell
 from world import forget_receipts
 
+from lakeingest.ingest.events import Retrying
 from lakeingest.local import Addresses
 from lakeingest.testing.manifest import Place
 from lakeingest.testing.s3 import S3Proxy, call_before
@@ -143,7 +145,7 @@ def test_others_at_work(cell: Cell) -> None:
     begun = time.monotonic()
     ingestion = cell.ingestion(**SMALL, retry={"wait": "5 minutes"})
     retries = []
-    ingestion.run(until_caught_up=True, on_progress=between, on_retry=retries.append)
+    ingestion.run(until_caught_up=True, on_progress=between, on_event=kit.only(Retrying, retries.append))
     done.set()
     worker.join()
     assert not failures, failures

@@ -82,6 +82,7 @@ def test_every_reason_is_explained() -> None:
     """What quarantine has in its column reason, by that name; and none that is there no more."""
     assert {"WRONG_TYPE", "UNREADABLE", "TOO_LARGE", "CONSTRAINT", "EXPECTATION"} < refusing()
     assert set(explain.reasons()) == refusing()
+    assert set(quarantine.REASONS) == refusing()
 
 
 @pytest.mark.parametrize("entry", explain.reasons().values(), ids=lambda entry: entry.name)
