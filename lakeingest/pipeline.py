@@ -19,6 +19,7 @@ from lakeingest.ingest import endpoints
 from lakeingest.ingest.batch_gate import BatchGate
 from lakeingest.ingest.context import RunContext
 from lakeingest.ingest.events import Committed, Event, Started
+from lakeingest.ingest.listeners import lineage
 from lakeingest.ingest.preflight import Accept
 from lakeingest.ingest.progress_bar import ProgressBar
 from lakeingest.ingest.run import PipelineRun, announced
@@ -156,7 +157,8 @@ class Pipeline:
         """
         with ProgressBar(until_caught_up=until_caught_up) if progress else nullcontext() as bar:
             stop = stop or threading.Event()
-            listening = [*extend.listeners(self.config.listeners), *([bar] if bar else [])]
+            theirs = extend.listeners(self.config.listeners)
+            listening = [each for each in (*theirs, lineage.listener(), bar) if each is not None]
 
             def tell(event: Event) -> None:
                 extend.tell(listening, self.config.name, event)

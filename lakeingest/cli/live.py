@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from lakeingest.cli import interrupt
 from lakeingest.cli.output import Output, number_of
+from lakeingest.cli.watching import Watch
 from lakeingest.errors import LakeingestError, printable
 
 if TYPE_CHECKING:
@@ -39,10 +40,17 @@ class Live:
     Args:
         tell: what shows the line instead, where it is one of several.
         redrawn: whether that takes the place of what was shown before, as on a terminal.
+        watch: whoever else is told; a log takes the place of the lines.
     """
 
     def __init__(
-        self, out: Output, name: str, tell: Callable[[str], None] | None = None, *, redrawn: bool = False
+        self,
+        out: Output,
+        name: str,
+        tell: Callable[[str], None] | None = None,
+        *,
+        redrawn: bool = False,
+        watch: Watch | None = None,
     ) -> None:
         self.commits, self.lag = 0, 0
         self.behind: LakeingestError | None = None
@@ -50,8 +58,9 @@ class Live:
         self._begun = time.monotonic()
         self._idle_since = ""
         self._status = None
+        self._watch = watch or Watch()
         self.tell = tell or self._tell
-        if tell is None and sys.stderr.isatty() and not out.is_json:
+        if tell is None and self._watch.shows_live(out):
             from rich.console import Console
 
             self._status = Console(stderr=True).status(name)
@@ -60,6 +69,10 @@ class Live:
 
     def says(self, text: str) -> None:
         """What is going on before and between commits."""
+        self._watch.says(text)
+        self._shows(text)
+
+    def _shows(self, text: str) -> None:
         if self._status:
             from rich.text import Text
 
@@ -126,8 +139,8 @@ class Live:
 
     def _tell(self, text: str) -> None:
         if self._status:
-            self.says(text)
-        else:
+            self._shows(text)
+        elif not self._watch.logs:
             self._out.line(f"{self._name}: {text}")
 
     def end(self) -> None:
@@ -148,9 +161,9 @@ def _now() -> str:
 
 
 @contextmanager
-def live(out: Output, name: str) -> Iterator[Live]:
+def live(out: Output, name: str, watch: Watch) -> Iterator[Live]:
     """Show a run within the block."""
-    shown = Live(out, name)
+    shown = Live(out, name, watch=watch)
     try:
         yield shown
     finally:
