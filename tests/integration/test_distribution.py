@@ -26,7 +26,7 @@ from lakeingest.cli import app
 pytestmark = pytest.mark.classic
 
 PACKAGE = installation.ROOT / "lakeingest"
-EXTRAS = ("spark", "sql", "glue", "gate", "protobuf", "local", "testing", "demo", "notebook")
+EXTRAS = ("spark", "sql", "glue", "gate", "metrics", "lineage", "protobuf", "local", "testing", "demo", "notebook")
 FILE = "{name: p, source: {topics: [t], bootstrap_servers: 'localhost:1'}, table: {path: /t}, schema: {columns: n INT}}"
 AVRO = '{"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]}'
 WORDS = {

@@ -114,7 +114,7 @@ def test_the_command(worlds: list[World], lakeingest: Command, tmp_path: Path) -
     """A folder of files; the exit code is the worst, and the JSON says what became of each."""
     for world in worlds:
         (tmp_path / f"{world.name}.yaml").write_text(json.dumps(world.values()))
-    said = lakeingest("run", tmp_path, "--until-caught-up", "--output", "json")
+    said = lakeingest("run", tmp_path, "--until-caught-up", "--log-format", "none", "--output", "json")
     assert (said.code, said.err) == (0, "")
     wanted: dict[str, Any] = {"outcome": "caught up", "error": None, "commits": 3, "consumed": 12, "accepted": 9}
     wanted |= {"refused": 3, "dropped": 0, "lag": 0}
@@ -129,7 +129,7 @@ def test_the_command(worlds: list[World], lakeingest: Command, tmp_path: Path) -
             }
         )
     )
-    said = lakeingest("run", tmp_path, "--until-caught-up")
+    said = lakeingest("run", tmp_path, "--until-caught-up", "--log-format", "none")
     assert said.code == 2
     assert "none: failed: " in said.out
     assert said.err.startswith("none: error (usage): topic 'no_such_topic' does not exist")

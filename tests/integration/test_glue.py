@@ -210,7 +210,7 @@ def test_a_run_on_the_command_line(
     world.produce(*kit.clean(3))
     (tmp_path / "p.yaml").write_text(json.dumps(world.values()))
     reached(f"http://127.0.0.1:{glue.free_port()}")
-    said = lakeingest("run", tmp_path / "p.yaml", "--until-caught-up")
+    said = lakeingest("run", tmp_path / "p.yaml", "--until-caught-up", "--log-format", "none")
     assert said.code == 0
     lines = said.out.splitlines()
     assert lines[0].startswith(f"{world.name}: the catalog is behind: Glue cannot be asked for tests.{world.name}: ")

@@ -40,7 +40,7 @@ class Endpoint:
     def __init__(self, address: str, pipelines: Iterable[str] = ()) -> None:
         host, port = parsed(address)
         try:
-            from prometheus_client import make_wsgi_app
+            from prometheus_client import disable_created_metrics, make_wsgi_app
             from prometheus_client.exposition import ThreadingWSGIServer
 
             from lakeingest.ingest.listeners.metrics import Metrics
@@ -48,6 +48,8 @@ class Endpoint:
             raise SetupError(
                 "prometheus-client is not installed, and --listen needs it", cure="pip install 'lakeingest[metrics]'"
             ) from missing
+        # Half of what is scraped, and Prometheus asks for none of it.
+        disable_created_metrics()
         self._metrics, self._page = Metrics(), StatusPage(pipelines)
         self._scrape = make_wsgi_app(self._metrics.registry)
         try:

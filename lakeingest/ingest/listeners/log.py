@@ -102,13 +102,13 @@ def _last(looked: Looked) -> str:
 
 def _committed(event: Committed) -> str:
     counts, rate = event.counts, event.counts.consumed / event.seconds if event.seconds else 0.0
-    parts = [f"commit {event.sequence}: {counts.consumed:,} records · {rate:,.0f}/s · lag {event.lag:,}"]
+    parts = [f"{counts.consumed:,} records · {rate:,.0f}/s · lag {event.lag:,}"]
     parts += [f"refused {_listed(event.refused) or counts.refused}"] if counts.refused else []
     parts += [f"dropped {_listed(event.dropped)}"] if counts.dropped else []
     parts += [f"schema {each.version or each.fingerprint[:8]}: {each.action}" for each in event.schemas]
     broken = [each.rule.name for each in event.gate if not each.success]
     parts += [f"gate: {', '.join(broken)} not met"] if broken else []
-    return " · ".join(parts)
+    return " · ".join([*parts, f"commit {event.sequence}"])
 
 
 def _listed(counts: Any) -> str:

@@ -239,8 +239,8 @@ ALERTS = (
     ),
     Alert(
         "LakeingestStuck",
-        f"{PREFIX}running == 1 and time() - {PREFIX}last_look_timestamp_seconds > {{stuck}} + "
-        f"2 * {PREFIX}trigger_seconds",
+        f"time() - {PREFIX}last_look_timestamp_seconds > {{stuck}} + 2 * {PREFIX}trigger_seconds "
+        f"and {PREFIX}running == 1",
         "",
         "critical",
         "{{ $labels.pipeline }} has not looked for new records for {{ $value | humanizeDuration }}",

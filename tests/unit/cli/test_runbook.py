@@ -18,11 +18,12 @@ from lakeingest.delta import quarantine
 from lakeingest.errors import Fenced, LakeingestError, PipelineFileError, UsageError
 from lakeingest.gate import predicates
 from lakeingest.ingest import schema_decisions
+from lakeingest.ingest.listeners.metric_list import ALERTS
 from lakeingest.schema.compatibility.verdict import Verdict
 
 ROOT = Path(errors.__file__).parent
-TOPICS = {"slow", "quarantine", "gap", "retries", "SIGTERM"}
-"""What looks like an error and is none."""
+TOPICS = {"slow", "quarantine", "gap", "retries", "SIGTERM", *(alert.name for alert in ALERTS)}
+"""What looks like an error and is none, and the alerts."""
 
 
 def raised() -> set[str]:
