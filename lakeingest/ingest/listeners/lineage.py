@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from importlib import metadata
+from importlib import metadata, util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,14 +47,15 @@ def listener() -> Lineage | None:
     """A listener for one run; None where OpenLineage is off, and where it cannot be, which is warned of."""
     if not is_on():
         return None
-    try:
-        return Lineage()
-    except ImportError:
+    if util.find_spec("openlineage") is None:
         warnings.warn(
             "OpenLineage is configured, and openlineage-python is not installed: the run goes on without it; "
             "pip install 'lakeingest[lineage]'",
             stacklevel=2,
         )
+        return None
+    try:
+        return Lineage()
     except Exception as failed:
         warnings.warn(f"OpenLineage's settings are wrong, the run goes on without it: {failed!r}", stacklevel=2)
     return None
