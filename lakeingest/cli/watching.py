@@ -127,7 +127,8 @@ def watched(log_format: str | None, listen: str | None, pipelines: Sequence[str]
             log = Log(format, _to_stderr)
         watch = Watch(log, endpoint, as_json=format == "json")
         if endpoint:
-            watch.says(f"listening on {endpoint.url}")
+            told = f"listening on {endpoint.url}"
+            watch.says(told) if log else _to_stderr(f"{told}\n")
         yield watch
     finally:
         if log:
