@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from importlib import metadata, util
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +47,9 @@ def listener() -> Lineage | None:
     """A listener for one run; None where OpenLineage is off, and where it cannot be, which is warned of."""
     if not is_on():
         return None
-    if util.find_spec("openlineage") is None:
+    try:
+        import openlineage.client  # noqa: F401
+    except ImportError:
         warnings.warn(
             "OpenLineage is configured, and openlineage-python is not installed: the run goes on without it; "
             "pip install 'lakeingest[lineage]'",

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import re
+import sys
 import warnings
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -19,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from lakeingest import extend
 from lakeingest.delta.receipt import Counts, Run
-from lakeingest.errors import BatchHeld, Fenced, StorageUnreachable, UsageError
+from lakeingest.errors import BatchHeld, Fenced, SetupError, StorageUnreachable, UsageError
 from lakeingest.ingest.events import CatalogUpdate, Committed, Ended, Event, Looked, Retrying, Started, Written
 from lakeingest.ingest.listeners import endpoint, lineage
 from lakeingest.ingest.listeners.log import Log
@@ -432,3 +433,15 @@ def test_a_listener_that_fails_is_warned_of() -> None:
 )
 def test_what_a_table_is_called(identifier: str, found: tuple[str, str]) -> None:
     assert lineage.dataset(identifier, "default") == found
+
+
+def test_without_its_package_the_cure_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An endpoint was asked for, and is refused before anything starts; without lineage the run goes on."""
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    with pytest.raises(SetupError) as missing:
+        endpoint.Endpoint("127.0.0.1:0")
+    assert missing.value.cure == "pip install 'lakeingest[metrics]'"
+    monkeypatch.setenv("OPENLINEAGE_URL", "http://localhost:1")
+    monkeypatch.setitem(sys.modules, "openlineage.client", None)
+    with pytest.warns(UserWarning, match=r"pip install 'lakeingest\[lineage\]'"):
+        assert lineage.listener() is None
