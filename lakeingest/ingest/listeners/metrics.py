@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from datetime import datetime
 from typing import Any
@@ -37,13 +36,9 @@ class Metrics:
             )
             self._all[each.name] = made
         self._waits: dict[str, _Waiting] = {}
-        self._lock = threading.Lock()
+        self._behind: dict[str, set[str]] = {}
 
     def heard(self, pipeline: str, event: Event) -> None:
-        with self._lock:
-            self._hear(pipeline, event)
-
-    def _hear(self, pipeline: str, event: Event) -> None:
         of = _Of(self._all, pipeline)
         match event:
             case Started():
@@ -59,7 +54,10 @@ class Metrics:
                 of("retries_total", type(event.failure).__name__).inc()
                 of("retrying").set(1)
             case CatalogUpdate():
-                of("catalog_behind").set(1 if event.failure else 0)
+                # The table and its quarantine have an entry each.
+                behind = self._behind.setdefault(pipeline, set())
+                behind.add(event.name) if event.failure else behind.discard(event.name)
+                of("catalog_behind").set(int(bool(behind)))
             case Ended():
                 for name in ("running", "retrying"):
                     of(name).set(0)

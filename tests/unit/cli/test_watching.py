@@ -14,10 +14,12 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from lakeingest.cli import app, watching
+from lakeingest.cli import app, fleet, watching
+from lakeingest.cli.fleet import Board
 from lakeingest.cli.output import Output
 from lakeingest.cli.watching import Watch, watched
 from lakeingest.errors import StorageUnreachable, UsageError
+from lakeingest.fleet import Outcome
 from lakeingest.ingest.events import Ended, Event, Looked
 
 DOWN = StorageUnreachable("the store is down", cure="look at it")
@@ -123,3 +125,17 @@ def test_sigterm_ends_the_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     with watch.lingering(stop):
         watch.heard("p", Ended(DOWN))
     assert time.monotonic() - begun < 10
+
+
+def test_a_fleet_is_watched(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each event of each pipeline; errors that a log has for programs are not written beside it."""
+    endpoint: Any = Heard()
+    board = Board(Output(), Watch(None, endpoint))
+    board.take("a", Looked(1, 2, 3))
+    board.take("b", Ended(DOWN))
+    assert endpoint.events == [Looked(1, 2, 3), Ended(DOWN)]
+    capsys.readouterr()
+    for told in (True, False):
+        with pytest.raises(typer.Exit):
+            fleet._tell(Output(), [Outcome("b", DOWN)], told=told)
+        assert ("error (storage)" in capsys.readouterr().err) is not told

@@ -202,6 +202,12 @@ def test_an_end_in_metrics(failure: Exception | None, outcome: str) -> None:
     assert found.get("gate_results_total bad broken") == (1 if outcome == "held" else None)
 
 
+def test_one_of_two_entries_is_behind() -> None:
+    """That the other one is up to date does not hide it."""
+    assert heard(STARTED, CatalogUpdate("lake.t", DOWN), CatalogUpdate("lake.q"))["catalog_behind"] == 1
+    assert heard(STARTED, CatalogUpdate("lake.t", DOWN), CatalogUpdate("lake.t"))["catalog_behind"] == 0
+
+
 HOUR = timedelta(hours=1)
 
 
