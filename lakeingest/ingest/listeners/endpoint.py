@@ -11,7 +11,7 @@ from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 from lakeingest.errors import SetupError, UsageError
 from lakeingest.ingest.events import Event
-from lakeingest.ingest.listeners.status_page import StatusPage
+from lakeingest.ingest.listeners.status_page import POLICY, StatusPage
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
@@ -91,13 +91,12 @@ class Endpoint:
         else:
             status, kind, text = "404 Not Found", _TEXT, "there are /, /metrics, /healthz and /readyz\n"
         body = text.encode()
-        policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'"
         respond(
             status,
             [
                 ("Content-Type", kind),
                 ("Content-Length", str(len(body))),
-                ("Content-Security-Policy", policy),
+                ("Content-Security-Policy", POLICY),
                 ("X-Content-Type-Options", "nosniff"),
                 ("Cache-Control", "no-store"),
             ],

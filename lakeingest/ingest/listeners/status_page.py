@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -15,12 +17,28 @@ from lakeingest.ingest.listeners.log import sentence
 _KEPT = 20
 """Events of each pipeline that the page shows."""
 _HEADS = ("pipeline", "state", "last commit", "records", "refused", "dropped", "lag", "last batch")
+_SCRIPT = """
+setInterval(async () => {
+  try {
+    const answer = await fetch(location.href);
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    document.querySelector("main").replaceWith(page.querySelector("main"));
+  } catch {
+    document.getElementById("now").textContent = "The run does not answer any more. This is how it stood.";
+  }
+}, 5000);
+"""
+_HASH = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
+POLICY = (
+    f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{_HASH}'; connect-src 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'"
+)
+"""The page's Content-Security-Policy: what a server or a record has said can run nothing."""
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="refresh" content="5">
 <title>{title}</title>
 <style>
 :root {{ color-scheme: light dark; }}
@@ -29,7 +47,8 @@ body {{ font: 16px/1.5 system-ui, sans-serif; margin: 1rem auto; max-width: 75re
 table {{ border-collapse: collapse; }}
 th, td {{ border-bottom: 1px solid GrayText; padding: .3rem .8rem; text-align: left; white-space: nowrap; }}
 td.number {{ font-variant-numeric: tabular-nums; text-align: right; }}
-li {{ overflow-wrap: anywhere; }}
+h2, li {{ overflow-wrap: anywhere; }}
+a {{ color: inherit; }}
 </style>
 </head>
 <body>
@@ -44,8 +63,9 @@ li {{ overflow-wrap: anywhere; }}
 </table>
 </div>
 {events}
-<p>{now} UTC. <a href="metrics">Metrics</a></p>
+<p id="now">{now} UTC. <a href="metrics">Metrics</a></p>
 </main>
+<script>{script}</script>
 </body>
 </html>
 """
@@ -103,6 +123,7 @@ class StatusPage:
             rows="\n".join(_row(name, of) for name, of in known.items()),
             events="\n".join(events),
             now=_time(datetime.now(UTC)),
+            script=_SCRIPT,
         )
 
 

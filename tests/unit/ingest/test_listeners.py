@@ -258,7 +258,7 @@ def test_the_page_escapes_what_it_shows() -> None:
     for event in EVENTS:
         page.heard(HOSTILE, event)
     shown = page.html()
-    assert "<script>" not in shown
+    assert shown.count("<script>") == 1
     assert "&lt;script&gt;" in shown
     assert re.search(r'<th scope="row">waits</th><td>starting</td>', shown)
     assert "color-scheme: light dark" in shown
