@@ -14,9 +14,9 @@ from lakeingest.delta.receipt import Counts
 from lakeingest.ingest.events import Committed, Ended, Event, Looked, Retrying, Started
 from lakeingest.ingest.listeners.log import sentence
 
-_KEPT = 20
+_KEPT = 10
 """Events of each pipeline that the page shows."""
-_HEADS = ("pipeline", "state", "last commit", "records", "refused", "dropped", "lag", "last batch")
+_HEADS = ("pipeline", "state", "lag", "records", "refused", "dropped", "last batch", "last commit")
 _SCRIPT = """
 setInterval(async () => {
   try {
@@ -45,7 +45,8 @@ _PAGE = """<!doctype html>
 body {{ font: 16px/1.5 system-ui, sans-serif; margin: 1rem auto; max-width: 75rem; padding: 0 1rem; }}
 .wide {{ overflow-x: auto; }}
 table {{ border-collapse: collapse; }}
-th, td {{ border-bottom: 1px solid GrayText; padding: .3rem .8rem; text-align: left; white-space: nowrap; }}
+th, td {{ border-bottom: 1px solid GrayText; padding: .3rem .6rem; text-align: left; white-space: nowrap; }}
+tbody th {{ min-width: 7rem; overflow-wrap: anywhere; white-space: normal; }}
 td.number {{ font-variant-numeric: tabular-nums; text-align: right; }}
 h2, li {{ overflow-wrap: anywhere; }}
 a {{ color: inherit; }}
@@ -149,9 +150,9 @@ def _after(before: _Pipeline, event: Event) -> _Pipeline:
 def _row(name: str, of: _Pipeline) -> str:
     last = of.last
     cells = (
-        f"{last.sequence} at {_time(last.at)}" if last else "none yet",
-        *(f"{n:,}" for n in (of.counts.consumed, of.counts.refused, of.counts.dropped, of.lag)),
+        *(f"{n:,}" for n in (of.lag, of.counts.consumed, of.counts.refused, of.counts.dropped)),
         f"{last.seconds:.1f} s" if last else "",
+        f"{last.sequence} at {_time(last.at)}" if last else "none yet",
     )
     shown = "".join(f'<td class="number">{escape(cell)}</td>' for cell in cells)
     return f'<tr><th scope="row">{escape(name)}</th><td>{escape(of.state)}</td>{shown}</tr>'
