@@ -168,7 +168,7 @@ class MicroBatchExecution:
             refused=reasons,
             left_out=left_out,
             bytes=found["bytes"] or 0,
-            newest=None if found["newest"] is None else _EPOCH + timedelta(milliseconds=found["newest"]),
+            newest=_time(found["newest"]),
             written=Written(done.rows, done.files, done.bytes, done.seconds, self._column_types()),
             schemas=tuple(e for e in self.evolution.ledger.entries if e.sequence == receipt.sequence),
             gate=tuple(results),
@@ -313,6 +313,11 @@ def _decided(batch: BatchPlan, kafka: DataFrame) -> tuple[DataFrame, DataFrame, 
         batch.accepted(observed(decided, seen, *batch.metrics, *batch.left_out, *batch.refused_bitmaps)),
         seen,
     )
+
+
+def _time(millis: int | None) -> datetime | None:
+    """Kafka gives records without a time −1."""
+    return None if millis is None or millis < 0 else _EPOCH + timedelta(milliseconds=millis)
 
 
 def _counts(found: Mapping[str, Any], accepted: int, known: int) -> Counts:

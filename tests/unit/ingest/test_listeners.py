@@ -21,6 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from lakeingest import extend
 from lakeingest.delta.receipt import Counts, Run
 from lakeingest.errors import BatchHeld, Fenced, SetupError, StorageUnreachable, UsageError
+from lakeingest.ingest import microbatch
 from lakeingest.ingest.events import CatalogUpdate, Committed, Ended, Event, Looked, Retrying, Started, Written
 from lakeingest.ingest.listeners import endpoint, lineage
 from lakeingest.ingest.listeners.log import Log
@@ -451,3 +452,19 @@ def test_without_its_package_the_cure_is_named(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "openlineage.client", None)
     with pytest.warns(UserWarning, match=r"pip install 'lakeingest\[lineage\]'"):
         assert lineage.listener() is None
+
+
+@pytest.mark.parametrize(
+    ("millis", "time"),
+    [
+        (None, None),
+        (-1, None),
+        (0, "1970-01-01T00:00:00+00:00"),
+        (1_795_665_600_500, "2026-11-26T04:00:00.500000+00:00"),
+        (253_402_300_799_999, "9999-12-31T23:59:59.999000+00:00"),
+    ],
+)
+def test_the_newest_time_of_a_batch(millis: int | None, time: str | None) -> None:
+    """Records without a time have −1, and would be taken for records of 1969 that wait since then."""
+    found = microbatch._time(millis)
+    assert (found and found.isoformat()) == time
