@@ -83,7 +83,10 @@ def _less(decided: DataFrame, seen: Observation, *metrics: Any) -> DataFrame:
 @contextmanager
 def unwatched() -> Iterator[list[Any]]:
     """As if nobody ever had asked for bytes and time."""
-    with mock.patch.object(batch_plan, "_measures", dict), mock.patch.object(microbatch, "observed", _less):
+    with (
+        mock.patch.object(batch_plan, "_bytes", return_value=F.lit(0)),
+        mock.patch.object(microbatch, "observed", _less),
+    ):
         yield []
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, reduce
-from operator import or_
+from operator import add, or_
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,6 @@ from lakeingest.record import (
     HEADERS,
     RAW_BYTES,
     RAW_KEY,
-    RAW_MILLIS,
     RAW_VALUE,
     REFUSED,
     TIMESTAMP,
@@ -97,8 +96,8 @@ class BatchPlan:
         return self.gate + self.layout.refusals + ((self.constraints.refusal,) if self.constraints else ())
 
     def decide(self, kafka: DataFrame) -> DataFrame:
-        """The frame with decoded columns, and with _undecoded, _refused and _dropped (BOOLEAN, never null); a record's
-        bytes and time as _raw_bytes and _raw_millis (BIGINT).
+        """The frame with decoded columns, and with _undecoded, _refused and _dropped (BOOLEAN, never null), and with
+        _raw_bytes (BIGINT), the size of a record's key and value.
 
         If each record is decided by itself, also with the columns of `refused_bitmap.bits`.
         """
@@ -119,7 +118,7 @@ class BatchPlan:
             decided = self.constraints.frame(decided, self.layout)
         refused = (F.col(UNDECODED) | _any(self._behind)) & ~dropped
         # As columns: an expression within what is observed would be interpreted, row by row.
-        decided = decided.withColumns({REFUSED: refused, **_measures()})
+        decided = decided.withColumns({REFUSED: refused, RAW_BYTES: _bytes()})
         return decided.withColumns(refused_bitmap.bits()) if self.by_record else decided
 
     def accepted(self, decided: DataFrame) -> DataFrame:
@@ -136,11 +135,11 @@ def _any(refusals: Sequence[Refusal]) -> Column:
     return reduce(or_, (refusal.when for refusal in refusals), F.lit(False))
 
 
-def _measures() -> dict[str, Column]:
+def _bytes() -> Column:
+    """BIGINT: of a record's key and value."""
     from pyspark.sql import functions as F
 
-    size = (F.coalesce(F.octet_length(name), F.lit(0)).cast("bigint") for name in (RAW_KEY, RAW_VALUE))
-    return {RAW_BYTES: next(size) + next(size), RAW_MILLIS: F.unix_millis(F.col(TIMESTAMP))}
+    return reduce(add, (F.coalesce(F.octet_length(name), F.lit(0)).cast("bigint") for name in (RAW_KEY, RAW_VALUE)))
 
 
 def layout(config: PipelineConfig, shape: Shape, suite: Suite | None, now: datetime) -> partitioning.Layout:
@@ -216,6 +215,6 @@ def observed(decided: DataFrame, seen: Observation, *metrics: Column) -> DataFra
         count_where(F.col(REFUSED)).alias("refused"),
         count_where(F.col(DROPPED)).alias("dropped"),
         F.sum(RAW_BYTES).alias("bytes"),
-        F.max(RAW_MILLIS).alias("newest"),
+        F.unix_millis(F.max(TIMESTAMP)).alias("newest"),
         *metrics,
     )
