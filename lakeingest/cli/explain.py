@@ -90,7 +90,7 @@ def explain(
     ] = None,
     output: Format = "text",
 ) -> None:
-    """Say what an error, an alert, or a reason in quarantine means, and what to do; without a name, list what can be explained.
+    """Say what an error, an alert or a reason in quarantine means, and what to do; without a name, list what there is.
 
     Examples:
 
