@@ -48,7 +48,7 @@ def test_a_server_that_fails_is_tried_again(world: World, monkeypatch: pytest.Mo
     monkeypatch.setattr("lakeingest.ingest.retry.LONGEST_PAUSE_S", 0.01)
     world.produce(*mixed(10))
     away, said = StorageUnreachable("503 SlowDown", cure="wait"), []
-    ingestion = world.ingestion(retry={"wait": "10 seconds"}, trigger={"max_records": 5})
+    ingestion = world.ingestion(retry={"wait": "1 minute"}, trigger={"max_records": 5})
     with failing(away, away):
         assert ingestion.run(until_caught_up=True, on_event=kit.only(Retrying, said.append)) == Counts(10, 8, 2)
     assert [retry.failure for retry in said] == [away, away]
