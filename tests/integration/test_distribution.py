@@ -26,7 +26,20 @@ from lakeingest.cli import app
 pytestmark = pytest.mark.classic
 
 PACKAGE = installation.ROOT / "lakeingest"
-EXTRAS = ("spark", "sql", "glue", "gate", "protobuf", "local", "testing", "demo", "notebook", "report")
+EXTRAS = (
+    "spark",
+    "sql",
+    "glue",
+    "gate",
+    "protobuf",
+    "local",
+    "testing",
+    "demo",
+    "notebook",
+    "report",
+    "metrics",
+    "lineage",
+)
 FILE = "{name: p, source: {topics: [t], bootstrap_servers: 'localhost:1'}, table: {path: /t}, schema: {columns: n INT}}"
 AVRO = '{"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]}'
 WORDS = {

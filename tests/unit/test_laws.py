@@ -94,6 +94,8 @@ def test_every_package_has_a_layer() -> None:
         ("typer", r"cli/.*"),
         ("rich", r"cli/.*|local/artifacts\.py|ingest/progress_bar\.py"),
         ("IPython", r"ingest/progress_bar\.py"),
+        ("prometheus_client", r"ingest/listeners/(endpoint|metrics)\.py"),
+        ("openlineage", r"ingest/listeners/lineage\.py"),
         ("pandas", r"operations/shown\.py"),
         ("delta", r"delta/.*"),
         ("altair", r"operations/report/charts\.py"),
