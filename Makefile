@@ -4,7 +4,7 @@ BIN    := $(VENV)/bin
 # Two workers, and the long files first, so that both end together.
 TWO    := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help venv demo demo-schemas bench test test-unit test-properties test-faults test-cluster test-connect test-readers test-matrix test-notebooks soak docs docs-outputs stack-up stack-down dist clean
+.PHONY: help venv demo demo-schemas bench test test-unit test-properties test-faults test-cluster test-connect test-readers test-matrix test-alerts test-notebooks test-report soak docs docs-outputs stack-up stack-down dist clean
 
 help: ## Say what can be made
 	@grep -hE "^[a-z-]+:.*##" $(MAKEFILE_LIST) | sed -E "s/:.*## /	/" | expand -t 14
@@ -68,8 +68,14 @@ test-matrix: venv ## What `make test` does on Spark 4.1 once more on 4.0, sessio
 	$(BIN)/pytest tests/matrix/test_demo.py -m matrix
 	PYTHONPATH=$(CURDIR) $(SPARK_4_0) $(MATRIX) $(TWO)
 
+test-alerts: venv ## A Prometheus scrapes runs with real faults until each alert fires (3 minutes)
+	$(BIN)/pytest tests/integration/test_alerts_fire.py -m alerts
+
 test-notebooks: venv ## The notebooks, each in a kernel of its own (3 minutes)
 	$(BIN)/pytest tests/integration/test_notebook.py -m "notebooks"
+
+test-report: venv ## The page of `lakeingest report` in a headless browser: every size, dark and light, axe-core, print (2 minutes)
+	$(BIN)/pytest tests/integration/test_report_page.py -m "report"
 
 bench: venv ## lakeingest beside hand-written jobs, into benchmarks/RESULTS.md (an hour)
 	$(BIN)/python benchmarks/ingest.py --json benchmarks/results.json --markdown benchmarks/RESULTS.md

@@ -22,7 +22,7 @@ from embedded import embedded  # noqa: E402
 from meter import Meter, spark_pid  # noqa: E402
 from ways import Bench  # noqa: E402
 
-from lakeingest.ingest.events import Progress  # noqa: E402
+from lakeingest.ingest.events import Committed  # noqa: E402
 
 
 def live_mib() -> float:
@@ -49,7 +49,7 @@ def main() -> None:
         _ = ingestion.spark
         meters = [Meter()]
 
-        def tell(progress: Progress) -> None:
+        def tell(progress: Committed) -> None:
             meter, cpu_s, live = meters[-1], meters[-1].stop(), live_mib()
             meters.append(Meter())
             found.append(

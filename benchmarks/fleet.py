@@ -33,8 +33,7 @@ from confluent_kafka import Producer  # noqa: E402
 from embedded import embedded  # noqa: E402
 from meter import Meter  # noqa: E402
 
-from lakeingest.fleet import Event, Outcome  # noqa: E402
-from lakeingest.ingest.events import Progress  # noqa: E402
+from lakeingest.ingest.events import Committed, Ended, Event  # noqa: E402
 from lakeingest.local import Addresses  # noqa: E402
 from lakeingest.spark.session import attach  # noqa: E402
 
@@ -48,10 +47,10 @@ class Commits:
         self.late: list[float] = []
         self.count = dict.fromkeys(names, 0)
 
-    def take(self, name: str, event: Event | Outcome) -> None:
-        if isinstance(event, Outcome):
+    def take(self, name: str, event: Event) -> None:
+        if isinstance(event, Ended):
             print(f"  {name}: {event.outcome} {event.failure or ''}", file=sys.stderr)
-        if isinstance(event, Progress):
+        if isinstance(event, Committed):
             now, first = time.time(), self.taken[name]
             self.taken[name] = first + event.counts.consumed
             self.late += [now - sent for sent in self.sent[name][first : self.taken[name]]]

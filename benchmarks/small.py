@@ -29,7 +29,7 @@ import orders  # noqa: E402
 from confluent_kafka import Producer  # noqa: E402
 from embedded import embedded  # noqa: E402
 
-from lakeingest.ingest.events import Progress  # noqa: E402
+from lakeingest.ingest.events import Committed  # noqa: E402
 from lakeingest.local import Addresses  # noqa: E402
 from lakeingest.pipeline import Pipeline  # noqa: E402
 
@@ -69,7 +69,7 @@ def measured(stack: Addresses, rate: int, seconds: int) -> dict[str, Any]:
     producing = threading.Thread(target=stream, args=(stack, "small", rate, seconds, stop))
     producing.start()
 
-    def tell(progress: Progress) -> None:
+    def tell(progress: Committed) -> None:
         took[progress.sequence] = progress.seconds
         told[progress.sequence] = time.time()
         print(f"  {progress.sequence}: {progress.counts.accepted} in {progress.seconds:.2f} s", file=sys.stderr)

@@ -27,7 +27,8 @@ Bad data is no error here: a refused record is a row of the quarantine table.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 
 def printable(text: str) -> str:
@@ -170,9 +171,13 @@ class TableMismatch(StorageError):
 
 
 class BatchHeld(LakeingestError):
-    """A batch breaks an expectation, and is kept back."""
+    """A batch breaks an expectation, and is kept back; `found` holds what each one found, as gate.evaluate.Result."""
 
     stage = "gate"
+
+    def __init__(self, what: str, *, cure: str, found: Sequence[Any] = ()) -> None:
+        super().__init__(what, cure=cure)
+        self.found = tuple(found)
 
 
 class Fenced(LakeingestError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -57,7 +57,8 @@ class Listener(Protocol):
         """Something happened.
 
         Args:
-            event: a `Progress` (a commit), `Retry` or `CatalogUpdate` of lakeingest.ingest.
+            event: one of lakeingest.ingest.events: `Started`, `Looked`, `Committed`, `Retrying`, `CatalogUpdate`,
+                `Ended`. More may come: leave out what is not known.
         """
 
 
@@ -92,18 +93,13 @@ def listeners(names: Sequence[str]) -> list[Listener]:
     return made
 
 
-def told(listening: Sequence[Listener], pipeline: str, then: Callable[[Any], None]) -> Callable[[Any], None]:
-    """What tells the listeners of an event, and goes on."""
-
-    def tell(event: Any) -> None:
-        for each in listening:
-            try:
-                each.heard(pipeline, event)
-            except Exception as failed:
-                warnings.warn(f"listener {type(each).__name__} failed: {failed!r}; the run goes on", stacklevel=2)
-        then(event)
-
-    return tell
+def tell(listening: Sequence[Listener], pipeline: str, event: Any) -> None:
+    """Tell listeners of an event; one that fails is warned of."""
+    for each in listening:
+        try:
+            each.heard(pipeline, event)
+        except Exception as failed:
+            warnings.warn(f"listener {type(each).__name__} failed: {failed!r}; the run goes on", stacklevel=2)
 
 
 def _made(name: str) -> Any:

@@ -8,10 +8,9 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
-from typing import TypeAlias
 
 from lakeingest.config import PipelineConfig, Storage, location
 from lakeingest.config.per_topic import PerTopic
@@ -19,14 +18,11 @@ from lakeingest.config.variables import TOPIC
 from lakeingest.delta.receipt import Counts
 from lakeingest.errors import SourceUnreachable, UsageError
 from lakeingest.ingest import endpoints
-from lakeingest.ingest.events import CatalogUpdate, Look, Progress
-from lakeingest.ingest.retry import Retry
+from lakeingest.ingest.events import Ended, Event
 from lakeingest.ingest.turns import Turns
 from lakeingest.kafka.broker import Broker
 from lakeingest.pipeline import Pipeline
 from lakeingest.spark import session
-
-Event: TypeAlias = Progress | Retry | CatalogUpdate | Look
 
 
 @dataclass(frozen=True)
@@ -84,7 +80,7 @@ class Fleet:
         self,
         *,
         until_caught_up: bool = False,
-        on_event: Callable[[str, Event | Outcome], None] = lambda *_: None,
+        on_event: Callable[[str, Event], None] = lambda *_: None,
         stop: threading.Event | None = None,
     ) -> list[Outcome]:
         """Run all of them until each has ended. One that fails, is held or is fenced off ends alone.
@@ -93,7 +89,7 @@ class Fleet:
 
         Args:
             until_caught_up: each ends when it has committed what Kafka held when it began.
-            on_event: called with a pipeline's name, and what it tells, its outcome at last; one call at a time.
+            on_event: called with a pipeline's name, and what it tells, `Ended` at last; one call at a time.
             stop: when set, the batches in hand are finished, and all end.
 
         Returns:
@@ -120,32 +116,24 @@ class Fleet:
         return [ended for each in begun if (ended := each.result()) is not None]
 
     def _run(self, name: str, make: Callable[[], Pipeline], goal: _Goal) -> Outcome:
-        reached = Outcome(name)
+        ended: Ended | None = None
 
         def tell(event: Event) -> None:
-            nonlocal reached
-            if isinstance(event, Progress):
-                commits, counts = reached.commits + 1, reached.counts + event.counts
-                reached = replace(reached, commits=commits, counts=counts, lag=event.lag)
+            nonlocal ended
+            ended = event if isinstance(event, Ended) else None
             goal.tell(name, event)
 
-        failure: Exception | None = None
         try:
             with self._making:
                 pipeline = make()
                 _ = pipeline.context
-            pipeline.run(
-                until_caught_up=goal.until_caught_up,
-                on_progress=tell,
-                on_retry=tell,
-                on_catalog=tell,
-                on_look=tell,
-                stop=goal.stop,
-            )
+            pipeline.run(until_caught_up=goal.until_caught_up, on_event=tell, stop=goal.stop)
         except Exception as failed:
             # A fault of lakeingest's own ends one pipeline alone too.
-            failure = failed
-        return goal.ended(replace(reached, failure=failure, stopped=goal.stop.is_set()))
+            if ended is None:
+                ended = goal.failed(name, failed)
+        assert ended is not None
+        return Outcome(name, ended.failure, ended.stopped, ended.commits, ended.counts, ended.lag)
 
     def _follow(
         self, file: PerTopic, goal: _Goal, begin: Callable[[str, Callable[[], Pipeline]], None]
@@ -170,7 +158,7 @@ class Fleet:
                 with suppress(SourceUnreachable):
                     look(broker)
         except Exception as failed:
-            return goal.ended(Outcome(file.name, failed))
+            return Outcome(file.name, goal.failed(file.name, failed).failure)
         return None
 
     def _of_topic(self, file: PerTopic, topic: str) -> Pipeline:
@@ -188,17 +176,19 @@ class _Goal:
     """What a run of a fleet was asked for; see `Fleet.run`."""
 
     until_caught_up: bool
-    on_event: Callable[[str, Event | Outcome], None]
+    on_event: Callable[[str, Event], None]
     stop: threading.Event
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def tell(self, name: str, event: Event | Outcome) -> None:
+    def tell(self, name: str, event: Event) -> None:
         with self._lock:
             self.on_event(name, event)
 
-    def ended(self, outcome: Outcome) -> Outcome:
-        self.tell(outcome.pipeline, outcome)
-        return outcome
+    def failed(self, name: str, failure: Exception) -> Ended:
+        """Tell of a pipeline that could not begin."""
+        ended = Ended(failure, self.stop.is_set())
+        self.tell(name, ended)
+        return ended
 
 
 def _same(pipeline: Pipeline) -> Pipeline:

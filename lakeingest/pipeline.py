@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from lakeingest import extend, gate
 from lakeingest.config import PipelineConfig, Storage
 from lakeingest.delta.maintenance.optimize import Compacted
-from lakeingest.delta.offline.log import Unreadable
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import Counts, Run
 from lakeingest.errors import UsageError
 from lakeingest.ingest import endpoints
 from lakeingest.ingest.batch_gate import BatchGate
 from lakeingest.ingest.context import RunContext
-from lakeingest.ingest.events import CatalogUpdate, Look, Progress
+from lakeingest.ingest.events import Committed, Event, Started
+from lakeingest.ingest.listeners import lineage
 from lakeingest.ingest.preflight import Accept
 from lakeingest.ingest.progress_bar import ProgressBar
-from lakeingest.ingest.retry import Retry
-from lakeingest.ingest.run import PipelineRun
+from lakeingest.ingest.run import PipelineRun, announced
 from lakeingest.ingest.turns import Turns
 from lakeingest.kafka.broker import Broker
 from lakeingest.operations import (
@@ -131,20 +130,20 @@ class Pipeline:
         **named: Asked.kwargs,
     ) -> Answer:
         """What the tables' files tell without Spark, or else what Spark says."""
-        if offline.may_answer(self.config, self.storage):
-            with suppress(Unreadable):
-                return without_spark(self.config, self.storage, *asked, **named)
-        return by_spark(self.tables, *asked, **named)
+        return offline.answered(
+            self.config,
+            self.storage,
+            lambda: without_spark(self.config, self.storage, *asked, **named),
+            lambda: by_spark(self.tables, *asked, **named),
+        )
 
     def run(
         self,
         *,
         until_caught_up: bool = False,
         progress: bool = False,
-        on_progress: Callable[[Progress], None] = lambda _: None,
-        on_retry: Callable[[Retry], None] = lambda _: None,
-        on_catalog: Callable[[CatalogUpdate], None] = lambda _: None,
-        on_look: Callable[[Look], None] = lambda _: None,
+        on_progress: Callable[[Committed], None] = lambda _: None,
+        on_event: Callable[[Event], None] = lambda _: None,
         stop: threading.Event | None = None,
         accept_dropped_topics: bool = False,
         accept_gap: bool = False,
@@ -158,11 +157,7 @@ class Pipeline:
             until_caught_up: end when the frontier reaches the offsets that were there at the start.
             progress: show a bar while it goes, in a notebook or a terminal (stderr).
             on_progress: called after each commit, from this thread.
-            on_retry: called before each pause, from this thread.
-            on_catalog: called when the table's entry in a catalog has changed, or could not be brought up to date: that
-                ends no run.
-            on_look: called each time that it has looked for new records, before it takes a batch of them. Listeners
-                are not told.
+            on_event: called with all that happens, the commits too, from this thread; see `ingest.events`.
             stop: when set, the batch in hand is finished, and the run ends.
             accept_dropped_topics: go on although a topic that the table was fed from is no longer in source.topics.
             accept_gap: go on although Kafka has deleted offsets that were never read; the receipt names them.
@@ -180,21 +175,38 @@ class Pipeline:
             pipeline.run(until_caught_up=True, progress=True)
         """
         with ProgressBar(until_caught_up=until_caught_up) if progress else nullcontext() as bar:
-            context = self.context
-            listening = [*extend.listeners(self.config.listeners), *([bar] if bar else [])]
-            heard = partial(extend.told, listening, self.config.name)
-            return PipelineRun(
-                context,
-                self.broker,
-                Accept(accept_dropped_topics, accept_gap, accept_held),
-                until_caught_up,
-                heard(on_progress),
-                heard(on_retry),
-                heard(on_catalog),
-                on_look,
-                stop or threading.Event(),
-                self.turns.turn if self.turns else nullcontext,
-            ).run()
+            stop = stop or threading.Event()
+            theirs = extend.listeners(self.config.listeners)
+            listening = [each for each in (*theirs, lineage.listener(), bar) if each is not None]
+
+            def tell(event: Event) -> None:
+                extend.tell(listening, self.config.name, event)
+                on_event(event)
+                if isinstance(event, Committed):
+                    on_progress(event)
+
+            with announced(self._started, tell, stop) as told:
+                return PipelineRun(
+                    self.context,
+                    self.broker,
+                    Accept(accept_dropped_topics, accept_gap, accept_held),
+                    until_caught_up,
+                    told,
+                    stop,
+                    self.turns.turn if self.turns else nullcontext,
+                ).run()
+
+    @property
+    def _started(self) -> Started:
+        config = self.config
+        return Started(
+            self.writer,
+            tuple(config.source.topics),
+            self.bootstrap_servers,
+            config.table.identifier,
+            config.quarantine.identifier,
+            config.trigger.every.total_seconds(),
+        )
 
     def table(self, version: int | None = None) -> DataFrame:
         """The table's rows as a Spark frame, as they stand now, or stood in a version of the table.

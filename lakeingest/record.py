@@ -26,6 +26,7 @@ SCHEMA_ID = "_schema_id"
 
 RAW_KEY = "_raw_key"
 RAW_VALUE = "_raw_value"
+RAW_BYTES = "_raw_bytes"
 """Key and value as bytes, on their way: a table has decoded columns in their place, quarantine keeps them."""
 
 COORDINATES = (TOPIC, PARTITION, OFFSET)

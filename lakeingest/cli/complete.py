@@ -80,6 +80,13 @@ def parts(incomplete: str) -> list[str]:
     return [part for part in options.parts() if part.startswith(incomplete)]
 
 
+def log_formats(incomplete: str) -> list[str]:
+    """Those of --log-format."""
+    from lakeingest.cli.watching import LOG_FORMATS
+
+    return [each for each in LOG_FORMATS if each.startswith(incomplete)]
+
+
 def formats(incomplete: str) -> list[str]:
     """Those of --output."""
     from lakeingest.cli.output import FORMATS

@@ -57,7 +57,7 @@ def demo(
     _send_weather(out, addresses) if schemas else _send_flights(out, addresses)
     out.line(f"3. lakeingest run {file} --until-caught-up")
     sys.stdout.flush()
-    run.run([file], until_caught_up=True, accept_dropped_topics=False, output="text")
+    run.run([file], until_caught_up=True, accept_dropped_topics=False, log_format="none", output="text")
     out.line("4. What is where")
     _show(file, out, versions=schemas)
     if schemas:

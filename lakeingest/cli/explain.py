@@ -15,6 +15,7 @@ from lakeingest.cli import complete
 from lakeingest.cli.arguments import Format
 from lakeingest.cli.output import Output
 from lakeingest.errors import LakeingestError, UsageError
+from lakeingest.ingest.listeners.metric_list import ALERTS
 
 RUNBOOK = Path(__file__).with_name("runbook.md")
 _LOOK = (
@@ -82,12 +83,14 @@ def explain(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="An error, a reason in quarantine, or a topic.", show_default=False, autocompletion=complete.names
+            help="An error, an alert, a reason in quarantine, or a topic.",
+            show_default=False,
+            autocompletion=complete.names,
         ),
     ] = None,
     output: Format = "text",
 ) -> None:
-    """Say what an error, or a reason in quarantine, means, and what to do; without a name, list what can be explained.
+    """Say what an error, an alert or a reason in quarantine means, and what to do; without a name, list what there is.
 
     Examples:
 
@@ -99,8 +102,18 @@ def explain(
     """
     out, known, why = Output.of(output), entries(), reasons()
     if name is None:
-        rows = [[e.name, "" if e.exit_code is None else e.exit_code, e.first] for e in known.values()]
+        alerts = {alert.name for alert in ALERTS}
+        rows = [
+            [e.name, "" if e.exit_code is None else e.exit_code, e.first]
+            for e in known.values()
+            if e.name not in alerts
+        ]
         out.table("lakeingest explain NAME", ("name", "exit code", "what it means"), rows)
+        out.table(
+            "alerts of infra/prometheus/alerts.yml",
+            ("alert", "what it means"),
+            [[e.name, e.first] for e in known.values() if e.name in alerts],
+        )
         out.table(
             "why a record is in quarantine", ("reason", "what it means"), [[e.name, e.first] for e in why.values()]
         )

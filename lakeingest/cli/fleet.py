@@ -16,6 +16,7 @@ import typer
 
 from lakeingest.cli.live import Live, finishing
 from lakeingest.cli.output import Output, as_data, message, number_of
+from lakeingest.cli.watching import Watch
 from lakeingest.config.folder import SUFFIXES
 from lakeingest.errors import LakeingestError, PipelineFileError, UsageError, printable
 
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
     from lakeingest.config import PipelineConfig
     from lakeingest.config.per_topic import PerTopic
-    from lakeingest.fleet import Event, Outcome
+    from lakeingest.fleet import Outcome
+    from lakeingest.ingest.events import Ended, Event
 
 WORST = (1, 3, 4, 2)
 """Exit codes, the worst first: a broken promise, a lost fence, what is outside, usage."""
@@ -53,6 +55,7 @@ def read(files: Sequence[Path]) -> list[PipelineConfig | PerTopic]:
 def run(
     files: Sequence[PipelineConfig | PerTopic],
     out: Output,
+    watch: Watch,
     *,
     until_caught_up: bool,
     at_once: int | None,
@@ -68,14 +71,14 @@ def run(
 
     fleet = lakeingest.Fleet(files, at_once, allow_code=allow_code)
     stop = threading.Event()
-    board = Board(out)
+    board = Board(out, watch)
     try:
         board.says("starting Spark …")
-        with finishing(stop, board):
+        with finishing(stop, board), watch.lingering(stop):
             ended = fleet.run(until_caught_up=until_caught_up, on_event=board.take, stop=stop)
     finally:
         board.end()
-    _tell(out, ended)
+    _tell(out, ended, told=watch.tells_programs)
 
 
 def _expanded(files: Sequence[Path]) -> list[Path]:
@@ -98,13 +101,13 @@ def _expanded(files: Sequence[Path]) -> list[Path]:
 class Board:
     """A line for each pipeline on a terminal; elsewhere a line for each event."""
 
-    def __init__(self, out: Output) -> None:
+    def __init__(self, out: Output, watch: Watch | None = None) -> None:
         self._table = None
-        self._out = out
+        self._out, self._watch = out, watch or Watch()
         self._doing = ""
         self._last = dict[str, str]()
         self._lives = dict[str, Live]()
-        if sys.stderr.isatty() and not out.is_json:
+        if self._watch.shows_live(out):
             from rich.console import Console
             from rich.live import Live as Redrawn
 
@@ -124,34 +127,27 @@ class Board:
 
     def _show(self, name: str, text: str) -> None:
         self._last[name] = text
-        if not self._table:
+        if not (self._table or self._watch.logs):
             self._out.line(f"{name}: {text}")
 
     def says(self, text: str) -> None:
-        """What is going on with all of them, on a terminal alone."""
+        """What is going on with all of them, on a terminal and in a log."""
+        self._watch.says(text)
         self._doing = text
 
-    def take(self, name: str, event: Event | Outcome) -> None:
+    def take(self, name: str, event: Event) -> None:
         """What one of them tells."""
-        from lakeingest.ingest.events import CatalogUpdate, Look, Progress
-        from lakeingest.ingest.retry import Retry
+        from lakeingest.ingest.events import Ended
 
+        self._watch.heard(name, event)
         if name not in self._lives:
             self._lives[name] = Live(self._out, name, partial(self._show, name), redrawn=self._table is not None)
         live = self._lives[name]
-        match event:
-            case Progress():
-                live.commit(event)
-            case Retry():
-                live.retry(event)
-            case CatalogUpdate():
-                live.catalog(event)
-            case Look():
-                live.look(event)
-            case _:
-                live.tell(_ending(event))
-                if event.failure is not None and not isinstance(event.failure, LakeingestError):
-                    sys.stderr.writelines(traceback.format_exception(event.failure))
+        live.heard(event)
+        if isinstance(event, Ended):
+            live.tell(_ending(event))
+            if event.failure is not None and not isinstance(event.failure, LakeingestError) and not self._watch.logs:
+                sys.stderr.writelines(traceback.format_exception(event.failure))
 
     def end(self) -> None:
         if self._table:
@@ -159,15 +155,19 @@ class Board:
             self._table = None
 
 
-def _ending(ended: Outcome) -> str:
+def _ending(ended: Ended) -> str:
     if ended.failure is None:
         return f"{ended.outcome}: {number_of(ended.counts.consumed, 'record')} in {number_of(ended.commits, 'commit')}"
     what = ended.failure.what if isinstance(ended.failure, LakeingestError) else repr(ended.failure)
     return f"failed: {what}"
 
 
-def _tell(out: Output, ended: Sequence[Outcome]) -> None:
-    """What became of each, and the exit code."""
+def _tell(out: Output, ended: Sequence[Outcome], *, told: bool = False) -> None:
+    """What became of each, and the exit code.
+
+    Args:
+        told: whether errors stand in a log already that is for programs alone.
+    """
     columns = ("pipeline", "outcome", "commits", "records", "refused", "lag")
     out.table(
         "",
@@ -184,7 +184,7 @@ def _tell(out: Output, ended: Sequence[Outcome]) -> None:
     )
     failures = {each.pipeline: each.failure for each in ended if each.failure is not None}
     for name, failure in failures.items():
-        if isinstance(failure, LakeingestError):
+        if isinstance(failure, LakeingestError) and not told:
             sys.stderr.write(f"{printable(name)}: {message(failure)}")
     out.result({"pipelines": [_as_data(each) for each in ended]})
     codes = {failure.exit_code if isinstance(failure, LakeingestError) else 1 for failure in failures.values()}

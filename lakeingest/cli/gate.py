@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from operator import itemgetter
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from lakeingest.cli.arguments import File, Format
 from lakeingest.cli.output import Output
-from lakeingest.errors import UsageError
 
 app = typer.Typer(name="gate", help="Expectations: what they found, batch by batch.", no_args_is_help=True)
 
@@ -43,43 +41,6 @@ def history(
     columns = ("batch", *_COLUMNS)
     out.table("", columns, [[row["sequence"], *_cells(row)] for row in rows], spare=_SPARE, longest=_LONGEST)
     out.result({"pipeline": pipeline.config.name, "results": rows})
-
-
-@app.command()
-def docs(
-    file: File,
-    batches: Annotated[int, typer.Option(help="How many batches, the newest.", min=1)] = 20,
-    to: Annotated[Path, typer.Option("--to", help="The folder to write the pages into.")] = Path("data-docs"),
-    output: Format = "text",
-) -> None:
-    """Write Great Expectations' Data Docs of what the expectations found in the newest batches.
-
-    They take the place of those in the folder; other files stay.
-
-    Example:
-
-        lakeingest gate docs pipelines/flights.yaml --to data-docs
-    """
-    import lakeingest
-
-    out = Output.of(output)
-    pipeline = lakeingest.load(file)
-    from lakeingest.gate import data_docs
-
-    if pipeline.suite is not None:
-        # Said before Spark starts.
-        data_docs.need()
-    with out.progress("reading the results …"):
-        found = pipeline.results(batches)
-    if not found:
-        raise UsageError(
-            f"{pipeline.config.results} holds no results of {pipeline.config.name} yet", cure="run the pipeline first"
-        )
-    with out.progress("Great Expectations writes the pages"):
-        index = data_docs.build(found, to)
-    made = len({row["time"] for row in found})
-    out.line(f"{pipeline.config.name}: Data Docs of {made} batches; open {index}")
-    out.result({"pipeline": pipeline.config.name, "batches": made, "index": str(index)})
 
 
 _COLUMNS = ("expectation", "on failure", "met", "broken", "of", "found")

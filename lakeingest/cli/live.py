@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from lakeingest.cli import interrupt
 from lakeingest.cli.output import Output, number_of
+from lakeingest.cli.watching import Watch
 from lakeingest.errors import LakeingestError, printable
 
 if TYPE_CHECKING:
-    from lakeingest.ingest.events import CatalogUpdate, Look, Progress
-    from lakeingest.ingest.retry import Retry
+    from lakeingest.ingest.events import CatalogUpdate, Committed, Event, Looked, Retrying
 
 GRACE_S = 25.0
 """How long SIGTERM lets the batch in hand go on: Kubernetes kills after 30 s."""
@@ -40,10 +40,17 @@ class Live:
     Args:
         tell: what shows the line instead, where it is one of several.
         redrawn: whether that takes the place of what was shown before, as on a terminal.
+        watch: whoever else is told; a log takes the place of the lines.
     """
 
     def __init__(
-        self, out: Output, name: str, tell: Callable[[str], None] | None = None, *, redrawn: bool = False
+        self,
+        out: Output,
+        name: str,
+        tell: Callable[[str], None] | None = None,
+        *,
+        redrawn: bool = False,
+        watch: Watch | None = None,
     ) -> None:
         self.commits, self.lag = 0, 0
         self.behind: LakeingestError | None = None
@@ -51,8 +58,9 @@ class Live:
         self._begun = time.monotonic()
         self._idle_since = ""
         self._status = None
+        self._watch = watch or Watch()
         self.tell = tell or self._tell
-        if tell is None and sys.stderr.isatty() and not out.is_json:
+        if tell is None and self._watch.shows_live(out):
             from rich.console import Console
 
             self._status = Console(stderr=True).status(name)
@@ -61,28 +69,46 @@ class Live:
 
     def says(self, text: str) -> None:
         """What is going on before and between commits."""
+        self._watch.says(text)
+        self._shows(text)
+
+    def _shows(self, text: str) -> None:
         if self._status:
             from rich.text import Text
 
             self._status.update(Text(printable(f"{self._name}: {text}")))
 
-    def commit(self, progress: Progress) -> None:
+    def heard(self, event: Event) -> None:
+        """What the run tells."""
+        from lakeingest.ingest.events import CatalogUpdate, Committed, Looked, Retrying
+
+        match event:
+            case Committed():
+                self.commit(event)
+            case Looked():
+                self.look(event)
+            case Retrying():
+                self.retry(event)
+            case CatalogUpdate():
+                self.catalog(event)
+
+    def commit(self, done: Committed) -> None:
         """A batch was committed."""
         self.commits += 1
         self._idle_since = ""
-        self.lag = progress.lag
-        self._records += progress.counts.consumed
-        self._refused += progress.counts.refused
-        rate = progress.counts.consumed / progress.seconds if progress.seconds else 0.0
+        self.lag = done.lag
+        self._records += done.counts.consumed
+        self._refused += done.counts.refused
+        rate = done.counts.consumed / done.seconds if done.seconds else 0.0
         text = (
-            f"{self._records:,} records · {rate:,.0f}/s · lag {progress.lag:,} · refused {self._refused:,} · "
-            f"commit {progress.sequence} at {_now()}"
+            f"{self._records:,} records · {rate:,.0f}/s · lag {done.lag:,} · refused {self._refused:,} · "
+            f"commit {done.sequence} at {_now()}"
         )
-        if self._redrawn and progress.lag and rate:
-            text += f" · about {_duration(progress.lag / rate)} left"
+        if self._redrawn and done.lag and rate:
+            text += f" · about {_duration(done.lag / rate)} left"
         self.tell(text)
 
-    def look(self, look: Look) -> None:
+    def look(self, look: Looked) -> None:
         """There is something to commit, or nothing. A log hears of nothing once, and only before the first commit."""
         waited, self._idle_since = self._idle_since, "" if look.lag else self._idle_since or _now()
         if look.lag:
@@ -93,12 +119,12 @@ class Live:
             partitions = number_of(look.partitions, "partition")
             self.tell(f"no new records since {self._idle_since} · lag 0 in {partitions} · {self._done(look)}")
 
-    def _done(self, look: Look) -> str:
+    def _done(self, look: Looked) -> str:
         if self.commits:
             return f"{self._records:,} records, {self._refused:,} refused, commit {look.sequence}"
         return f"last commit {look.sequence}" if look.sequence else "nothing committed yet"
 
-    def retry(self, retry: Retry) -> None:
+    def retry(self, retry: Retrying) -> None:
         """A server failed, and is tried again."""
         self._idle_since = ""
         self.tell(f"{retry.failure.what}; trying again in {retry.pause_s:.0f} s, for {retry.left_s:.0f} s more")
@@ -113,8 +139,8 @@ class Live:
 
     def _tell(self, text: str) -> None:
         if self._status:
-            self.says(text)
-        else:
+            self._shows(text)
+        elif not self._watch.logs:
             self._out.line(f"{self._name}: {text}")
 
     def end(self) -> None:
@@ -135,9 +161,9 @@ def _now() -> str:
 
 
 @contextmanager
-def live(out: Output, name: str) -> Iterator[Live]:
+def live(out: Output, name: str, watch: Watch) -> Iterator[Live]:
     """Show a run within the block."""
-    shown = Live(out, name)
+    shown = Live(out, name, watch=watch)
     try:
         yield shown
     finally:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakeingest.cli import complete, fleet
+from lakeingest.cli import complete, fleet, watching
 from lakeingest.cli.arguments import AllowCode, Format
 from lakeingest.cli.live import Live, finishing, live
 from lakeingest.cli.output import Output, number_of
 from lakeingest.errors import UsageError
 
 if TYPE_CHECKING:
+    from lakeingest.cli.watching import Watch
     from lakeingest.delta.receipt import Counts
+    from lakeingest.ingest.events import Event
+    from lakeingest.pipeline import Pipeline
 
 
 def run(
@@ -58,6 +62,24 @@ def run(
             help="How many of several pipelines compute at once, in turn. Default: one for each processor.",
         ),
     ] = None,
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            "--listen",
+            metavar="HOST:PORT",
+            help="Answer there by HTTP: /metrics, /healthz, /readyz, and a page for a browser at /.",
+            show_default=False,
+        ),
+    ] = None,
+    log_format: Annotated[
+        str | None,
+        typer.Option(
+            "--log-format",
+            help="Log to stderr, an event a line: text, json, or none. Default: text where stderr is no terminal.",
+            show_default=False,
+            autocompletion=complete.log_formats,
+        ),
+    ] = None,
     allow_code: AllowCode = False,
     output: Format = "text",
 ) -> None:
@@ -71,6 +93,8 @@ def run(
     Of several pipelines each ends alone: one that fails, is held or is fenced off does not keep the others from going
     on. The exit code is that of the worst failure: 1 before 3, 4 and 2.
 
+    With --listen a run that fails answers for 75 seconds more where stderr is no terminal, so that Prometheus sees why.
+
     Examples:
 
         lakeingest run pipelines/flights.yaml --until-caught-up
@@ -80,6 +104,8 @@ def run(
         lakeingest run pipelines/flights.yaml --accept-held "holiday: few flights is right"
 
         lakeingest run pipelines/ --until-caught-up
+
+        lakeingest run pipelines/flights.yaml --listen 127.0.0.1:9464 --log-format json
     """
     import lakeingest
     from lakeingest.config import PipelineConfig
@@ -91,33 +117,38 @@ def run(
         "accept_held": accept_held,
     }
     read = fleet.read(files)
-    if len(files) > 1 or files[0].is_dir() or not isinstance(read[0], PipelineConfig):
-        if given := [f"--{name.replace('_', '-')}" for name, value in accept.items() if value]:
-            raise UsageError(f"{given[0]} is for one pipeline", cure="run that pipeline with it, alone, once")
-        fleet.run(read, out, until_caught_up=until_caught_up, at_once=at_once, allow_code=allow_code)
-        return
-    pipeline = lakeingest.Pipeline(read[0], allow_code=allow_code)
-    stop = threading.Event()
-    with live(out, pipeline.config.name) as shown:
+    alone = None if len(files) > 1 or files[0].is_dir() or not isinstance(read[0], PipelineConfig) else read[0]
+    if alone is None and (given := [f"--{name.replace('_', '-')}" for name, value in accept.items() if value]):
+        raise UsageError(f"{given[0]} is for one pipeline", cure="run that pipeline with it, alone, once")
+    names = [each.name for each in read if isinstance(each, PipelineConfig)]
+    with watching.watched(log_format, listen, names) as watch:
+        if alone is None:
+            fleet.run(read, out, watch, until_caught_up=until_caught_up, at_once=at_once, allow_code=allow_code)
+        else:
+            pipeline = lakeingest.Pipeline(alone, allow_code=allow_code)
+            _run(pipeline, out, watch, until_caught_up=until_caught_up, accept=accept)
+
+
+def _run(pipeline: Pipeline, out: Output, watch: Watch, *, until_caught_up: bool, accept: Mapping[str, Any]) -> None:
+    stop, name = threading.Event(), pipeline.config.name
+    with live(out, name, watch) as shown:
+
+        def heard(event: Event) -> None:
+            watch.heard(name, event)
+            shown.heard(event)
+
         shown.says("starting Spark …")
-        _ = pipeline.spark
-        with finishing(stop, shown):
+        with watch.failing(name):
+            _ = pipeline.spark
+        with finishing(stop, shown), watch.failing(name, stop):
             shown.says("reading the tables' logs …")
-            total = pipeline.run(
-                until_caught_up=until_caught_up,
-                on_progress=shown.commit,
-                on_retry=shown.retry,
-                on_catalog=shown.catalog,
-                on_look=shown.look,
-                stop=stop,
-                **accept,
-            )
+            total = pipeline.run(until_caught_up=until_caught_up, on_event=heard, stop=stop, **accept)
     out.line(_sum(total, shown, stopped=stop.is_set()))
     if shown.behind:
         out.lines(f"the catalog is behind the table: {shown.behind}")
     behind = shown.behind and shown.behind.what
     told = {"commits": shown.commits, **asdict(total), "lag": shown.lag, "catalog_behind": behind}
-    out.result({"pipeline": pipeline.config.name, **told})
+    out.result({"pipeline": name, **told})
 
 
 def _sum(total: Counts, shown: Live, *, stopped: bool) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakeingest.delta import commit_log
@@ -54,10 +56,12 @@ def append(table: Table, frame: DataFrame, receipt: Receipt, compression: str, *
             raise other from failed
         if not _overtaken(table, receipt):
             raise translate(table.identifier, failed) from failed
+    ended = time.time()
     newest = _read_back(table, receipt) or commit_log.read(table, receipt.pipeline).newest
     if newest is None or not _same(newest.receipt, receipt):
         raise fenced(table, receipt, newest)
-    return newest
+    # Delta takes that time when the data files are there.
+    return replace(newest, seconds=max(0.0, ended - newest.time.timestamp()))
 
 
 def _same(found: Receipt, ours: Receipt) -> bool:

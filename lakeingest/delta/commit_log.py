@@ -19,12 +19,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Commit:
-    """A receipt as it stands in the log: in version `version`, committed at `time`, with `rows` rows."""
+    """A receipt as it stands in the log.
+
+    Attributes:
+        version: the table's.
+        time: when it was committed.
+        rows, files, bytes: of the data files that it wrote, as Delta counts them.
+        seconds: how long the commit took behind the last data file; 0 where that was not seen.
+    """
 
     version: int
     time: datetime
     rows: int
     receipt: Receipt
+    files: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
 
     @property
     def begins_anew(self) -> bool:
@@ -124,8 +134,9 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
             continue
         last = max(last, receipt.sequence)
         if stands:
-            rows = int((entry["operationMetrics"] or {}).get("numOutputRows", 0))
-            commits.append(Commit(entry["version"], entry["timestamp"], rows, receipt))
+            metrics = entry["operationMetrics"] or {}
+            rows, files, size = (int(metrics.get(f"num{name}", 0)) for name in ("OutputRows", "Files", "OutputBytes"))
+            commits.append(Commit(entry["version"], entry["timestamp"], rows, receipt, files, size))
         elif not commits:
             taken_back = True
             begun |= {(s.topic, s.partition): s.start for s in receipt.ranges}

@@ -17,7 +17,8 @@ refused_at TIMESTAMP                               when that batch ran
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +52,39 @@ COLUMNS = (
 """The columns of the table, as DDL."""
 
 SETTLED = "SETTLED"
+REASONS = (
+    "BATCH",
+    "BROKEN_JSON",
+    "CONSTRAINT",
+    "DIFFERENT_NAME",
+    "DIFFERENT_PARAMS",
+    "DIFFERENT_SCHEMA",
+    "DIFFERENT_TYPE",
+    "DIFFERENT_VERSION",
+    "EXPECTATION",
+    "INCOMPATIBLE_OPTIONALITY",
+    "INVALID_UTF8",
+    "MISSING_REQUIRED_FIELD",
+    "NOT_AN_OBJECT",
+    "NOT_COMPUTED",
+    "NO_PARTITION_TIME",
+    "NO_SCHEMA_ID",
+    "NULL_VALUE",
+    "PAYLOAD_MISMATCH",
+    "REQUIRED_MISSING",
+    "REQUIRED_NULL",
+    "SCHEMA_PRESENCE",
+    "SETTLED",
+    "TOO_LARGE",
+    "UNDECLARED_FIELD",
+    "UNKNOWN_SCHEMA_ID",
+    "UNREADABLE",
+    "UNSTORABLE_PARTITION_VALUE",
+    "UNUSABLE_SCHEMA",
+    "VERSION_REQUIRED",
+    "WRONG_TYPE",
+)
+"""All that stand in the column reason."""
 ENCRYPTED, LEFT_OUT = "encrypted", "left out"
 _LATER = {
     "expectations": "array<string>",
@@ -160,6 +194,19 @@ def by_expectation(names: Sequence[str]) -> dict[str, Column]:
     return {
         name: count_where(F.array_contains("expectations", name)).alias(f"broken_{at}") for at, name in enumerate(names)
     }
+
+
+def by_reason() -> Column:
+    """STRING: what counts `rows` by their reason, as JSON. One column, as each costs calls into the JVM."""
+    from pyspark.sql import functions as F
+
+    counts = ", ".join(f"'{reason}', count_if(reason = '{reason}')" for reason in REASONS)
+    return F.expr(f"to_json(map({counts}))").alias("reasons")
+
+
+def reasons_of(seen: Mapping[str, Any]) -> dict[str, int]:
+    """Reason → how many rows have it, those alone that some have, as `by_reason` has counted them."""
+    return {reason: count for reason, count in json.loads(seen["reasons"]).items() if count}
 
 
 def whole(table: DataFrame) -> DataFrame:

@@ -2,7 +2,7 @@
 
 `suite` reads and checks a suite (`arguments`: what may stand in it, `query`: what its SQL may ask). `predicates` turns
 its expectations into Columns. `evaluate` says what they found in a batch, with Great Expectations itself where there is
-no Column. `results` is the table that keeps it, and `data_docs` makes pages of that.
+no Column. `results` is the table that keeps it.
 """
 
 from __future__ import annotations

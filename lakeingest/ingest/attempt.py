@@ -17,7 +17,7 @@ from lakeingest.delta.receipt import Receipt
 from lakeingest.errors import TableMismatch
 from lakeingest.ingest import preflight, recovery
 from lakeingest.ingest.context import RunContext
-from lakeingest.ingest.events import Look, Progress
+from lakeingest.ingest.events import Committed, Event, Looked
 from lakeingest.ingest.microbatch import MicroBatchExecution
 from lakeingest.ingest.preflight import Accept
 from lakeingest.kafka import offsets
@@ -98,21 +98,21 @@ class Attempt:
         return self.execution.writer.columns
 
     def next_batch(
-        self, topics: Topics, goal: Frontier | None, on_look: Callable[[Look], None] = lambda _: None
-    ) -> Progress | None:
+        self, topics: Topics, goal: Frontier | None, tell: Callable[[Event], None] = lambda _: None
+    ) -> Committed | None:
         """Commit the next batch; None if there is nothing to commit.
 
         Args:
             topics: what Kafka holds now.
             goal: the offsets at which the run is to end; None if it goes on for ever.
-            on_look: called when it is known what there is to commit.
+            tell: is told what there is to commit, before that is done.
         """
         config, tables = self.context.config, self.context.tables
         gaps = offsets.gaps(topics, self.frontier) if self.accept.gaps else OffsetRanges(())
         starts = {**self.frontier, **gaps.frontier}
         starts |= offsets.starts(config.source, topics, starts)
         ranges = offsets.next_ranges(starts, goal or topics.last, config.trigger.max_records)
-        on_look(Look(self.sequence, len(topics.last), offsets.lag(starts, topics.last)))
+        tell(Looked(self.sequence, len(topics.last), offsets.lag(starts, topics.last)))
         self.full = ranges.offsets >= config.trigger.max_records
         opens = not ranges.offsets and (self._opens(starts) or self._declares)
         if opens and not self.execution.evolution.columns_from_registry(self.sequence + 1):
@@ -123,14 +123,14 @@ class Attempt:
         self.sequence += 1
         self._declares = False
         self.last = receipt = replace(self._receipt(topics, ranges), gaps=gaps)
-        progress = self.execution.execute(receipt, self._beyond(starts), self.accept.held)
-        if progress.accepted_held:
+        done = self.execution.execute(receipt, self._beyond(starts), self.accept.held)
+        if done.accepted_held:
             self.accept = replace(self.accept, held=None)
         self.frontier = ranges.frontier
         if self.frontier != goal:
-            also = () if receipt.whole(progress.counts.accepted) else (tables.quarantine,)
+            also = () if receipt.whole(done.counts.accepted) else (tables.quarantine,)
             self.context.prefetch(tables.main, *also)
-        return replace(progress, lag=offsets.lag(self.frontier, topics.last))
+        return replace(done, lag=offsets.lag(self.frontier, topics.last))
 
     def _opens(self, begin: Frontier) -> bool:
         """Whether an empty commit is due, so that where "latest" was is remembered before a record arrives."""

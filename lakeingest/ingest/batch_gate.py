@@ -99,7 +99,7 @@ class BatchGate:
         if ends or (why and accept_held is None):
             self._keep(found, batch, receipt, "held")
             self.wait(decided.sparkSession)
-            raise _held(receipt, why, ends=ends)
+            raise _held(receipt, why, found, ends=ends)
         accepted = {"who": somebody(), "why": accept_held, "broken": why} if why else {}
         aside = tuple(each for each in found if not each.success and each.rule.action == "quarantine")
         return GateDecision(tuple(found), aside, accepted)
@@ -113,7 +113,7 @@ class BatchGate:
         *,
         seen: Mapping[str, Any],
         broken: Mapping[str, int],
-    ) -> None:
+    ) -> Sequence[Result]:
         """Keep the results of a batch that was committed, if there is a suite. The next batch need not wait for them.
 
         Args:
@@ -121,16 +121,21 @@ class BatchGate:
             seen: what was observed of the batch.
             broken: the name of an expectation → the records that were set aside for it.
 
+        Returns:
+            What the expectations found, in the order of the suite's file.
+
         Raises:
             StorageUnreachable: the results of batches before could not be written.
         """
         if self._suite is None:
-            return
+            return ()
         found = decision.found if decision else evaluate.counted(self._suite, seen)
         refused = evaluate.refused(self._suite, seen["decoded"], broken)
-        self._keep([*found, *refused], batch, receipt, decision.outcome if decision else "committed")
+        told = evaluate.in_order(self._suite, [*found, *refused])
+        self._keep(told, batch, receipt, decision.outcome if decision else "committed")
         if time.monotonic() - self._written >= _TOGETHER_S:
             self.flush(spark)
+        return told
 
     def _most(self, batch: BatchPlan, decided: DataFrame) -> str:
         """For what reasons most of the refused records are refused."""
@@ -200,11 +205,12 @@ def too_many(config: PipelineConfig, seen: Mapping[str, Any]) -> str | None:
     return f"{refused:,} of {consumed:,} records are refused, and quarantine.max_refused is {budget.max_refused}"
 
 
-def _held(receipt: Receipt, why: Sequence[str], *, ends: bool) -> BatchHeld:
+def _held(receipt: Receipt, why: Sequence[str], found: Sequence[Result], *, ends: bool) -> BatchHeld:
     offsets = ", ".join(f"{s.topic}-{s.partition} {s.start} to {s.end - 1}" for s in receipt.ranges if s.end > s.start)
     let = "" if ends else ", or let it through: run --accept-held REASON"
     return BatchHeld(
         f"batch {receipt.sequence} of pipeline {receipt.pipeline!r} is kept back ({offsets}):"
         + "".join(f"\n  {each}" for each in why),
         cure=f"nothing was committed, and nothing is lost; mend the data or the suite and run again{let}",
+        found=found,
     )

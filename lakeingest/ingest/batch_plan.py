@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, reduce
-from operator import or_
+from operator import add, or_
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,19 @@ from lakeingest.gate.expectations import WINDOWED
 from lakeingest.gate.suite import Suite
 from lakeingest.ingest import refused_bitmap
 from lakeingest.ingest.shape import table_columns
-from lakeingest.record import DROPPED, HEADERS, REFUSED, UNDECODED, Refusal, count_where, diagnosis
+from lakeingest.record import (
+    DROPPED,
+    HEADERS,
+    RAW_BYTES,
+    RAW_KEY,
+    RAW_VALUE,
+    REFUSED,
+    TIMESTAMP,
+    UNDECODED,
+    Refusal,
+    count_where,
+    diagnosis,
+)
 from lakeingest.schema import ddl
 from lakeingest.spark import types
 
@@ -84,7 +96,8 @@ class BatchPlan:
         return self.gate + self.layout.refusals + ((self.constraints.refusal,) if self.constraints else ())
 
     def decide(self, kafka: DataFrame) -> DataFrame:
-        """The frame with decoded columns, and with _undecoded, _refused and _dropped (BOOLEAN, never null).
+        """The frame with decoded columns, and with _undecoded, _refused and _dropped (BOOLEAN, never null), and with
+        _raw_bytes (BIGINT), the size of a record's key and value.
 
         If each record is decided by itself, also with the columns of `refused_bitmap.bits`.
         """
@@ -104,8 +117,8 @@ class BatchPlan:
         if self.constraints:
             decided = self.constraints.frame(decided, self.layout)
         refused = (F.col(UNDECODED) | _any(self._behind)) & ~dropped
-        decided = decided.withColumn(REFUSED, refused)
         # As columns: an expression within what is observed would be interpreted, row by row.
+        decided = decided.withColumns({REFUSED: refused, RAW_BYTES: _bytes()})
         return decided.withColumns(refused_bitmap.bits()) if self.by_record else decided
 
     def accepted(self, decided: DataFrame) -> DataFrame:
@@ -120,6 +133,13 @@ def _any(refusals: Sequence[Refusal]) -> Column:
     from pyspark.sql import functions as F
 
     return reduce(or_, (refusal.when for refusal in refusals), F.lit(False))
+
+
+def _bytes() -> Column:
+    """BIGINT: of a record's key and value."""
+    from pyspark.sql import functions as F
+
+    return reduce(add, (F.coalesce(F.octet_length(name), F.lit(0)).cast("bigint") for name in (RAW_KEY, RAW_VALUE)))
 
 
 def layout(config: PipelineConfig, shape: Shape, suite: Suite | None, now: datetime) -> partitioning.Layout:
@@ -194,5 +214,7 @@ def observed(decided: DataFrame, seen: Observation, *metrics: Column) -> DataFra
         F.count(F.lit(1)).alias("consumed"),
         count_where(F.col(REFUSED)).alias("refused"),
         count_where(F.col(DROPPED)).alias("dropped"),
+        F.sum(RAW_BYTES).alias("bytes"),
+        F.unix_millis(F.max(TIMESTAMP)).alias("newest"),
         *metrics,
     )

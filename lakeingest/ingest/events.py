@@ -1,36 +1,59 @@
-"""What a run tells whoever started it."""
+"""What a run tells: one value for each thing that happens to it.
+
+The live line, the log, the metrics, OpenLineage and a listener of one's own (see `extend.Listener`) are made from these
+and nothing else.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, ClassVar
 
-from lakeingest.delta.receipt import Counts
-from lakeingest.errors import LakeingestError
+from lakeingest.delta.receipt import Counts, Run
+from lakeingest.errors import BatchHeld, Fenced, LakeingestError
+from lakeingest.record import OffsetRanges
+from lakeingest.schema.ledger import Entry
+
+if TYPE_CHECKING:
+    from lakeingest.gate.evaluate import Result
 
 
 @dataclass(frozen=True)
-class Progress:
-    """What a run tells after each commit.
+class Event:
+    """Something that happened to a run.
 
     Attributes:
-        sequence, version: the batch's number, and the table version that holds it.
-        counts: what became of its records.
-        seconds: how long the batch took.
-        lag: offsets beyond the frontier, as Kafka stood when the batch began.
-        accepted_held: whether the gate would have held the batch, and was told to let it through.
+        at: when, in UTC.
     """
 
-    sequence: int
-    version: int
-    counts: Counts
-    seconds: float = 0
-    lag: int = 0
-    accepted_held: bool = False
+    at: datetime = field(default_factory=lambda: datetime.now(UTC), kw_only=True, compare=False)
 
 
 @dataclass(frozen=True)
-class Look:
-    """What a run tells each time that it has looked for new records, before it takes a batch of them.
+class Started(Event):
+    """A run begins: nothing was asked of a server yet.
+
+    Attributes:
+        run: who will commit.
+        topics: the topics of the pipeline file.
+        brokers: Kafka's bootstrap servers.
+        table, quarantine: where the rows go, and the refused records.
+        every_s: the trigger, in seconds.
+    """
+
+    run: Run
+    topics: tuple[str, ...]
+    brokers: str
+    table: str
+    quarantine: str
+    every_s: float
+
+
+@dataclass(frozen=True)
+class Looked(Event):
+    """It has looked for new records, and takes a batch of them now if there are any.
 
     Attributes:
         sequence: the number of the last batch; 0 if there is none yet.
@@ -44,8 +67,86 @@ class Look:
 
 
 @dataclass(frozen=True)
-class CatalogUpdate:
-    """What a run tells when it has brought the table's entry in a catalog up to date, or could not; it goes on.
+class Written:
+    """What a batch wrote to the table.
+
+    Attributes:
+        rows, files, bytes: of data files, as Delta counts them.
+        commit_s: how long the commit itself took, behind the last data file, in seconds.
+        columns: name → type (as SQL has it) of the table's columns behind it.
+    """
+
+    rows: int = 0
+    files: int = 0
+    bytes: int = 0
+    commit_s: float = 0.0
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Committed(Event):
+    """A batch was committed.
+
+    Attributes:
+        sequence, version: the batch's number, and the table version that holds it.
+        counts: what became of its records.
+        seconds: how long the batch took.
+        lag: offsets beyond the frontier, as Kafka stood when the batch began.
+        accepted_held: whether the gate would have held the batch, and was told to let it through.
+        ranges: the offsets that it took.
+        refused: why records went to quarantine: reason → how many.
+        left_out: name of a condition of transform.where → the dropped records that did not meet it.
+        bytes: of the keys and values of its records, as Kafka holds them decompressed.
+        newest: the greatest of its records' times; None if no record has one.
+        stages: how long which part took, in seconds; one of `STAGES` each.
+        written: what it wrote to the table.
+        schemas: the schemas that it met first, with what the table made of each.
+        gate: what the expectations found.
+    """
+
+    STAGES: ClassVar = ("discover", "plan", "gate", "write", "quarantine", "results")
+
+    sequence: int
+    version: int
+    counts: Counts
+    seconds: float = 0
+    lag: int = 0
+    accepted_held: bool = False
+    ranges: OffsetRanges = field(default_factory=lambda: OffsetRanges(()))
+    refused: Mapping[str, int] = field(default_factory=dict)
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    bytes: int = 0
+    newest: datetime | None = None
+    stages: Mapping[str, float] = field(default_factory=dict)
+    written: Written = field(default_factory=Written)
+    schemas: tuple[Entry, ...] = ()
+    gate: tuple[Result, ...] = ()
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """Declared drops by their reasons: conditions of transform.where by name, and records without a value."""
+        without = self.counts.dropped - sum(self.left_out.values())
+        return {name: count for name, count in {**self.left_out, "no value": without}.items() if count}
+
+
+@dataclass(frozen=True)
+class Retrying(Event):
+    """A server failed, or somebody changed the table meanwhile: the run begins anew after a pause.
+
+    Attributes:
+        failure: why it must.
+        pause_s: how long it waits first, in seconds.
+        left_s: how long it will go on trying after that, in seconds.
+    """
+
+    failure: LakeingestError
+    pause_s: float
+    left_s: float
+
+
+@dataclass(frozen=True)
+class CatalogUpdate(Event):
+    """The table's entry in a catalog was brought up to date, or could not be; the run goes on.
 
     Attributes:
         name: the table's, in the catalog.
@@ -54,3 +155,35 @@ class CatalogUpdate:
 
     name: str
     failure: LakeingestError | None = None
+
+
+@dataclass(frozen=True)
+class Ended(Event):
+    """A run has ended. It is the last that is told of it.
+
+    Attributes:
+        failure: why it ended before it was asked to; None if it did not. What is no LakeingestError is a fault of ours.
+        stopped: whether it was asked to end.
+        commits, counts: what it committed, and what became of the records.
+        lag: offsets beyond the frontier, as Kafka stood at its last batch.
+    """
+
+    OUTCOMES: ClassVar = ("caught up", "stopped", "held", "fenced", "failed")
+
+    failure: Exception | None = None
+    stopped: bool = False
+    commits: int = 0
+    counts: Counts = field(default_factory=Counts)
+    lag: int = 0
+
+    @property
+    def outcome(self) -> str:
+        """One of `OUTCOMES`."""
+        match self.failure:
+            case None:
+                return "stopped" if self.stopped else "caught up"
+            case BatchHeld():
+                return "held"
+            case Fenced():
+                return "fenced"
+        return "failed"

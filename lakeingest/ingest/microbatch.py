@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ from lakeingest.ingest.batch_gate import GateDecision
 from lakeingest.ingest.batch_plan import BatchPlan, layout, observed, plan_batch, set_aside
 from lakeingest.ingest.batch_reader import BatchReader
 from lakeingest.ingest.context import RunContext
-from lakeingest.ingest.events import Progress
+from lakeingest.ingest.events import Committed, Written
 from lakeingest.ingest.evolution import Discovery, Evolution
 from lakeingest.ingest.refused_bitmap import maybe_refused
 from lakeingest.record import COORDINATES, REFUSED, Frontier, OffsetRanges, UnknownSchema
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from lakeingest.decode import Shape
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SAMPLE = 1000
 """Offsets of each partition that show a run which schemas to expect; one that comes later is met as in any batch."""
 
@@ -67,8 +68,9 @@ class MicroBatchExecution:
         self._last: BatchPlan | None = None
         self._checked = False
         self._described: tuple[SchemaLedger, StructType | None] | None = None
+        self._stages: dict[str, float] = {}
 
-    def execute(self, receipt: Receipt, behind: Frontier, accept_held: str | None = None) -> Progress:
+    def execute(self, receipt: Receipt, behind: Frontier, accept_held: str | None = None) -> Committed:
         """The way of the records of one micro-batch: the commit protocol.
 
         1. The ranges begin at the table's frontier, so that nothing is read that was committed. Only where quarantine
@@ -89,11 +91,11 @@ class MicroBatchExecution:
             Fenced: another run committed this sequence number; nothing was written.
             BatchHeld: the gate keeps the batch back; nothing was written.
         """
-        begun = time.monotonic()
-        progress = self.reader.readable(lambda: self._execute(receipt, behind, accept_held))
-        return replace(progress, seconds=time.monotonic() - begun)
+        begun, self._stages = time.monotonic(), {}
+        done = self.reader.readable(lambda: self._execute(receipt, behind, accept_held))
+        return replace(done, seconds=time.monotonic() - begun, stages=self._stages)
 
-    def _execute(self, receipt: Receipt, behind: Frontier, accept_held: str | None) -> Progress:
+    def _execute(self, receipt: Receipt, behind: Frontier, accept_held: str | None) -> Committed:
         # 1.
         kafka, known = self._not_yet_held(self.reader.frame(receipt.ranges), receipt.ranges, behind)
         sample = receipt.ranges.first(_SAMPLE)
@@ -110,7 +112,7 @@ class MicroBatchExecution:
 
     def _commit(
         self, kafka: DataFrame, receipt: Receipt, known: int, accept_held: str | None, *, strict: bool
-    ) -> Progress:
+    ) -> Committed:
         """Steps 2 and 3 of `execute`.
 
         Args:
@@ -127,7 +129,7 @@ class MicroBatchExecution:
         decision: GateDecision | None = None
         try:
             if gate.decides:
-                with self.reader.failures():
+                with self._timed("gate"), self.reader.failures():
                     decision = gate.check(batch, decided, frames.keep(accepted), seen, receipt, accept_held=accept_held)
                 receipt = replace(receipt, accepted=decision.accepted)
                 if decision.aside:
@@ -136,35 +138,53 @@ class MicroBatchExecution:
                     decided, accepted, seen = _decided(batch, kafka)
             # 2.
             loosened = self.evolution.loosened(self._columns(), batch.shape.table)
-            done = self.writer.append(accepted, receipt, self.evolution.ledger, loosened, batch.layout.columns)
+            with self._timed("write"):
+                done = self.writer.append(accepted, receipt, self.evolution.ledger, loosened, batch.layout.columns)
         finally:
             if gate.decides:
                 frames.release(accepted)
         found = seen.get
-        counts, broken = _counts(found, done.rows, known), dict[str, int]()
+        counts, left_out = _counts(found, done.rows, known), transform.left_out(batch.shape.stages, found)
+        broken, reasons = dict[str, int](), dict[str, int]()
         # 3.
         if not receipt.whole(counts.accepted):
             refused = decided.limit(0)
             if counts.refused:
                 again = batch.decide(maybe_refused(kafka, found)) if batch.by_record else decided
                 refused = observed(again, Observation()).where(REFUSED)
-            left_out = transform.left_out(batch.shape.stages, found)
             account = replace(receipt, counts=counts, left_out=left_out, gaps=OffsetRanges(()))
-            broken = self.quarantine(refused, batch, account)
+            with self._timed("quarantine"):
+                broken, reasons = self.quarantine(refused, batch, account)
         self.writer.keep(self.evolution.ledger)
         self._describe()
-        gate.record(self.context.spark, decision, batch, receipt, seen=found, broken=broken)
-        return Progress(receipt.sequence, done.version, counts, accepted_held=bool(receipt.accepted))
+        with self._timed("results"):
+            results = gate.record(self.context.spark, decision, batch, receipt, seen=found, broken=broken)
+        return Committed(
+            receipt.sequence,
+            done.version,
+            counts,
+            accepted_held=bool(receipt.accepted),
+            ranges=receipt.ranges,
+            refused=reasons,
+            left_out=left_out,
+            bytes=found["bytes"] or 0,
+            newest=_time(found["newest"]),
+            written=Written(done.rows, done.files, done.bytes, done.seconds, self._column_types()),
+            schemas=tuple(e for e in self.evolution.ledger.entries if e.sequence == receipt.sequence),
+            gate=tuple(results),
+        )
 
-    def quarantine(self, refused: DataFrame, batch: BatchPlan, receipt: Receipt) -> dict[str, int]:
-        """Commit refused records to quarantine; how many break which expectation."""
+    def quarantine(
+        self, refused: DataFrame, batch: BatchPlan, receipt: Receipt
+    ) -> tuple[dict[str, int], dict[str, int]]:
+        """Commit refused records to quarantine; how many break which expectation, and how many have which reason."""
         seen, suite = Observation(), self.context.suite
         rows = quarantine.rows(refused, batch.refusals, receipt.pipeline, receipt.sequence, batch.now)
         named = quarantine.by_expectation([rule.name for rule in suite.refusing] if suite else [])
-        if named:
-            rows = rows.observe(seen, *named.values())
+        rows = rows.observe(seen, quarantine.by_reason(), *named.values())
         self.writer.set_aside(quarantine.sealed(rows, self.config.quarantine), receipt)
-        return {name: seen.get[f"broken_{at}"] for at, name in enumerate(named)} if named else {}
+        found = seen.get
+        return {n: found[f"broken_{at}"] for at, n in enumerate(named)}, quarantine.reasons_of(found)
 
     def _not_yet_held(self, kafka: DataFrame, ranges: OffsetRanges, behind: Frontier) -> tuple[DataFrame, int]:
         """The records that neither table holds yet, and how many one of them does.
@@ -184,7 +204,7 @@ class MicroBatchExecution:
             SourceUnreachable: the batch cannot be read.
             RegistryUnreachable: a schema is not known, and the registry does not answer.
         """
-        with self.reader.failures():
+        with self._timed("discover"), self.reader.failures():
             self.evolution.discover(kafka, sequence, self.writer.columns)
 
     def plan(self, *, strict: bool) -> BatchPlan:
@@ -198,7 +218,7 @@ class MicroBatchExecution:
             PipelineFileError, UsageError: no table can be as the file says.
             TableMismatch: the table is another than the file says.
         """
-        with self._planning():
+        with self._timed("plan"), self._planning():
             wanted = self.evolution.shape(self.writer.columns, strict=strict)
             loosened = self._after_loosening(wanted)
             properties = self.writer.properties
@@ -253,6 +273,18 @@ class MicroBatchExecution:
             return None
         return shape.loosened(self.writer.columns, self.evolution.loosened(self.writer.columns, wanted.value))
 
+    def _column_types(self) -> dict[str, str]:
+        return {field.name: field.dataType.simpleString() for field in self._columns()}
+
+    @contextmanager
+    def _timed(self, stage: str) -> Iterator[None]:
+        """Add what the block takes to a stage's time."""
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            self._stages[stage] = self._stages.get(stage, 0.0) + time.monotonic() - begun
+
     @contextmanager
     def _planning(self) -> Iterator[None]:
         """Say why no table can be as the file says.
@@ -281,6 +313,11 @@ def _decided(batch: BatchPlan, kafka: DataFrame) -> tuple[DataFrame, DataFrame, 
         batch.accepted(observed(decided, seen, *batch.metrics, *batch.left_out, *batch.refused_bitmaps)),
         seen,
     )
+
+
+def _time(millis: int | None) -> datetime | None:
+    """Kafka gives records without a time −1."""
+    return None if millis is None or millis < 0 else _EPOCH + timedelta(milliseconds=millis)
 
 
 def _counts(found: Mapping[str, Any], accepted: int, known: int) -> Counts:

@@ -7,8 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from lakeingest.errors import printable
-from lakeingest.ingest.events import CatalogUpdate, Progress
-from lakeingest.ingest.retry import Retry
+from lakeingest.ingest.events import CatalogUpdate, Committed, Event, Retrying
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -59,32 +58,32 @@ class ProgressBar:
         if not self._in_notebook:
             self._bar.stop()
 
-    def heard(self, pipeline: str, event: Progress | Retry | CatalogUpdate) -> None:
+    def heard(self, pipeline: str, event: Event) -> None:
         """Draw what a run tells."""
         match event:
-            case Progress():
+            case Committed():
                 self._committed(pipeline, event)
-            case Retry():
+            case Retrying():
                 self._say(f"{pipeline}: {event.failure.what}; trying again in {event.pause_s:.0f} s")
             case CatalogUpdate(failure=None):
                 self._say(f"{pipeline}: the catalog has {event.name} as it is now")
             case CatalogUpdate():
                 self._say(f"{pipeline}: the catalog is behind the table; the next batch tries again")
 
-    def _committed(self, pipeline: str, progress: Progress) -> None:
+    def _committed(self, pipeline: str, done: Committed) -> None:
         self._commits += 1
-        self._records += progress.counts.consumed
-        self._refused += progress.counts.refused
-        self._seconds += progress.seconds
+        self._records += done.counts.consumed
+        self._refused += done.counts.refused
+        self._seconds += done.seconds
         left = ""
         if self._until_caught_up:
             # Offsets that hold no record are in the lag alone.
-            self._total = self._total or max(self._records + progress.lag, 1)
-            self._bar.update(self._task, total=self._total, completed=self._total - progress.lag)
+            self._total = self._total or max(self._records + done.lag, 1)
+            self._bar.update(self._task, total=self._total, completed=self._total - done.lag)
             # Rich would tell it from the second commit on; of a run with few commits that is late.
-            seconds = round(progress.lag * self._seconds / max(self._records, 1))
-            left = f", {timedelta(seconds=seconds)} left" if progress.lag else ""
-        text = f"{self._records:,} records, {self._refused:,} refused, lag {progress.lag:,}{left}"
+            seconds = round(done.lag * self._seconds / max(self._records, 1))
+            left = f", {timedelta(seconds=seconds)} left" if done.lag else ""
+        text = f"{self._records:,} records, {self._refused:,} refused, lag {done.lag:,}{left}"
         self._say(f"{pipeline}: {text}")
 
     def _say(self, text: str) -> None:

@@ -3,26 +3,11 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 from lakeingest.errors import LakeingestError
+from lakeingest.ingest.events import Retrying
 
 LONGEST_PAUSE_S = 60.0
-
-
-@dataclass(frozen=True)
-class Retry:
-    """What a run tells before it tries again.
-
-    Attributes:
-        failure: why it must.
-        pause_s: how long it waits first, in seconds.
-        left_s: how long it will go on trying after that, in seconds.
-    """
-
-    failure: LakeingestError
-    pause_s: float
-    left_s: float
 
 
 class RetryBudget:
@@ -46,7 +31,7 @@ class RetryBudget:
         self._failures = 0
         self._since: float | None = None
 
-    def after(self, failure: LakeingestError) -> Retry | None:
+    def after(self, failure: LakeingestError) -> Retrying | None:
         """Whether and when to try again; None where that would not help, or the time is over."""
         if not (failure.retry_helps and self._underway):
             return None
@@ -58,4 +43,4 @@ class RetryBudget:
             return None
         pause = min(2.0**self._failures, LONGEST_PAUSE_S, left)
         self._failures += 1
-        return Retry(failure, pause, left - pause)
+        return Retrying(failure, pause, left - pause)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 
 from lakeingest.delta.receipt import Counts
@@ -14,12 +14,34 @@ from lakeingest.ingest import preflight
 from lakeingest.ingest.attempt import Attempt
 from lakeingest.ingest.catalog_entry import CatalogEntry
 from lakeingest.ingest.context import RunContext
-from lakeingest.ingest.events import CatalogUpdate, Look, Progress
+from lakeingest.ingest.events import Committed, Ended, Event, Started
 from lakeingest.ingest.preflight import Accept
-from lakeingest.ingest.retry import Retry, RetryBudget
+from lakeingest.ingest.retry import RetryBudget
 from lakeingest.kafka.broker import Broker
 from lakeingest.record import Frontier
 from lakeingest.spark.platforms import local
+
+
+@contextmanager
+def announced(
+    started: Started, tell: Callable[[Event], None], stop: threading.Event
+) -> Iterator[Callable[[Event], None]]:
+    """Tell that a run begins, and what became of it when the block ends. Gives what tells of what is between."""
+    commits, counts, lag = 0, Counts(), 0
+
+    def note(event: Event) -> None:
+        nonlocal commits, counts, lag
+        if isinstance(event, Committed):
+            commits, counts, lag = commits + 1, counts + event.counts, event.lag
+        tell(event)
+
+    tell(started)
+    try:
+        yield note
+    except Exception as failure:
+        tell(Ended(failure, stop.is_set(), commits, counts, lag))
+        raise
+    tell(Ended(None, stop.is_set(), commits, counts, lag))
 
 
 @dataclass
@@ -32,10 +54,7 @@ class PipelineRun:
     Attributes:
         accept: what whoever started it accepts.
         until_caught_up: whether it ends when the frontier reaches the offsets that were there at the start.
-        on_progress: called after each commit.
-        on_retry: called before each pause.
-        on_catalog: called when the table's entry in a catalog has changed, or could not be brought up to date.
-        on_look: called each time that it has looked for new records, before it takes a batch of them.
+        tell: is told what happens, in this thread.
         stop: when set, the batch in hand is finished, and the run ends.
         turn: what the run computes within, where others compute beside it (see `Turns`).
     """
@@ -44,10 +63,7 @@ class PipelineRun:
     broker: Broker
     accept: Accept
     until_caught_up: bool
-    on_progress: Callable[[Progress], None]
-    on_retry: Callable[[Retry], None]
-    on_catalog: Callable[[CatalogUpdate], None]
-    on_look: Callable[[Look], None]
+    tell: Callable[[Event], None]
     stop: threading.Event
     turn: Callable[[], AbstractContextManager[None]]
     _goal: Frontier | None = None
@@ -55,17 +71,17 @@ class PipelineRun:
 
     def __post_init__(self) -> None:
         self._budget = RetryBudget(self.context.config.retry.wait.total_seconds())
-        self._entry = CatalogEntry(self.context, self.on_catalog)
+        self._entry = CatalogEntry(self.context, self.tell)
 
     def run(self) -> Counts:
         """The counts of all batches; for the errors see `Pipeline.run`."""
         while True:
             try:
-                for progress in self._batches():
-                    self._total += progress.counts
+                for done in self._batches():
+                    self._total += done.counts
                     local.exercised()
                     self._budget.renew()
-                    self.on_progress(progress)
+                    self.tell(done)
                 return self._total
             except LakeingestError as failure:
                 retry = self._budget.after(failure)
@@ -75,11 +91,11 @@ class PipelineRun:
                         with suppress(LakeingestError):
                             self.context.gate.flush(self.context.spark)
                     raise
-                self.on_retry(retry)
+                self.tell(retry)
                 if self.stop.wait(retry.pause_s):
                     return self._total
 
-    def _batches(self) -> Iterator[Progress]:
+    def _batches(self) -> Iterator[Committed]:
         """Commit batch after batch, by the pipeline's trigger, up to the goal if there is one; then wait for the gate's
         results.
         """
@@ -99,11 +115,11 @@ class PipelineRun:
                 # It may have been while this one waited.
                 if self.stop.is_set():
                     break
-                progress = attempt.next_batch(topics, self._goal, self.on_look)
+                done = attempt.next_batch(topics, self._goal, self.tell)
                 self.accept = attempt.accept
                 self._entry.follow(attempt.columns)
-            if progress is not None:
-                yield progress
+            if done is not None:
+                yield done
             elif self._goal is not None:
                 break
             else:

@@ -6,12 +6,13 @@ Each function raises `Unreadable` where it cannot, and Spark is asked then; so i
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import repeat
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakeingest.config import PipelineConfig, Storage
 from lakeingest.delta import commit_log, replay_marks
@@ -33,6 +34,7 @@ from lakeingest.spark import s3a, session
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
 
+Answer = TypeVar("Answer")
 _ELSEWHERE = ("SPARK_REMOTE", "SPARK_CONF_DIR", "SPARK_HOME", "HADOOP_CONF_DIR")
 """Variables of the environment that may give a path, or a store, a meaning that Spark alone knows."""
 _RESULTS = """
@@ -43,16 +45,27 @@ _RESULTS = """
 """
 
 
-def may_answer(config: PipelineConfig, storage: Storage) -> bool:
-    """Whether what the tables' files tell is what Spark would say; where Spark runs already, it is asked.
+def answered(
+    config: PipelineConfig,
+    storage: Storage,
+    answer: Callable[[], Answer],
+    otherwise: Callable[[], Answer],
+    *,
+    though_it_runs: bool = False,
+) -> Answer:
+    """What `answer` says without Spark, or Spark, which is asked where it runs already.
+
+    Args:
+        though_it_runs: whether a Spark that runs is asked only if it must be, since it says less.
 
     Raises:
         StorageUnreachable: nothing listens where the store is to be.
     """
-    if session.runs() or any(os.environ.get(name) for name in _ELSEWHERE):
-        return False
-    s3a.check_listens(storage, config.paths)
-    return True
+    if (though_it_runs or not session.runs()) and not any(os.environ.get(name) for name in _ELSEWHERE):
+        s3a.check_listens(storage, config.paths)
+        with suppress(Unreadable):
+            return answer()
+    return otherwise()
 
 
 def status(config: PipelineConfig, storage: Storage, topics: Topics) -> Status:

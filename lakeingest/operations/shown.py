@@ -25,6 +25,8 @@ Listing = Sequence[Mapping[str, Any]]
 
 _ROWS, _CHARACTERS = 50, 300
 """Most rows of a table, and characters of a line, that HTML has: all of them are in the frames."""
+_WHOLE = 32
+"""Characters of a line that is not broken."""
 _CELL = "text-align:left;vertical-align:top;padding:1px 10px 1px 0;white-space:pre-wrap"
 _STYLES = {
     "div": "font-size:90%;overflow-x:auto",
@@ -175,7 +177,11 @@ def _table(page: ET.Element, name: str, rows: Listing) -> None:
     for row in rows[:_ROWS]:
         line = _element(body, "tr")
         for column in columns:
-            _element(line, "td", "\n".join(map(_line, _lines(row.get(column)))))
+            told = [*map(_line, _lines(row.get(column)))]
+            cell = _element(line, "td", "\n".join(told))
+            if all(len(each) <= _WHOLE for each in told):
+                # A time in two lines is hard to read.
+                cell.set("style", f"{_CELL};white-space:pre")
     if len(rows) > _ROWS:
         _element(page, "p", f"… and {len(rows) - _ROWS:,} more, which to_pandas() gives too")
 

@@ -90,7 +90,7 @@ class Process:
             TimeoutError: it ended or did not come so far.
         """
         deadline = time.monotonic() + timeout_s
-        while self.out.count(" · commit ") < count:
+        while (self.out + self.err).count(" · commit ") < count:
             if self.code is not None or time.monotonic() > deadline:
                 raise TimeoutError(f"no {count} commits (exit code {self.code}); it said:\n{self.out}{self.err}")
             time.sleep(0.05)

@@ -17,9 +17,8 @@ from schema_world import SchemaWorld
 from lakeingest import Fleet
 from lakeingest.config.file import from_mapping
 from lakeingest.errors import Fenced, StorageUnreachable
-from lakeingest.fleet import Event, Outcome
-from lakeingest.ingest.events import Progress
-from lakeingest.ingest.retry import Retry
+from lakeingest.fleet import Outcome
+from lakeingest.ingest.events import Committed, Ended, Event, Retrying
 from lakeingest.testing.process import Process
 from lakeingest.testing.s3 import S3Proxy, denied, internal_error, lose_answer, slow_down
 from lakeingest.testing.steps import Step, cut_off_at, end_at
@@ -98,15 +97,15 @@ def test_the_store_of_one_is_spoilt(cells: dict[str, Cell], s3: S3Proxy, act: An
     hurt.bucket = BUCKET
     for cell in cells.values():
         cell.produce(300)
-    others, ended = {cells[kind].name for kind in ("clean", "evolving")}, dict[str, Outcome]()
+    others, ended = {cells[kind].name for kind in ("clean", "evolving")}, dict[str, Ended]()
     retried, faults = list[str](), list[Any]()
 
-    def take(name: str, event: Event | Outcome) -> None:
-        if isinstance(event, Outcome):
+    def take(name: str, event: Event) -> None:
+        if isinstance(event, Ended):
             ended[name] = event
-        if isinstance(event, Progress) and (name, event.sequence) == (hurt.name, 1):
+        if isinstance(event, Committed) and (name, event.sequence) == (hurt.name, 1):
             faults.append(s3.fault(lambda request: request.kind == "PUT" and "_delta_log" in request.key, act()))
-        if isinstance(event, Retry):
+        if isinstance(event, Retrying):
             retried.append(name)
         if others <= ended.keys() and retried:
             s3.clear()
@@ -130,10 +129,10 @@ def test_the_registry_of_one_is_away(cells: dict[str, Cell]) -> None:
     with proxied(cell.stack) as registry:
         avro.changes |= {"registry": {"url": registry.url, "wait": "1 second"}, "retry": {"wait": "5 minutes"}}
         avro.changes |= {"trigger": {"max_records": 25}}
-        back = {(cell.name, "Outcome"), (avro.name, "Retry")}
+        back = {(cell.name, "Ended"), (avro.name, "Retrying")}
 
-        def take(name: str, event: Event | Outcome) -> None:
-            if isinstance(event, Progress) and (name, event.sequence) == (avro.name, 1):
+        def take(name: str, event: Event) -> None:
+            if isinstance(event, Committed) and (name, event.sequence) == (avro.name, 1):
                 registry.down()
             waits = not back <= told
             told.add((name, type(event).__name__))
@@ -187,8 +186,8 @@ def test_told_in_the_end(cells: dict[str, Cell]) -> None:
         cell.produce(250)
     told = dict.fromkeys((cell.name for cell in cells.values()), 0)
 
-    def take(name: str, event: Event | Outcome) -> None:
-        if isinstance(event, Progress):
+    def take(name: str, event: Event) -> None:
+        if isinstance(event, Committed):
             told[name] += event.counts.consumed
 
     ended = fleet(cells).run(until_caught_up=True, on_event=take)

@@ -20,6 +20,7 @@ from lakeingest.delta import commit
 from lakeingest.delta.table import Table
 from lakeingest.errors import BatchHeld, Fenced, OffsetsLost, SourceChanged, StorageError, TableMismatch
 from lakeingest.ingest import attempt, preflight
+from lakeingest.ingest.events import Retrying
 from lakeingest.ingest.preflight import Accept
 from lakeingest.kafka import offsets
 from lakeingest.local import Addresses
@@ -101,7 +102,7 @@ def test_restored_while_it_runs(world: World) -> None:
 
     retries: list[Any] = []
     ingestion = world.ingestion(trigger={"max_records": 10}, retry={"wait": "1 minute"})
-    ingestion.run(until_caught_up=True, on_progress=restore, on_retry=retries.append)
+    ingestion.run(until_caught_up=True, on_progress=restore, on_event=kit.only(Retrying, retries.append))
     assert ["restored" in str(retry.failure) for retry in retries] == [True]
     world.checked()
 
@@ -498,7 +499,7 @@ def test_a_consent_outlives_a_failed_commit(proxied: World, s3: S3Proxy, tmp_pat
     )
     retries: list[object] = []
     ingestion = world.ingestion()
-    ingestion.run(until_caught_up=True, accept_held="a holiday", on_retry=retries.append)
+    ingestion.run(until_caught_up=True, accept_held="a holiday", on_event=kit.only(Retrying, retries.append))
     assert (log.hits, len(retries)) == (1, 1)
     world.checked()
     world.produce(*kit.clean(5))

@@ -22,7 +22,7 @@ from lakeingest.delta.table import Table
 from lakeingest.ingest import context
 from lakeingest.ingest.batch_plan import observed, plan_batch
 from lakeingest.ingest.batch_reader import BatchReader
-from lakeingest.ingest.events import Progress
+from lakeingest.ingest.events import Committed
 from lakeingest.ingest.refused_bitmap import maybe_refused
 from lakeingest.kafka import reader
 from lakeingest.pipeline import Pipeline
@@ -184,7 +184,7 @@ def test_a_batch_finds_its_code_compiled(world: World) -> None:
     world.produce(*mixed(40), *clean(40))
     compiled, metrics = [], world.spark._jvm.org.apache.spark.metrics.source.CodegenMetrics
 
-    def count(_: Progress) -> None:
+    def count(_: Committed) -> None:
         compiled.append(metrics.METRIC_COMPILATION_TIME().getCount())
 
     world.ingestion(trigger={"max_records": 10}).run(until_caught_up=True, on_progress=count)

@@ -30,7 +30,6 @@ COMMANDS = [
     "quarantine replay FILE --reason x --dry-run",
     "quarantine discard FILE --reason x",
     "gate history FILE",
-    "gate docs FILE --to DOCS",
     "compact FILE",
     "compact FILE --dry-run",
 ]
@@ -47,7 +46,7 @@ def values(stack: Addresses, tmp_path: Path) -> dict[str, Any]:
 def told(words: str, values: dict[str, Any], folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The exit code of a command."""
     (folder / "p.yaml").write_text(json.dumps(values))
-    names = {"FILE": str(folder / "p.yaml"), "DOCS": str(folder / "docs")}
+    names = {"FILE": str(folder / "p.yaml")}
     monkeypatch.setattr(sys, "argv", ["lakeingest", *(names.get(word, word) for word in words.split())])
     with pytest.raises(SystemExit) as ended:
         cli.main()
@@ -73,17 +72,15 @@ def test_a_command_says_that_there_is_no_table_yet(
     assert {each.name for each in tmp_path.iterdir()} == {"p.yaml", "s.json"}
 
 
-@pytest.mark.parametrize("command", ["gate history FILE", "gate docs FILE"])
 def test_a_pipeline_without_a_gate_says_so(
     values: dict[str, Any],
-    command: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """It will never have results, however often it runs."""
     del values["gate"]
-    assert told(command, values, tmp_path, monkeypatch) == 2
+    assert told("gate history FILE", values, tmp_path, monkeypatch) == 2
     assert f"pipeline '{NAME}' has no gate" in capsys.readouterr().err
 
 

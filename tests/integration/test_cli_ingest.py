@@ -121,12 +121,13 @@ def test_quarantine_show(asked: Path, lakeingest: Command) -> None:
 
 
 def test_run(file: Path, named: str, lakeingest: Command) -> None:
-    """Run tells each commit and the sum; as JSON, the sum alone."""
-    said = lakeingest("run", file, "--until-caught-up")
+    """Run tells each commit and the sum; as JSON, the sum alone. The log tells from the beginning what it does."""
+    said = lakeingest("run", file, "--until-caught-up", "--log-format", "none")
     assert said.code == 0
     assert " · commit 2 at " in said.out
     assert said.out.splitlines()[-1].startswith("caught up: 1 record in 1 commit,")
-    assert lakeingest("run", file, "--until-caught-up", "--output", "json").data == {
+    again = lakeingest("run", file, "--until-caught-up", "--output", "json", "--log-format", "json")
+    assert again.data == {
         "pipeline": named,
         "commits": 0,
         "consumed": 0,
@@ -136,6 +137,10 @@ def test_run(file: Path, named: str, lakeingest: Command) -> None:
         "lag": 0,
         "catalog_behind": None,
     }
+    log = [json.loads(line) for line in again.err.splitlines()]
+    assert [line["message"] for line in log[:2]] == ["starting Spark", "reading the tables' logs"]
+    assert [line["event"] for line in log[2:]] == ["Started", "Looked", "Ended"]
+    assert log[-1]["outcome"] == "caught up"
 
 
 def test_status_before_the_first_run(

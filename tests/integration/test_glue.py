@@ -27,7 +27,7 @@ from world import Crash, World
 from lakeingest.config import Storage
 from lakeingest.delta.catalog.glue import GlueCatalog
 from lakeingest.errors import CatalogUnreachable, LakeingestError, TableMismatch
-from lakeingest.ingest.events import CatalogUpdate, Progress
+from lakeingest.ingest.events import CatalogUpdate, Committed
 from lakeingest.local import Addresses
 from lakeingest.spark.types import struct
 
@@ -65,10 +65,12 @@ def world(stack: Addresses, spark: SparkSession, named: str) -> World:
     return World(stack, spark, named, table=table)
 
 
-def run(world: World, on_progress: Callable[[Progress], None] = lambda _: None, **changes: Any) -> list[CatalogUpdate]:
+def run(world: World, on_progress: Callable[[Committed], None] = lambda _: None, **changes: Any) -> list[CatalogUpdate]:
     """Run until caught up; what is told of the catalog."""
     told: list[CatalogUpdate] = []
-    world.ingestion(**changes).run(until_caught_up=True, on_catalog=told.append, on_progress=on_progress)
+    world.ingestion(**changes).run(
+        until_caught_up=True, on_event=kit.only(CatalogUpdate, told.append), on_progress=on_progress
+    )
     return told
 
 
@@ -189,7 +191,7 @@ def test_glue_is_down_while_a_run_goes(world: World, moto: str, server: Any, rea
     line.down()
     reached(line.url)
 
-    def back(progress: Progress) -> None:
+    def back(progress: Committed) -> None:
         if progress.sequence == 3:
             line.up()
 
@@ -208,7 +210,7 @@ def test_a_run_on_the_command_line(
     world.produce(*kit.clean(3))
     (tmp_path / "p.yaml").write_text(json.dumps(world.values()))
     reached(f"http://127.0.0.1:{glue.free_port()}")
-    said = lakeingest("run", tmp_path / "p.yaml", "--until-caught-up")
+    said = lakeingest("run", tmp_path / "p.yaml", "--until-caught-up", "--log-format", "none")
     assert said.code == 0
     lines = said.out.splitlines()
     assert lines[0].startswith(f"{world.name}: the catalog is behind: Glue cannot be asked for tests.{world.name}: ")

@@ -122,7 +122,7 @@ def test_a_run_as_it_should_be_is_silent_in_the_log(
     kit.produce(stack, named, [*kit.clean(20), kit.DIRTY])
     values = json.loads(file.read_text()) | {"trigger": {"max_records": 5}}
     file.write_text(json.dumps(values))
-    with Process(file, "--until-caught-up") as process:
+    with Process(file, "--until-caught-up", "--log-format", "none") as process:
         assert process.wait(120) == 0, process.err
         assert process.out.count(" · commit ") > 3
         assert process.err == ""

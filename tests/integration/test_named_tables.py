@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from world import World
 
 from lakeingest.errors import TableMismatch
-from lakeingest.ingest.events import Progress
+from lakeingest.ingest.events import Committed
 from lakeingest.local import Addresses
 from lakeingest.testing.process import Process
 
@@ -110,7 +110,7 @@ def test_a_name_that_changes_hands_while_a_run_goes(world: NamedWorld, kind: str
     """Nothing is written to another table, and none is made in its place."""
     world.produce(*mixed(9))
 
-    def change(progress: Progress) -> None:
+    def change(progress: Committed) -> None:
         for statement in MEANWHILE[kind]:
             world.spark.sql(statement.format(world.name, f"{world.name}_old", f"{world.name}_new")).collect()
 

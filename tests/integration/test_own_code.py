@@ -91,7 +91,7 @@ def test_the_page(world: World, company: Path) -> None:
     assert "names code to run: company:FixedWidth, company:Region, company:Pager" in str(said.exception)
     said = CliRunner().invoke(app, ["run", str(file), "--until-caught-up", "--allow-code"])
     assert said.exit_code == 0, said.output
-    assert f"{world.name}: Progress" in said.output
+    assert f"{world.name}: Committed" in said.output
     rows = [(r["day"], r["amount"], r["name"], r["region"]) for r in world.rows()]
     assert rows == [
         (date(2024, 2, 29), Decimal("12.50"), "Ada", "north"),

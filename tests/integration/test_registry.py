@@ -420,6 +420,14 @@ def test_a_context_is_part_of_the_url(stack: Addresses, producer: SchemaRegistry
         assert registry.compatibility(named)
 
 
+@pytest.fixture
+def level_of_all(producer: SchemaRegistryClient) -> Iterator[None]:
+    """It may be changed: afterwards the registry takes any schema again, as other tests of the run need it."""
+    yield
+    producer.set_compatibility(level="NONE")
+
+
+@pytest.mark.usefixtures("level_of_all")
 @pytest.mark.parametrize(
     ("level", "mode", "said"),
     [

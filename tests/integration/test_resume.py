@@ -22,7 +22,7 @@ from lakeingest.errors import (
     StorageUnreachable,
     TableMismatch,
 )
-from lakeingest.ingest.events import Progress
+from lakeingest.ingest.events import Committed, Retrying
 from lakeingest.ingest.microbatch import MicroBatchExecution
 
 # Servers fail
@@ -33,7 +33,7 @@ def failing(*failures: LakeingestError) -> Iterator[None]:
     """The next batches fail, each with another failure."""
     left, execute = list(failures), MicroBatchExecution.execute
 
-    def failing_first(self: MicroBatchExecution, *arguments: Any) -> Progress:
+    def failing_first(self: MicroBatchExecution, *arguments: Any) -> Committed:
         if left:
             raise left.pop(0)
         return execute(self, *arguments)
@@ -48,9 +48,9 @@ def test_a_server_that_fails_is_tried_again(world: World, monkeypatch: pytest.Mo
     monkeypatch.setattr("lakeingest.ingest.retry.LONGEST_PAUSE_S", 0.01)
     world.produce(*mixed(10))
     away, said = StorageUnreachable("503 SlowDown", cure="wait"), []
-    ingestion = world.ingestion(retry={"wait": "10 seconds"}, trigger={"max_records": 5})
+    ingestion = world.ingestion(retry={"wait": "1 minute"}, trigger={"max_records": 5})
     with failing(away, away):
-        assert ingestion.run(until_caught_up=True, on_retry=said.append) == Counts(10, 8, 2)
+        assert ingestion.run(until_caught_up=True, on_event=kit.only(Retrying, said.append)) == Counts(10, 8, 2)
     assert [retry.failure for retry in said] == [away, away]
     world.checked()
 
@@ -60,7 +60,7 @@ def test_what_no_retry_helps_ends_the_run(world: World) -> None:
     world.produce(*clean(1))
     ingestion = world.ingestion(retry={"wait": "10 seconds"})
     with failing(TableMismatch("other columns", cure="none")), pytest.raises(TableMismatch):
-        ingestion.run(until_caught_up=True, on_retry=lambda _: pytest.fail("it tried again"))
+        ingestion.run(until_caught_up=True, on_event=kit.only(Retrying, lambda _: pytest.fail("it tried again")))
 
 
 # RESTORE
@@ -98,7 +98,7 @@ def test_reading_again_may_be_interrupted(world: World) -> None:
     """A run that ends half-way after a RESTORE leaves the next one to leave out what quarantine holds."""
     restored(world, version=0, batches=4)
 
-    def end(_: Progress) -> None:
+    def end(_: Committed) -> None:
         raise Crash
 
     with pytest.raises(Crash):

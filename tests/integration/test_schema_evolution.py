@@ -18,7 +18,7 @@ from world import forget_receipts
 
 from lakeingest.delta.receipt import Counts
 from lakeingest.ingest import microbatch
-from lakeingest.ingest.events import Progress
+from lakeingest.ingest.events import Committed
 from lakeingest.local import Addresses
 
 
@@ -38,7 +38,7 @@ def test_a_rolling_deploy(world: SchemaWorld) -> None:
     stop, told, taken = threading.Event(), [], threading.Semaphore(0)
     ingestion = world.ingestion(trigger={"every": "1 second"})
 
-    def told_of(progress: Progress) -> None:
+    def told_of(progress: Committed) -> None:
         told.append(progress.counts)
         taken.release(progress.counts.consumed)
 

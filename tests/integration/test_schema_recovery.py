@@ -17,7 +17,7 @@ from weather import AVRO, PAST_INT, TYPES, VERSIONS, weather
 
 from lakeingest.delta.receipt import Counts
 from lakeingest.errors import RegistryUnreachable
-from lakeingest.ingest.events import Progress
+from lakeingest.ingest.events import Committed
 from lakeingest.local import Addresses
 
 
@@ -86,9 +86,9 @@ def test_the_registry_goes_away_and_comes_back(world: SchemaWorld) -> None:
     world.produce(new(weather(2, 8)), old(weather(1, 9)))
     with registry_kit.proxied(world.stack) as proxy:
         world.changes |= {"registry": {"url": proxy.url, "wait": "1 second"}, "trigger": {"max_records": 4}}
-        told: list[Progress] = []
+        told: list[Committed] = []
 
-        def cut(progress: Progress) -> None:
+        def cut(progress: Committed) -> None:
             told.append(progress)
             proxy.down()
 

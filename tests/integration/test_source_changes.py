@@ -19,7 +19,7 @@ from lakeingest.errors import (
     SourceChanged,
     TableMismatch,
 )
-from lakeingest.ingest.events import Progress
+from lakeingest.ingest.events import Committed
 from lakeingest.record import OffsetRange, OffsetRanges
 
 
@@ -89,7 +89,7 @@ def test_a_topic_made_anew_during_the_first_run_is_refused(world: World) -> None
     """A run compares topics with those that it began with, also before the table has a commit of its own."""
     world.produce(*clean(2))
 
-    def anew(_: Progress) -> None:
+    def anew(_: Committed) -> None:
         kit.recreate(world.stack, world.name)
         world.produce(*clean(5))
 

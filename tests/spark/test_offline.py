@@ -359,7 +359,8 @@ def test_results_of_the_gate_are_alike(spark: SparkSession, tmp_path: Path, batc
 
 def test_spark_is_asked_where_it_runs(spark: SparkSession, tmp_path: Path) -> None:
     """A session knows more: its owner's settings, its catalog."""
-    assert not offline.may_answer(config_of(tmp_path), Storage())
+    config = config_of(tmp_path)
+    assert offline.answered(config, Storage(), lambda: pytest.fail("answered without it"), lambda: 1) == 1
 
 
 def test_sql_counts_what_spark_counts(kept: Path, spark: SparkSession) -> None:

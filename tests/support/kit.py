@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import boto3
 import pytest
@@ -21,12 +21,14 @@ from pyspark.sql import SparkSession
 
 from lakeingest.config import PipelineConfig, file
 from lakeingest.decode import Shape
+from lakeingest.ingest.events import Event
 from lakeingest.ingest.evolution import Evolution
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
 from lakeingest.schema.ledger import SchemaLedger
 from lakeingest.testing.manifest import Manifest, balance, sha256
 
+T = TypeVar("T")
 DIRTY = b'{"n": "not a number"}'
 
 
@@ -48,6 +50,16 @@ def clean(count: int, start: int = 0) -> list[bytes]:
 def mixed(count: int, every: int = 5) -> list[bytes]:
     """The same, but that each `every`-th one, the first included, is refused."""
     return [DIRTY if n % every == 0 else value for n, value in enumerate(clean(count))]
+
+
+def only(kind: type[T], then: Callable[[T], object]) -> Callable[[Event], None]:
+    """For `Pipeline.run(on_event=…)`: what hears of one kind of event alone."""
+
+    def hear(event: Event) -> None:
+        if isinstance(event, kind):
+            then(event)
+
+    return hear
 
 
 def shape_of(config: PipelineConfig) -> Shape:

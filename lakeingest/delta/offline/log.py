@@ -158,21 +158,33 @@ class OfflineLog:
         Args:
             limit: how many.
         """
+        with reading(self.identifier):
+            entries = [_entry(*each) for each in self._newest(limit)]
+        if limit is not None and len(entries) < min(limit, self.state.version + 1):
+            raise Unreadable("clean-up took commits")
+        return entries
+
+    def recent(self, limit: int) -> list[dict[str, Any]]:
+        """The newest commits as `history` gives them, so many at most, each with `added`: the files that it added.
+
+        Of a log whose older commits were cleaned up, those that are left.
+        """
+        with reading(self.identifier):
+            return [{**_entry(*each), "added": _added(each[2])} for each in self._newest(limit)]
+
+    def _newest(self, limit: int | None) -> list[tuple[int, datetime, str]]:
+        """Version, time and text of the newest commits, the newest first, as far back as there is no gap."""
         newest = self.state.version
         if self.state.properties.get("delta.enableInCommitTimestamps", "false") != "false":
             raise Unreadable("the table's commits bear times of their own")
-        with reading(self.identifier):
-            written = self._written_all() if limit is None else {}
-            oldest = min(written, default=0) if limit is None else max(0, newest - limit + 1)
-            found = self._commits(range(oldest, newest + 1))
-            kept = found[max((at + 1 for at, text in enumerate(found) if text is None), default=0) :]
-            if limit is not None and len(kept) < len(found):
-                raise Unreadable("clean-up took commits")
-            versions = range(newest - len(kept) + 1, newest + 1)
-            written = written or self._written(versions)
-            times = _increasing(written[version] for version in versions)
-            each = zip(versions, times, kept, strict=True)
-            return [_entry(version, time, text or "") for version, time, text in each][::-1]
+        written = self._written_all() if limit is None else {}
+        oldest = min(written, default=0) if limit is None else max(0, newest - limit + 1)
+        found = self._commits(range(oldest, newest + 1))
+        kept = found[max((at + 1 for at, text in enumerate(found) if text is None), default=0) :]
+        versions = range(newest - len(kept) + 1, newest + 1)
+        written = written or self._written(versions)
+        times = _increasing(written[version] for version in versions)
+        return [(v, time, text or "") for v, time, text in zip(versions, times, kept, strict=True)][::-1]
 
     def lost(self, files: Sequence[DataFile]) -> DataFile | None:
         """One of these files that is there no more, if there is one: a request for each thousand files of a folder."""
@@ -363,3 +375,7 @@ def _entry(version: int, time: datetime, text: str) -> dict[str, Any]:
     info: Mapping[str, Any] = next((action for kind, action in _actions(text) if kind == "commitInfo"), {})
     names = ("operation", "operationParameters", "operationMetrics", "userMetadata")
     return {"version": version, "timestamp": time, **{name: info.get(name) for name in names}}
+
+
+def _added(text: str) -> list[DataFile]:
+    return [_file(action) for kind, action in _actions(text) if kind == "add"]

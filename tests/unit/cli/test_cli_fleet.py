@@ -15,8 +15,7 @@ from lakeingest.cli.output import Output
 from lakeingest.delta.receipt import Counts
 from lakeingest.errors import BatchHeld, Fenced, PipelineFileError, StorageUnreachable, UsageError
 from lakeingest.fleet import Outcome
-from lakeingest.ingest.events import Progress
-from lakeingest.ingest.retry import Retry
+from lakeingest.ingest.events import Committed, Ended, Retrying
 
 
 def written(folder: Path, name: str, /, **changes: Any) -> Path:
@@ -109,10 +108,10 @@ def test_a_line_for_each_event(capsys: pytest.CaptureFixture[str]) -> None:
     """Without a terminal each is told as it comes; of a fault of ours the traceback too."""
     board = fleet.Board(Output())
     board.says("starting Spark …")
-    board.take("a", Progress(7, 9, Counts(10, 8, 2), 2.0, 3))
-    board.take("b", Retry(StorageUnreachable("the store is down", cure="c"), 4, 60))
-    board.take("b", ended("b", KeyError("x")))
-    board.take("a", ended("a"))
+    board.take("a", Committed(7, 9, Counts(10, 8, 2), 2.0, 3))
+    board.take("b", Retrying(StorageUnreachable("the store is down", cure="c"), 4, 60))
+    board.take("b", Ended(KeyError("x")))
+    board.take("a", Ended(commits=2, counts=Counts(10, 8, 2)))
     board.end()
     said = capsys.readouterr()
     first, *lines = said.out.splitlines()

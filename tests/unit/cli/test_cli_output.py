@@ -17,7 +17,7 @@ from lakeingest.cli.output import Output
 from lakeingest.errors import BatchHeld, PipelineFileError
 from lakeingest.gate.evaluate import Result
 from lakeingest.gate.suite import Rule
-from lakeingest.ingest.retry import Retry
+from lakeingest.ingest.events import Retrying
 
 CLIPBOARD = "\x1b]52;c;aGk=\x07"
 BAD = {
@@ -92,7 +92,7 @@ def test_progress_shows_what_is_printable(capsys: pytest.CaptureFixture[str], mo
     """On a terminal too, where Rich would take [red] and links for its own: what a broker says is shown as it is."""
     said: list[Any] = []
     live = Live(Output(), "flights")
-    live.retry(Retry(BatchHeld(f"Kafka said [red]{CLIPBOARD}", cure=""), 1, 2))
+    live.retry(Retrying(BatchHeld(f"Kafka said [red]{CLIPBOARD}", cure=""), 1, 2))
     assert r"flights: Kafka said [red]\x1b]52;c;aGk=\x07; trying" in capsys.readouterr().out
     live._status = Console().status("x")
     monkeypatch.setattr(live._status, "update", said.append)
@@ -116,7 +116,7 @@ def test_an_error_of_the_pipeline_file_tells_its_mistakes() -> None:
     assert str(error) == "f.yaml: 2 mistakes\n  name: missing\n  table: missing\n  cure: correct them"
 
 
-@pytest.mark.parametrize("command", ["run", "status", "audit", "plan", "gate docs", "quarantine list"])
+@pytest.mark.parametrize("command", ["run", "status", "audit", "plan", "report", "quarantine list"])
 def test_a_program_that_wants_json_gets_the_error_as_json(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:

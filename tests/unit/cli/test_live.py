@@ -14,11 +14,10 @@ from lakeingest.cli.live import Live
 from lakeingest.cli.output import Output
 from lakeingest.delta.receipt import Counts
 from lakeingest.errors import StorageUnreachable
-from lakeingest.ingest.events import Look, Progress
-from lakeingest.ingest.retry import Retry
+from lakeingest.ingest.events import Committed, Looked, Retrying
 
 TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
-COMMIT = Progress(7, 9, Counts(10, 8, 2), 2.0, 3)
+COMMIT = Committed(7, 9, Counts(10, 8, 2), 2.0, 3)
 
 
 class Terminal(Live):
@@ -32,9 +31,9 @@ class Terminal(Live):
 def test_a_run_without_records_says_since_when_it_waits() -> None:
     """It said that it reads the tables' frontiers, for ever."""
     live = Terminal()
-    live.look(Look(0, 3, 0))
+    live.look(Looked(0, 3, 0))
     assert re.fullmatch(rf"no new records since {TIME} · lag 0 in 3 partitions · nothing committed yet", live.said[0])
-    live.look(Look(4, 1, 0))
+    live.look(Looked(4, 1, 0))
     assert live.said[1].endswith(" · lag 0 in 1 partition · last commit 4")
 
 
@@ -44,20 +43,20 @@ def test_the_wait_begins_anew_behind_each_commit(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("lakeingest.cli.live._now", lambda: next(clock))
     live = Terminal()
     for event in (
-        Look(6, 1, 0),
-        Look(6, 1, 0),
+        Looked(6, 1, 0),
+        Looked(6, 1, 0),
         COMMIT,
-        Look(7, 1, 0),
-        Retry(StorageUnreachable("down", cure="c"), 1, 2),
+        Looked(7, 1, 0),
+        Retrying(StorageUnreachable("down", cure="c"), 1, 2),
     ):
         match event:
-            case Look():
+            case Looked():
                 live.look(event)
-            case Progress():
+            case Committed():
                 live.commit(event)
-            case Retry():
+            case Retrying():
                 live.retry(event)
-    live.look(Look(7, 1, 0))
+    live.look(Looked(7, 1, 0))
     assert [re.sub(r".*(since second \d|at second \d|down).*", r"\1", said) for said in live.said] == [
         *("since second 0", "since second 0", "at second 1", "since second 2", "down", "since second 3")
     ]
@@ -67,10 +66,10 @@ def test_the_wait_begins_anew_behind_each_commit(monkeypatch: pytest.MonkeyPatch
 def test_a_log_hears_of_idleness_once(capsys: pytest.CaptureFixture[str]) -> None:
     """A line for each trigger would fill it; none at all would leave a run without records silent."""
     live = Live(Output(), "orders")
-    for event in (Look(3, 1, 0), Look(3, 1, 0)):
+    for event in (Looked(3, 1, 0), Looked(3, 1, 0)):
         live.look(event)
     live.commit(COMMIT)
-    live.look(Look(7, 1, 0))
+    live.look(Looked(7, 1, 0))
     idle, commit = capsys.readouterr().out.splitlines()
     assert re.fullmatch(rf"orders: no new records since {TIME} · lag 0 in 1 partition · last commit 3", idle)
     assert re.fullmatch(rf"orders: 10 records · 5/s · lag 3 · refused 2 · commit 7 at {TIME}", commit)
@@ -92,9 +91,9 @@ def test_on_a_terminal_the_board_follows(monkeypatch: pytest.MonkeyPatch, no_col
     if no_color:
         monkeypatch.setenv("NO_COLOR", "1")
     board: Any = Board(Output())
-    board.take("a", Look(0, 1, 0))
+    board.take("a", Looked(0, 1, 0))
     board.take("a", COMMIT)
-    board.take("a", Look(7, 1, 0))
+    board.take("a", Looked(7, 1, 0))
     assert board._last["a"].startswith("no new records since ")
     assert board._last["a"].endswith("10 records, 2 refused, commit 7")
     board.end()
@@ -115,7 +114,7 @@ def test_on_a_terminal_the_board_follows(monkeypatch: pytest.MonkeyPatch, no_col
 def test_a_terminal_is_told_the_time_that_is_left(lag: int, seconds: float, left: str) -> None:
     """At the rate of the last batch; a log has lag and rate."""
     live = Terminal()
-    live.commit(Progress(7, 9, Counts(10, 8, 2), seconds, lag))
+    live.commit(Committed(7, 9, Counts(10, 8, 2), seconds, lag))
     assert live.said[0].partition(f" at {live.said[0].split(' at ')[-1][:19]}")[2].removeprefix(" · ") == left
 
 
@@ -136,15 +135,15 @@ def test_progress_says_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_records_that_came_end_the_wait_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     """While the batch is on its way, which takes a while, the line said still that there were none."""
     live = Terminal()
-    for look in (Look(0, 1, 500), Look(6, 1, 0), Look(6, 1, 1)):
+    for look in (Looked(0, 1, 500), Looked(6, 1, 0), Looked(6, 1, 1)):
         live.look(look)
     live.commit(COMMIT)
-    live.look(Look(7, 1, 3))
+    live.look(Looked(7, 1, 3))
     assert [re.sub(TIME, "TIME", said) for said in live.said] == [
         "500 new records · nothing committed yet",
         "no new records since TIME · lag 0 in 1 partition · last commit 6",
         "1 new record · last commit 6",
         "10 records · 5/s · lag 3 · refused 2 · commit 7 at TIME · about 1 s left",
     ]
-    Live(Output(), "orders").look(Look(6, 1, 500))
+    Live(Output(), "orders").look(Looked(6, 1, 500))
     assert capsys.readouterr().out == ""

@@ -18,11 +18,12 @@ from lakeingest.delta import quarantine
 from lakeingest.errors import Fenced, LakeingestError, PipelineFileError, UsageError
 from lakeingest.gate import predicates
 from lakeingest.ingest import schema_decisions
+from lakeingest.ingest.listeners.metric_list import ALERTS
 from lakeingest.schema.compatibility.verdict import Verdict
 
 ROOT = Path(errors.__file__).parent
-TOPICS = {"slow", "quarantine", "gap", "retries", "SIGTERM"}
-"""What looks like an error and is none."""
+TOPICS = {"slow", "quarantine", "gap", "retries", "SIGTERM", *(alert.name for alert in ALERTS)}
+"""What looks like an error and is none, and the alerts."""
 
 
 def raised() -> set[str]:
@@ -82,6 +83,7 @@ def test_every_reason_is_explained() -> None:
     """What quarantine has in its column reason, by that name; and none that is there no more."""
     assert {"WRONG_TYPE", "UNREADABLE", "TOO_LARGE", "CONSTRAINT", "EXPECTATION"} < refusing()
     assert set(explain.reasons()) == refusing()
+    assert set(quarantine.REASONS) == refusing()
 
 
 @pytest.mark.parametrize("entry", explain.reasons().values(), ids=lambda entry: entry.name)

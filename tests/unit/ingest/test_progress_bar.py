@@ -10,13 +10,12 @@ from rich.console import Console
 
 from lakeingest.delta.receipt import Counts
 from lakeingest.errors import StorageUnreachable
-from lakeingest.ingest.events import CatalogUpdate, Progress
+from lakeingest.ingest.events import CatalogUpdate, Committed, Retrying
 from lakeingest.ingest.progress_bar import ProgressBar
-from lakeingest.ingest.retry import Retry
 
 
-def commit(sequence: int, consumed: int, lag: int, seconds: float = 1.0, refused: int = 0) -> Progress:
-    return Progress(sequence, sequence, Counts(consumed, consumed - refused, refused), seconds, lag)
+def commit(sequence: int, consumed: int, lag: int, seconds: float = 1.0, refused: int = 0) -> Committed:
+    return Committed(sequence, sequence, Counts(consumed, consumed - refused, refused), seconds, lag)
 
 
 def drawn(*events: Any, until_caught_up: bool = True, width: int = 120, **options: Any) -> str:
@@ -40,7 +39,7 @@ def drawn(*events: Any, until_caught_up: bool = True, width: int = 120, **option
         ([], "there was nothing new to commit"),
     ],
 )
-def test_the_bar_tells_share_and_time_left(events: list[Progress], line: str) -> None:
+def test_the_bar_tells_share_and_time_left(events: list[Committed], line: str) -> None:
     """From the first commit on, by the offsets that are left."""
     assert drawn(*events).endswith(line)
 
@@ -55,7 +54,7 @@ def test_a_run_without_an_end_has_no_share() -> None:
     ("event", "text"),
     [
         (
-            Retry(StorageUnreachable("[bold]no[/bold] \x1b[2J answer", cure="look"), 4.0, 60.0),
+            Retrying(StorageUnreachable("[bold]no[/bold] \x1b[2J answer", cure="look"), 4.0, 60.0),
             "p: [bold]no[/bold] \\x1b[2J answer; trying again in 4 s",
         ),
         (CatalogUpdate("lake.p"), "p: the catalog has lake.p as it is now"),

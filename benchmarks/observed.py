@@ -1,0 +1,142 @@
+"""What it costs to be watched: runs with everything on beside runs without, in turn, in one process.
+
+    python benchmarks/observed.py [--records 1000000] [--batch 250000] [--rounds 6] [--bad 0.01] [--json FILE]
+
+On: a log as JSON into a file, an endpoint that is scraped each second, OpenLineage into a file, one more listener.
+Off: none of these, and a batch observes neither its bytes nor its newest time, which it does for them alone. Each
+round takes the same records into two new tables, now the one first, now the other. What counts are the medians
+over the rounds of seconds and of CPU seconds (of Python and of Spark's JVM), and their ratio; what rounds of the same
+kind differ by says how much of that is noise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+
+from embedded import embedded  # noqa: E402
+from meter import spent  # noqa: E402
+from pyspark.sql import DataFrame, Observation  # noqa: E402
+from pyspark.sql import functions as F  # noqa: E402
+from ways import Bench  # noqa: E402
+
+from lakeingest import extend  # noqa: E402
+from lakeingest.ingest import batch_plan, microbatch  # noqa: E402
+from lakeingest.ingest.events import Event  # noqa: E402
+from lakeingest.ingest.listeners.endpoint import Endpoint  # noqa: E402
+from lakeingest.ingest.listeners.log import Log  # noqa: E402
+from lakeingest.record import DROPPED, REFUSED, count_where  # noqa: E402
+
+
+class Own:
+    """A listener that does nothing."""
+
+    def heard(self, pipeline: str, event: Event) -> None:
+        pass
+
+
+@contextmanager
+def watched(folder: Path) -> Iterator[list[Any]]:
+    """The listeners of a run with everything on."""
+    endpoint, ended = Endpoint("127.0.0.1:0"), threading.Event()
+
+    def scrape() -> None:
+        while not ended.wait(1):
+            with suppress(OSError):
+                urllib.request.urlopen(f"{endpoint.url}/metrics", timeout=5).read()
+
+    thread = threading.Thread(target=scrape)
+    thread.start()
+    transport = {"type": "file", "log_file_path": str(folder / "lineage"), "append": True}
+    with (folder / "log").open("a") as out, mock.patch.dict(os.environ, OPENLINEAGE__TRANSPORT=json.dumps(transport)):
+        log = Log("json", out.write)
+        try:
+            yield [log, endpoint, Own()]
+        finally:
+            log.close()
+            ended.set()
+            thread.join()
+            endpoint.close()
+
+
+def _less(decided: DataFrame, seen: Observation, *metrics: Any) -> DataFrame:
+    """`batch_plan.observed` without bytes and time."""
+    counts = count_where(F.col(REFUSED)).alias("refused"), count_where(F.col(DROPPED)).alias("dropped")
+    nothing = F.max(F.lit(None).cast("bigint"))
+    told = nothing.alias("bytes"), nothing.alias("newest")
+    return decided.observe(seen, F.count(F.lit(1)).alias("consumed"), *counts, *told, *metrics)
+
+
+@contextmanager
+def unwatched() -> Iterator[list[Any]]:
+    """As if nobody ever had asked for bytes and time."""
+    with (
+        mock.patch.object(batch_plan, "_bytes", return_value=F.lit(0)),
+        mock.patch.object(microbatch, "observed", _less),
+    ):
+        yield []
+
+
+def main() -> None:
+    """Bring up a stack of its own, and measure."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--batch", type=int, default=250_000)
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--bad", type=float, default=0.01)
+    parser.add_argument("--json", type=Path, help="a file for the figures")
+    asked = parser.parse_args()
+    found: dict[str, list[tuple[float, float]]] = {"on": [], "off": []}
+    with embedded() as (stack, folder):
+        bench = Bench(stack, folder, "narrow", "json", asked.bad, asked.records, asked.batch)
+
+        def take(kind: str, table: str) -> None:
+            ingestion = bench.ingestion(table)
+            with watched(folder) if kind == "on" else unwatched() as listeners:
+                took = spent(
+                    lambda: ingestion.run(
+                        until_caught_up=True, on_event=lambda event: extend.tell(listeners, table, event)
+                    )
+                )
+            found[kind].append((took.seconds, took.cpu_s))
+            print(f"{table} {kind}: {took.seconds:.2f} s, {took.cpu_s:.2f} CPU s", flush=True)
+
+        _ = bench.ingestion("warm").spark
+        for kind in found:
+            take(kind, f"warm_{kind}")
+        for each in found.values():
+            each.clear()
+        for number in range(asked.rounds):
+            for kind in ("on", "off") if number % 2 else ("off", "on"):
+                take(kind, f"round_{number}_{kind}")
+    result = {}
+    for at, name in enumerate(("seconds", "cpu_s")):
+        on, off = ([each[at] for each in found[kind]] for kind in ("on", "off"))
+        noise = statistics.stdev(off) / statistics.mean(off) if len(off) > 1 else 0.0
+        result[name] = {
+            "on": statistics.median(on),
+            "off": statistics.median(off),
+            "ratio": statistics.median(on) / statistics.median(off),
+            "least": min(on) / min(off),
+            "noise": noise,
+        }
+        print(name, "  ".join(f"{key} {value:.3f}" for key, value in result[name].items()))
+    if asked.json:
+        asked.json.write_text(json.dumps({"figures": result, "rounds": found}, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""`run --listen`: /metrics, /healthz, /readyz and a page, by HTTP, from a thread of its own."""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+from wsgiref.simple_server import WSGIRequestHandler, make_server
+
+from lakeingest.errors import SetupError, UsageError
+from lakeingest.ingest.events import Event
+from lakeingest.ingest.listeners.status_page import POLICY, StatusPage
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIEnvironment
+
+_ADDRESS = re.compile(r"(?a)(?:\[(?P<six>[0-9A-Fa-f:.]+(?:%\w+)?)\]|(?P<host>[\w.-]+)):(?P<port>\d{1,5})")
+_ANSWERS_WITHIN_S = 10.0
+"""Whoever asks more slowly is left."""
+_TEXT = "text/plain; charset=utf-8"
+
+
+class Endpoint:
+    """A listener (see `extend.Listener`) that answers by HTTP from its making until it is closed.
+
+    Args:
+        address: HOST:PORT, [HOST]:PORT for an IPv6 address; port 0 takes a free one.
+        pipelines: those that will run; others may come.
+
+    Attributes:
+        url: where it answers.
+
+    Raises:
+        UsageError: the address is none.
+        SetupError: the port is taken or not allowed, the host is not this machine's; or prometheus-client is missing.
+    """
+
+    def __init__(self, address: str, pipelines: Iterable[str] = ()) -> None:
+        host, port = parsed(address)
+        try:
+            from prometheus_client import disable_created_metrics, make_wsgi_app
+            from prometheus_client.exposition import ThreadingWSGIServer
+
+            from lakeingest.ingest.listeners.metrics import Metrics
+        except ImportError as missing:
+            raise SetupError(
+                "prometheus-client is not installed, and --listen needs it", cure="pip install 'lakeingest[metrics]'"
+            ) from missing
+        # Half of what is scraped, and Prometheus asks for none of it.
+        disable_created_metrics()
+        self._metrics, self._page = Metrics(), StatusPage(pipelines)
+        self._scrape = make_wsgi_app(self._metrics.registry)
+        try:
+            family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+            # A class of its own: an address of version 6 needs another family.
+            server = type("Server", (ThreadingWSGIServer,), {"address_family": family})
+            self._server: Any = make_server(host, port, self._answer, server, _Quiet)
+        except (OSError, UnicodeError) as failed:
+            raise SetupError(
+                f"--listen {address}: {getattr(failed, 'strerror', None) or failed}",
+                cure="name a port that is free (0 takes any), and above 1023 if you are not root, and an address of "
+                f"this machine; `ss -ltnp 'sport = :{port}'` says who has it",
+            ) from failed
+        shown = f"[{host}]" if family == socket.AF_INET6 else host
+        self.url = f"http://{shown}:{self._server.server_port}"
+        threading.Thread(target=self._server.serve_forever, name="endpoint", daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def heard(self, pipeline: str, event: Event) -> None:
+        self._metrics.heard(pipeline, event)
+        self._page.heard(pipeline, event)
+
+    def _answer(self, asked: WSGIEnvironment, respond: StartResponse) -> Iterable[bytes]:
+        if asked["PATH_INFO"] == "/metrics":
+            scraped: Iterable[bytes] = self._scrape(asked, respond)
+            return scraped
+        known: dict[str, Callable[[], tuple[str, str, str]]] = {
+            "/": lambda: ("200 OK", "text/html; charset=utf-8", self._page.html()),
+            "/healthz": lambda: ("200 OK", _TEXT, "ok\n"),
+            "/readyz": self._ready,
+        }
+        if asked["REQUEST_METHOD"] not in ("GET", "HEAD"):
+            status, kind, text = "405 Method Not Allowed", _TEXT, "only GET\n"
+        elif asked["PATH_INFO"] in known:
+            status, kind, text = known[asked["PATH_INFO"]]()
+        else:
+            status, kind, text = "404 Not Found", _TEXT, "there are /, /metrics, /healthz and /readyz\n"
+        body = text.encode()
+        respond(
+            status,
+            [
+                ("Content-Type", kind),
+                ("Content-Length", str(len(body))),
+                ("Content-Security-Policy", POLICY),
+                ("X-Content-Type-Options", "nosniff"),
+                ("Cache-Control", "no-store"),
+            ],
+        )
+        return [b"" if asked["REQUEST_METHOD"] == "HEAD" else body]
+
+    def _ready(self) -> tuple[str, str, str]:
+        if waits := self._page.waits_for:
+            return "503 Service Unavailable", _TEXT, f"not ready: {', '.join(waits)}\n"
+        return "200 OK", _TEXT, "ok\n"
+
+
+def parsed(address: str) -> tuple[str, int]:
+    """Host and port.
+
+    Raises:
+        UsageError: that is no address.
+    """
+    match = _ADDRESS.fullmatch(address)
+    if match is None or int(match["port"]) > 65535:
+        raise UsageError(
+            f"--listen {address!r} is not HOST:PORT",
+            cure="write 127.0.0.1:9464 for this machine alone, 0.0.0.0:9464 for all that reach it, [::1]:9464 for IPv6",
+        )
+    return match["six"] or match["host"], int(match["port"])
+
+
+class _Quiet(WSGIRequestHandler):
+    timeout = _ANSWERS_WITHIN_S
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass

@@ -1,0 +1,162 @@
+"""Where the pipelines of a process stand, as a page for a browser, and as answers for Kubernetes."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from html import escape
+
+from lakeingest.delta.receipt import Counts
+from lakeingest.ingest.events import Committed, Ended, Event, Looked, Retrying, Started
+from lakeingest.ingest.listeners.log import sentence
+
+_KEPT = 10
+"""Events of each pipeline that the page shows."""
+_HEADS = ("pipeline", "state", "lag", "records", "refused", "dropped", "last batch", "last commit")
+_SCRIPT = """
+setInterval(async () => {
+  try {
+    const answer = await fetch(location.href);
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    document.querySelector("main").replaceWith(page.querySelector("main"));
+  } catch {
+    document.getElementById("now").textContent = "The run does not answer any more. This is how it stood.";
+  }
+}, 5000);
+"""
+_HASH = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
+POLICY = (
+    f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{_HASH}'; connect-src 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'"
+)
+"""The page's Content-Security-Policy: what a server or a record has said can run nothing."""
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+:root {{ color-scheme: light dark; }}
+body {{ font: 16px/1.5 system-ui, sans-serif; margin: 1rem auto; max-width: 75rem; padding: 0 1rem; }}
+.wide {{ overflow-x: auto; }}
+table {{ border-collapse: collapse; }}
+th, td {{ border-bottom: 1px solid GrayText; padding: .3rem .6rem; text-align: left; white-space: nowrap; }}
+tbody th {{ min-width: 7rem; overflow-wrap: anywhere; white-space: normal; }}
+td.number {{ font-variant-numeric: tabular-nums; text-align: right; }}
+h2, li {{ overflow-wrap: anywhere; }}
+a {{ color: inherit; }}
+</style>
+</head>
+<body>
+<main>
+<h1>{title}</h1>
+<div class="wide" tabindex="0" role="region" aria-label="pipelines">
+<table>
+<thead><tr>{heads}</tr></thead>
+<tbody>
+{rows}
+</tbody>
+</table>
+</div>
+{events}
+<p id="now">{now} UTC. <a href="metrics">Metrics</a></p>
+</main>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+@dataclass(frozen=True)
+class _Pipeline:
+    """What is known of one.
+
+    Attributes:
+        state: starting, running, waiting for a server, or what became of it.
+        ready: whether it has looked for records, and no server has failed since.
+        told: its newest events, the newest first.
+    """
+
+    state: str = "starting"
+    ready: bool = False
+    lag: int = 0
+    last: Committed | None = None
+    counts: Counts = field(default_factory=Counts)
+    told: tuple[str, ...] = ()
+
+
+class StatusPage:
+    """A listener (see `extend.Listener`) that knows where each pipeline stands.
+
+    Args:
+        pipelines: those that will run; others may come.
+    """
+
+    def __init__(self, pipelines: Iterable[str]) -> None:
+        self._known = {name: _Pipeline() for name in pipelines}
+        self._lock = threading.Lock()
+
+    def heard(self, pipeline: str, event: Event) -> None:
+        with self._lock:
+            self._known[pipeline] = _after(self._known.get(pipeline, _Pipeline()), event)
+
+    @property
+    def waits_for(self) -> list[str]:
+        """Those that are not ready; what became of the others does not matter, as no restart would help them here."""
+        with self._lock:
+            return [name for name, each in self._known.items() if not each.ready]
+
+    def html(self) -> str:
+        with self._lock:
+            known = dict(sorted(self._known.items()))
+        events = (
+            f"<h2>{escape(name)}</h2>\n<ul>\n{''.join(f'<li>{escape(each)}</li>' for each in of.told)}\n</ul>"
+            for name, of in known.items()
+        )
+        return _PAGE.format(
+            title="lakeingest",
+            heads="".join(f'<th scope="col">{head}</th>' for head in _HEADS),
+            rows="\n".join(_row(name, of) for name, of in known.items()),
+            events="\n".join(events),
+            now=_time(datetime.now(UTC)),
+            script=_SCRIPT,
+        )
+
+
+def _after(before: _Pipeline, event: Event) -> _Pipeline:
+    now = before
+    match event:
+        case Started():
+            now = _Pipeline(told=before.told)
+        case Looked():
+            now = replace(before, state="running", ready=True, lag=event.lag)
+        case Committed():
+            now = replace(before, state="running", lag=event.lag, last=event, counts=before.counts + event.counts)
+        case Retrying():
+            now = replace(before, state="waiting for a server", ready=False)
+        case Ended():
+            now = replace(before, state=event.outcome, ready=True)
+    if isinstance(event, Looked) and before.state == "running":
+        return now
+    line = f"{_time(event.at)} {sentence(event)}"
+    return replace(now, told=(line, *before.told)[:_KEPT])
+
+
+def _row(name: str, of: _Pipeline) -> str:
+    last = of.last
+    cells = (
+        *(f"{n:,}" for n in (of.lag, of.counts.consumed, of.counts.refused, of.counts.dropped)),
+        f"{last.seconds:.1f} s" if last else "",
+        f"{last.sequence} at {_time(last.at)}" if last else "none yet",
+    )
+    shown = "".join(f'<td class="number">{escape(cell)}</td>' for cell in cells)
+    return f'<tr><th scope="row">{escape(name)}</th><td>{escape(of.state)}</td>{shown}</tr>'
+
+
+def _time(at: datetime) -> str:
+    return at.strftime("%Y-%m-%d %H:%M:%S")

@@ -1,0 +1,1 @@
+"""A page that shows how pipelines stand: `facts` reads their tables, `charts` draws, `page` writes the HTML."""

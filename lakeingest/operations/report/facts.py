@@ -1,0 +1,298 @@
+"""What a report shows of a pipeline, read from its tables: without Spark where they can be read so.
+
+Each part is asked alone. What cannot be told is left out, and `unknown` says why: a report is made of what is there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from lakeingest.config import PipelineConfig, Storage
+from lakeingest.delta import commit_log, table_properties
+from lakeingest.delta.commit_log import CommitLog
+from lakeingest.delta.offline.log import DataFile, NoTable, OfflineLog, Unreadable
+from lakeingest.delta.pipeline_tables import PipelineTables
+from lakeingest.delta.receipt import Counts
+from lakeingest.errors import LakeingestError, UsageError
+from lakeingest.kafka.broker import Broker
+from lakeingest.kafka.offsets import Topics
+from lakeingest.operations import audit, offline, schema_history, status
+from lakeingest.operations.report import files, refused
+from lakeingest.operations.report.verdict import Verdict, verdict
+from lakeingest.schema.ledger import SchemaLedger
+from lakeingest.spark import s3a
+
+COMMITS = 1000
+"""Newest commits of a table that are read: each is an object of the store."""
+_ASKED_AT_ONCE = 16
+_BATCHES = 50
+"""Newest batches whose gate's results are read."""
+
+
+class Asked(Protocol):
+    """What of a pipeline is asked; `Pipeline` has it."""
+
+    config: PipelineConfig
+    storage: Storage
+    broker: Broker
+
+    @property
+    def tables(self) -> PipelineTables:
+        """Both tables, by Spark."""
+
+    def audit(self) -> audit.Report:
+        """See `Pipeline.audit`."""
+
+    def quarantined(self, samples: int) -> Sequence[dict[str, Any]]:
+        """See `Pipeline.quarantined`."""
+
+    def results(self, batches: int) -> Sequence[dict[str, Any]]:
+        """See `Pipeline.results`."""
+
+
+@dataclass
+class Facts:
+    """What is known of a pipeline. What is None, or empty, could not be told if `unknown` has a reason for it.
+
+    Attributes:
+        made: when this was read.
+        state: as `status` has it; its partitions are empty where Kafka was not reached.
+        batches: a dict for each commit, oldest first: sequence, version, time, offsets, rows, refused and dropped
+            (None where quarantine's log does not tell any more), newest_s and oldest_s (how old the newest and the
+            oldest record were when they were committed, in seconds; None where the table's statistics do not tell).
+        earlier: whether the table has commits before these.
+        refused: see `refused.summary`.
+        schema: compatibility, and steps as `schema history` has them.
+        columns: of the table now: name and type, as Delta's log has them.
+        gated: whether the pipeline has a gate.
+        gate: rows of the results, newest first.
+        files: see `files.summary`, of each table.
+        audit: what `audit` found.
+        unknown: part → why it is not known.
+        verdict: all of it in a sentence.
+    """
+
+    pipeline: str
+    table: str
+    quarantine: str
+    topics: tuple[str, ...]
+    made: datetime
+    exists: bool = False
+    lag: int | None = None
+    state: status.Status | None = None
+    batches: list[dict[str, Any]] = field(default_factory=list)
+    earlier: bool = False
+    refused: dict[str, Any] | None = None
+    schema: dict[str, Any] | None = None
+    columns: list[dict[str, str]] = field(default_factory=list)
+    gated: bool = False
+    gate: list[dict[str, Any]] | None = None
+    files: list[dict[str, Any]] = field(default_factory=list)
+    audit: dict[str, Any] | None = None
+    unknown: dict[str, str] = field(default_factory=dict)
+    verdict: Verdict = field(default_factory=Verdict)
+
+    def to_json(self) -> dict[str, Any]:
+        told = {**vars(self), "made": utc(self.made), "verdict": vars(self.verdict)}
+        state = told.pop("state")
+        return {**told, "status": state.to_json() if state else None}
+
+
+def gather(
+    pipelines: Sequence[Asked], *, samples: int, audited: bool, say: Callable[[str], None] = lambda _: None
+) -> list[Facts]:
+    """All that a report shows of pipelines.
+
+    Args:
+        samples: most refused records to show of each reason, with their values; 0 shows no value.
+        audited: whether conservation is proved, which reads the coordinates of every row.
+        say: is told each pipeline's name when its tables are read.
+    """
+    # Brokers that are away are waited for, some seconds: for all of them at once, and while tables are read.
+    with ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:
+        topics = [pool.submit(each.broker.topics) for each in pipelines]
+        found = []
+        for each, future in zip(pipelines, topics, strict=True):
+            say(each.config.name)
+            found.append(_of_one(each, future.result, samples=samples, audited=audited))
+        return found
+
+
+def _of_one(pipeline: Asked, topics: Callable[[], Topics], *, samples: int, audited: bool) -> Facts:
+    config = pipeline.config
+    names = (config.table.identifier, config.quarantine.identifier)
+    facts = Facts(config.name, *names, tuple(config.source.topics), datetime.now(UTC), gated=config.gate is not None)
+    with _telling(facts, "table"):
+        s3a.check_listens(pipeline.storage, config.paths)
+        facts.exists = not _missing(facts.table, pipeline.storage)
+    if facts.exists:
+        _read(pipeline, facts, topics, samples)
+        if audited:
+            with _telling(facts, "audit"):
+                facts.audit = pipeline.audit().to_json()
+        else:
+            facts.unknown["audit"] = "nobody asked for it (--no-audit)"
+    facts.verdict = verdict(facts, config.trigger)
+    return facts
+
+
+def _read(pipeline: Asked, facts: Facts, ask: Callable[[], Topics], samples: int) -> None:
+    config, storage = pipeline.config, pipeline.storage
+    quarantine = not _missing(facts.quarantine, storage)
+    if not quarantine:
+        facts.unknown["refused"] = f"there is no quarantine at {facts.quarantine}: the next run makes it anew"
+    topics = Topics("", {}, {}, {})
+    with _telling(facts, "lag"):
+        topics = ask()
+    with _telling(facts, "batches"):
+        log, accounts, ages = _logs(pipeline, quarantine=quarantine)
+        facts.batches = list(_batches(log, accounts, ages))
+        facts.earlier = len(facts.batches) < log.last_sequence
+        if topics.last:
+            facts.lag = sum(end - log.frontier.get(tp, topics.first[tp]) for tp, end in topics.last.items())
+        steps = [step.to_json() for step in schema_history.steps(log.schemas)]
+        facts.schema = {"compatibility": str(config.compatibility), "steps": steps}
+    if quarantine:
+        with _telling(facts, "status"):
+            facts.state = offline.answered(
+                config,
+                storage,
+                lambda: offline.status(config, storage, topics),
+                lambda: status.status(pipeline.tables, topics),
+                though_it_runs=True,
+            )
+        with _telling(facts, "refused"):
+            facts.refused = offline.answered(
+                config,
+                storage,
+                lambda: refused.summary(config, storage, samples),
+                lambda: refused.without_times(pipeline.quarantined(samples)),
+                though_it_runs=True,
+            )
+    if config.gate is not None:
+        with _telling(facts, "gate"):
+            if _missing(config.results, storage):
+                raise UsageError("the gate has no results yet", cure="run the pipeline")
+            facts.gate = [{**row, "time": utc(row["time"])} for row in pipeline.results(_BATCHES)]
+    named = {"table": facts.table, "quarantine": facts.quarantine, "results": config.results if config.gate else None}
+    with _telling(facts, "columns"):
+        facts.columns = list(_columns(OfflineLog(facts.table, storage)))
+    with _telling(facts, "files"):
+        for name, identifier in named.items():
+            if identifier and not _missing(identifier, storage):
+                facts.files.append(files.summary(name, OfflineLog(identifier, storage)))
+
+
+def _columns(log: OfflineLog) -> Iterator[dict[str, str]]:
+    for column in json.loads(log.state.metadata["schemaString"])["fields"]:
+        kind = column["type"]
+        yield {"name": column["name"], "type": kind if isinstance(kind, str) else kind["type"]}
+
+
+@contextmanager
+def _telling(facts: Facts, part: str) -> Iterator[None]:
+    """Note why a part is not known, if it fails within the block."""
+    try:
+        yield
+    except LakeingestError as failed:
+        facts.unknown[part] = failed.what
+    except Unreadable as failed:
+        facts.unknown[part] = f"it cannot be read without Spark: {failed}"
+
+
+def _missing(identifier: str, storage: Storage) -> bool:
+    """Whether there is no table, as far as this is known without Spark."""
+    try:
+        _ = OfflineLog(identifier, storage).state
+    except NoTable:
+        return True
+    except Unreadable:
+        pass
+    return False
+
+
+Ages = Mapping[int, tuple[float, float]]
+"""Version → ages of its newest and oldest record when it was committed, in seconds."""
+
+
+def _logs(pipeline: Asked, *, quarantine: bool) -> tuple[CommitLog, CommitLog, Ages]:
+    """What the pipeline committed to both tables, and how old the records were."""
+    config, storage = pipeline.config, pipeline.storage
+
+    def without_spark() -> tuple[CommitLog, CommitLog, Ages]:
+        log = OfflineLog(config.table.identifier, storage)
+        entries = log.recent(COMMITS)
+        mine = commit_log.of_history(config.known_as, entries, log)
+        if mine.newest is None:
+            raise Unreadable("the newest commits are not the pipeline's")
+        other = OfflineLog(config.quarantine.identifier, storage)
+        accounts = CommitLog(other.identifier, config.known_as)
+        if quarantine:
+            accounts = commit_log.of_history(config.known_as, other.recent(COMMITS), other)
+        ages = dict(_ages(entries))
+        return _with_schemas(mine, log), accounts, ages
+
+    def with_spark() -> tuple[CommitLog, CommitLog, Ages]:
+        return *pipeline.tables.commit_logs(back=COMMITS), {}
+
+    return offline.answered(config, storage, without_spark, with_spark, though_it_runs=True)
+
+
+def _with_schemas(log: CommitLog, table: OfflineLog) -> CommitLog:
+    """The log with the ledger of schemas that its newest commit bears, or whose digest it bears."""
+    kept = table_properties.ledger(table.state.properties, log.pipeline)
+    receipts = [commit.receipt for commit in log.commits]
+    wanted = receipts[0].ledger
+    found = [kept, *(receipt.schemas for receipt in receipts)]
+    mine = receipts[0].schemas if receipts[0].schemas.entries else next((s for s in found if s.digest == wanted), kept)
+    return replace(log, schemas=mine if wanted or mine.entries else SchemaLedger())
+
+
+def _ages(entries: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, tuple[float, float]]]:
+    for entry in entries:
+        at = entry["timestamp"].astimezone(UTC)
+        ends = [_ends(file) for file in entry["added"]]
+        known = [end for end in ends if end is not None]
+        if known and len(known) == len(ends):
+            newest, oldest = max(end for _, end in known), min(start for start, _ in known)
+            yield entry["version"], ((at - newest).total_seconds(), (at - oldest).total_seconds())
+
+
+def _ends(file: DataFile) -> tuple[datetime, datetime] | None:
+    """The times of a file's oldest and newest record; None where its statistics do not tell."""
+    try:
+        ends = [file.statistics[name]["_timestamp"] for name in ("minValues", "maxValues")]
+        start, end = (datetime.fromisoformat(each) for each in ends)
+    except (Unreadable, LookupError, TypeError, ValueError):
+        return None
+    return (start, end) if start.tzinfo and end.tzinfo else None
+
+
+def _batches(log: CommitLog, accounts: CommitLog, ages: Ages) -> Iterator[dict[str, Any]]:
+    told = {commit.receipt.batch: commit.receipt.counts for commit in accounts.commits}
+    for commit in reversed(log.commits):
+        receipt = commit.receipt
+        counts = Counts() if receipt.whole(commit.rows) else told.get(receipt.sequence)
+        newest, oldest = ages.get(commit.version, (None, None))
+        yield {
+            "sequence": receipt.sequence,
+            "version": commit.version,
+            "time": utc(commit.time),
+            "offsets": receipt.ranges.offsets,
+            "rows": commit.rows,
+            "refused": counts.refused if counts else None,
+            "dropped": counts.dropped if counts else None,
+            "newest_s": newest,
+            "oldest_s": oldest,
+        }
+
+
+def utc(time: datetime) -> str:
+    """A time as ISO 8601, in UTC; one without a zone is of this process's zone."""
+    return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,91 @@
+"""The files of a table by size and by partition, and what a compaction would make of them. Pure, but for the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from math import inf
+from statistics import median
+from typing import Any
+
+from lakeingest.delta.offline.log import DataFile, OfflineLog
+
+MIB = 2**20
+TARGET = 128 * MIB
+"""The files that `lakeingest compact` makes, if it is not told otherwise."""
+_BOUNDS = (1, 8, 32, 128, 512)
+"""Between the classes of sizes, in MiB."""
+PARTITIONS = 30
+"""Most partitions that are shown, the largest first."""
+_MANY = 50
+"""Files that a compaction must save, and half of all, to be due."""
+
+
+def summary(name: str, log: OfflineLog) -> dict[str, Any]:
+    """What a report shows of a table's files.
+
+    Args:
+        name: table, quarantine or results.
+    """
+    every = log.state.files
+    partitions: dict[tuple[tuple[str, str | None], ...], list[DataFile]] = {}
+    for file in every:
+        partitions.setdefault(tuple(file.partition.items()), []).append(file)
+    largest = sorted(partitions.items(), key=lambda each: -sum(file.size for file in each[1]))
+    sizes = [sum(file.size for file in found) for found in partitions.values()]
+    return {
+        "name": name,
+        "path": log.identifier,
+        "files": len(every),
+        "bytes": sum(file.size for file in every),
+        "sizes": [{"size": label, "files": count} for label, count in _classes(every)],
+        "partitions": [
+            {
+                "partition": "/".join(f"{column}={value}" for column, value in values) or "(not partitioned)",
+                "files": len(found),
+                "bytes": sum(file.size for file in found),
+                "rows": _rows(found),
+            }
+            for values, found in largest[:PARTITIONS]
+        ],
+        "partitions_left_out": max(0, len(partitions) - PARTITIONS),
+        "skew": round(max(sizes) / max(median(sizes), 1), 1) if sizes else None,
+        "compaction": _compaction(partitions.values()),
+    }
+
+
+def _rows(files: Sequence[DataFile]) -> int | None:
+    """As the statistics have them, if all files have some."""
+    counts = [None if file.stats is None or file.masked else file.statistics.get("numRecords") for file in files]
+    return None if None in counts else sum(count or 0 for count in counts)
+
+
+def _classes(files: Sequence[DataFile]) -> Iterator[tuple[str, int]]:
+    inner = {f"{low}–{high} MiB": (low, high) for low, high in pairwise(_BOUNDS)}
+    classes = {f"< {_BOUNDS[0]} MiB": (0.0, _BOUNDS[0]), **inner, f"≥ {_BOUNDS[-1]} MiB": (_BOUNDS[-1], inf)}
+    for label, (low, high) in classes.items():
+        yield label, sum(low * MIB <= file.size < high * MIB for file in files)
+
+
+def _compaction(partitions: Iterable[Sequence[DataFile]]) -> dict[str, Any]:
+    """What `lakeingest compact` would do: as Delta packs files that are smaller than the target, the smallest first."""
+    removed, added, size = 0, 0, 0
+    total = 0
+    for files in partitions:
+        total += len(files)
+        for bin_ in _bins(sorted(file.size for file in files if file.size < TARGET)):
+            if len(bin_) > 1:
+                removed, added, size = removed + len(bin_), added + 1, size + sum(bin_)
+    saved = removed - added
+    return {"removed": removed, "added": added, "bytes": size, "due": saved >= _MANY and 2 * saved >= total}
+
+
+def _bins(sizes: Sequence[int]) -> Iterator[list[int]]:
+    bin_: list[int] = []
+    for size in sizes:
+        if bin_ and sum(bin_) + size > TARGET:
+            yield bin_
+            bin_ = []
+        bin_.append(size)
+    if bin_:
+        yield bin_

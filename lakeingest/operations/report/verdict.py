@@ -1,0 +1,113 @@
+"""How a pipeline stands, in a sentence: the worst first, for whoever decides whether to look closer. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Literal
+
+from lakeingest.config import Trigger
+
+if TYPE_CHECKING:
+    from lakeingest.operations.report.facts import Facts
+
+State = Literal["bad", "warn", "good", "none"]
+_PATIENCE = 3
+"""Triggers that may pass without a commit before records that wait are called a lag."""
+_WORST: tuple[State, ...] = ("bad", "warn", "none", "good")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a pipeline stands.
+
+    Attributes:
+        state: bad (somebody has to act), warn (somebody should look), good, none (nothing to say).
+        label: one to three words.
+        sentence: all there is to say, the worst first.
+    """
+
+    state: State = "none"
+    label: str = ""
+    sentence: str = ""
+
+
+def verdict(facts: Facts, trigger: Trigger) -> Verdict:
+    """The verdict on what is known."""
+    if "table" in facts.unknown:
+        return Verdict("bad", "unreadable", f"The table cannot be read: {facts.unknown['table']}.")
+    if not facts.exists:
+        return Verdict("none", "never ran", f"There is no table at {facts.table} yet: the pipeline has never run.")
+    said = sorted(_findings(facts, trigger), key=lambda each: _WORST.index(each.state))
+    if said[0].state == "good":
+        return said[0]
+    return Verdict(said[0].state, said[0].label, " ".join(each.sentence for each in said if each.state != "good"))
+
+
+def _findings(facts: Facts, trigger: Trigger) -> Iterator[Verdict]:
+    yield from _of_audit(facts)
+    yield from _of_gate(facts)
+    yield from _of_lag(facts, trigger)
+    if facts.refused and (facts.refused["open"] or facts.refused["reasons"]):
+        waiting = facts.refused["open"]
+        told = "Records were" if waiting is None else _records(waiting)
+        yield Verdict("warn", "records refused", f"{told} refused and wait in quarantine.")
+    if "refused" in facts.unknown:
+        yield Verdict("warn", "uncertain", f"The quarantine is not known: {facts.unknown['refused']}.")
+    if "batches" in facts.unknown:
+        yield Verdict("warn", "uncertain", f"The commits are not known: {facts.unknown['batches']}.")
+    proved = " and an audit found each record exactly once" if facts.audit else ""
+    caught_up = (
+        "It has caught up with Kafka"
+        if not facts.lag
+        else f"It is {facts.lag:,} offsets behind Kafka, no more than one batch"
+    )
+    yield Verdict("good", "healthy", f"{caught_up}, no refused record waits{',' if proved else ''}{proved}.")
+
+
+def _of_audit(facts: Facts) -> Iterator[Verdict]:
+    found = facts.audit
+    if found and not found["conserved"]:
+        what = ", ".join(f"{found[name]:,} {name}" for name in ("missing", "duplicated", "unexpected") if found[name])
+        yield Verdict("bad", "not conserved", f"The audit failed: {what or 'the chain of commits is broken'}.")
+
+
+def _of_gate(facts: Facts) -> Iterator[Verdict]:
+    newest = facts.gate[0] if facts.gate else None
+    done = facts.batches[-1]["sequence"] if facts.batches else 0
+    if newest and newest["outcome"] == "held" and newest["sequence"] > done:
+        broken = [row["expectation"] for row in facts.gate or () if _same(row, newest) and not row["success"]]
+        yield Verdict(
+            "bad", "held", f"Batch {newest['sequence']} is held: it breaks {', '.join(broken[:3]) or 'an expectation'}."
+        )
+
+
+def _same(row: dict[str, object], other: dict[str, object]) -> bool:
+    return (row["time"], row["sequence"]) == (other["time"], other["sequence"])
+
+
+def _of_lag(facts: Facts, trigger: Trigger) -> Iterator[Verdict]:
+    if facts.lag is None:
+        why = facts.unknown.get("lag") or facts.unknown.get("batches") or "Kafka was not asked"
+        yield Verdict("warn", "lag unknown", f"How far it is behind is not known: {why.partition(': ')[0]}.")
+        return
+    last = facts.batches[-1]["time"] if facts.batches else None
+    since = facts.made - datetime.fromisoformat(last) if last else None
+    if facts.lag and (facts.lag > trigger.max_records or since is None or since > _PATIENCE * trigger.every):
+        ago = f"; its last commit was {duration(since)} ago" if since is not None else ""
+        yield Verdict("warn", "behind", f"It is behind by {facts.lag:,} offsets{ago}.")
+
+
+def _records(count: int) -> str:
+    return f"{count:,} record{' was' if count == 1 else 's were'}"
+
+
+def duration(time: timedelta) -> str:
+    """A time in its largest unit, as in 3 hours."""
+    seconds = max(0, int(time.total_seconds()))
+    for name, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds >= size:
+            count = seconds // size
+            return f"{count} {name}{'' if count == 1 else 's'}"
+    return f"{seconds} second{'' if seconds == 1 else 's'}"

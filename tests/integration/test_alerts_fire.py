@@ -1,0 +1,247 @@
+"""The rehearsal of the alerts: a real Prometheus scrapes runs whose faults are real, until each alert fires.
+
+The rules are those of infra/prometheus/alerts.yml, with seconds for their minutes.
+"""
+
+from __future__ import annotations
+
+import json
+import runpy
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import glue
+import kit
+import prometheus
+import pytest
+from pyspark.sql import SparkSession
+from registry_kit import record
+from rehearsal import BUCKET
+from schema_world import SchemaWorld
+from servers import free_port, serving
+from world import World
+
+from lakeingest.errors import LakeingestError
+from lakeingest.ingest.events import Committed, Event, Looked, Retrying
+from lakeingest.ingest.listeners.endpoint import Endpoint
+from lakeingest.ingest.listeners.metric_list import ALERTS, JOB, LIMITS
+from lakeingest.local import Addresses
+from lakeingest.testing.s3 import S3Proxy, denied
+
+pytestmark = [pytest.mark.alerts, pytest.mark.pinned]
+GENERATE = Path(__file__).resolve().parents[2] / "infra" / "generate.py"
+QUICK = {
+    "window": "30s",
+    "down": "2s",
+    "restarts": "1",
+    "restart_window": "2m",
+    "retry": "2s",
+    "lag": "2",
+    "lag_wait": "2s",
+    "stuck": "3",
+    "refused": "0.05",
+    "catalog": "2s",
+}
+HELD = {"type": "expect_table_row_count_to_be_between", "kwargs": {"min_value": 10}}
+FIRED = set[str]()
+"""What has fired in this session."""
+_SERVE = """
+import sys, time
+from lakeingest.ingest.listeners.endpoint import Endpoint
+Endpoint(sys.argv[1])
+time.sleep(300)
+"""
+
+
+class Watchtower:
+    """A Prometheus, and the endpoint that it scrapes.
+
+    Attributes:
+        spare: a port that it scrapes too, and nobody listens on.
+    """
+
+    def __init__(self, endpoint: Endpoint, spare: int, url: str) -> None:
+        self.endpoint, self.spare, self._url = endpoint, spare, url
+
+    def firing(self) -> set[tuple[str, str | None]]:
+        """Alert and pipeline."""
+        with urllib.request.urlopen(f"{self._url}/api/v1/alerts", timeout=10) as answer:
+            alerts = json.load(answer)["data"]["alerts"]
+        return {(a["labels"]["alertname"], a["labels"].get("pipeline")) for a in alerts if a["state"] == "firing"}
+
+    def fires(self, alert: str, pipeline: str | None = None, within_s: float = 30) -> None:
+        """Wait until it does."""
+        deadline = time.monotonic() + within_s
+        while (alert, pipeline) not in (firing := self.firing()):
+            assert time.monotonic() < deadline, f"{alert} does not fire for {pipeline}, but {firing}"
+            time.sleep(0.5)
+        FIRED.add(alert)
+
+
+@pytest.fixture(scope="module")
+def tower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watchtower]:
+    folder = tmp_path_factory.mktemp("prometheus")
+    spare, port = free_port(), free_port()
+    endpoint = Endpoint("127.0.0.1:0")
+    (folder / "alerts.yml").write_text(runpy.run_path(str(GENERATE))["rules"](QUICK))
+    targets = [endpoint.url.removeprefix("http://"), f"127.0.0.1:{spare}"]
+    config = {
+        "global": {"scrape_interval": "500ms", "scrape_timeout": "500ms", "evaluation_interval": "500ms"},
+        "rule_files": ["alerts.yml"],
+        "scrape_configs": [{"job_name": JOB, "static_configs": [{"targets": targets}]}],
+    }
+    (folder / "prometheus.yml").write_text(json.dumps(config))
+    command = [
+        prometheus.folder() / "prometheus",
+        "--config.file=prometheus.yml",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--storage.tsdb.path=data",
+    ]
+    try:
+        with serving(command, port, folder / "log"):
+            yield Watchtower(endpoint, spare, f"http://127.0.0.1:{port}")
+    finally:
+        endpoint.close()
+
+
+def run(tower: Watchtower, world: World, then: Callable[[Event], object] = lambda _: None) -> None:
+    """Run until caught up, or failed; what it tells is scraped."""
+
+    def heard(event: Event) -> None:
+        tower.endpoint.heard(world.name, event)
+        then(event)
+
+    with suppress(LakeingestError):
+        world.ingestion().run(until_caught_up=True, on_event=heard)
+
+
+def scraped_each(seconds: float) -> Callable[[Event], None]:
+    """Leave Prometheus the time to see each commit."""
+    return kit.only(Committed, lambda _: time.sleep(seconds))
+
+
+def test_the_limits_are_those_of_the_rules() -> None:
+    assert QUICK.keys() == LIMITS.keys()
+
+
+def test_many_are_refused(tower: Watchtower, world: World) -> None:
+    world.produce(*kit.mixed(16, every=2))
+    world.changes = {"trigger": {"max_records": 4}}
+    run(tower, world, scraped_each(1.2))
+    tower.fires("LakeingestRefusing", world.name)
+
+
+def test_the_gate_holds_a_batch(tower: Watchtower, world: World, tmp_path: Path) -> None:
+    """Two alerts: that it is held, and which kind of thing broke."""
+    world.produce(*kit.clean(3))
+    (tmp_path / "suite.json").write_text(json.dumps({"name": "s", "expectations": [HELD]}))
+    world.changes = {"gate": {"suite": str(tmp_path / "suite.json")}}
+    run(tower, world)
+    tower.fires("LakeingestHeld", world.name)
+    tower.fires("LakeingestExpectationBroken", world.name)
+
+
+def test_another_run_takes_over(tower: Watchtower, world: World) -> None:
+    world.produce(*kit.clean(8))
+    world.changes = {"trigger": {"max_records": 4}}
+    others = iter([world.run])
+    run(tower, world, kit.only(Committed, lambda _: next(others, int)()))
+    tower.fires("LakeingestFenced", world.name)
+
+
+def test_a_run_fails(tower: Watchtower, world: World) -> None:
+    world.changes = {"source": {"topics": [f"{world.name}_not_there"]}}
+    run(tower, world)
+    tower.fires("LakeingestFailed", world.name)
+
+
+def test_a_schema_is_refused(tower: Watchtower, stack: Addresses, spark: SparkSession, named: str) -> None:
+    world = SchemaWorld(stack, spark, named, decode={"value": {"format": "avro"}})
+    for kind, value in (("int", 1), ("boolean", True)):
+        world.produce(world.avro(record("o", n=kind))(n=value))
+        run(tower, world)
+    tower.fires("LakeingestSchemaRefused", named)
+
+
+def test_the_store_is_away(tower: Watchtower, world: World, s3: S3Proxy) -> None:
+    """It fires while the run waits, and is quiet when the run has gone on."""
+    world.produce(*kit.clean(8))
+    world.changes = {
+        "table": {"path": f"s3a://{BUCKET}/{world.name}"},
+        "storage": {"endpoint": s3.endpoint},
+        "trigger": {"max_records": 4},
+        "retry": {"wait": "2 minutes"},
+    }
+    spoilt = iter([1])
+
+    def then(event: Event) -> None:
+        if isinstance(event, Committed) and next(spoilt, 0):
+            s3.fault(lambda request: request.kind == "PUT" and "_delta_log" in request.key, denied())
+        if isinstance(event, Retrying) and event.pause_s >= 1:
+            tower.fires("LakeingestRetrying", world.name)
+            s3.clear()
+
+    run(tower, world, then)
+    deadline = time.monotonic() + 10
+    while ("LakeingestRetrying", world.name) in tower.firing():
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+    world.checked()
+
+
+def test_records_wait_too_long(tower: Watchtower, world: World) -> None:
+    world.produce(*kit.clean(4))
+    world.changes = {"trigger": {"max_records": 1}}
+    time.sleep(2)
+    told = iter([1])
+
+    def then(event: Event) -> None:
+        if isinstance(event, Committed) and event.lag and next(told, 0):
+            tower.fires("LakeingestLagging", world.name)
+
+    run(tower, world, then)
+
+
+def test_a_run_hangs(tower: Watchtower, world: World) -> None:
+    """A listener that does not come back, say."""
+    world.produce(*kit.clean(1))
+    world.changes = {"trigger": {"every": "1 second"}}
+    told = iter([1])
+
+    def hangs(_: Looked) -> None:
+        if next(told, 0):
+            tower.fires("LakeingestStuck", world.name)
+
+    run(tower, world, kit.only(Looked, hangs))
+
+
+def test_the_catalog_is_away(tower: Watchtower, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in glue.ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_GLUE", f"http://127.0.0.1:{free_port()}")
+    world.produce(*kit.clean(1))
+    world.changes = {"table": {"path": world.path(), "name": f"tests.{world.name}", "catalog": "glue"}}
+    run(tower, world)
+    tower.fires("LakeingestCatalogBehind", world.name)
+
+
+def test_a_process_comes_and_goes(tower: Watchtower) -> None:
+    """Started three times, then no more."""
+    for _ in range(3):
+        command: list[Any] = [sys.executable, "-c", _SERVE, f"127.0.0.1:{tower.spare}"]
+        with subprocess.Popen(command) as process:
+            time.sleep(4)
+            process.kill()
+    tower.fires("LakeingestRestarting")
+    tower.fires("LakeingestDown")
+
+
+def test_each_alert_has_fired() -> None:
+    """None is left out of the rehearsal."""
+    assert {alert.name for alert in ALERTS} == FIRED

@@ -1,0 +1,203 @@
+"""The page of `lakeingest report` in a browser, over the tables of a real run, some of whose values are against it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import browser
+import kit
+import pytest
+from pyspark.sql import SparkSession
+from world import World
+
+from lakeingest.local import Addresses
+from lakeingest.operations.report import facts, page
+from lakeingest.operations.report.facts import Facts
+
+pytestmark = pytest.mark.classic
+BAD = "</script><script>window.hit = 1</script><img src=x onerror='window.hit = 1'>"
+SIZES = (360, 768, 1440)
+SCHEMES = ("light", "dark")
+
+
+@pytest.fixture(scope="module")
+def told(stack: Addresses, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list[Facts]:
+    """A pipeline that committed twice and refused some records of each batch, and one that never ran."""
+    rule = {
+        "type": "expect_column_values_to_be_in_set",
+        "kwargs": {"column": "text", "value_set": ["text 1", BAD]},
+        "meta": {"on_failure": "quarantine"},
+    }
+    suite = tmp_path_factory.mktemp("suite") / "suite.json"
+    suite.write_text(json.dumps({"name": BAD, "expectations": [rule]}))
+    gate, partition = {"suite": str(suite)}, [{"by": "field", "field": "text"}]
+    world = World(stack, spark, "report_page", gate=gate, partition=partition)
+    for start in (0, 10):
+        values = [json.dumps({"n": n, "text": text}).encode() for n, text in enumerate((BAD, "text 1", "x"), start)]
+        world.produce(*values, BAD.encode(), kit.DIRTY)
+        world.run()
+    never = World(stack, spark, "report_page_never")
+    never.produce(*kit.clean(1))
+    return facts.gather([world.ingestion(), never.ingestion()], samples=3, audited=True)
+
+
+@pytest.fixture(scope="module")
+def written(told: list[Facts], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    to = tmp_path_factory.mktemp("page") / "report.html"
+    page.write(told, to)
+    return to
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with browser.chromium() as running:
+        yield running
+
+
+class Page:
+    """The page in a window of its own, and what the browser says of it.
+
+    Attributes:
+        wrong: errors, remarks of the console, and requests to anything but the file.
+    """
+
+    def __init__(self, chromium: Any, file: Path, width: int, scheme: str) -> None:
+        self.wrong: list[str] = []
+        self.context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        self.page = self.context.new_page()
+        self.page.on("console", lambda said: self.wrong.append(f"{said.type}: {said.text}"))
+        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.page.on("request", lambda asked: asked.url.startswith("file:") or self.wrong.append(asked.url))
+        self.page.goto(file.as_uri())
+        self.page.wait_for_selector("body[data-complete]", timeout=60_000)
+
+    def evaluate(self, script: str) -> Any:
+        return self.page.evaluate(script)
+
+    def drawn(self) -> dict[str, int]:
+        """Name of a chart of the first pipeline → marks that are seen in it."""
+        return dict(
+            self.evaluate(
+                "[...document.querySelectorAll('#pipeline-0 figure, #pipeline-1 figure')].map((figure) => "
+                "[figure.dataset.chart, figure.querySelectorAll('.chart:not([hidden]) svg .role-mark path').length])"
+            )
+        )
+
+    def violations(self) -> list[str]:
+        self.evaluate(browser.axe())
+        found = self.evaluate("axe.run()")["violations"]
+        return [f"{each['id']}: {node['html'][:200]}" for each in found for node in each["nodes"]]
+
+
+def looked_at(chromium: Any, file: Path, width: int, scheme: str) -> Page:
+    """A page with all that must hold at every size."""
+    seen = Page(chromium, file, width, scheme)
+    marks = seen.drawn()
+    assert set(marks) == {"records", "age", "refused", "gate", "sizes", "partitions"}
+    assert all(marks.values()), marks
+    assert seen.violations() == []
+    assert seen.evaluate("window.hit") is None
+    assert seen.evaluate("document.documentElement.scrollWidth") <= width
+    assert seen.wrong == []
+    return seen
+
+
+def test_the_page_holds_what_it_shows(told: list[Facts], written: Path, chromium: Any) -> None:
+    """In a browser, dark: charts are drawn, filters filter, no network is asked, and axe-core is content."""
+    ran, never = told
+    assert (ran.verdict.label, never.verdict.label) == ("records refused", "never ran")
+    assert ran.audit is not None
+    assert ran.audit["conserved"]
+    seen = looked_at(chromium, written, 1440, "dark")
+    assert "10 records in 2 commits" in seen.page.inner_text("#shown")
+    seen.page.select_option("#reason", "BROKEN_JSON")
+    assert seen.evaluate("[...document.querySelectorAll('tr[data-reason]:not([hidden])')].length") == 1
+    assert seen.drawn()["refused"] < sum(each["count"] for each in (ran.refused or {})["over_time"])
+    seen.page.select_option("#pipeline", label=never.pipeline)
+    assert seen.evaluate("document.querySelectorAll('section.pipeline:not([hidden])').length") == 1
+    assert "0 records in 0 commits" in seen.page.inner_text("#shown")
+    assert seen.wrong == []
+    seen.context.close()
+
+
+@pytest.mark.report
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("width", SIZES)
+def test_every_size_and_scheme(written: Path, chromium: Any, width: int, scheme: str) -> None:
+    """As a phone, a tablet and a desk show it."""
+    looked_at(chromium, written, width, scheme).context.close()
+
+
+@pytest.mark.report
+def test_a_chart_says_in_a_tooltip_what_it_shows(written: Path, chromium: Any) -> None:
+    """Values of records among it, which stay text."""
+    seen = Page(chromium, written, 1440, "light")
+    for mark in seen.page.query_selector_all("figure svg .role-mark path"):
+        if mark.is_visible():
+            mark.scroll_into_view_if_needed()
+            mark.hover(force=True)
+    assert seen.evaluate("window.hit") is None
+    assert seen.wrong == []
+    seen.context.close()
+
+
+@pytest.mark.report
+def test_a_period_without_commits_says_so(told: list[Facts], tmp_path: Path, chromium: Any) -> None:
+    """And one with them draws again."""
+    from dataclasses import replace
+    from datetime import timedelta
+
+    to = tmp_path / "later.html"
+    page.write([replace(told[0], made=told[0].made + timedelta(days=2))], to)
+    seen = Page(chromium, to, 768, "light")
+    seen.page.select_option("#period", "86400")
+    seen.page.wait_for_function("document.querySelector('figure[data-chart=records] .nothing').hidden === false")
+    assert seen.evaluate("[...document.querySelectorAll('tr[data-at]:not([hidden])')].length") == 0
+    seen.page.select_option("#period", "604800")
+    seen.page.wait_for_function("document.querySelector('figure[data-chart=records] .nothing').hidden")
+    assert seen.drawn()["records"] > 0
+    assert seen.wrong == []
+    seen.context.close()
+
+
+@pytest.mark.report
+def test_it_is_printed(written: Path, chromium: Any, tmp_path: Path) -> None:
+    """With its charts, on paper; samples are unfolded."""
+    seen = Page(chromium, written, 1440, "dark")
+    seen.page.emulate_media(media="print")
+    colour = seen.evaluate("getComputedStyle(document.body).backgroundColor")
+    printed = seen.page.pdf(format="A4")
+    assert printed.startswith(b"%PDF")
+    assert printed.count(b"/Type /Page\n") + printed.count(b"/Type /Page ") >= 2
+    assert colour == "rgb(255, 255, 255)"
+    assert seen.evaluate("document.querySelector('details.printed').open")
+    assert seen.wrong == []
+    seen.context.close()
+
+
+@pytest.mark.report
+def test_without_scripts_the_tables_are_there(told: list[Facts], written: Path, chromium: Any) -> None:
+    """Where a mail program, or a policy, runs none."""
+    context = chromium.new_context(java_script_enabled=False)
+    opened = context.new_page()
+    opened.goto(written.as_uri())
+    text = opened.inner_text("body")
+    assert told[0].verdict.sentence in text
+    assert "BROKEN_JSON" in text
+    assert "Charts and filters need JavaScript" in text
+    context.close()
+
+
+@pytest.mark.report
+def test_the_keyboard_reaches_everything(written: Path, chromium: Any) -> None:
+    """Filters, links, lists that unfold, and tables that are too wide."""
+    seen = Page(chromium, written, 360, "light")
+    reached = set()
+    for _ in range(80):
+        seen.page.keyboard.press("Tab")
+        reached.add(seen.evaluate("document.activeElement.tagName + '.' + document.activeElement.className"))
+    assert {"SELECT.", "A.", "SUMMARY.", "DIV.scroll"} <= reached
+    seen.context.close()

@@ -1,0 +1,141 @@
+"""Who watches a run: which log there is, what is told of a failure, and how long an endpoint stays behind one."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from lakeingest.cli import app, fleet, watching
+from lakeingest.cli.fleet import Board
+from lakeingest.cli.output import Output
+from lakeingest.cli.watching import Watch, watched
+from lakeingest.errors import StorageUnreachable, UsageError
+from lakeingest.fleet import Outcome
+from lakeingest.ingest.events import Ended, Event, Looked
+
+DOWN = StorageUnreachable("the store is down", cure="look at it")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class Heard:
+    """Instead of an endpoint."""
+
+    url = "http://here"
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def heard(self, pipeline: str, event: Event) -> None:
+        self.events.append(event)
+
+
+@pytest.mark.parametrize(
+    ("format", "terminal", "logs"),
+    [
+        (None, False, True),
+        (None, True, False),
+        ("none", False, False),
+        ("text", True, True),
+        ("json", True, True),
+    ],
+)
+def test_where_there_is_a_log(monkeypatch: pytest.MonkeyPatch, format: str | None, terminal: bool, logs: bool) -> None:
+    """Where stderr is no terminal, or one was asked for; then no line is redrawn, and none goes to stdout."""
+    monkeypatch.setattr(sys, "stderr", err := Terminal() if terminal else io.StringIO())
+    with watched(format, None, ["p"]) as watch:
+        watch.says("starting Spark …")
+        watch.heard("p", Looked(1, 2, 3))
+        assert watch.logs is logs
+        assert watch.shows_live(Output()) is (terminal and not logs)
+    assert len(err.getvalue().splitlines()) == (2 if logs else 0)
+
+
+def test_no_such_format() -> None:
+    with pytest.raises(UsageError, match='--log-format "xml" is not a format'), watched("xml", None, []):
+        pass
+
+
+def test_an_address_that_is_none_is_told_before_anything_starts(tmp_path: Path) -> None:
+    """With its cure."""
+    (tmp_path / "p.yaml").write_text(
+        "{name: p, source: {topics: [t], bootstrap_servers: 'h:1'}, table: {path: /t}, schema: {columns: n INT}}"
+    )
+    said = CliRunner().invoke(app, ["run", str(tmp_path / "p.yaml"), "--listen", "9464"])
+    assert isinstance(said.exception, UsageError)
+    assert "write 127.0.0.1:9464" in said.exception.cure
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_failure_is_told_once(as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    """As JSON the log has it, and nothing else but the exit code; whoever waits for a document on stdout gets one."""
+    endpoint: Any = Heard()
+    watch = Watch(None, endpoint, as_json=as_json)
+    Output.of("json")
+    with pytest.raises((typer.Exit, StorageUnreachable)) as ended, watch.failing("p"):
+        raise DOWN
+    assert endpoint.events == [Ended(DOWN)]
+    if as_json:
+        assert isinstance(ended.value, typer.Exit)
+        assert (ended.value.exit_code, json.loads(capsys.readouterr().out)["cure"]) == (4, "look at it")
+
+
+def test_a_failure_that_the_run_has_told_is_not_told_again() -> None:
+    endpoint: Any = Heard()
+    watch = Watch(None, endpoint)
+    watch.heard("p", Ended(DOWN, commits=3))
+    with pytest.raises(StorageUnreachable), watch.failing("p"):
+        raise DOWN
+    assert endpoint.events == [Ended(DOWN, commits=3)]
+
+
+@pytest.mark.parametrize(
+    ("failure", "terminal", "stays"), [(DOWN, False, True), (DOWN, True, False), (None, False, False)]
+)
+def test_the_endpoint_of_a_run_that_failed_stays(
+    monkeypatch: pytest.MonkeyPatch, failure: Exception | None, terminal: bool, stays: bool
+) -> None:
+    """So that Prometheus sees it; not where somebody waits for the terminal, nor where nothing failed."""
+    monkeypatch.setattr(sys, "stderr", Terminal() if terminal else io.StringIO())
+    monkeypatch.setattr(watching, "LINGERS_S", 0.3)
+    watch = Watch(None, Heard())  # type: ignore[arg-type]
+    begun = time.monotonic()
+    with watch.lingering(threading.Event()):
+        watch.heard("p", Ended(failure))
+    assert (time.monotonic() - begun >= 0.3) is stays
+
+
+def test_sigterm_ends_the_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    watch, stop = Watch(None, Heard()), threading.Event()  # type: ignore[arg-type]
+    threading.Timer(0.1, stop.set).start()
+    begun = time.monotonic()
+    with watch.lingering(stop):
+        watch.heard("p", Ended(DOWN))
+    assert time.monotonic() - begun < 10
+
+
+def test_a_fleet_is_watched(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each event of each pipeline; errors that a log has for programs are not written beside it."""
+    endpoint: Any = Heard()
+    board = Board(Output(), Watch(None, endpoint))
+    board.take("a", Looked(1, 2, 3))
+    board.take("b", Ended(DOWN))
+    assert endpoint.events == [Looked(1, 2, 3), Ended(DOWN)]
+    capsys.readouterr()
+    for told in (True, False):
+        with pytest.raises(typer.Exit):
+            fleet._tell(Output(), [Outcome("b", DOWN)], told=told)
+        assert ("error (storage)" in capsys.readouterr().err) is not told
