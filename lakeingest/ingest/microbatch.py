@@ -226,7 +226,7 @@ class MicroBatchExecution:
         for table in (main, self.context.tables.quarantine):
             if not table.by_path:
                 s3a.warn_of_log_store(self.context.spark, [table.location], stacklevel=2)
-        self._describe(self.config.table.comment)
+        self._describe(self.config.comment)
 
     def _describe(self, comment: str | None = None) -> None:
         """Let the table have the comments of file and schema, where a commit may have brought others."""
