@@ -15,7 +15,7 @@ from lakeingest.delta.maintenance.optimize import Compacted
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import Counts, Run
 from lakeingest.errors import UsageError
-from lakeingest.ingest import endpoints
+from lakeingest.ingest import endpoints, preflight
 from lakeingest.ingest.batch_gate import BatchGate
 from lakeingest.ingest.context import RunContext
 from lakeingest.ingest.events import CatalogUpdate, Look, Progress
@@ -154,6 +154,7 @@ class Pipeline:
             The counts of all batches of this run.
 
         Raises:
+            UsageError: the contract lets others accept.
             BatchHeld: a batch breaks an expectation that keeps it back.
             Fenced: another run of the pipeline has taken over.
             SourceError, StorageError: see their subclasses; nothing is lost, a later run goes on from the frontier.
@@ -161,6 +162,8 @@ class Pipeline:
         Example:
             pipeline.run(until_caught_up=True, progress=True)
         """
+        if accept_gap or accept_held is not None:
+            preflight.check_user(self.config, "accept")
         with ProgressBar(until_caught_up=until_caught_up) if progress else nullcontext() as bar:
             context = self.context
             listening = [*extend.listeners(self.config.listeners), *([bar] if bar else [])]
@@ -358,13 +361,15 @@ class Pipeline:
             dry_run: look only.
 
         Raises:
-            UsageError: there is no such table, or the condition is none, or records bring a schema that the table has
-                not seen.
+            UsageError: the contract lets others replay; there is no such table, or the condition is none; or records
+                bring a schema that the table has not seen.
             Fenced: another replay of this pipeline committed meanwhile; nothing of this one was written.
 
         Example:
             pipeline.replay("the columns were too strict", where="reason = 'WRONG_TYPE'", dry_run=True)
         """
+        if not dry_run:
+            preflight.check_user(self.config, "replay")
         return replay.replay(self.context, why, where, limit, dry_run=dry_run)
 
     def discard(self, why: str, *, where: str | None = None) -> int:
@@ -375,11 +380,12 @@ class Pipeline:
             where: a condition over quarantine's columns, in Spark SQL; all of them by default.
 
         Raises:
-            UsageError: there is no quarantine yet, or the condition is none.
+            UsageError: the contract lets others discard; or there is no quarantine yet, or the condition is none.
 
         Example:
             pipeline.discard("a broken test", where="reason = 'BROKEN_JSON'")
         """
+        preflight.check_user(self.config, "replay")
         return replay.discard(self.tables, where, why)
 
     def compact(self, target_bytes: int, *, where: str | None = None, dry_run: bool = False) -> list[Compacted]:

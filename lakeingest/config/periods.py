@@ -18,6 +18,8 @@ from lakeingest.config.parts import Partition, TimePartition
 
 SHORTEST = timedelta(minutes=1)
 """A completeness table has a row for each period."""
+RESERVED = ("pipeline", "period_start", "period_end", "complete_since", "records", "sequence", "version")
+"""The columns of a completeness table besides the partition columns."""
 _MICROSECOND = timedelta(microseconds=1)
 _EPOCH = datetime(1970, 1, 1)
 _YEARS = range(2, 9999)
@@ -99,16 +101,20 @@ class Periods:
     def ended(self, instant: datetime) -> datetime:
         """The local start of the newest period that an instant (aware) lies behind."""
         found = self.of(instant)
-        while self.end(found) > instant:
+        while self.end(found) > instant or self._skipped(found):
             found = self.start(found - _MICROSECOND)
         return found
 
     def between(self, first: datetime, last: datetime) -> Iterator[datetime]:
         """The periods from one to another, both included, without those that the clock skips."""
         while first <= last:
-            if self.end(first) > self.begin(first):
+            if not self._skipped(first):
                 yield first
             first = self.after(first)
+
+    def _skipped(self, start: datetime) -> bool:
+        """Whether the clock goes over the whole period."""
+        return self.end(start) <= self.begin(start)
 
     def _instant(self, local: datetime) -> datetime:
         return local.replace(tzinfo=self._zone).astimezone(UTC)
@@ -133,7 +139,7 @@ class Periods:
             start = datetime(*numbers)  # type: ignore[arg-type]
         except ValueError:
             return None
-        same = start.year in _YEARS and self.start(start) == start
+        same = start.year in _YEARS and self.start(start) == start and not self._skipped(start)
         return start if same and self.values(start) == tuple(values) else None
 
     @property
@@ -164,7 +170,7 @@ class Periods:
             raise ValueError(f"outside of the years that a table is asked for; {how}")
         if self.start(start) != start:
             raise ValueError(f"within the period that begins at {self.text(self.start(start))}; {how}")
-        if self.end(start) <= self.begin(start):
+        if self._skipped(start):
             raise ValueError(f"a time that the clock skips in {self.part.timezone}; {how}")
         return start
 
@@ -202,6 +208,11 @@ def mistakes(partition: Mapping[int, Partition]) -> Iterator[tuple[tuple[str | i
         return
     needed = _needed(every)
     for segment in segments:
+        if segment.name.lower() in RESERVED:
+            yield (
+                ("partition", at, "format"),
+                f"{segment.name!r} is a column of the completeness table; give the partition column another name",
+            )
         for match in _TOKEN.finditer(segment.pattern or ""):
             if match[2] and match[0] not in _DIGITS:
                 yield (

@@ -229,7 +229,10 @@ class MicroBatchExecution:
         self._describe(self.config.comment)
 
     def _describe(self, comment: str | None = None) -> None:
-        """Let the table have the comments of file and schema, where a commit may have brought others."""
+        """Let the table have the contract of the file, and the comments of file and schema, where a commit may have
+        brought others.
+        """
+        self.writer.promise()
         state = self.evolution.ledger, self.writer.columns
         if state != self._described:
             value = shape.described(self.config, self.evolution.ledger.current.get("value"))

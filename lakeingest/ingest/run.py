@@ -13,6 +13,7 @@ from lakeingest.errors import LakeingestError, StorageError
 from lakeingest.ingest import preflight
 from lakeingest.ingest.attempt import Attempt
 from lakeingest.ingest.catalog_entry import CatalogEntry
+from lakeingest.ingest.completeness import Following
 from lakeingest.ingest.context import RunContext
 from lakeingest.ingest.events import CatalogUpdate, Look, Progress
 from lakeingest.ingest.preflight import Accept
@@ -56,6 +57,7 @@ class PipelineRun:
     def __post_init__(self) -> None:
         self._budget = RetryBudget(self.context.config.retry.wait.total_seconds())
         self._entry = CatalogEntry(self.context, self.on_catalog)
+        self._following = Following(self.context, self.broker)
 
     def run(self) -> Counts:
         """The counts of all batches; for the errors see `Pipeline.run`."""
@@ -93,6 +95,7 @@ class PipelineRun:
             self.accept = attempt.accept
             self._budget.underway()
             self._entry.follow(attempt.columns)
+            self._following.begin(attempt)
         while not self.stop.is_set():
             begun = time.monotonic()
             with self.turn():
@@ -104,9 +107,12 @@ class PipelineRun:
                 self._entry.follow(attempt.columns)
             if progress is not None:
                 yield progress
-            elif self._goal is not None:
+            if self._following.active:
+                with self.turn():
+                    self._following.follow(attempt)
+            if progress is None and self._goal is not None:
                 break
-            else:
+            if progress is None:
                 gate.flush(spark)
                 self._budget.renew()
             if self._goal is None:
