@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +25,13 @@ from lakeingest.ingest.progress_bar import ProgressBar
 from lakeingest.ingest.retry import Retry
 from lakeingest.ingest.run import PipelineRun
 from lakeingest.ingest.turns import Turns
+from lakeingest.kafka import sample
 from lakeingest.kafka.broker import Broker
 from lakeingest.operations import (
     audit,
     compare,
+    completeness,
+    contract,
     history,
     maintenance,
     offline,
@@ -40,6 +44,7 @@ from lakeingest.operations import (
 )
 from lakeingest.operations.audit import Report
 from lakeingest.operations.compare import Comparison
+from lakeingest.operations.completeness import Complete
 from lakeingest.operations.plan import Plan
 from lakeingest.operations.replay import Replayed
 from lakeingest.operations.schema_history import SchemaHistory
@@ -233,12 +238,32 @@ class Pipeline:
             SourceError, StorageError: Kafka or a table cannot be read.
         """
         topics = self.broker.topics()
-        return offline.answered(
+        found = offline.answered(
             self.config,
             self.storage,
             lambda: offline.status(self.config, self.storage, topics),
             lambda: status.status(self.tables, topics),
         )
+        return found if self.config.contract is None else replace(found, contract=self._kept(found))
+
+    def _kept(self, found: Status) -> tuple[dict[str, Any], ...]:
+        """What of the contract is kept."""
+        lagging = {(p["topic"], p["partition"]): p for p in found.partitions if p["lag"] and p["frontier"] is not None}
+        now, promised = datetime.now(UTC), self.config.contract
+        times: dict[tuple[str, int], datetime] = {}
+        if lagging and promised is not None and promised.freshness is not None:
+            starts, ends = ({tp: p[name] for tp, p in lagging.items()} for name in ("frontier", "end"))
+            times = sample.times(self.config.source, self.bootstrap_servers, starts, ends)
+        complete, counts = Complete(), dict[datetime, int]()
+        if promised is not None and promised.completeness is not None:
+            complete, counts = offline.answered(
+                self.config,
+                self.storage,
+                lambda: offline.periods(self.config, self.storage),
+                lambda: completeness.online(self.tables),
+            )
+        oldest = min(times.values(), default=None)
+        return contract.state(self.config, oldest=oldest, complete=complete, counts=counts, now=now)
 
     def audit(self) -> Report:
         """Prove that each consumed record is in the table, in quarantine or a declared drop, once.

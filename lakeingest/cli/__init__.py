@@ -30,6 +30,7 @@ from lakeingest.cli import (
     sql,
     stack,
     status,
+    wait,
 )
 from lakeingest.cli.demo import demo
 from lakeingest.cli.output import Output, failed, message
@@ -73,6 +74,7 @@ for _command in (
     plan.plan,
     run.run,
     status.status,
+    wait.wait,
     audit.audit,
     sql.sql,
     compact.compact,

@@ -70,7 +70,19 @@ class CompletenessTable:
         with storage_failures(self.table.identifier):
             mine = self.table.read().where(F.col("pipeline") == self.pipeline)
             ((start, sequence),) = mine.agg(F.unix_micros(F.max("period_start")), F.max("sequence")).collect()
-        return (None if start is None else self.periods.of(_EPOCH + timedelta(microseconds=start))), sequence or 0
+        return (None if start is None else self.periods.of(_at(start))), sequence or 0
+
+    def rows(self) -> dict[datetime, tuple[datetime, int, int]]:
+        """What is said of each period: local start → since when, records, version."""
+        from pyspark.sql import functions as F
+
+        if self.table.schema() is None:
+            return {}
+        with storage_failures(self.table.identifier):
+            mine = self.table.read().where(F.col("pipeline") == self.pipeline)
+            micros = (F.unix_micros(name) for name in ("period_start", "complete_since"))
+            found = mine.select(*micros, "records", F.coalesce("version", F.lit(0))).collect()
+        return {self.periods.of(_at(start)): (_at(since), records, version) for start, since, records, version in found}
 
     def take_back(self, sequence: int) -> None:
         """Take away what later batches said than this one."""
@@ -138,3 +150,7 @@ class CompletenessTable:
                     # Another pipeline, another run of this one, or a compaction wrote meanwhile.
                     if not left or "CONCURRENT" not in str(failed):
                         raise
+
+
+def _at(micros: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=micros)

@@ -19,7 +19,9 @@ from lakeingest.delta.offline import duck, rows
 from lakeingest.delta.offline.log import DataFile, OfflineLog, Unreadable, reading
 from lakeingest.gate import results as gate_results
 from lakeingest.kafka.offsets import Topics
+from lakeingest.operations import completeness
 from lakeingest.operations import status as status_of
+from lakeingest.operations.completeness import Complete
 from lakeingest.operations.status import Status
 from lakeingest.schema import ddl
 from lakeingest.spark import s3a, session
@@ -87,6 +89,13 @@ def status(config: PipelineConfig, storage: Storage, topics: Topics) -> Status:
         standing = TableFiles(len(files), sum(file.size for file in files))
         sizes[name] = status_of.size(log.identifier, counts[name], standing)
     return status_of.of_logs(config.name, read["table"], read["quarantine"], topics, sizes)
+
+
+def periods(config: PipelineConfig, storage: Storage) -> tuple[Complete, dict[datetime, int]]:
+    """What is said of the periods of a pipeline's table, and how many rows it has of each now."""
+    of, _ = completeness.followed(config)
+    main = OfflineLog(config.table.identifier, storage)
+    return completeness.offline(config, storage, of), completeness.counts(main, of)
 
 
 def _commits(log: OfflineLog, pipeline: str) -> CommitLog:
