@@ -16,6 +16,7 @@ import typer
 from lakeingest.cli import (
     audit,
     compact,
+    contract,
     doctor,
     explain,
     gate,
@@ -70,6 +71,7 @@ for _command in (
     pipeline_file.check,
     pipeline_file.describe,
     import_confluent.import_confluent,
+    contract.contract,
     doctor.doctor,
     plan.plan,
     run.run,
