@@ -56,6 +56,7 @@ def wait(
     from lakeingest.operations import completeness
 
     out = Output.of(output)
+    completeness.check_installed()
     timeout_s = _seconds(timeout)
     config = pipeline_file.read(file, os.environ)
     periods, _ = completeness.followed(config)

@@ -1,13 +1,13 @@
 """Until when a table is complete: a small Delta table beside it, with a row for each period that is.
 
-pipeline STRING                          whose records it is about
-period_start, period_end TIMESTAMP       the period: its first instant, and the first one behind it
-(the partition columns of the time)      as the main table has them, to join by
-complete_since TIMESTAMP                 when that was found
-records BIGINT                           the rows that the main table had of the period then; more are late
-sequence BIGINT, version BIGINT          the pipeline's last batch then, and the main table's version
+pipeline STRING                                   whose records it is about
+period_start TIMESTAMP, period_end TIMESTAMP      the period: its first instant, and the first one behind it
+complete_since TIMESTAMP                          when that was found
+records BIGINT                                    the rows that the main table had of the period then; more are late
+sequence BIGINT, version BIGINT                   the pipeline's last batch then, and the main table's version
 
-Rows are added alone, each period once. A RESTORE of the main table takes them away with the batches.
+Behind these stand the partition columns of the time, as the main table has them, to join by. Rows are added alone, each
+period once. A RESTORE of the main table takes them away with the batches.
 """
 
 from __future__ import annotations
@@ -19,12 +19,18 @@ from typing import TYPE_CHECKING
 
 from lakeingest.config.periods import Periods
 from lakeingest.delta.table import PROPERTIES, Table
+from lakeingest.schema import ddl
 from lakeingest.spark import types
 from lakeingest.spark.failures import spark_failures, storage_failures
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+COLUMNS = (
+    "pipeline STRING, period_start TIMESTAMP, period_end TIMESTAMP, complete_since TIMESTAMP, records BIGINT, "
+    "sequence BIGINT, version BIGINT"
+)
+"""The columns of the table but for the partition columns, as DDL."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TRIES = 10
 """How often rows are tried where others write to the same table at once."""
@@ -54,12 +60,9 @@ class CompletenessTable:
 
     @property
     def columns(self) -> StructType:
+        """`COLUMNS`, and the partition columns behind them."""
         kind = "DATE" if self.periods.is_date else "STRING"
-        return types.struct(
-            "pipeline STRING, period_start TIMESTAMP, period_end TIMESTAMP, "
-            + "".join(f"`{name}` {kind}, " for name in self.periods.columns)
-            + "complete_since TIMESTAMP, records BIGINT, sequence BIGINT, version BIGINT"
-        )
+        return types.struct(", ".join((COLUMNS, *(f"{ddl.quoted(name)} {kind}" for name in self.periods.columns))))
 
     def newest(self) -> tuple[datetime | None, int]:
         """The newest period that is complete, and the number of the newest batch that said so; None and 0 of none."""
@@ -127,11 +130,11 @@ class CompletenessTable:
                 self.pipeline,
                 self.periods.begin(start),
                 self.periods.end(start),
-                *([start.date()] if self.periods.is_date else self.periods.values(start)),
                 now,
                 count,
                 sequence,
                 version,
+                *([start.date()] if self.periods.is_date else self.periods.values(start)),
             )
             for start, count in starts.items()
         ]

@@ -130,6 +130,17 @@ def counts(log: OfflineLog, of: Periods) -> dict[datetime, int]:
     return found
 
 
+def check_installed() -> None:
+    """
+    Raises:
+        SetupError: what reads a table without Spark is missing.
+    """
+    try:
+        import pyarrow.dataset  # noqa: F401
+    except ImportError as missing:
+        raise SetupError(f"{missing.name} is not installed", cure="pip install 'lakeingest[sql]'") from missing
+
+
 # To wait -------------------------------------------------------------------------------------------------------------
 
 
@@ -173,7 +184,7 @@ class Waiter:
             says: told what is waited for each time that it is not complete.
 
         Raises:
-            UsageError, SetupError, StorageUnreachable: the tables cannot be read.
+            UsageError, StorageUnreachable: the tables cannot be read.
         """
         until, looks = None if timeout_s is None else time.monotonic() + timeout_s, 0
         while True:
@@ -200,13 +211,9 @@ class Waiter:
         """What is said of the period; None while it is not complete.
 
         Raises:
-            UsageError, SetupError, StorageUnreachable: the table cannot be read.
+            UsageError, StorageUnreachable: the table cannot be read.
         """
         s3a.check_listens(self.storage, self.config.paths)
-        try:
-            import pyarrow.dataset  # noqa: F401
-        except ImportError as missing:
-            raise SetupError(f"{missing.name} is not installed", cure="pip install 'lakeingest[sql]'") from missing
         try:
             row = offline(self.config, self.storage, self.periods).of(self.start)
             return None if row is None or self._restored(row) else row

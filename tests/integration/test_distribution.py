@@ -36,11 +36,13 @@ WORDS = {
     "coordinates": "t-0:0",
     "reason": "x",
     "record": "v1.proto",
+    "complete": "2026-11-23T14",
 }
 """What to give for the parameters that commands require, by their name, and for a file that they only accept."""
 PLAIN = {
     "init": "-",
     "check": "p.yaml",
+    "contract": "p.yaml",
     "describe": "",
     "import-confluent": "c.json --dry-run",
     "sql": "p.yaml",
@@ -52,6 +54,7 @@ PLAIN = {
 """The commands that need no extra, each with words to call it with."""
 CURES = {
     "sql": "lakeingest[sql]",
+    "wait": "lakeingest[sql]",
     "schema check": "lakeingest[protobuf]",
     "stack up": "lakeingest[local]",
     "stack env": "lakeingest stack up",
