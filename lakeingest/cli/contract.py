@@ -130,16 +130,24 @@ def _import(out: Output, document: Path, to: Path | None, *, force: bool) -> Non
         values["gate"] = {"suite": suite.name}
         expectations = {"name": str(values["name"]), "expectations": [dict(each) for each in made.expectations]}
         files[suite] = json.dumps(expectations, indent=2, ensure_ascii=False) + "\n"
-    head = ["Written from a contract (ODCS). `lakeingest check` finds what is missing."]
+    problems, left = _problems(made.values), _left_out(made, suite=bool(files))
+    head = [
+        "Written from a contract (ODCS). `lakeingest check` finds what is missing.",
+        *(f"Without a counterpart: {part}{': ' * bool(what)}{what}" for part, what in left.items()),
+        *(f"To be mended: {problem}" for problem in problems),
+    ]
     text = written.text(values, made.notes, head)
-    problems = _problems(made.values)
     if to is None:
+        # What is left out stands in the text: it may be on its way into a file.
         out.lines(text.rstrip("\n"))
     else:
         _write({to: text, **files}, force=force)
         for path in (to, *files):
             out.line(f"{path} is written.")
-    _tell(out, made, problems, suite=bool(files))
+        if left:
+            out.table("without a counterpart", ("part", "what stands there"), [*left.items()], longest=120)
+        for problem in problems:
+            out.line(f"to be mended: {problem}")
     out.result(
         {
             "values": made.values,
@@ -164,15 +172,12 @@ def _problems(values: Any) -> list[str]:
     return []
 
 
-def _tell(out: Output, made: Imported, problems: list[str], *, suite: bool) -> None:
+def _left_out(made: Imported, *, suite: bool) -> dict[str, str]:
     left = dict(made.left_out)
     if made.expectations and not suite:
         count = number_of(len(made.expectations), "expectation")
-        left["quality"] = f"{count} of Great Expectations: with --to, a suite is written for them"
-    if left:
-        out.table("without a counterpart", ("part", "what stands there"), [*left.items()], longest=120)
-    for problem in problems:
-        out.line(f"to be mended: {problem}")
+        left["quality"] = f"{count} of Great Expectations; with --to, a suite is written for them"
+    return left
 
 
 def _write(files: dict[Path, str], *, force: bool) -> None:

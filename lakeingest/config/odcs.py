@@ -448,7 +448,9 @@ class _Reader:
             name = str(each["name"])
             position = each.pop("partitionKeyPosition", 0)
             if each.pop("partitioned", False) is True and not isinstance(partition, list):
-                cut.append((position if isinstance(position, int) else 0, name))
+                times = each.get("logicalType") in ("timestamp", "date")
+                part = {"by": "time", "field": name, "every": "day"} if times else {"by": "field", "field": name}
+                cut.append((position if isinstance(position, int) else 0, name, part))
             if name.startswith("_") or name in computed:
                 # lakeingest's own: each table has them, or the partition makes them.
                 left.append({})
@@ -463,7 +465,10 @@ class _Reader:
         if columns and self.values.get("decode") is None:
             self.values["schema"] = {"columns": ", ".join(columns)}
         if cut:
-            self.values["partition"] = [{"by": "field", "field": name} for _, name in sorted(cut)]
+            self.values["partition"] = [part for _, _, part in sorted(cut, key=lambda each: each[:2])]
+            self.notes["partition",] = (
+                "a time is cut into days, in UTC, where the document does not say how: correct this"
+            )
         _put_back(of_table, "properties", left)
         _put_back(self.data, "schema", objects)
 

@@ -211,7 +211,10 @@ def test_what_has_no_counterpart_is_named_in_somebody_elses_document() -> None:
     made = odcs.read(data)
     assert made.values["name"] == "My_Orders"
     assert made.values["table"] == {"path": "s3a://bucket/orders"}
-    assert made.values["partition"] == [{"by": "field", "field": "country"}, {"by": "field", "field": "at"}]
+    assert made.values["partition"] == [
+        {"by": "field", "field": "country"},
+        {"by": "time", "field": "at", "every": "day"},
+    ]
     assert made.values["schema"]["columns"] == (
         "id STRING NOT NULL, total NUMERIC(10, 2) COMMENT 'in \\u0024{HOME} €', at TIMESTAMP, country STRING, "
         "lines ARRAY<STRUCT<sku: STRING>>"
@@ -314,9 +317,15 @@ def test_bad_words_are_refused(file: Path, tmp_path: Path, lakeingest: Command) 
     for words in ([], [file, "--from", file], ["--from", file], ["--from", tmp_path / "x.yaml"], ["--from", tmp_path]):
         done = lakeingest("contract", *words)
         assert (done.code, "cure:" in done.err) == (2, True), words
-    (tmp_path / "o.yaml").write_text(OTHERS.replace("partitionKeyPosition: 2", "partitionKeyPosition: 2, x: 1"))
+    (tmp_path / "o.yaml").write_text(
+        OTHERS.replace("name: country, logicalType: string", "name: country, logicalType: number")
+    )
     done = lakeingest("contract", "--from", tmp_path / "o.yaml", "--output", "json")
     told = json.loads(done.out)
     assert done.code == 1
-    assert any("at" in problem for problem in told["problems"])
+    assert any("country" in problem for problem in told["problems"])
     assert told["left_out"]["price.priceAmount"] == "9.95"
+    # What is printed is a file, and names what it lacks.
+    printed = lakeingest("contract", "--from", tmp_path / "o.yaml").out
+    assert YAML(typ="safe").load(printed)["name"] == "My_Orders"
+    assert "# Without a counterpart: price.priceAmount: 9.95" in printed
