@@ -24,7 +24,7 @@ NOW = datetime.now(UTC)
 BEGIN = (NOW - LATE * 1.5).replace(minute=0, second=0, microsecond=0) - 6 * HOUR
 HOURS = [BEGIN + number * HOUR for number in range(6)]
 """Those that are over when the test begins, LATE included."""
-CONTRACT = {"completeness": {"late": "10 minutes"}}
+CONTRACT = {"completeness": {"late": "10 minutes"}, "owners": ["token-team", "a@b.de"], "description": "Hours"}
 PARTITION = [{"by": "time", "every": "hour", "timezone": "Asia/Dubai"}]
 
 
@@ -143,6 +143,11 @@ def test_an_hour_is_complete_when_all_its_records_are_there(
     first = {h: min(s for s, f in log.items() if reached(records, world.name, h, f)) for h in HOURS}
     assert {hour: row["sequence"] for hour, row in rows.items()} == first
     assert len({*first.values()}) > 1, "all at the end: the test shows nothing"
+    # The table says it, to whoever finds it.
+    main = world.ingestion().tables.main
+    properties, version = main.properties(), world.commit_log().version
+    assert properties["lakeingest.contract.late"] == "10 minutes"
+    assert main.details()["Comment"] == "Hours"
     # Waited for, without Spark.
     file = tmp_path / "p.yaml"
     file.write_text(json.dumps(world.values()))
@@ -150,7 +155,14 @@ def test_an_hour_is_complete_when_all_its_records_are_there(
     assert done.code == 0, done.err
     # Late: the hour is complete, and has a record more.
     world.produce(record(HOURS[1] + HOUR / 2, 1), record(HOURS[1] + HOUR / 3, 2), partitions=3)
-    world.run()
+    world.run(contract={**CONTRACT, "owners": ["a@b.de"], "retention": "7 days", "description": "More"})
+    properties = main.properties()
+    assert (properties["lakeingest.contract.retention"], main.details()["Comment"]) == ("7 days", "More")
+    # The properties, the comment, and the batch: a contract that is the same is not written again.
+    assert world.commit_log().version == version + 3
+    world.run(contract={"completeness": CONTRACT["completeness"]})
+    assert "lakeingest.contract.retention" not in main.properties()
+    assert "lakeingest.contract.late" in main.properties()
     assert said(world) == rows
     kept = {row["promise"]: row for row in world.ingestion().status().contract}
     assert (kept["completeness"]["kept"], kept["late records"]["late"]) == (True, 2)
