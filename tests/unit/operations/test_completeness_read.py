@@ -19,7 +19,7 @@ from lakeingest.config import PipelineConfig, Storage
 from lakeingest.config.file import from_mapping
 from lakeingest.errors import SourceUnreachable, UsageError
 from lakeingest.kafka.offsets import Reach, reach
-from lakeingest.operations import completeness, contract
+from lakeingest.operations import completeness, contract, offline
 from lakeingest.operations.completeness import Complete, Row, Waiter, Waiting
 
 AT = datetime(2026, 11, 23, 19, tzinfo=UTC)
@@ -138,6 +138,18 @@ def test_the_rows_are_read_without_spark(tmp_path: Path) -> None:
     say(tmp_path, AT)
     say(tmp_path, AT + HOUR, pipeline="other")
     assert completeness.offline(config(tmp_path), Storage(), of) == Complete({START: Row(AT + 2 * HOUR, 10, 1)})
+
+
+def test_the_rows_of_each_period_are_counted_by_the_files_alone(tmp_path: Path) -> None:
+    """What is in a partition of no period is left out."""
+    hours = ["2026-11-23-14"] * 3 + ["2026-11-23-15", "x", None]
+    table = pa.table({"n": range(6), "hour": pa.array(hours, pa.string())})
+    for _ in range(2):
+        write_deltalake(str(tmp_path / "table"), table, partition_by=["hour"], mode="append")
+    say(tmp_path, AT)
+    said, counts = offline.periods(config(tmp_path), Storage())
+    assert counts == {START: 6, START + HOUR: 2}
+    assert said.newest == START
 
 
 # To wait -------------------------------------------------------------------------------------------------------------
