@@ -102,19 +102,19 @@ def check(world: World, records: Sequence[Held], rows: Mapping[datetime, Mapping
 
 @pytest.fixture
 def filled(world: World) -> World:
-    """Three partitions: one in order, with a clock that is wrong by half an hour; one that fell idle; one that is far
-    larger, and out of order by less than LATE.
+    """Three partitions: one in order, but for a clock that is wrong by half an hour in its last hour; one that is far
+    larger, and out of order by less than LATE; and one that fell idle in the first hour.
     """
     world.changes = {"partition": PARTITION, "contract": CONTRACT, "trigger": {"max_records": 110}}
     steady = [record(hour + number * HOUR / 10, 0) for hour in HOURS for number in range(10)]
-    steady.insert(5, record(NOW + HOUR / 2, 0))
-    idle = [record(HOURS[0] + number * HOUR / 5, 1) for number in range(5)]
+    steady.insert(52, record(NOW + HOUR / 2, 0))
+    idle = [record(HOURS[0], 2)]
     skewed = [
-        record(hour + number * HOUR / 40 + (LATE * 0.9 if number % 2 else -LATE * 0.05) * (number > 0), 2)
+        record(hour + number * HOUR / 40 + (LATE * 0.9 if number % 2 else -LATE * 0.05) * (number > 0), 1)
         for hour in HOURS
         for number in range(40)
     ]
-    world.produce(*steady, *idle, *skewed, partitions=3)
+    world.produce(*steady, *skewed, *idle, partitions=3)
     return world
 
 
@@ -154,7 +154,7 @@ def test_an_hour_is_complete_when_all_its_records_are_there(
     done = lakeingest("wait", file, "--complete", "T".join(rows[HOURS[2]]["hour"].rsplit("-", 1)), "--timeout", "0")
     assert done.code == 0, done.err
     # Late: the hour is complete, and has a record more.
-    world.produce(record(HOURS[1] + HOUR / 2, 1), record(HOURS[1] + HOUR / 3, 2), partitions=3)
+    world.produce(record(HOURS[1] + HOUR / 2, 2), record(HOURS[1] + HOUR / 3, 1), partitions=3)
     world.run(contract={**CONTRACT, "owners": ["a@b.de"], "retention": "7 days", "description": "More"})
     properties = main.properties()
     assert (properties["lakeingest.contract.retention"], main.details()["Comment"]) == ("7 days", "More")
