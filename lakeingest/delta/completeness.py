@@ -90,9 +90,9 @@ class CompletenessTable:
     def take_back(self, sequence: int) -> None:
         """Take away what later batches said than this one."""
         with storage_failures(self.table.identifier):
+            # Delta's DELETE binds no parameters.
             self.table.spark.sql(
-                f"DELETE FROM {self.table.sql} WHERE pipeline = :pipeline AND sequence > {sequence}",
-                args={"pipeline": self.pipeline},
+                f"DELETE FROM {self.table.sql} WHERE pipeline = {ddl.text(self.pipeline)} AND sequence > {sequence}"
             ).collect()
 
     def counts(self, main: Table, version: int | None, only: Collection[datetime] = ()) -> dict[datetime, int]:
