@@ -171,7 +171,8 @@ def test_an_hour_is_complete_when_all_its_records_are_there(
     world.sql(f"RESTORE TABLE {{table}} TO VERSION AS OF {version}")
     world.run()
     again, records = said(world), held(stack, world.name, 3)
-    check(world, records, again)
+    # What the first batch said stands, though a record came late to the idle partition since.
+    check(world, records, {hour: row for hour, row in again.items() if first[hour] > 1})
     assert [*sorted(again)] == HOURS
     assert all(again[hour]["sequence"] > max(log) for hour in HOURS if first[hour] > 1)
     world.checked()
