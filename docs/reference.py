@@ -34,7 +34,7 @@ from lakeingest.cli.explain import RUNBOOK
 from lakeingest.config import confluent, options
 from lakeingest.config import file as pipeline_file
 from lakeingest.decode import Shape
-from lakeingest.delta import quarantine
+from lakeingest.delta import completeness, quarantine
 from lakeingest.delta import receipt as receipts
 from lakeingest.gate import expectations as known
 from lakeingest.gate import results
@@ -298,6 +298,7 @@ def tables() -> Iterator[str]:
     lines += [("of partitions", "", "as [the partition says](../how-to/partitions.md)")]
     yield from ("# The columns of the tables", "", "## The table", *rows("column | type | meaning", lines))
     yield from ("## The quarantine", *columns(quarantine), "## The results of the gate", *columns(results))
+    yield from ("## Completeness", *columns(completeness))
 
 
 def receipt() -> Iterator[str]:

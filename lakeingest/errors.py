@@ -20,7 +20,8 @@
     │   └── TableMismatch         the table is not the one that the pipeline file describes
     ├── BatchHeld                 a batch breaks an expectation, and is kept back
     ├── Fenced                    another writer holds the pipeline
-    └── NotConserved              an audit found records missing or double
+    ├── NotConserved              an audit found records missing or double
+    └── NotComplete               a period of the table is not complete yet                 (a retry helps)
 
 Bad data is no error here: a refused record is a row of the quarantine table.
 """
@@ -191,3 +192,10 @@ class NotConserved(LakeingestError):
     """An audit found records missing or double."""
 
     stage = "audit"
+
+
+class NotComplete(LakeingestError):
+    """A period of the table is not complete yet."""
+
+    stage = "wait"
+    retry_helps = True

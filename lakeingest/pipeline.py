@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
@@ -15,7 +16,7 @@ from lakeingest.delta.maintenance.optimize import Compacted
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import Counts, Run
 from lakeingest.errors import UsageError
-from lakeingest.ingest import endpoints
+from lakeingest.ingest import endpoints, preflight
 from lakeingest.ingest.batch_gate import BatchGate
 from lakeingest.ingest.context import RunContext
 from lakeingest.ingest.events import Committed, Event, Started
@@ -28,6 +29,8 @@ from lakeingest.kafka.broker import Broker
 from lakeingest.operations import (
     audit,
     compare,
+    completeness,
+    contract,
     history,
     maintenance,
     offline,
@@ -41,6 +44,7 @@ from lakeingest.operations import (
 )
 from lakeingest.operations.audit import Report
 from lakeingest.operations.compare import Comparison
+from lakeingest.operations.completeness import Complete
 from lakeingest.operations.plan import Plan
 from lakeingest.operations.replay import Replayed
 from lakeingest.operations.schema_history import SchemaHistory
@@ -167,6 +171,7 @@ class Pipeline:
             The counts of all batches of this run.
 
         Raises:
+            UsageError: the contract lets others accept.
             BatchHeld: a batch breaks an expectation that keeps it back.
             Fenced: another run of the pipeline has taken over.
             SourceError, StorageError: see their subclasses; nothing is lost, a later run goes on from the frontier.
@@ -174,6 +179,8 @@ class Pipeline:
         Example:
             pipeline.run(until_caught_up=True, progress=True)
         """
+        if accept_gap or accept_held is not None:
+            preflight.check_user(self.config, "accept")
         with ProgressBar(until_caught_up=until_caught_up) if progress else nullcontext() as bar:
             stop = stop or threading.Event()
             theirs = extend.listeners(self.config.listeners)
@@ -259,7 +266,14 @@ class Pipeline:
             UsageError: there is no table yet.
             SourceError, StorageError: Kafka or a table cannot be read.
         """
-        return self._answer(offline.status, status.status, self.broker.topics())
+        found = self._answer(offline.status, status.status, self.broker.topics())
+        if self.config.contract is None:
+            return found
+
+        def periods() -> tuple[Complete, dict[datetime, int]]:
+            return self._answer(offline.periods, completeness.online)
+
+        return replace(found, contract=contract.kept(self.config, self.bootstrap_servers, found.partitions, periods))
 
     def audit(self) -> Report:
         """Prove that each consumed record is in the table, in quarantine or a declared drop, once.
@@ -370,13 +384,15 @@ class Pipeline:
             dry_run: look only.
 
         Raises:
-            UsageError: there is no such table, or the condition is none, or records bring a schema that the table has
-                not seen.
+            UsageError: the contract lets others replay; there is no such table, or the condition is none; or records
+                bring a schema that the table has not seen.
             Fenced: another replay of this pipeline committed meanwhile; nothing of this one was written.
 
         Example:
             pipeline.replay("the columns were too strict", where="reason = 'WRONG_TYPE'", dry_run=True)
         """
+        if not dry_run:
+            preflight.check_user(self.config, "replay")
         return replay.replay(self.context, why, where, limit, dry_run=dry_run)
 
     def discard(self, why: str, *, where: str | None = None) -> int:
@@ -387,11 +403,12 @@ class Pipeline:
             where: a condition over quarantine's columns, in Spark SQL; all of them by default.
 
         Raises:
-            UsageError: there is no quarantine yet, or the condition is none.
+            UsageError: the contract lets others discard; or there is no quarantine yet, or the condition is none.
 
         Example:
             pipeline.discard("a broken test", where="reason = 'BROKEN_JSON'")
         """
+        preflight.check_user(self.config, "replay")
         return replay.discard(self.tables, where, why)
 
     def compact(self, target_bytes: int, *, where: str | None = None, dry_run: bool = False) -> list[Compacted]:

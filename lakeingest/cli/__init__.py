@@ -16,6 +16,7 @@ import typer
 from lakeingest.cli import (
     audit,
     compact,
+    contract,
     doctor,
     explain,
     gate,
@@ -32,6 +33,7 @@ from lakeingest.cli import (
     sql,
     stack,
     status,
+    wait,
 )
 from lakeingest.cli.demo import demo
 from lakeingest.cli.output import Output, failed, message
@@ -71,10 +73,12 @@ for _command in (
     pipeline_file.check,
     pipeline_file.describe,
     import_confluent.import_confluent,
+    contract.contract,
     doctor.doctor,
     plan.plan,
     run.run,
     status.status,
+    wait.wait,
     audit.audit,
     report.report,
     sql.sql,

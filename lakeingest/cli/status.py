@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
 from lakeingest.cli.arguments import File, Format
 from lakeingest.cli.output import Output
 
@@ -9,7 +13,8 @@ _COMMITS = ("sequence", "version", "time", "rows", "offsets", "refused", "droppe
 
 
 def status(file: File, output: Format = "text") -> None:
-    """Show where a pipeline stands: frontier and lag per partition, last commits, rows, files and their average size.
+    """Show where a pipeline stands: frontier and lag per partition, last commits, rows, files and their average size,
+    and whether its contract is kept.
 
     Example:
 
@@ -39,7 +44,24 @@ def status(file: File, output: Format = "text") -> None:
             for name, t in found.tables.items()
         ],
     )
+    if found.contract:
+        out.table(
+            "contract",
+            ("promise", "promised", "kept", "found"),
+            [[c["promise"], c["promised"], _kept(c), c["found"]] for c in found.contract],
+        )
     out.result(found.to_json())
+
+
+def _kept(promise: Mapping[str, Any]) -> str:
+    if promise["kept"] is None:
+        return "—"
+    if promise["kept"]:
+        return "yes"
+    from lakeingest.config.values import duration_text
+
+    by = timedelta(seconds=round(promise["by_s"]))
+    return f"no, by {duration_text(by)}" if by else "no"
 
 
 def _or_dash(value: object) -> object:

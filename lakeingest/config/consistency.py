@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import combinations, takewhile
 
+from lakeingest.config import contract as promises
 from lakeingest.config import location, partition_format, parts
+from lakeingest.config.contract import Contract
 from lakeingest.config.formats import AvroFormat, JsonValue, ProtobufFormat, uses_registry
 from lakeingest.config.transform import Transform
 from lakeingest.config.values import SchemaFile
@@ -22,6 +24,7 @@ from lakeingest.schema.transforms import TransformError
 _TIME_TYPES = ("timestamp", "timestamp_ntz", "date", "int", "bigint", "string")
 _FIELD_TYPES = ("tinyint", "smallint", "int", "bigint", "string", "boolean")
 _SHORTEST_KEY = 16
+_COMPATIBILITY: dict[str, parts.Compatibility] = {"json": "FORWARD", "string": "NONE", "bytes": "NONE"}
 _GLUE_NAME = re.compile(r"[a-z0-9_]{1,255}\.[a-z0-9_]{1,255}")
 """database.table: Athena knows names of these characters, and Glue folds upper case."""
 
@@ -61,6 +64,17 @@ def results(table: parts.Table, gate: parts.Gate | None) -> str:
     return (gate.results if gate else None) or table.identifier.rstrip("/") + "_expectations"
 
 
+def completeness(table: parts.Table, contract: Contract | None) -> str:
+    """What the table of completeness is known by: a path, or a name."""
+    followed = contract.completeness if contract else None
+    return (followed.table if followed else None) or table.identifier.rstrip("/") + "_completeness"
+
+
+def compatibility(decode: parts.Decode, schema: parts.Schema) -> parts.Compatibility:
+    """When a record with another schema than the table's is written: as the file says, or by its format."""
+    return schema.compatibility or _COMPATIBILITY.get(decode.value.format, "BACKWARD")
+
+
 def mistakes(
     decode: parts.Decode | None,
     schema: parts.Schema | None,
@@ -73,6 +87,8 @@ def mistakes(
     readers: Collection[Reader],
     transform: Sequence[Transform] = (),
     registry: parts.Registry | None = None,
+    contract: Contract | None = None,
+    trigger: parts.Trigger | None = None,
 ) -> Iterator[Mistake]:
     """Every disagreement between the parts that are given; `partition` maps a position in the list to its part."""
     declared: tuple[ddl.Column, ...] = ()
@@ -108,7 +124,8 @@ def mistakes(
             ("table", "path"), "required, and missing; write where the table lies, as in 's3a://lake/flights'"
         )
     else:
-        yield from _places(table, quarantine, gate)
+        yield from _places(table, quarantine, gate, contract)
+    yield from _contract(contract, decode, schema, partition, comment=table.comment if table else None, trigger=trigger)
     if table and quarantine and storage and storage.model_fields_set:
         known_as = (table.identifier, quarantine.identifier, gate.results if gate else None)
         if table.name and not any(map(location.is_path, filter(None, known_as))):
@@ -117,6 +134,28 @@ def mistakes(
                 "says how the buckets of paths are reached, and the tables have names alone; drop it, and let the "
                 "Spark session reach the buckets of its catalog (spark.hadoop.fs.s3a.…)",
             )
+
+
+def _contract(
+    contract: Contract | None,
+    decode: parts.Decode | None,
+    schema: parts.Schema | None,
+    partition: Mapping[int, parts.Partition],
+    *,
+    comment: str | None,
+    trigger: parts.Trigger | None,
+) -> Iterator[Mistake]:
+    if contract is None:
+        return
+    known = decode and schema and decode.value.format not in ("string", "bytes")
+    found = promises.mistakes(
+        contract,
+        partition,
+        trigger=trigger,
+        compatibility=compatibility(decode, schema) if decode and schema and known else None,
+        comment=comment,
+    )
+    yield from (Mistake(where, text) for where, text in found)
 
 
 def _transformed(
@@ -268,10 +307,13 @@ def _catalog(table: parts.Table, quarantine: parts.Quarantine | None) -> Iterato
 
 
 def _places(
-    table: parts.Table | None, quarantine: parts.Quarantine | None, gate: parts.Gate | None
+    table: parts.Table | None,
+    quarantine: parts.Quarantine | None,
+    gate: parts.Gate | None,
+    contract: Contract | None,
 ) -> Iterator[Mistake]:
     """Two tables in one place: Delta's vacuum deletes whatever it does not know within a table's folder."""
-    tables = {}
+    tables: dict[tuple[str, ...], str] = {}
     if table:
         tables["table", "path" if table.path else "name"] = table.identifier
     if gate and table and gate.results is None:
@@ -281,11 +323,14 @@ def _places(
         tables["quarantine", "path" if location.is_path(there) else "name"] = there
     if gate and gate.results is not None:
         tables["gate", "results"] = gate.results
+    if contract and contract.completeness and (table or contract.completeness.table):
+        there = completeness(table, contract) if table else str(contract.completeness.table)
+        tables["contract", "completeness", "table"] = there
     for (one, there), (other, here) in combinations(tables.items(), 2):
         if location.one_place(there, here):
             yield Mistake(
                 other,
                 f'"{here}" and {".".join(one)} "{there}" are the same or lie within each other; '
                 f"write a {'path beside it' if location.is_path(there) else 'name'}, "
-                f'as in "{there.rstrip("/")}_{other[0]}"',
+                f'as in "{there.rstrip("/")}_{other[-2]}"',
             )

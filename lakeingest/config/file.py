@@ -19,6 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from lakeingest.config import PipelineConfig, consistency, mistakes, parts, per_topic, yaml_text
 from lakeingest.config.consistency import Mistake
+from lakeingest.config.contract import Contract
 from lakeingest.config.per_topic import PerTopic
 from lakeingest.config.transform import Transform
 from lakeingest.config.values import SchemaFile
@@ -238,6 +239,8 @@ def _disagreements(values: dict[str, Any]) -> Iterator[Mistake]:
         readers=_valid(tuple[Reader, ...], values.get("readers", ())) or (),
         transform=_valid(tuple[Transform, ...], values.get("transform", ())) or (),
         registry=_valid(parts.Registry, values.get("registry", {})),
+        contract=_valid(Contract, values["contract"]) if "contract" in values else None,
+        trigger=_valid(parts.Trigger, values.get("trigger", {})),
     )
 
 

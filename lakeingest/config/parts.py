@@ -224,7 +224,7 @@ class TimePartition(Part):
         None,
         description="Names and patterns of the partition columns, as in \"'year'=yyyy/'month'=MM\". "
         "Default: one column named after the period.",
-        examples=["'year'=yyyy/'month'=MM"],
+        examples=["'year'=yyyy/'month'=MM/'day'=dd"],
     )
     locale: str = Field("en_US", description="The locale of names of months and days in format.")
 

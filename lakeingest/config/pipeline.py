@@ -9,6 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from lakeingest.config import consistency, location
 from lakeingest.config.base import Part
+from lakeingest.config.contract import Contract
 from lakeingest.config.parts import (
     Compatibility,
     Decode,
@@ -29,8 +30,6 @@ from lakeingest.config.values import Name, Own
 from lakeingest.schema import ddl, readers, transforms
 from lakeingest.schema.readers import Reader
 from lakeingest.schema.transforms import Step
-
-_COMPATIBILITY: dict[str, Compatibility] = {"json": "FORWARD", "string": "NONE", "bytes": "NONE"}
 
 
 class PipelineConfig(Part):
@@ -73,6 +72,7 @@ class PipelineConfig(Part):
         "refuses to begin where somebody else did.",
         examples=[["athena", "duckdb"]],
     )
+    contract: Contract | None = Field(None, description="What those who read the table may rely on. Default: nothing.")
     trigger: Trigger = Field(default_factory=Trigger, description="When a micro-batch is cut.")
     storage: Storage = Field(default_factory=Storage, description="How S3 is reached.")
     listeners: tuple[Own, ...] = Field(
@@ -110,9 +110,22 @@ class PipelineConfig(Part):
         return consistency.results(self.table, self.gate)
 
     @property
+    def completeness(self) -> str:
+        """What the table of completeness is known by: a path, or a name."""
+        return consistency.completeness(self.table, self.contract)
+
+    @property
+    def comment(self) -> str | None:
+        """What the table holds, for whoever finds it."""
+        return self.table.comment or (self.contract.description if self.contract else None)
+
+    @property
     def tables(self) -> tuple[str, ...]:
         """What its tables are known by: paths, and names of a catalog's."""
-        return (self.table.identifier, self.quarantine.identifier, *((self.results,) if self.gate else ()))
+        more = (self.results,) if self.gate else ()
+        if self.contract and self.contract.completeness:
+            more = (*more, self.completeness)
+        return (self.table.identifier, self.quarantine.identifier, *more)
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -136,8 +149,7 @@ class PipelineConfig(Part):
 
         Text and bytes have no schema that could change, so NONE holds for them.
         """
-        given = self.schema_.compatibility
-        return given or _COMPATIBILITY.get(self.decode.value.format, "BACKWARD")
+        return consistency.compatibility(self.decode, self.schema_)
 
     @field_validator("quarantine")
     @classmethod
@@ -163,6 +175,8 @@ class PipelineConfig(Part):
                 readers=self.readers,
                 transform=self.transform,
                 registry=self.registry,
+                contract=self.contract,
+                trigger=self.trigger,
             )
         )
         if found:

@@ -17,7 +17,12 @@ Path = tuple[str | int, ...]
 
 TOPIC = "{topic}"
 _VARIABLE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{|\{topic\}")
-_NAMES = (("table", "name"), ("quarantine", "name"), ("gate", "results"))
+_NAMES = (
+    ("table", "name"),
+    ("quarantine", "name"),
+    ("gate", "results"),
+    ("contract", "completeness", "table"),
+)
 """Where a catalog's name of a table may stand, in which a topic's . and - become _."""
 
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from lakeingest.config import PipelineConfig
+from lakeingest.config import PipelineConfig, periods
 from lakeingest.delta import commit_log, coordinates, quarantine, table_properties
 from lakeingest.delta.commit_log import CommitLog
+from lakeingest.delta.completeness import CompletenessTable
 from lakeingest.delta.table import Table
 from lakeingest.errors import TableMismatch
 from lakeingest.record import OFFSET, PARTITION, TOPIC, Frontier, OffsetRanges
@@ -49,6 +50,15 @@ class PipelineTables:
     def results(self) -> Table:
         """The table of the gate's results; there is none without a gate."""
         return Table(self.spark, self.config.results)
+
+    @cached_property
+    def completeness(self) -> CompletenessTable | None:
+        """The table that says until when the main one is complete; None where that is not followed."""
+        promised, followed = self.config.contract, periods.of(self.config.partition)
+        if promised is None or promised.completeness is None or followed is None:
+            return None
+        table = Table(self.spark, self.config.completeness)
+        return CompletenessTable(table, followed, self.config.known_as, promised.completeness.late)
 
     def ensure_quarantine(self) -> bool:
         """Make the quarantine if it is missing, and add columns that it lacks since an older version made it.

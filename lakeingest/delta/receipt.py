@@ -36,14 +36,18 @@ class Run:
         return f"process {self.pid} on {self.host}, started {self.started}"
 
 
-def somebody() -> str:
-    """Who is at work, as receipts and quarantine name whoever accepts, replays or discards."""
+def user() -> str:
+    """The name of whoever is at work."""
     try:
-        user = getpass.getuser()
+        return getpass.getuser()
     except (KeyError, OSError):
         # Kubernetes gives a container any uid, which its passwd file need not know.
-        user = f"uid {os.getuid()}"
-    return f"{user} on {socket.gethostname()}"
+        return f"uid {os.getuid()}"
+
+
+def somebody() -> str:
+    """Who is at work, as receipts and quarantine name whoever accepts, replays or discards."""
+    return f"{user()} on {socket.gethostname()}"
 
 
 @dataclass(frozen=True)

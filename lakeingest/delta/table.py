@@ -163,14 +163,24 @@ class Table:
             still: what must hold of a row of the table when it is updated, in SQL.
             column: the column; it has its new value in `rows`.
         """
+        self._merge(rows, same, f"WHEN MATCHED AND {still} THEN UPDATE SET {column} = r.{column}")
+
+    def insert(self, rows: DataFrame, same: Sequence[str]) -> None:
+        """Add the rows that are not there yet, in one commit.
+
+        Args:
+            rows: no two of them the same.
+            same: the columns by which a row of the table and one of `rows` are the same.
+        """
+        names = [ddl.quoted(name).replace("{", "{{").replace("}", "}}") for name in rows.columns]
+        values = ", ".join(f"r.{name}" for name in names)
+        self._merge(rows, same, f"WHEN NOT MATCHED THEN INSERT ({', '.join(names)}) VALUES ({values})")
+
+    def _merge(self, rows: DataFrame, same: Sequence[str], then: str) -> None:
         matched = " AND ".join(f"q.{name} = r.{name}" for name in same)
         # What is in braces, spark.sql() fills in.
         named = self.sql.replace("{", "{{").replace("}", "}}")
-        self.spark.sql(
-            f"MERGE INTO {named} AS q USING {{rows}} AS r ON {matched} "
-            f"WHEN MATCHED AND {still} THEN UPDATE SET {column} = r.{column}",
-            rows=rows,
-        ).collect()
+        self.spark.sql(f"MERGE INTO {named} AS q USING {{rows}} AS r ON {matched} {then}", rows=rows).collect()
 
     def append(self, rows: DataFrame, options: Mapping[str, str]) -> None:
         """Commit rows; a table that is known by its name is not made for them."""
@@ -274,6 +284,12 @@ class Table:
         """Set these, in a commit of metadata alone."""
         with storage_failures(self.identifier):
             self.spark.sql(f"ALTER TABLE {self.sql} SET TBLPROPERTIES ({_options(properties)})")
+
+    def unset_properties(self, names: Sequence[str]) -> None:
+        """Take these away, in a commit of metadata alone."""
+        named = ", ".join(map(ddl.text, names))
+        with storage_failures(self.identifier):
+            self.spark.sql(f"ALTER TABLE {self.sql} UNSET TBLPROPERTIES IF EXISTS ({named})")
 
     def add_columns(self, columns: StructType, wanted: StructType) -> None:
         """Add the columns that the table lacks.

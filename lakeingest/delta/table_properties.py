@@ -1,8 +1,10 @@
-"""What a pipeline keeps among its table's properties: the ledger of schemas, the partitions, for whom it was made.
+"""What a pipeline keeps among its table's properties: the ledger of schemas, the partitions, for whom it was made, and
+its contract.
 
 They outlive the log's receipts, and spare them from repeating the ledger. A property is the pipeline's own, under a
 digest of its name, and its value is in hexadecimal digits: Spark shows no property with a word such as url, password
-or token in it, and puts settings and environment in the place of ${…}.
+or token in it, and puts settings and environment in the place of ${…}. The contract stands there in words too, for
+whoever finds the table.
 """
 
 from __future__ import annotations
@@ -10,14 +12,27 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lakeingest.config import PipelineConfig
+from lakeingest.config.values import duration_text
 from lakeingest.schema import readers
 from lakeingest.schema.ledger import SchemaLedger
 
-_SCHEMAS, _PARTITIONS, _MAKER = "schemas", "partition", "maker"
+_SCHEMAS, _PARTITIONS, _MAKER, _CONTRACT = "schemas", "partition", "maker", "contract"
+_PROMISES = (
+    "owners",
+    "freshness",
+    "completeness",
+    "late",
+    "retention",
+    "compatibility",
+    "readers",
+    "may_replay",
+    "may_accept",
+)
+"""The parts of a contract in words, each a property of its own; the description is the table's comment."""
 
 
 def wanted(config: PipelineConfig, ledger: SchemaLedger) -> dict[str, str]:
@@ -28,8 +43,50 @@ def wanted(config: PipelineConfig, ledger: SchemaLedger) -> dict[str, str]:
         _name(_PARTITIONS, config.known_as): _packed(options(config)),
         _name(_MAKER, config.known_as): _packed({"name": config.known_as, "topics": [*config.source.topics]}),
     }
-    kept |= readers.properties(config.readers)
+    kept |= readers.properties(config.readers) | contract(config)
     return kept | ({_name(_SCHEMAS, config.known_as): _packed(ledger.to_json())} if ledger.entries else {})
+
+
+def contract(config: PipelineConfig) -> dict[str, str]:
+    """The contract of the file; empty if there is none."""
+    promised = config.contract
+    if promised is None:
+        return {}
+    followed = promised.completeness
+    durations = {
+        "freshness": promised.freshness,
+        "late": followed.late if followed else None,
+        "retention": promised.retention,
+    }
+    said: dict[str, str | None] = {
+        **{name: duration_text(each) for name, each in durations.items() if each is not None},
+        "owners": ", ".join(promised.owners) or None,
+        "completeness": config.completeness if followed else None,
+        "compatibility": promised.compatibility,
+        "readers": ", ".join(config.readers) or None,
+        "may_replay": _listed(promised.may_replay),
+        "may_accept": _listed(promised.may_accept),
+    }
+    words = {name: said[name] for name in _PROMISES if said.get(name) is not None}
+    named = {_word(name): str(text) for name, text in words.items()}
+    return {_name(_CONTRACT, config.known_as): _packed(words), **named}
+
+
+def outdated(properties: Mapping[str, str], config: PipelineConfig) -> tuple[dict[str, str], list[str]]:
+    """What of the contract has to be set on a table with these properties, and what unset."""
+    wanted, mark = contract(config), _name(_CONTRACT, config.known_as)
+    # Spark shows in place of a value with a word such as token none, so that only the packed one can be compared.
+    if properties.get(mark) == wanted.get(mark):
+        return {}, []
+    return wanted, [n for n in (mark, *map(_word, _PROMISES)) if n in properties and n not in wanted]
+
+
+def _listed(names: Sequence[str] | None) -> str | None:
+    return None if names is None else ", ".join(names) or "nobody"
+
+
+def _word(name: str) -> str:
+    return f"lakeingest.{_CONTRACT}.{name}"
 
 
 def features(properties: Mapping[str, str]) -> set[str]:

@@ -36,6 +36,11 @@ class TableWriter:
         self._kept, self._version = log.kept, log.version
         self._done: Commit | None = None
 
+    @property
+    def version(self) -> int | None:
+        """The main table's newest version that this writer has seen; None before its first commit to a new table."""
+        return self._version
+
     def ensure(self, columns: StructType, partitions: Sequence[PartitionColumn], ledger: SchemaLedger) -> bool:
         """Make the main table if it is missing; whether it was.
 
@@ -133,6 +138,15 @@ class TableWriter:
             wanted = table_properties.wanted(config, ledger)
             self.tables.main.set_properties(wanted)
             self._kept, self.properties = ledger, {**self.properties, **wanted}
+
+    def promise(self) -> None:
+        """Let the main table say the contract of the file, where it says another one."""
+        wanted, gone = table_properties.outdated(self.properties, self.tables.config)
+        if wanted:
+            self.tables.main.set_properties(wanted)
+        if gone:
+            self.tables.main.unset_properties(gone)
+        self.properties = {n: v for n, v in {**self.properties, **wanted}.items() if n not in gone}
 
     def check_unchanged(self) -> None:
         """Notice a RESTORE of the table, or another one of its name, since this writer looked at it: what it is about

@@ -41,7 +41,7 @@ class CatalogEntry:
             return
         # What has no path is the catalog's own table.
         if config.table.name and config.table.path:
-            self._follow(tables.main, config.table.name, columns, config.table.comment)
+            self._follow(tables.main, config.table.name, columns, config.comment)
         if config.quarantine.name and config.quarantine.path:
             self._follow(tables.quarantine, config.quarantine.name, quarantine.schema(), None)
         self._holds = None if self._told else columns

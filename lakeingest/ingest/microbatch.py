@@ -246,10 +246,13 @@ class MicroBatchExecution:
         for table in (main, self.context.tables.quarantine):
             if not table.by_path:
                 s3a.warn_of_log_store(self.context.spark, [table.location], stacklevel=2)
-        self._describe(self.config.table.comment)
+        self._describe(self.config.comment)
 
     def _describe(self, comment: str | None = None) -> None:
-        """Let the table have the comments of file and schema, where a commit may have brought others."""
+        """Let the table have the contract of the file, and the comments of file and schema, where a commit may have
+        brought others.
+        """
+        self.writer.promise()
         state = self.evolution.ledger, self.writer.columns
         if state != self._described:
             value = shape.described(self.config, self.evolution.ledger.current.get("value"))

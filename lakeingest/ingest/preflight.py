@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from lakeingest.config import PipelineConfig
 from lakeingest.delta import commit_log, coordinates, table_properties
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.partitioning import PartitionColumn
 from lakeingest.delta.pipeline_tables import PipelineTables
-from lakeingest.delta.receipt import Receipt
+from lakeingest.delta.receipt import Receipt, user
 from lakeingest.delta.table import Table
-from lakeingest.errors import SourceChanged, TableMismatch
+from lakeingest.errors import SourceChanged, TableMismatch, UsageError
 from lakeingest.kafka import offsets, reader
 from lakeingest.kafka.offsets import Topics
 from lakeingest.record import COORDINATES, KEY, OFFSET, PARTITION, RESERVED, TIMESTAMP, TOPIC, OffsetRange, OffsetRanges
@@ -45,6 +45,24 @@ class Accept:
     dropped_topics: bool = False
     gaps: bool = False
     held: str | None = None
+
+
+def check_user(config: PipelineConfig, deed: Literal["replay", "accept"]) -> None:
+    """Notice that the contract lets others decide. It is a rule for colleagues: whoever can write the tables, or
+    change the file, can go round it.
+
+    Raises:
+        UsageError: it names others.
+    """
+    promised = config.contract
+    named = getattr(promised, f"may_{deed}") if promised else None
+    if named is None or (who := user()) in named:
+        return
+    what = "replay or discard refused records" if deed == "replay" else "let a held batch or a gap through"
+    raise UsageError(
+        f"{who} may not {what} of {config.name!r}: contract.may_{deed} names {', '.join(named) or 'nobody'}",
+        cure=f"let one of them do it; or add {who} to contract.may_{deed}, if the table's owners agree",
+    )
 
 
 def check(config: PipelineConfig, log: CommitLog, refused: CommitLog, topics: Topics, accept: Accept) -> None:

@@ -13,6 +13,7 @@ from lakeingest.errors import LakeingestError, StorageError
 from lakeingest.ingest import preflight
 from lakeingest.ingest.attempt import Attempt
 from lakeingest.ingest.catalog_entry import CatalogEntry
+from lakeingest.ingest.completeness import Following
 from lakeingest.ingest.context import RunContext
 from lakeingest.ingest.events import Committed, Ended, Event, Started
 from lakeingest.ingest.preflight import Accept
@@ -72,6 +73,7 @@ class PipelineRun:
     def __post_init__(self) -> None:
         self._budget = RetryBudget(self.context.config.retry.wait.total_seconds())
         self._entry = CatalogEntry(self.context, self.tell)
+        self._following = Following(self.context, self.broker)
 
     def run(self) -> Counts:
         """The counts of all batches; for the errors see `Pipeline.run`."""
@@ -109,6 +111,7 @@ class PipelineRun:
             self.accept = attempt.accept
             self._budget.underway()
             self._entry.follow(attempt.columns)
+            self._following.begin(attempt)
         while not self.stop.is_set():
             begun = time.monotonic()
             with self.turn():
@@ -120,9 +123,12 @@ class PipelineRun:
                 self._entry.follow(attempt.columns)
             if done is not None:
                 yield done
-            elif self._goal is not None:
+            if self._following.active:
+                with self.turn():
+                    self._following.follow(attempt)
+            if done is None and self._goal is not None:
                 break
-            else:
+            if done is None:
                 gate.flush(spark)
                 self._budget.renew()
             if self._goal is None:

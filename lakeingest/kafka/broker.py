@@ -1,19 +1,21 @@
-"""Asks the brokers what the topics hold: ids, first and last offsets."""
+"""Asks the brokers what the topics hold: ids, first and last offsets, and offsets by time."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
-from typing import Any
+from datetime import datetime
+from typing import Any, TypeVar
 
 from lakeingest.config import Source
 from lakeingest.errors import SourceRefused, SourceUnreachable, UsageError
-from lakeingest.kafka import options
-from lakeingest.kafka.offsets import Topics, topic_id
+from lakeingest.kafka import offsets, options
+from lakeingest.kafka.offsets import Reach, Topics, topic_id
 from lakeingest.record import Frontier
 
+Answer = TypeVar("Answer")
 TIMEOUT_S = 30.0
 _PAUSES_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 _LISTEN_S, _GRACE_S = 0.2, 5.0
@@ -59,6 +61,19 @@ class Broker:
         Raises:
             UsageError: a topic does not exist.
         """
+        return self._asked(self._topics)
+
+    def reach(self, moment: datetime) -> Reach:
+        """How far one has to come so that nothing is missing that stands before a moment (aware) of Kafka's time.
+
+        What reaches Kafka later than this is asked is not among it: the moment has to be over.
+
+        Raises:
+            UsageError: a topic does not exist.
+        """
+        return self._asked(lambda: self._reach(moment))
+
+    def _asked(self, ask: Callable[[], Answer]) -> Answer:
         from confluent_kafka import KafkaException
 
         # What was told since the last question is of brokers that may be back.
@@ -66,7 +81,7 @@ class Broker:
         for pause_s in (*_PAUSES_S, None):
             self._heard.clear()
             try:
-                return self._topics()
+                return ask()
             except (KafkaException, TimeoutError) as failed:
                 # A leader that moves, or is not elected yet for a new topic, answers a moment later.
                 passing = isinstance(failed, KafkaException) and failed.args[0].code() in _passing()
@@ -169,6 +184,17 @@ class Broker:
             last=self._offsets(partitions, "latest"),
         )
 
+    def _reach(self, moment: datetime) -> Reach:
+        from confluent_kafka.admin import OffsetSpec
+
+        now = time.time_ns() // 1_000_000
+        topics = self._topics()
+        at = OffsetSpec.for_timestamp(max(0, int(moment.timestamp() * 1000)))
+        found = self._listed(topics.last, at, committed=False)
+        ends = self._ends(topics.last, "latest", committed=False)
+        # What an open transaction has sent is there already, and not to be read yet.
+        return offsets.reach(topics.first, ends, {tp: (each.offset, each.timestamp) for tp, each in found.items()}, now)
+
     def _described(self, name: str, future: Any) -> Any:
         from confluent_kafka import KafkaError, KafkaException
         from confluent_kafka.admin import AclOperation
@@ -190,19 +216,35 @@ class Broker:
             ) from failed
 
     def _offsets(self, partitions: Collection[tuple[str, int]], which: str) -> dict[tuple[str, int], int]:
-        from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
+        return self._ends(partitions, which, committed=True)
+
+    def _ends(
+        self, partitions: Collection[tuple[str, int]], which: str, *, committed: bool
+    ) -> dict[tuple[str, int], int]:
+        from confluent_kafka import KafkaError, KafkaException
         from confluent_kafka.admin import OffsetSpec
 
-        spec = getattr(OffsetSpec, which)()
-        asked = {TopicPartition(topic, partition): spec for topic, partition in partitions}
-        futures = self._admin.list_offsets(
-            asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=self._timeout_s
-        )
-        found = {(tp.topic, tp.partition): self._answer(future).offset for tp, future in futures.items()}
+        listed = self._listed(partitions, getattr(OffsetSpec, which)(), committed=committed)
+        found = {tp: each.offset for tp, each in listed.items()}
         if any(offset < 0 for offset in found.values()):
             # What librdkafka gives, without an error, where a leader is just moving (seen: -1001).
             raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
         return found
+
+    def _listed(
+        self, partitions: Collection[tuple[str, int]], spec: Any, *, committed: bool
+    ) -> dict[tuple[str, int], Any]:
+        """The offset and the timestamp that each partition has for this.
+
+        Args:
+            committed: whether offsets end where an open transaction begins.
+        """
+        from confluent_kafka import IsolationLevel, TopicPartition
+
+        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        asked = {TopicPartition(topic, partition): spec for topic, partition in partitions}
+        futures = self._admin.list_offsets(asked, isolation_level=level, request_timeout=self._timeout_s)
+        return {(tp.topic, tp.partition): self._answer(future) for tp, future in futures.items()}
 
 
 def _passing() -> set[int]:

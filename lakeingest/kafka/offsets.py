@@ -30,6 +30,40 @@ class Topics:
     last: Frontier
 
 
+@dataclass(frozen=True)
+class Reach:
+    """How far one has to come so that nothing is missing that stands before a moment of Kafka's time.
+
+    Attributes:
+        targets: (topic, partition) → the offset of its first record that is as late as the moment; of its end, as it
+            was when the moment was over, where there is none.
+        first: (topic, partition) → first offset kept.
+    """
+
+    targets: Frontier
+    first: Frontier
+
+    def missing(self, frontier: Frontier) -> dict[tuple[str, int], tuple[int, int]]:
+        """What is not reached: (topic, partition) → (the first offset not consumed, the one that is to be reached)."""
+        stands = {tp: frontier.get(tp, self.first[tp]) for tp in self.targets}
+        return {tp: (stands[tp], target) for tp, target in self.targets.items() if stands[tp] < target}
+
+
+def reach(first: Frontier, last: Frontier, found: Mapping[tuple[str, int], tuple[int, int]], now: int) -> Reach:
+    """How far one has to come for a moment that is over.
+
+    A record whose timestamp is still to come proves nothing: a clock that is wrong by years would else stand for all
+    the records behind it.
+
+    Args:
+        first, last: first offsets kept; ends, open transactions included.
+        found: the first record that is as late as the moment: its offset, -1 for none, and its timestamp.
+        now: milliseconds since 1970, before Kafka was asked.
+    """
+    early = {tp: offset for tp, (offset, at) in found.items() if offset >= 0 and at <= now}
+    return Reach({tp: min(end, early.get(tp, end)) for tp, end in last.items()}, first)
+
+
 def topic_id(told: str | None) -> str:
     """A topic's id; "" for none, and for the one of zeros that stands for none (KIP-516)."""
     return told if told and told.strip("A=") else ""

@@ -1,17 +1,21 @@
-"""The newest records of a topic, as bytes, for whoever wants to know what they look like. Commits no offset."""
+"""Some records of a topic, for whoever wants to know what they look like, or how old they are. Commits no offset."""
 
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 from typing import Any
 
 from lakeingest.config import Source
 from lakeingest.errors import SourceUnreachable
 from lakeingest.kafka import options
 from lakeingest.kafka.broker import Broker
+from lakeingest.record import Frontier
 
 _MOST_BYTES = 2**25
 _PATIENCE_S = 20.0
+_FAR = 253_402_300_800_000
+"""The year 10000, in milliseconds."""
 
 Record = tuple[bytes | None, bytes | None]
 """Key and value."""
@@ -31,12 +35,32 @@ def newest(source: Source, servers: str, most: int) -> list[Record]:
     if not found and ends:
         # The newest offsets hold no record: markers of transactions, or what compaction has left.
         found = _read(source, servers, {tp: topics.first[tp] for tp in ends}, ends, most)
-    return found
+    return [(message.key(), message.value()) for message in found]
+
+
+def times(source: Source, servers: str, starts: Frontier, ends: Frontier) -> dict[tuple[str, int], datetime]:
+    """The timestamps of the first committed records from these offsets on: (topic, partition) → in UTC.
+
+    Partitions that have none before `ends`, and those whose record has no time that Python holds, are left out.
+
+    Raises:
+        SourceUnreachable: Kafka gives no records.
+    """
+    found = _read(source, servers, dict(starts), dict(ends), len(starts), each=1)
+    millis = {(m.topic(), m.partition()): m.timestamp()[1] for m in found}
+    return {tp: datetime.fromtimestamp(at / 1000, UTC) for tp, at in millis.items() if 0 <= at < _FAR}
 
 
 def _read(
-    source: Source, servers: str, starts: dict[tuple[str, int], int], ends: dict[tuple[str, int], int], most: int
-) -> list[Record]:
+    source: Source,
+    servers: str,
+    starts: dict[tuple[str, int], int],
+    ends: dict[tuple[str, int], int],
+    most: int,
+    *,
+    each: int | None = None,
+) -> list[Any]:
+    """Messages from `starts` on: at most so many, and so many of each partition."""
     from confluent_kafka import Consumer, KafkaError, TopicPartition
 
     own = {
@@ -51,7 +75,7 @@ def _read(
         "log_level": 0,
     }
     consumer: Any = Consumer({**options.librdkafka(source), **own})
-    found, size, waiting = list[Record](), 0, set(ends)
+    found, size, waiting, left = list[Any](), 0, set(starts), dict.fromkeys(starts, each or most)
     until = time.monotonic() + _PATIENCE_S
     try:
         consumer.assign([TopicPartition(*tp, offset) for tp, offset in starts.items()])
@@ -67,9 +91,12 @@ def _read(
                     )
                 waiting.discard(place)
                 continue
-            found.append((message.key(), message.value()))
+            if place not in waiting:
+                continue
+            found.append(message)
             size += len(message)
-            if message.offset() + 1 >= ends[place]:
+            left[place] -= 1
+            if message.offset() + 1 >= ends[place] or not left[place]:
                 waiting.discard(place)
     finally:
         consumer.close()

@@ -12,6 +12,8 @@ def compact(tables: PipelineTables, target_bytes: int, where: str | None, *, dry
     every = [tables.main, tables.quarantine]
     if tables.results.schema() is not None:
         every.append(tables.results)
+    if tables.completeness is not None and tables.completeness.table.schema() is not None:
+        every.append(tables.completeness.table)
     if dry_run:
         now = {table.identifier: optimize.table_files(table) for table in every}
         return [Compacted(path, files, files) for path, files in now.items()]

@@ -24,8 +24,10 @@ from lakeingest.delta.offline.runs import Runs
 from lakeingest.gate import results as gate_results
 from lakeingest.kafka.offsets import Topics
 from lakeingest.operations import audit as audit_of
+from lakeingest.operations import completeness
 from lakeingest.operations import status as status_of
 from lakeingest.operations.audit import Report
+from lakeingest.operations.completeness import Complete
 from lakeingest.operations.status import Status
 from lakeingest.record import COORDINATES, TOPIC, OffsetRanges
 from lakeingest.schema import ddl
@@ -144,6 +146,13 @@ def _runs(config: PipelineConfig, logs: Sequence[OfflineLog], whole: OffsetRange
         for at, found in enumerate((runs.of(logs[0], main, asked), runs.of(logs[1], refused, mine)))
     ]
     return Runs(pa.concat_tables(each), whole, settle)
+
+
+def periods(config: PipelineConfig, storage: Storage) -> tuple[Complete, dict[datetime, int]]:
+    """What is said of the periods of a pipeline's table, and how many rows it has of each now."""
+    of, _ = completeness.followed(config)
+    main = OfflineLog(config.table.identifier, storage)
+    return completeness.offline(config, storage, of), completeness.counts(main, of)
 
 
 def _commits(log: OfflineLog, pipeline: str, history: Sequence[Mapping[str, Any]]) -> CommitLog:

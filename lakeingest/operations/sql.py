@@ -43,6 +43,8 @@ def views(config: PipelineConfig) -> dict[str, str]:
     named = {"quarantine": config.quarantine.identifier, HISTORY: config.table.identifier}
     if config.gate is not None:
         named["results"] = config.results
+    if config.contract is not None and config.contract.completeness is not None:
+        named["completeness"] = config.completeness
     identifier = config.table.identifier
     own = location.place(identifier).steps[-1] if location.is_path(identifier) else identifier.rpartition(".")[2]
     return {own if own.lower() not in named else "records": identifier, **named}

@@ -28,19 +28,21 @@ BACK = 2 * _COMMITS
 
 @dataclass(frozen=True, repr=False)
 class Status(Shown):
-    """What `lakeingest status` shows. Its listings: partitions, commits, tables.
+    """What `lakeingest status` shows. Its listings: partitions, commits, tables, contract.
 
     Attributes:
         partitions: one a topic-partition: topic, partition, frontier, end (offset), lag (offsets).
         commits: the newest ten: sequence, version, time, rows, offsets, refused, dropped, writer.
         tables: table and quarantine: path, rows (of quarantine: the pipeline's own that no replay has moved), files,
             bytes, average_file_bytes.
+        contract: one a promise: promise, promised, kept, found, by_s (see `contract.state`); empty without a contract.
     """
 
     pipeline: str
     partitions: tuple[dict[str, Any], ...]
     commits: tuple[dict[str, Any], ...]
     tables: dict[str, dict[str, Any]]
+    contract: tuple[dict[str, Any], ...] = ()
 
     @property
     def lag(self) -> int:
@@ -56,7 +58,7 @@ class Status(Shown):
     @property
     def listings(self) -> Mapping[str, Listing]:
         tables = [{"table": name, **found} for name, found in self.tables.items()]
-        return {"partitions": self.partitions, "commits": self.commits, "tables": tables}
+        return {"partitions": self.partitions, "commits": self.commits, "tables": tables, "contract": self.contract}
 
     def to_json(self) -> dict[str, Any]:
         return {"pipeline": self.pipeline, "lag": self.lag, **{k: v for k, v in vars(self).items() if k != "pipeline"}}

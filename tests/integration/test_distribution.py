@@ -49,11 +49,13 @@ WORDS = {
     "coordinates": "t-0:0",
     "reason": "x",
     "record": "v1.proto",
+    "complete": "2026-11-23T14",
 }
 """What to give for the parameters that commands require, by their name, and for a file that they only accept."""
 PLAIN = {
     "init": "-",
     "check": "p.yaml",
+    "contract": "p.yaml",
     "describe": "",
     "import-confluent": "c.json --dry-run",
     "sql": "p.yaml",
@@ -66,6 +68,7 @@ PLAIN = {
 CURES = {
     "sql": "lakeingest[sql]",
     "read": "lakeingest[sql]",
+    "wait": "lakeingest[sql]",
     "schema check": "lakeingest[protobuf]",
     "stack up": "lakeingest[local]",
     "stack env": "lakeingest stack up",

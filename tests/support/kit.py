@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from typing import Any, TypeVar
 
@@ -34,12 +35,13 @@ DIRTY = b'{"n": "not a number"}'
 
 @dataclass(frozen=True)
 class Record:
-    """A record to be produced; the partition is dealt out in turn unless it is named."""
+    """A record to be produced; the partition is dealt out in turn, and the time is now, unless they are named."""
 
     value: bytes | None
     key: bytes | None = None
     partition: int | None = None
     headers: tuple[tuple[str, bytes], ...] = ()
+    at: datetime | None = None
 
 
 def clean(count: int, start: int = 0) -> list[bytes]:
@@ -177,6 +179,8 @@ def _send(producer: Producer, topic: str, records: Iterable[bytes | Record | Non
             partition,
             headers=list(record.headers),
             on_delivery=delivered,
+            # 0 stands for now.
+            timestamp=int(record.at.timestamp() * 1000) if record.at else 0,
         )
         producer.poll(0)
     producer.flush(60)

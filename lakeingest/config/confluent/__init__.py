@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lakeingest.config.confluent import known, rules, sinks, smt, written
+from lakeingest.config import written
+from lakeingest.config.confluent import known, rules, sinks, smt
 from lakeingest.config.confluent.document import read
 from lakeingest.config.confluent.translation import Option, Translation
 from lakeingest.config.variables import TOPIC

@@ -1,4 +1,4 @@
-"""The pipeline file as commented YAML."""
+"""Values as YAML: a pipeline file, with comments, and other documents as they are."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ _ORDER = (
     "partition",
     "table",
     "quarantine",
+    "gate",
+    "readers",
+    "contract",
     "trigger",
     "storage",
 )
@@ -26,7 +29,6 @@ _ORDER = (
 
 def text(values: Mapping[str, Any], notes: Mapping[tuple[str, ...], str], head: Sequence[str]) -> str:
     """The values in the order of a pipeline file, `notes` above those that they belong to, and `head` above all."""
-    from ruamel.yaml import YAML
     from ruamel.yaml.comments import CommentedMap
 
     def commented(part: Mapping[str, Any], path: tuple[str, ...]) -> CommentedMap:
@@ -37,12 +39,20 @@ def text(values: Mapping[str, Any], notes: Mapping[tuple[str, ...], str], head: 
                 made.yaml_set_comment_before_after_key(name, _wrapped(note, len(path)), indent=2 * len(path))
         return made
 
+    lines = [line for each in head for line in textwrap.wrap(each, 110)]
+    body = document(commented({name: values[name] for name in _ORDER if name in values}, ()))
+    return "".join(f"# {printable(line)}\n" for line in lines) + "\n" + body
+
+
+def document(values: Mapping[str, Any]) -> str:
+    """The values in their own order."""
+    from ruamel.yaml import YAML
+
     yaml, out = YAML(), io.StringIO()
     yaml.indent(mapping=2, sequence=4, offset=2)
     yaml.width = 4096
-    yaml.dump(commented({name: values[name] for name in _ORDER if name in values}, ()), out)
-    lines = [line for each in head for line in textwrap.wrap(each, 110)]
-    return "".join(f"# {printable(line)}\n" for line in lines) + "\n" + out.getvalue()
+    yaml.dump(values, out)
+    return out.getvalue()
 
 
 def _wrapped(note: str, depth: int) -> str:

@@ -1,0 +1,255 @@
+"""A pipeline's contract as a document of the standard. Start reading at `document`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from lakeingest.config import location, partition_format, periods
+from lakeingest.config.odcs.names import columns as names_of
+from lakeingest.config.odcs.names import word
+from lakeingest.config.parts import FieldPartition, TimePartition
+from lakeingest.config.pipeline import PipelineConfig
+from lakeingest.config.values import duration_text
+from lakeingest.record import OFFSET, PARTITION, TIMESTAMP, TOPIC
+from lakeingest.schema import ddl
+
+API = "v3.1.0"
+ENGINE = "great-expectations"
+_KEY = (TOPIC, PARTITION, OFFSET)
+_OWN = {
+    TOPIC: ("string", "the record's topic"),
+    PARTITION: ("integer", "its Kafka partition"),
+    OFFSET: ("long", "its offset: topic, partition and offset are there once"),
+    TIMESTAMP: ("timestamp", "its Kafka timestamp"),
+}
+_LOGICAL = {
+    "string": "string",
+    "binary": "string",
+    "boolean": "boolean",
+    "date": "date",
+    "timestamp": "timestamp",
+    "timestamp_ntz": "timestamp",
+    "float": "number",
+    "double": "number",
+    **dict.fromkeys(("byte", "short", "integer", "long"), "integer"),
+}
+_PHYSICAL = {"byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT"}
+_UNITS = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1), "s": timedelta(seconds=1)}
+_PERSON = re.compile(r"(.*\S) <(.+)>")
+
+
+@dataclass(frozen=True)
+class Check:
+    """An expectation of the gate's suite, as a quality check of the table or of one of its columns."""
+
+    name: str
+    type: str
+    kwargs: Mapping[str, Any]
+    columns: Sequence[str]
+    strict: bool
+
+
+def document(
+    config: PipelineConfig, columns: Sequence[Mapping[str, Any]] | None, checks: Sequence[Check]
+) -> dict[str, Any]:
+    """The document of a pipeline.
+
+    Args:
+        columns: the table's, as Delta's log has them; None while there is no table: then what the file declares.
+        checks: what the gate's suite asks.
+    """
+    promised = config.contract
+    made: dict[str, Any] = {
+        "kind": "DataContract",
+        "apiVersion": API,
+        "id": config.known_as,
+        "name": config.name,
+        "version": "1.0.0",
+        "status": "active",
+        "description": {"purpose": config.comment} if config.comment else None,
+        "servers": [_server(config)],
+        "schema": [_object(config, columns, checks)],
+        "team": {"members": [_member(owner) for owner in promised.owners]} if promised and promised.owners else None,
+        "slaProperties": [*_sla(config)],
+        "customProperties": [*_custom(config)],
+    }
+    return {name: value for name, value in made.items() if value}
+
+
+def _server(config: PipelineConfig) -> dict[str, Any]:
+    table = config.table
+    known: dict[str, Any] = {"server": "table", "format": "delta"}
+    if table.path is None:
+        *catalog, schema, _ = str(table.name).split(".")
+        return {**known, "type": "custom", "schema": schema, **({"catalog": catalog[0]} if catalog else {})}
+    place = location.place(table.path)
+    if not place.on_s3:
+        return {**known, "type": "local", "path": table.path}
+    endpoint = {"endpointUrl": config.storage.endpoint} if config.storage.endpoint else {}
+    return {**known, "type": "s3", "location": f"s3://{'/'.join((place.bucket, *place.steps))}", **endpoint}
+
+
+def _object(
+    config: PipelineConfig, columns: Sequence[Mapping[str, Any]] | None, checks: Sequence[Check]
+) -> dict[str, Any]:
+    by_column: dict[str, list[dict[str, Any]]] = {}
+    of_table: list[dict[str, Any]] = []
+    there = [*columns] if columns is not None else [*_declared(config)]
+    names = {column["name"] for column in there}
+    for check in checks:
+        one = len(check.columns) == 1 and check.columns[0] in names
+        (by_column.setdefault(check.columns[0], []) if one else of_table).append(_quality(check))
+    parts = [*_partition_columns(config)]
+    made = []
+    for column in there:
+        name = column["name"]
+        found = _property(column)
+        if name in _KEY:
+            found |= {"primaryKey": True, "primaryKeyPosition": _KEY.index(name) + 1}
+        if name in parts:
+            found |= {"partitioned": True, "partitionKeyPosition": parts.index(name) + 1}
+        if name in by_column:
+            found["quality"] = by_column[name]
+        made.append(found)
+    identifier = config.table.identifier
+    short = location.place(identifier).steps[-1] if location.is_path(identifier) else identifier.rpartition(".")[2]
+    table = {"name": short, "physicalName": identifier, "physicalType": "table", "logicalType": "object"}
+    if config.comment:
+        table["description"] = config.comment
+    return {**table, "properties": made, **({"quality": of_table} if of_table else {})}
+
+
+def _declared(config: PipelineConfig) -> Iterator[dict[str, Any]]:
+    """The columns that a table will have, as far as the file tells."""
+    yield from json.loads(ddl.to_json(config.columns))["fields"]
+    for name, (kind, comment) in _OWN.items():
+        yield {"name": name, "type": kind, "nullable": name == TIMESTAMP, "metadata": {"comment": comment}}
+    known = {column.name for column in config.columns}
+    for name in _partition_columns(config):
+        if name not in known:
+            part = next(p for p in config.partition if name in names_of(p))
+            kind = "string"
+            if isinstance(part, TimePartition):
+                kind = "date" if partition_format.segments(part)[0].pattern is None else "string"
+            elif isinstance(part, FieldPartition):
+                column = ddl.find(config.columns, part.field)
+                kind = json.loads(ddl.to_json([column]))["fields"][0]["type"] if column else "string"
+            else:
+                kind = "integer"
+            yield {"name": name, "type": kind, "nullable": True, "metadata": {}}
+
+
+def _partition_columns(config: PipelineConfig) -> Iterator[str]:
+    for part in config.partition:
+        yield from names_of(part)
+
+
+def _property(field: Mapping[str, Any]) -> dict[str, Any]:
+    found = {"name": field["name"], **_type(field["type"])}
+    if not field["nullable"]:
+        found["required"] = True
+    if comment := (field.get("metadata") or {}).get("comment"):
+        found["description"] = comment
+    return found
+
+
+def _type(kind: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {"physicalType": _physical(kind)}
+    if isinstance(kind, str):
+        # The standard's schema takes a property without a logical type for a map.
+        logical = "number" if kind.startswith("decimal") else _LOGICAL.get(kind, "object")
+        return {"logicalType": logical, **found}
+    match kind["type"]:
+        case "struct":
+            return {"logicalType": "object", **found, "properties": [_property(each) for each in kind["fields"]]}
+        case "array":
+            return {"logicalType": "array", **found, "items": _type(kind["elementType"])}
+    return {"logicalType": "object", **found}
+
+
+def _physical(kind: Any) -> str:
+    """A type of Delta's log as DDL."""
+    if isinstance(kind, str):
+        return _PHYSICAL.get(kind, kind.upper())
+    match kind["type"]:
+        case "struct":
+            inside = ", ".join(f"{word(f['name'])}: {_physical(f['type'])}" for f in kind["fields"])
+            return f"STRUCT<{inside}>"
+        case "array":
+            return f"ARRAY<{_physical(kind['elementType'])}>"
+    return f"MAP<{_physical(kind['keyType'])}, {_physical(kind['valueType'])}>"
+
+
+def _quality(check: Check) -> dict[str, Any]:
+    return {
+        "name": check.name,
+        "type": "custom",
+        "engine": ENGINE,
+        "implementation": {"type": check.type, "kwargs": dict(check.kwargs)},
+        "severity": "error" if check.strict else "warning",
+    }
+
+
+def _member(owner: str) -> dict[str, str]:
+    both = _PERSON.fullmatch(owner)
+    return {"username": both[2], "name": both[1], "role": "owner"} if both else {"username": owner, "role": "owner"}
+
+
+def _sla(config: PipelineConfig) -> Iterator[dict[str, Any]]:
+    table = _object_name(config)
+    promised = config.contract
+    yield _agreed("frequency", config.trigger.every, table, "how often records are committed")
+    if promised is None:
+        return
+    if promised.freshness is not None:
+        what = "from a record's Kafka timestamp until it is in the table"
+        yield _agreed("latency", promised.freshness, f"{table}.{TIMESTAMP}", what)
+    if promised.retention is not None:
+        yield _agreed("retention", promised.retention, table, "how long rows stay in the table at least")
+    if promised.completeness is not None:
+        of = periods.of(config.partition)
+        names = ", ".join(f"{table}.{name}" for name in of.columns) if of else table
+        what = (
+            f"behind a period's end its records may still come so long; {config.completeness} says when it is complete"
+        )
+        yield _agreed("completeness", promised.completeness.late, names, what)
+
+
+def _object_name(config: PipelineConfig) -> str:
+    identifier = config.table.identifier
+    return location.place(identifier).steps[-1] if location.is_path(identifier) else identifier.rpartition(".")[2]
+
+
+def _agreed(name: str, value: timedelta, element: str, what: str) -> dict[str, Any]:
+    unit, size = next(
+        ((u, s) for u, s in _UNITS.items() if value % s == timedelta(0)), ("ms", timedelta(milliseconds=1))
+    )
+    if not value:
+        unit, size = "s", timedelta(seconds=1)
+    return {"property": name, "value": value // size, "unit": unit, "element": element, "description": what}
+
+
+def _custom(config: PipelineConfig) -> Iterator[dict[str, Any]]:
+    promised = config.contract
+    found: dict[str, Any] = {
+        "topics": [*config.source.topics],
+        "valueFormat": config.decode.value.format,
+        "partition": [_partition(part) for part in config.partition] or None,
+        "readers": [*config.readers] or None,
+    }
+    if promised is not None:
+        found["compatibility"] = promised.compatibility
+        found["mayReplay"] = None if promised.may_replay is None else [*promised.may_replay]
+        found["mayAccept"] = None if promised.may_accept is None else [*promised.may_accept]
+        found["completenessTable"] = promised.completeness.table if promised.completeness else None
+    yield from ({"property": name, "value": value} for name, value in found.items() if value is not None)
+
+
+def _partition(part: Any) -> dict[str, Any]:
+    given = {name: getattr(part, name) for name in ("by", *sorted(part.model_fields_set - {"by"}))}
+    return {n: duration_text(v) if isinstance(v, timedelta) else v for n, v in given.items() if v is not None}

@@ -1,0 +1,159 @@
+"""Until when a table is complete: a small Delta table beside it, with a row for each period that is.
+
+pipeline STRING                                   whose records it is about
+period_start TIMESTAMP, period_end TIMESTAMP      the period: its first instant, and the first one behind it
+complete_since TIMESTAMP                          when that was found
+records BIGINT                                    the rows that the main table had of the period then; more are late
+sequence BIGINT, version BIGINT                   the pipeline's last batch then, and the main table's version
+
+Behind these stand the partition columns of the time, as the main table has them, to join by. Rows are added alone, each
+period once. A RESTORE of the main table takes them away with the batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from lakeingest.config.periods import Periods
+from lakeingest.delta.table import PROPERTIES, Table
+from lakeingest.schema import ddl
+from lakeingest.spark import types
+from lakeingest.spark.failures import spark_failures, storage_failures
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+COLUMNS = (
+    "pipeline STRING, period_start TIMESTAMP, period_end TIMESTAMP, complete_since TIMESTAMP, records BIGINT, "
+    "sequence BIGINT, version BIGINT"
+)
+"""The columns of the table but for the partition columns, as DDL."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TRIES = 10
+"""How often rows are tried where others write to the same table at once."""
+_NAMED = 1000
+"""Periods that a condition names; of more, all partitions of the main table are looked at."""
+
+
+@dataclass(frozen=True)
+class CompletenessTable:
+    """The table of one pipeline's periods; several pipelines may have one.
+
+    Attributes:
+        late: how long after a period's end its records may still reach Kafka.
+
+    Raises:
+        StorageUnreachable: from every method.
+    """
+
+    table: Table
+    periods: Periods
+    pipeline: str
+    late: timedelta
+
+    def due(self, start: datetime) -> datetime:
+        """When all records of a period are in Kafka, if none is later than allowed."""
+        return self.periods.end(start) + self.late
+
+    @property
+    def columns(self) -> StructType:
+        """`COLUMNS`, and the partition columns behind them."""
+        kind = "DATE" if self.periods.is_date else "STRING"
+        return types.struct(", ".join((COLUMNS, *(f"{ddl.quoted(name)} {kind}" for name in self.periods.columns))))
+
+    def newest(self) -> tuple[datetime | None, int]:
+        """The newest period that is complete, and the number of the newest batch that said so; None and 0 of none."""
+        from pyspark.sql import functions as F
+
+        if self.table.schema() is None:
+            return None, 0
+        with storage_failures(self.table.identifier):
+            mine = self.table.read().where(F.col("pipeline") == self.pipeline)
+            ((start, sequence),) = mine.agg(F.unix_micros(F.max("period_start")), F.max("sequence")).collect()
+        return (None if start is None else self.periods.of(_at(start))), sequence or 0
+
+    def rows(self) -> dict[datetime, tuple[datetime, int, int]]:
+        """What is said of each period: local start → since when, records, version."""
+        from pyspark.sql import functions as F
+
+        if self.table.schema() is None:
+            return {}
+        with storage_failures(self.table.identifier):
+            mine = self.table.read().where(F.col("pipeline") == self.pipeline)
+            micros = (F.unix_micros(name) for name in ("period_start", "complete_since"))
+            found = mine.select(*micros, "records", F.coalesce("version", F.lit(0))).collect()
+        return {self.periods.of(_at(start)): (_at(since), records, version) for start, since, records, version in found}
+
+    def take_back(self, sequence: int) -> None:
+        """Take away what later batches said than this one."""
+        with storage_failures(self.table.identifier):
+            # Delta's DELETE binds no parameters.
+            self.table.spark.sql(
+                f"DELETE FROM {self.table.sql} WHERE pipeline = {ddl.text(self.pipeline)} AND sequence > {sequence}"
+            ).collect()
+
+    def counts(self, main: Table, version: int | None, only: Collection[datetime] = ()) -> dict[datetime, int]:
+        """How many rows the main table has of each period that has any; partitions of no period are left out.
+
+        No column is read: the files of the partitions say how many rows they have.
+
+        Args:
+            only: some periods; all by default.
+        """
+        from pyspark.sql import functions as F
+
+        names = self.periods.columns
+        values = [F.col(f"`{name}`").cast("string") for name in names]
+        with storage_failures(main.identifier):
+            rows = main.read(version)
+            if only and len(only) <= _NAMED:
+                wanted = ["\0".join(self.periods.values(start)) for start in only]
+                rows = rows.where(F.concat_ws("\0", *values).isin(wanted))
+            found = rows.groupBy(*values).count().collect()
+        parsed = {self.periods.parse(row[:-1]): row[-1] for row in found}
+        return {start: count for start, count in parsed.items() if start is not None}
+
+    def declare(self, starts: Mapping[datetime, int], *, sequence: int, version: int | None, now: datetime) -> None:
+        """Say of periods that they are complete; of one that is said already nothing changes.
+
+        Args:
+            starts: each period, and its rows.
+        """
+        if not starts:
+            return
+        columns = self.columns
+        rows = [
+            (
+                self.pipeline,
+                self.periods.begin(start),
+                self.periods.end(start),
+                now,
+                count,
+                sequence,
+                version,
+                *([start.date()] if self.periods.is_date else self.periods.values(start)),
+            )
+            for start, count in starts.items()
+        ]
+        held = self.table.schema()
+        if held is None:
+            self.table.create(columns, properties=PROPERTIES)
+        else:
+            self.table.add_columns(held, columns)
+        with storage_failures(self.table.identifier):
+            frame = self.table.spark.createDataFrame(rows, columns).coalesce(1)
+            for left in reversed(range(_TRIES)):
+                try:
+                    self.table.insert(frame, ("pipeline", "period_start"))
+                    return
+                except spark_failures() as failed:
+                    # Another pipeline, another run of this one, or a compaction wrote meanwhile.
+                    if not left or "CONCURRENT" not in str(failed):
+                        raise
+
+
+def _at(micros: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=micros)

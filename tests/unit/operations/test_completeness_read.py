@@ -1,0 +1,324 @@
+"""What is read of a table's completeness without Spark, what a period waits for, and what of a contract is kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from command import Command
+from deltalake import write_deltalake
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakeingest.config import PipelineConfig, Storage
+from lakeingest.config.file import from_mapping
+from lakeingest.errors import SourceUnreachable, UsageError
+from lakeingest.kafka.offsets import Reach, reach
+from lakeingest.operations import completeness, contract, offline
+from lakeingest.operations.completeness import Complete, Row, Waiter, Waiting
+
+AT = datetime(2026, 11, 23, 19, tzinfo=UTC)
+START = datetime(2026, 11, 23, 14)
+"""The same hour in New York."""
+HOUR = timedelta(hours=1)
+ROW = Row(AT + 2 * HOUR, 10, 7)
+
+
+def values(folder: Path, **parts: Any) -> dict[str, Any]:
+    made = {
+        "name": "p",
+        "source": {"topics": ["t"], "bootstrap_servers": "127.0.0.1:1"},
+        "schema": {"columns": "n INT"},
+        "partition": [{"by": "time", "every": "hour", "timezone": "America/New_York"}],
+        "table": {"path": str(folder / "table")},
+        "contract": {"completeness": {"late": "5 minutes"}},
+    }
+    return {**made, **parts}
+
+
+def config(folder: Path, **parts: Any) -> PipelineConfig:
+    return from_mapping(values(folder, **parts))
+
+
+def say(folder: Path, *starts: datetime, pipeline: str = "p", version: int = 1) -> None:
+    """Rows of the completeness table, each of an hour that begins then."""
+    schema = pa.schema(
+        [
+            ("pipeline", pa.string()),
+            ("period_start", pa.timestamp("us", "UTC")),
+            ("complete_since", pa.timestamp("us", "UTC")),
+            ("records", pa.int64()),
+            ("version", pa.int64()),
+        ]
+    )
+    rows = [
+        {"pipeline": pipeline, "period_start": s, "complete_since": s + 2 * HOUR, "records": 10, "version": version}
+        for s in starts
+    ]
+    write_deltalake(str(folder / "table_completeness"), pa.Table.from_pylist(rows, schema), mode="append")
+
+
+class Asked:
+    """Kafka, as far as it is asked."""
+
+    def __init__(self, targets: dict[tuple[str, int], int] | Exception) -> None:
+        self.targets, self.count = targets, 0
+
+    def __call__(self) -> Any:
+        return self
+
+    def reach(self, moment: datetime) -> Reach:
+        self.count += 1
+        assert moment == AT + HOUR + timedelta(minutes=5)
+        if isinstance(self.targets, Exception):
+            raise self.targets
+        return Reach(self.targets, dict.fromkeys(self.targets, 0))
+
+
+def waiter(folder: Path, start: datetime = START, asked: Any = None) -> Waiter:
+    return Waiter(config(folder), Storage(), start, asked or Asked({("t", 0): 5, ("t", 1): 0}))
+
+
+# How far one has to come ---------------------------------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.integers(0, 30), max_size=12),
+    st.integers(0, 12),
+    st.integers(0, 25),
+    st.integers(0, 30),
+)
+def test_what_is_reached_leaves_out_nothing(times: list[int], frontier: int, moment: int, now: int) -> None:
+    """By the records themselves: none that is earlier than the moment, and in order, lies beyond what was reached."""
+    found = next(((offset, at) for offset, at in enumerate(times) if at >= moment), (-1, -1))
+    made = reach({("t", 0): 0}, {("t", 0): len(times)}, {("t", 0): found}, now)
+    frontier = min(frontier, len(times))
+    before = found[0] if found[0] >= 0 and found[1] <= now else len(times)
+    assert bool(made.missing({("t", 0): frontier})) == any(offset >= frontier for offset in range(before))
+
+
+def test_an_idle_partition_is_reached_at_its_end() -> None:
+    """One that has no frontier yet begins at its first offset."""
+    made = reach({("t", 0): 0, ("t", 1): 9}, {("t", 0): 4, ("t", 1): 9}, {}, 100)
+    assert made.missing({("t", 0): 3}) == {("t", 0): (3, 4)}
+    assert made.missing({("t", 0): 4}) == {}
+    assert made.missing({}) == {("t", 0): (0, 4)}
+
+
+# What is said --------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_older_than_all_that_is_said_is_complete() -> None:
+    """A table may be older than its contract."""
+    said = Complete({START: ROW, START + 2 * HOUR: Row(AT + 4 * HOUR, 1, 9)})
+    assert said.of(START - 100 * HOUR) == ROW
+    assert said.of(START) == ROW
+    assert said.of(START + 3 * HOUR) is None
+    assert Complete().of(START) is None
+
+
+def test_what_came_late_is_counted() -> None:
+    """By the rows that a period had when it was complete; rows that somebody deleted are no records that came late."""
+    said = Complete({START: ROW, START + HOUR: Row(AT, 5, 8)})
+    counts = {START: 12, START + HOUR: 3, START - 9 * HOUR: 4, START + 2 * HOUR: 99}
+    assert said.late(counts) == {START - 9 * HOUR: 4, START: 2}
+    assert Complete().late(counts) == {}
+
+
+def test_the_rows_are_read_without_spark(tmp_path: Path) -> None:
+    """Those of the pipeline alone: several may have one table."""
+    of, late = completeness.followed(config(tmp_path))
+    assert late == timedelta(minutes=5)
+    assert completeness.offline(config(tmp_path), Storage(), of) == Complete()
+    say(tmp_path, AT)
+    say(tmp_path, AT + HOUR, pipeline="other")
+    assert completeness.offline(config(tmp_path), Storage(), of) == Complete({START: Row(AT + 2 * HOUR, 10, 1)})
+
+
+def test_the_rows_of_each_period_are_counted_by_the_files_alone(tmp_path: Path) -> None:
+    """What is in a partition of no period is left out."""
+    hours = ["2026-11-23-14"] * 3 + ["2026-11-23-15", "x", None]
+    table = pa.table({"n": range(6), "hour": pa.array(hours, pa.string())})
+    for _ in range(2):
+        write_deltalake(str(tmp_path / "table"), table, partition_by=["hour"], mode="append")
+    say(tmp_path, AT)
+    said, counts = offline.periods(config(tmp_path), Storage())
+    assert counts == {START: 6, START + HOUR: 2}
+    assert said.newest == START
+
+
+# To wait -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_period_that_is_complete_is_not_waited_for(tmp_path: Path) -> None:
+    """Kafka is not asked."""
+    say(tmp_path, AT)
+    asked = Asked({})
+    assert waiter(tmp_path, asked=asked).wait(0, pytest.fail) == Row(AT + 2 * HOUR, 10, 1)
+    assert asked.count == 0
+
+
+def test_it_is_waited_until_somebody_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look is told, and Kafka asked once; the pauses grow."""
+    told, pauses = list[str](), list[float]()
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 6:
+            say(tmp_path, AT)
+
+    monkeypatch.setattr("time.sleep", pause)
+    asked = Asked({("t", 0): 1300, ("t", 1): 0})
+    found = waiter(tmp_path, asked=asked).wait(None, told.append)
+    assert isinstance(found, Row)
+    assert pauses == [1, 2, 5, 10, 10, 10]
+    assert asked.count == 1
+    assert {*told} == {"p 2026-11-23T14: t-0 is committed up to 0 and has to come to 1,300"}
+
+
+def test_at_the_timeout_it_is_told_what_is_missing(tmp_path: Path) -> None:
+    """Which topic-partition, and how far."""
+    found = waiter(tmp_path).wait(0, pytest.fail)
+    assert found == Waiting("p 2026-11-23T14: t-0 is committed up to 0 and has to come to 5", {("t", 0): (0, 5)})
+
+
+@pytest.mark.parametrize(
+    ("asked", "start", "text"),
+    [
+        (Asked({("t", 0): 0}), START, "the pipeline has not said so yet"),
+        (Asked(SourceUnreachable("no answer", cure="x")), START, "cannot be told: no answer"),
+        (Asked({}), datetime(2100, 1, 1), "may come until 2100-01-01 06:05:00 UTC"),
+    ],
+)
+def test_what_else_is_waited_for(tmp_path: Path, asked: Asked, start: datetime, text: str) -> None:
+    """In a sentence; a Kafka that does not answer ends no wait."""
+    found = waiter(tmp_path, start, asked).wait(0, pytest.fail)
+    assert isinstance(found, Waiting)
+    assert text in found.text
+
+
+def test_a_store_that_is_away_for_a_moment_ends_no_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the first look it does: then it is the file that is wrong."""
+    log = tmp_path / "table_completeness" / "_delta_log"
+    broken = log / f"{0:020}.json"
+    told = list[str]()
+
+    def pause(_: float) -> None:
+        if not told[1:]:
+            log.mkdir(parents=True)
+            broken.write_text("{")
+        else:
+            broken.unlink()
+            log.rmdir()
+            say(tmp_path, AT)
+
+    monkeypatch.setattr("time.sleep", pause)
+    assert isinstance(waiter(tmp_path).wait(None, told.append), Row)
+    assert "cannot be read" in told[1]
+
+
+def test_what_a_restore_took_back_is_not_complete(tmp_path: Path, spark_free_log: Callable[..., None]) -> None:
+    """Though no run has been there since to take the row away."""
+    say(tmp_path, AT, version=1)
+    spark_free_log(tmp_path / "table", "WRITE", "WRITE")
+    assert waiter(tmp_path).look() is not None
+    spark_free_log(tmp_path / "table", "WRITE", "WRITE", "RESTORE")
+    assert waiter(tmp_path).look() is None
+
+
+@pytest.fixture
+def spark_free_log() -> Callable[..., None]:
+    """Writes the log of an empty table with these operations."""
+
+    def write(path: Path, *operations: str) -> None:
+        log = path / "_delta_log"
+        log.mkdir(parents=True, exist_ok=True)
+        metadata = {"format": {"provider": "parquet"}, "schemaString": '{"type":"struct","fields":[]}'}
+        first = [
+            {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+            {"metaData": {**metadata, "partitionColumns": [], "configuration": {}}},
+        ]
+        for version, operation in enumerate(operations):
+            actions = [
+                {"commitInfo": {"operation": operation, "operationParameters": {}}},
+                *(first if not version else []),
+            ]
+            (log / f"{version:020}.json").write_text("\n".join(map(json.dumps, actions)))
+
+    return write
+
+
+# The command ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_ends_with_0_1_or_2(tmp_path: Path, lakeingest: Command) -> None:
+    """Complete; not complete at the timeout, as JSON too; a period that cannot be, and a pipeline without."""
+    file = tmp_path / "p.yaml"
+    file.write_text(json.dumps(values(tmp_path)))
+    say(tmp_path, AT)
+    done = lakeingest("wait", file, "--complete", "2026-11-23T14")
+    assert (done.code, done.out) == (0, "p 2026-11-23T14: complete since 2026-11-23 21:00:00 UTC\n")
+    done = lakeingest("wait", file, "--complete", "2100-11-23T15", "--timeout", "0", "--output", "json")
+    assert done.code == 1
+    told = json.loads(done.out)
+    assert (told["complete"], told["period_end"], told["missing"]) == (False, "2100-11-23T21:00:00+00:00", [])
+    assert "may come until" in done.err
+    for period, timeout in [("2026-11-23", "0"), ("2026-03-08T02", "0"), ("2026-11-23T14", "soon"), ("", "0")]:
+        assert lakeingest("wait", file, "--complete", period, "--timeout", timeout).code == 2
+    file.write_text(json.dumps(values(tmp_path, contract={})))
+    done = lakeingest("wait", file, "--complete", "2026-11-23T14")
+    assert (done.code, "contract: {completeness: {}}" in done.err) == (2, True)
+
+
+def test_a_table_that_only_a_catalog_knows_is_not_waited_for(tmp_path: Path) -> None:
+    """It needs Spark to be read: that is told, with a cure."""
+    named = config(tmp_path, table={"name": "lake.p"})
+    with pytest.raises(UsageError, match="without Spark"):
+        Waiter(named, Storage(), START, Asked({})).look()
+
+
+# The contract --------------------------------------------------------------------------------------------------------
+
+
+def kept(folder: Path, promised: dict[str, Any], **seen: Any) -> dict[str, dict[str, Any]]:
+    found: dict[str, Any] = {"oldest": None, "complete": Complete(), "counts": {}, "now": AT, **seen}
+    return {row["promise"]: row for row in contract.state(config(folder, contract=promised), **found)}
+
+
+def test_freshness_is_broken_by_the_age_of_what_waits(tmp_path: Path) -> None:
+    """And kept where nothing waits."""
+    promised = {"freshness": "5 minutes"}
+    assert kept(tmp_path, promised)["freshness"]["kept"] is True
+    assert kept(tmp_path, promised, oldest=AT - timedelta(minutes=4))["freshness"]["kept"] is True
+    late = kept(tmp_path, promised, oldest=AT - timedelta(minutes=14))["freshness"]
+    assert (late["kept"], late["by_s"]) == (False, 540)
+    assert late["found"] == "the oldest record that waits is 14 minutes old"
+
+
+def test_completeness_is_broken_by_what_is_overdue_and_what_came_late(tmp_path: Path) -> None:
+    """The next hour is due 5 minutes behind its end, and the time that a record may take."""
+    promised = {"completeness": {"late": "5 minutes"}, "freshness": "10 minutes"}
+    assert kept(tmp_path, promised)["completeness"]["kept"] is None
+    said = Complete({START: ROW})
+    due = AT + 2 * HOUR + timedelta(minutes=15)
+    assert kept(tmp_path, promised, complete=said, now=due)["completeness"]["kept"] is True
+    overdue = kept(tmp_path, promised, complete=said, now=due + HOUR, counts={START: 13})
+    assert (overdue["completeness"]["kept"], overdue["completeness"]["by_s"]) == (False, 3600)
+    assert overdue["late records"]["late"] == 3
+    assert overdue["late records"]["found"] == "3 came to 1 complete period: 2026-11-23T14 3"
+
+
+def test_what_cannot_be_seen_is_stated(tmp_path: Path) -> None:
+    """Nothing is said to be kept that nobody looked at."""
+    found = kept(tmp_path, {"retention": "365 days", "owners": ["a@b.de"], "compatibility": "FORWARD"})
+    assert {name: row["kept"] for name, row in found.items()} == {
+        "compatibility": True,
+        "retention": None,
+        "owners": None,
+    }
+    assert contract.state(config(tmp_path, contract={}), oldest=AT, complete=Complete(), counts={}, now=AT) == ()
