@@ -83,7 +83,7 @@ def test_a_large_folder_is_not_walked_for_ever(folder: Path) -> None:
 
 def test_names_parts_formats_and_topics(folder: Path) -> None:
     """Reasons of refusals among them; no topic where no stack runs."""
-    assert offered("explain", "BROKEN_", cwd=folder) == ["BROKEN_COMPRESSION", "BROKEN_JSON"]
+    assert offered("explain", "BROKEN_", cwd=folder) == ["BROKEN_JSON", "BROKEN_COMPRESSION"]
     assert offered("describe", "partition.", cwd=folder) == [
         "partition.time",
         "partition.field",
