@@ -22,7 +22,8 @@ from lakeingest.delta.receipt import Counts
 from lakeingest.errors import LakeingestError, UsageError
 from lakeingest.kafka.broker import Broker
 from lakeingest.kafka.offsets import Topics
-from lakeingest.operations import audit, offline, schema_history, status
+from lakeingest.operations import audit, completeness, contract, offline, schema_history, status
+from lakeingest.operations.completeness import Complete
 from lakeingest.operations.report import files, refused
 from lakeingest.operations.report.verdict import Verdict, verdict
 from lakeingest.schema.ledger import SchemaLedger
@@ -40,6 +41,7 @@ class Asked(Protocol):
 
     config: PipelineConfig
     storage: Storage
+    bootstrap_servers: str
     broker: Broker
 
     @property
@@ -74,6 +76,7 @@ class Facts:
         gate: rows of the results, newest first.
         files: see `files.summary`, of each table.
         audit: what `audit` found.
+        contract: one a promise, see `contract.state`; empty without a contract.
         unknown: part → why it is not known.
         verdict: all of it in a sentence.
     """
@@ -95,6 +98,7 @@ class Facts:
     gate: list[dict[str, Any]] | None = None
     files: list[dict[str, Any]] = field(default_factory=list)
     audit: dict[str, Any] | None = None
+    contract: tuple[dict[str, Any], ...] = ()
     unknown: dict[str, str] = field(default_factory=dict)
     verdict: Verdict = field(default_factory=Verdict)
 
@@ -180,6 +184,9 @@ def _read(pipeline: Asked, facts: Facts, ask: Callable[[], Topics], samples: int
             if _missing(config.results, storage):
                 raise UsageError("the gate has no results yet", cure="run the pipeline")
             facts.gate = [{**row, "time": utc(row["time"])} for row in pipeline.results(_BATCHES)]
+    if config.contract is not None:
+        with _telling(facts, "contract"):
+            facts.contract = _contract(pipeline, facts)
     named = {"table": facts.table, "quarantine": facts.quarantine, "results": config.results if config.gate else None}
     with _telling(facts, "columns"):
         facts.columns = list(_columns(OfflineLog(facts.table, storage)))
@@ -187,6 +194,24 @@ def _read(pipeline: Asked, facts: Facts, ask: Callable[[], Topics], samples: int
         for name, identifier in named.items():
             if identifier and not _missing(identifier, storage):
                 facts.files.append(files.summary(name, OfflineLog(identifier, storage)))
+
+
+def _contract(pipeline: Asked, facts: Facts) -> tuple[dict[str, Any], ...]:
+    """What of the contract is kept."""
+    config, storage = pipeline.config, pipeline.storage
+    if facts.lag is None or facts.state is None:
+        raise UsageError("what waits in Kafka is not known", cure="see why the lag is not known")
+
+    def periods() -> tuple[Complete, dict[datetime, int]]:
+        return offline.answered(
+            config,
+            storage,
+            lambda: offline.periods(config, storage),
+            lambda: completeness.online(pipeline.tables),
+            though_it_runs=True,
+        )
+
+    return contract.kept(config, pipeline.bootstrap_servers, facts.state.partitions, periods)
 
 
 def _columns(log: OfflineLog) -> Iterator[dict[str, str]]:

@@ -49,6 +49,8 @@ def _findings(facts: Facts, trigger: Trigger) -> Iterator[Verdict]:
     yield from _of_audit(facts)
     yield from _of_gate(facts)
     yield from _of_lag(facts, trigger)
+    if broken := [each["promise"] for each in facts.contract if each["kept"] is False]:
+        yield Verdict("warn", "contract broken", f"The contract is not kept: {', '.join(broken)}.")
     if facts.refused and (facts.refused["open"] or facts.refused["reasons"]):
         waiting = facts.refused["open"]
         told = "Records were" if waiting is None else _records(waiting)

@@ -48,7 +48,7 @@ class Asked:
             "table": {"path": str(folder / NAME)},
         }
         self.config: PipelineConfig = from_mapping({**values, **parts})
-        self.storage = Storage()
+        self.storage, self.bootstrap_servers = Storage(), "nowhere:1"
         self._ends = ends
 
     @property
@@ -191,6 +191,21 @@ def test_a_part_that_cannot_be_told_leaves_the_others(folder: Path) -> None:
     assert "there is no quarantine" in page.html([found])
 
 
+def test_the_contract_is_part_of_the_page(folder: Path) -> None:
+    """What is kept and what is not; where Kafka is away, that it is not known. Without a contract it has no place."""
+    parts = {"contract": {"retention": "30 days", "owners": ["ada"]}}
+    kept = of(folder, {(NAME, 0): 10_000}, **parts)
+    assert [(each["promise"], each["kept"]) for each in kept.contract] == [("retention", None), ("owners", None)]
+    shown = page.html([replace(kept, contract=(*kept.contract, BROKEN))])
+    assert "30 days</td><td>not checked" in shown
+    assert 'class="label bad">no</span></td><td class="long">&lt;/script&gt;' in shown
+    assert "(too late by 1 minute)" in shown
+    away = of(folder, **parts)
+    assert (away.contract, away.unknown["contract"]) == ((), "what waits in Kafka is not known")
+    assert "<h3>Contract</h3>" in page.html([away])
+    assert "<h3>Contract</h3>" not in page.html([of(folder)])
+
+
 @pytest.mark.parametrize(
     ("prepare", "label"),
     [
@@ -227,6 +242,7 @@ COUNTS = dict.fromkeys(("total", "open", "moved", "discarded", "reasons_left_out
 REFUSED = {**COUNTS, "reasons": [], "over_time": []}
 REASON = {"stage": "value", "reason": "BROKEN_JSON", "count": 1, "samples": []}
 HELD = {"time": "x", "sequence": 8, "outcome": "held", "expectation": "mean(n)", "success": False}
+BROKEN = {"promise": "freshness", "promised": "5 minutes", "kept": False, "found": BAD, "by_s": 90.0}
 LOST = {"conserved": False, "missing": 2, "duplicated": 0, "unexpected": 0}
 
 
@@ -241,6 +257,8 @@ LOST = {"conserved": False, "missing": 2, "duplicated": 0, "unexpected": 0}
         ({"refused": refused.without_times([REASON])}, "warn", "records refused", "Records were refused"),
         ({"gate": [HELD]}, "bad", "held", "Batch 8 is held: it breaks mean(n)."),
         ({"gate": [{**HELD, "sequence": 7}]}, "good", "healthy", "caught up"),
+        ({"contract": (BROKEN,)}, "warn", "contract broken", "The contract is not kept: freshness."),
+        ({"contract": ({**BROKEN, "kept": None},)}, "good", "healthy", "caught up"),
         ({"audit": LOST, "lag": 5}, "bad", "not conserved", "2 missing. It is behind by 5"),
         ({"unknown": {"table": "denied"}}, "bad", "unreadable", "denied"),
         ({"exists": False}, "none", "never ran", "has never run"),
