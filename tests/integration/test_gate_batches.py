@@ -109,11 +109,6 @@ def test_a_batch_is_held_and_let_through(stack: Addresses, spark: SparkSession, 
     assert told.exit_code == 0, told.output
     assert "expect_column_mean_to_be_between(n)" in told.output
     assert "expect_table_row_count" not in told.output
-    told = CliRunner().invoke(app, ["gate", "docs", str(file), "--to", str(tmp_path / "docs"), "--output", "json"])
-    assert told.exit_code == 0, told.output
-    # Batch 2 was judged twice.
-    assert json.loads(told.stdout)["batches"] == 4
-    assert len(list((tmp_path / "docs" / "validations").rglob("*.html"))) == 4
 
 
 @pytest.mark.slow

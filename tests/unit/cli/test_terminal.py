@@ -109,7 +109,7 @@ def test_the_question_of_init(tmp_path: Path, answer: bytes | signal.Signals, co
         if isinstance(answer, signal.Signals):
             process.send_signal(answer)
         with suppress(subprocess.TimeoutExpired):
-            process.wait(10)
+            process.wait(3)
     assert process.wait(1) == code
     os.close(terminal)
     assert (tmp_path / "pipeline.yaml").exists() is (code == 0)

@@ -24,6 +24,7 @@ from lakeingest.config import PipelineConfig, Storage, Trigger
 from lakeingest.config.file import from_mapping
 from lakeingest.delta.offline.log import DataFile
 from lakeingest.errors import SourceUnreachable, UsageError
+from lakeingest.kafka.broker import Broker
 from lakeingest.kafka.offsets import Topics
 from lakeingest.operations import offline
 from lakeingest.operations.report import facts, files, page, refused
@@ -461,10 +462,21 @@ def test_a_page_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyte
     assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
 
 
-def test_the_command_tells_each_verdict(folder: Path, tmp_path: Path, lakeingest: Command) -> None:
+def test_the_command_tells_each_verdict(
+    folder: Path, tmp_path: Path, lakeingest: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One line a pipeline, and the page; as JSON what the page is made of, and no page."""
+
+    def away(_: Broker) -> Topics:
+        raise AWAY
+
+    # It would wait half a minute for a broker that is none.
+    monkeypatch.setattr(Broker, "topics", away)
     for name, path in (("p", folder / NAME), ("q", tmp_path / "nowhere")):
-        values = {"name": NAME if name == "p" else name, "source": {"topics": [NAME], "bootstrap_servers": "nowhere:1"}}
+        values = {
+            "name": NAME if name == "p" else name,
+            "source": {"topics": [NAME], "bootstrap_servers": "127.0.0.1:1"},
+        }
         values |= {"schema": {"columns": "n INT"}, "table": {"path": str(path)}}
         (tmp_path / f"{name}.yaml").write_text(json.dumps(values))
     to = tmp_path / "out.html"
