@@ -12,6 +12,7 @@ import pytest
 from command import Command
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -154,6 +155,12 @@ def test_a_topic_that_may_not_be_read(
         place = (ResourceType.TOPIC, named, ResourcePatternType.LITERAL, f"User:{USER}", "*", operation)
         for future in admin.create_acls([AclBinding(*place, AclPermissionType.ALLOW)]).values():
             future.result(30)
+        # The controller has it; the broker that is asked has it a moment later.
+        known = AclBindingFilter(*place[:3], None, None, operation, AclPermissionType.ALLOW)
+        deadline = time.monotonic() + 30
+        while not admin.describe_acls(known).result(30):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
     source = Source.model_validate({"topics": [named], "options": guarded.client_options(USER)})
     broker = Broker(source, guarded.bootstrap)
     if said is None:
