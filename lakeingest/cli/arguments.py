@@ -17,6 +17,15 @@ File = Annotated[
         autocompletion=complete.files,
     ),
 ]
+FilesOrFolders = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="FILE…",
+        help="Pipeline files (YAML), or folders of them.",
+        show_default=False,
+        autocompletion=complete.files,
+    ),
+]
 AllowCode = Annotated[
     bool, typer.Option("--allow-code", help="Let the classes of your own run that the file names. Trust both first.")
 ]

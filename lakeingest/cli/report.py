@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakeingest.cli import complete, fleet
-from lakeingest.cli.arguments import Format
+from lakeingest.cli import fleet
+from lakeingest.cli.arguments import FilesOrFolders, Format
 from lakeingest.cli.output import Output
 
 if TYPE_CHECKING:
@@ -19,15 +19,7 @@ _PAGE = Path("report.html")
 
 
 def report(
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FILE…",
-            help="Pipeline files (YAML), or folders of them.",
-            show_default=False,
-            autocompletion=complete.files,
-        ),
-    ],
+    files: FilesOrFolders,
     *,
     to: Annotated[
         Path | None, typer.Option("--to", help=f"The page. [default: {_PAGE}; none as JSON]", show_default=False)

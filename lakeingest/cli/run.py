@@ -5,13 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lakeingest.cli import complete, fleet, watching
-from lakeingest.cli.arguments import AllowCode, Format
+from lakeingest.cli.arguments import AllowCode, FilesOrFolders, Format
 from lakeingest.cli.live import Live, finishing, live
 from lakeingest.cli.output import Output, number_of
 from lakeingest.errors import UsageError
@@ -24,15 +23,7 @@ if TYPE_CHECKING:
 
 
 def run(
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FILE…",
-            help="Pipeline files (YAML), or folders of them.",
-            show_default=False,
-            autocompletion=complete.files,
-        ),
-    ],
+    files: FilesOrFolders,
     *,
     until_caught_up: Annotated[
         bool, typer.Option("--until-caught-up", help="Commit everything that is there now, then end.")
