@@ -52,11 +52,12 @@ def wait(
         StorageUnreachable, SetupError: the table cannot be read.
     """
     from lakeingest.config import file as pipeline_file
+    from lakeingest.delta.offline import rows
     from lakeingest.ingest import endpoints
     from lakeingest.operations import completeness
 
     out = Output.of(output)
-    completeness.check_installed()
+    rows.check_installed()
     timeout_s = _seconds(timeout)
     config = pipeline_file.read(file, os.environ)
     periods, _ = completeness.followed(config)

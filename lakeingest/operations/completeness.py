@@ -13,7 +13,7 @@ from lakeingest.config.periods import Periods
 from lakeingest.delta import commit_log
 from lakeingest.delta.offline import rows
 from lakeingest.delta.offline.log import NoTable, OfflineLog, Unreadable, reading
-from lakeingest.errors import LakeingestError, SetupError, StorageUnreachable, UsageError
+from lakeingest.errors import LakeingestError, StorageUnreachable, UsageError
 from lakeingest.kafka.broker import Broker
 from lakeingest.kafka.offsets import Reach
 from lakeingest.record import Frontier
@@ -128,17 +128,6 @@ def counts(log: OfflineLog, of: Periods) -> dict[datetime, int]:
         if start is not None:
             found[start] = found.get(start, 0) + int(file.statistics["numRecords"])
     return found
-
-
-def check_installed() -> None:
-    """
-    Raises:
-        SetupError: what reads a table without Spark is missing.
-    """
-    try:
-        import pyarrow.dataset  # noqa: F401
-    except ImportError as missing:
-        raise SetupError(f"{missing.name} is not installed", cure="pip install 'lakeingest[sql]'") from missing
 
 
 # To wait -------------------------------------------------------------------------------------------------------------

@@ -14,13 +14,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lakeingest.config import PipelineConfig, Storage
 from lakeingest.delta.offline import rows
-from lakeingest.delta.offline.log import DataFile, NoTable, OfflineLog, Unreadable, reading
-from lakeingest.errors import SetupError, UsageError
+from lakeingest.delta.offline.log import CUT, DataFile, NoTable, OfflineLog, Unreadable, reading
+from lakeingest.errors import UsageError
 from lakeingest.operations import sql
 from lakeingest.record import COORDINATES, HEADERS, KEY, OFFSET, PARTITION, TIMESTAMP, TOPIC
 from lakeingest.spark import s3a
@@ -28,8 +27,6 @@ from lakeingest.spark import s3a
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_CUT = 32
-"""Characters that Delta's statistics keep of a text."""
 _BATCH = 5_000
 """Rows that become records at once."""
 _KEYS = ("string", "binary", "int8", "int16", "int32", "int64")
@@ -120,8 +117,7 @@ def records(config: PipelineConfig, storage: Storage, wanted: Wanted) -> Iterato
         StorageUnreachable: the store does not answer.
         SetupError: pyarrow is missing.
     """
-    if find_spec("pyarrow") is None:
-        raise SetupError("pyarrow is not installed", cure="pip install 'lakeingest[sql]'")
+    rows.check_installed()
     s3a.check_listens(storage, config.paths)
     identifier = config.table.identifier
     try:
@@ -230,7 +226,7 @@ def _may_hold(file: DataFile, wanted: Wanted, key: str) -> bool:
 
     def beginning(value: str) -> str:
         # What is cut off may be less or more than anything.
-        return value[: _CUT - 1]
+        return value[: CUT - 1]
 
     last = None if wanted.end is None else wanted.end - 1
     # Statistics have whole milliseconds, and times have three digits more.

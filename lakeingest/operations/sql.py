@@ -13,7 +13,7 @@ from lakeingest.config import PipelineConfig, Storage, location
 from lakeingest.delta.offline import duck, rows
 from lakeingest.delta.offline.log import NoTable, OfflineLog, Unreadable
 from lakeingest.delta.receipt import Receipt
-from lakeingest.errors import LakeingestError, SetupError, StorageUnreachable, UsageError
+from lakeingest.errors import LakeingestError, StorageUnreachable, UsageError
 from lakeingest.spark import s3a
 
 if TYPE_CHECKING:
@@ -69,11 +69,9 @@ def ask(config: PipelineConfig, storage: Storage, query: str, limit: int, *, as_
         SetupError: DuckDB or pyarrow is missing.
         TableMismatch: a newer lakeingest has written to the table.
     """
-    try:
-        import duckdb
-        import pyarrow.dataset  # noqa: F401
-    except ImportError as missing:
-        raise SetupError(f"{missing.name} is not installed", cure="pip install 'lakeingest[sql]'") from missing
+    rows.check_installed("duckdb")
+    import duckdb
+
     s3a.check_listens(storage, config.paths)
     found = dict(_found(config, storage, query))
     with duck.connected(found) as connection:

@@ -30,7 +30,7 @@ _PROTOCOL = 3
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 """Variables by which Arrow's client is led to another store than Spark's."""
 _TIMEOUT_S = 10.0
-_CUT = 32
+CUT = 32
 """Characters that Delta's statistics keep of a text."""
 _COMMIT = re.compile(r"\d{20}\.json")
 _ELSEWHERE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
@@ -77,7 +77,7 @@ class DataFile:
     def only(self, column: str) -> str | None:
         """The text that all rows have in a column; None where the statistics leave that open."""
         least, most = (self.statistics.get(end, {}).get(column) for end in ("minValues", "maxValues"))
-        whole = isinstance(least, str) and least == most and len(least) < _CUT
+        whole = isinstance(least, str) and least == most and len(least) < CUT
         return least if whole and self.statistics.get("nullCount", {}).get(column) == 0 else None
 
     def lacks(self, column: str) -> bool:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from lakeingest.delta.offline.log import DataFile, OfflineLog, Unreadable, reading
+from lakeingest.errors import SetupError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -15,6 +17,17 @@ if TYPE_CHECKING:
 _SHUT_OUT = {"columnMapping", "variantType"}
 _OF_PARTITIONS = {"string", "byte", "short", "integer", "long", "boolean", "date"}
 """Types whose values in the log mean one thing, whatever wrote them."""
+
+
+def check_installed(*also: str) -> None:
+    """Raises:
+    SetupError: pyarrow is missing, or another of these packages.
+    """
+    try:
+        for name in (*also, "pyarrow.dataset"):
+            import_module(name)
+    except ImportError as missing:
+        raise SetupError(f"{missing.name} is not installed", cure="pip install 'lakeingest[sql]'") from missing
 
 
 def dataset(log: OfflineLog, files: Sequence[DataFile] | None = None) -> Dataset:
