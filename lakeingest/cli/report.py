@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +13,8 @@ from lakeingest.cli.arguments import FilesOrFolders, Format
 from lakeingest.cli.output import Output
 
 if TYPE_CHECKING:
-    from lakeingest.pipeline import Pipeline
+    from lakeingest.config import PipelineConfig
+    from lakeingest.config.per_topic import PerTopic
 
 _PAGE = Path("report.html")
 
@@ -45,13 +46,14 @@ def report(
 
         lakeingest report pipelines/flights.yaml --output json
     """
+    import lakeingest
     from lakeingest.operations.report import charts
 
     out = Output.of(output)
     chosen = to or (None if out.is_json else _PAGE)
     if chosen is not None:
         charts.need()
-    pipelines = list(_pipelines(files))
+    pipelines = [lakeingest.Pipeline(config) for config in _configs(fleet.read(files))]
     # Behind what says that Spark is not installed.
     from lakeingest.operations.report import facts, page
 
@@ -67,21 +69,34 @@ def report(
     out.result({"pipelines": [told.to_json() for told in found], "page": None if chosen is None else str(chosen)})
 
 
-def _pipelines(files: list[Path]) -> Iterator[Pipeline]:
+def page_of(files: Sequence[PipelineConfig | PerTopic]) -> str:
+    """The page of pipelines that run in this process: without their Spark, without an audit, without values of records.
+
+    Raises:
+        SetupError: what draws is not installed.
+        SourceUnreachable: see `_configs`.
+    """
+    from lakeingest.operations.report import charts, facts, page
+    from lakeingest.operations.report.running import Running
+
+    charts.need()
+    running = [Running(config) for config in _configs(files)]
+    return page.html(facts.gather(running, samples=0, audited=False))
+
+
+def _configs(files: Sequence[PipelineConfig | PerTopic]) -> Iterator[PipelineConfig]:
     """A pipeline for each file, and for each topic that a file's pattern matches.
 
     Raises:
-        PipelineFileError: with the mistakes of all files.
         SourceUnreachable: a file is for the topics of a pattern, and Kafka does not answer.
     """
-    import lakeingest
     from lakeingest.config.per_topic import PerTopic
     from lakeingest.ingest import endpoints
     from lakeingest.kafka.broker import Broker
 
-    for file in fleet.read(files):
+    for file in files:
         if not isinstance(file, PerTopic):
-            yield lakeingest.Pipeline(file)
+            yield file
             continue
         names = Broker(file.example.source, endpoints.addresses(file.example)[0]).names()
-        yield from (lakeingest.Pipeline(file.of(name)) for name in names if file.pattern.fullmatch(name))
+        yield from (file.of(name) for name in names if file.pattern.fullmatch(name))

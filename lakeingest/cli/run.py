@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakeingest.cli import complete, fleet, watching
+from lakeingest.cli import complete, fleet, report, watching
 from lakeingest.cli.arguments import AllowCode, FilesOrFolders, Format
 from lakeingest.cli.live import Live, finishing, live
 from lakeingest.cli.output import Output, number_of
@@ -58,7 +59,7 @@ def run(
         typer.Option(
             "--listen",
             metavar="HOST:PORT",
-            help="Answer there by HTTP: /metrics, /healthz, /readyz, and a page for a browser at /.",
+            help="Answer there by HTTP: /metrics, /healthz, /readyz, and pages for a browser: / and /report.",
             show_default=False,
         ),
     ] = None,
@@ -112,7 +113,7 @@ def run(
     if alone is None and (given := [f"--{name.replace('_', '-')}" for name, value in accept.items() if value]):
         raise UsageError(f"{given[0]} is for one pipeline", cure="run that pipeline with it, alone, once")
     names = [each.name for each in read if isinstance(each, PipelineConfig)]
-    with watching.watched(log_format, listen, names) as watch:
+    with watching.watched(log_format, listen, names, partial(report.page_of, read)) as watch:
         if alone is None:
             fleet.run(read, out, watch, until_caught_up=until_caught_up, at_once=at_once, allow_code=allow_code)
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -100,13 +100,16 @@ class Watch:
 
 
 @contextmanager
-def watched(log_format: str | None, listen: str | None, pipelines: Sequence[str]) -> Iterator[Watch]:
+def watched(
+    log_format: str | None, listen: str | None, pipelines: Sequence[str], report: Callable[[], str] | None = None
+) -> Iterator[Watch]:
     """Watch what runs within the block.
 
     Args:
         log_format: one of `LOG_FORMATS`; by default text where stderr is no terminal.
         listen: HOST:PORT; None for no endpoint.
         pipelines: those that will run.
+        report: makes the page that /report answers with; see `Endpoint`.
 
     Raises:
         UsageError: no such format, or no such address.
@@ -120,7 +123,7 @@ def watched(log_format: str | None, listen: str | None, pipelines: Sequence[str]
         if listen is not None:
             from lakeingest.ingest.listeners.endpoint import Endpoint
 
-            endpoint = Endpoint(listen, pipelines)
+            endpoint = Endpoint(listen, pipelines, report)
         if format != "none":
             from lakeingest.ingest.listeners.log import Log
 

@@ -1,4 +1,4 @@
-"""`run --listen`: /metrics, /healthz, /readyz and a page, by HTTP, from a thread of its own."""
+"""`run --listen`: /metrics, /healthz, /readyz and two pages, by HTTP, from a thread of its own."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 from lakeingest.errors import SetupError, UsageError
 from lakeingest.ingest.events import Event
+from lakeingest.ingest.listeners.kept_page import KeptPage
 from lakeingest.ingest.listeners.status_page import POLICY, StatusPage
 
 if TYPE_CHECKING:
@@ -20,6 +21,11 @@ _ADDRESS = re.compile(r"(?a)(?:\[(?P<six>[0-9A-Fa-f:.]+(?:%\w+)?)\]|(?P<host>[\w
 _ANSWERS_WITHIN_S = 10.0
 """Whoever asks more slowly is left."""
 _TEXT = "text/plain; charset=utf-8"
+_HTML = "text/html; charset=utf-8"
+_ENDS_WITHIN_S = 10.0
+"""How long the end of a run waits for a report that is being made."""
+_FRAMED = "frame-ancestors 'none'"
+"""Of the report, whose own policy stands in the page, and cannot say this there."""
 
 
 class Endpoint:
@@ -28,6 +34,8 @@ class Endpoint:
     Args:
         address: HOST:PORT, [HOST]:PORT for an IPv6 address; port 0 takes a free one.
         pipelines: those that will run; others may come.
+        report: makes the page of `lakeingest report` about them, which /report answers with; it is called by a thread
+            of its own, and must leave the run alone. None for no such page.
 
     Attributes:
         url: where it answers.
@@ -37,7 +45,7 @@ class Endpoint:
         SetupError: the port is taken or not allowed, the host is not this machine's; or prometheus-client is missing.
     """
 
-    def __init__(self, address: str, pipelines: Iterable[str] = ()) -> None:
+    def __init__(self, address: str, pipelines: Iterable[str] = (), report: Callable[[], str] | None = None) -> None:
         host, port = parsed(address)
         try:
             from prometheus_client import disable_created_metrics, make_wsgi_app
@@ -50,7 +58,8 @@ class Endpoint:
             ) from missing
         # Half of what is scraped, and Prometheus asks for none of it.
         disable_created_metrics()
-        self._metrics, self._page = Metrics(), StatusPage(pipelines)
+        self._metrics, self._page = Metrics(), StatusPage(pipelines, reports=report is not None)
+        self._report = KeptPage(report) if report else None
         self._scrape = make_wsgi_app(self._metrics.registry)
         try:
             family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
@@ -70,6 +79,8 @@ class Endpoint:
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
+        if self._report:
+            self._report.close(_ENDS_WITHIN_S)
 
     def heard(self, pipeline: str, event: Event) -> None:
         self._metrics.heard(pipeline, event)
@@ -80,23 +91,26 @@ class Endpoint:
             scraped: Iterable[bytes] = self._scrape(asked, respond)
             return scraped
         known: dict[str, Callable[[], tuple[str, str, str]]] = {
-            "/": lambda: ("200 OK", "text/html; charset=utf-8", self._page.html()),
+            "/": lambda: ("200 OK", _HTML, self._page.html()),
             "/healthz": lambda: ("200 OK", _TEXT, "ok\n"),
             "/readyz": self._ready,
         }
+        if self._report:
+            known["/report"] = self._report.answer
         if asked["REQUEST_METHOD"] not in ("GET", "HEAD"):
             status, kind, text = "405 Method Not Allowed", _TEXT, "only GET\n"
         elif asked["PATH_INFO"] in known:
             status, kind, text = known[asked["PATH_INFO"]]()
         else:
-            status, kind, text = "404 Not Found", _TEXT, "there are /, /metrics, /healthz and /readyz\n"
+            status, kind, text = "404 Not Found", _TEXT, f"there are /metrics, {', '.join(known)}\n"
         body = text.encode()
+        own = asked["PATH_INFO"] == "/report" and kind == _HTML
         respond(
             status,
             [
                 ("Content-Type", kind),
                 ("Content-Length", str(len(body))),
-                ("Content-Security-Policy", POLICY),
+                ("Content-Security-Policy", _FRAMED if own else POLICY),
                 ("X-Content-Type-Options", "nosniff"),
                 ("Cache-Control", "no-store"),
             ],

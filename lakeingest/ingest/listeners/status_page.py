@@ -34,6 +34,8 @@ POLICY = (
     "frame-ancestors 'none'; base-uri 'none'"
 )
 """The page's Content-Security-Policy: what a server or a record has said can run nothing."""
+_REPORT = '<a href="report">Report of the tables</a>'
+_METRICS = '<a href="metrics">Metrics</a>'
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -64,7 +66,7 @@ a {{ color: inherit; }}
 </table>
 </div>
 {events}
-<p id="now">{now} UTC. <a href="metrics">Metrics</a></p>
+<p id="now">{now} UTC. {links}</p>
 </main>
 <script>{script}</script>
 </body>
@@ -95,9 +97,11 @@ class StatusPage:
 
     Args:
         pipelines: those that will run; others may come.
+        reports: whether there is a report to link to.
     """
 
-    def __init__(self, pipelines: Iterable[str]) -> None:
+    def __init__(self, pipelines: Iterable[str], *, reports: bool = False) -> None:
+        self._links = f"{_REPORT} · {_METRICS}" if reports else _METRICS
         self._known = {name: _Pipeline() for name in pipelines}
         self._lock = threading.Lock()
 
@@ -124,6 +128,7 @@ class StatusPage:
             rows="\n".join(_row(name, of) for name, of in known.items()),
             events="\n".join(events),
             now=_time(datetime.now(UTC)),
+            links=self._links,
             script=_SCRIPT,
         )
 
@@ -143,7 +148,9 @@ def _after(before: _Pipeline, event: Event) -> _Pipeline:
             now = replace(before, state=event.outcome, ready=True)
     if isinstance(event, Looked) and before.state == "running":
         return now
-    line = f"{_time(event.at)} {sentence(event)}"
+    # Why a batch is held is told in more lines, with values of records.
+    text, _, _ = sentence(event).partition(":\n")
+    line = f"{_time(event.at)} {text}"
     return replace(now, told=(line, *before.told)[:_KEPT])
 
 

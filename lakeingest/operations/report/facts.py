@@ -141,7 +141,7 @@ def _of_one(pipeline: Asked, topics: Callable[[], Topics], *, samples: int, audi
             with _telling(facts, "audit"):
                 facts.audit = pipeline.audit().to_json()
         else:
-            facts.unknown["audit"] = "nobody asked for it (--no-audit)"
+            facts.unknown["audit"] = "nobody asked for it; `lakeingest audit` proves it"
     facts.verdict = verdict(facts, config.trigger)
     return facts
 
@@ -183,7 +183,8 @@ def _read(pipeline: Asked, facts: Facts, ask: Callable[[], Topics], samples: int
         with _telling(facts, "gate"):
             if _missing(config.results, storage):
                 raise UsageError("the gate has no results yet", cure="run the pipeline")
-            facts.gate = [{**row, "time": utc(row["time"])} for row in pipeline.results(_BATCHES)]
+            hidden: dict[str, Any] = {} if samples else {"sample": [], "observed": None}
+            facts.gate = [{**row, "time": utc(row["time"]), **hidden} for row in pipeline.results(_BATCHES)]
     if config.contract is not None:
         with _telling(facts, "contract"):
             facts.contract = _contract(pipeline, facts)

@@ -265,6 +265,14 @@ def test_the_page_escapes_what_it_shows() -> None:
     assert "color-scheme: light dark" in shown
 
 
+def test_the_page_shows_no_value_of_a_batch_that_is_held() -> None:
+    """The error names some: the log has them, and the page is without a password."""
+    page = StatusPage([])
+    page.heard("p", Ended(BatchHeld("batch 7 is kept back (t-0 1 to 2):\n  hold: x, as Ada", cure="c", found=[])))
+    assert "held: batch 7 is kept back (t-0 1 to 2)" in page.html()
+    assert "Ada" not in page.html()
+
+
 def test_who_is_ready() -> None:
     """Once it has looked for records; not while a server fails; one that has ended keeps no other from being ready."""
     page = StatusPage(["a", "b"])

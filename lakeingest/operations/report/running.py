@@ -1,0 +1,45 @@
+"""A pipeline that runs in this process, for a report that is made beside the run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from lakeingest.config import PipelineConfig
+from lakeingest.errors import UsageError
+from lakeingest.ingest import endpoints
+from lakeingest.kafka.broker import Broker
+from lakeingest.operations import offline
+
+
+class Running:
+    """What a report asks (see `facts.Asked`), without the Spark of the run, which its batches need.
+
+    Raises:
+        UsageError: where Spark would have to be asked.
+    """
+
+    def __init__(self, config: PipelineConfig) -> None:
+        self.config = config
+        self.bootstrap_servers, self.storage = endpoints.addresses(config)
+        self.broker = Broker(config.source, self.bootstrap_servers)
+
+    @property
+    def tables(self) -> NoReturn:
+        raise self._refused()
+
+    def audit(self) -> NoReturn:
+        raise self._refused()
+
+    def quarantined(self, samples: int) -> NoReturn:
+        raise self._refused()
+
+    def results(self, batches: int) -> Sequence[dict[str, Any]]:
+        """See `Pipeline.results`."""
+        return offline.results(self.config, self.storage, batches)
+
+    def _refused(self) -> UsageError:
+        return UsageError(
+            "it cannot be read without Spark, which is the run's here; `lakeingest report` starts one of its own",
+            cure="run `lakeingest report`",
+        )
