@@ -13,6 +13,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from world import World
 
+from lakeingest.cli import report
+from lakeingest.config import file
 from lakeingest.errors import BatchHeld
 from lakeingest.ingest.events import Committed, Ended, Event
 from lakeingest.ingest.listeners.endpoint import Endpoint
@@ -22,8 +24,8 @@ HELD = {"type": "expect_table_row_count_to_be_between", "kwargs": {"min_value": 
 
 
 @pytest.fixture
-def endpoint(named: str) -> Iterator[Endpoint]:
-    answering = Endpoint("127.0.0.1:0", [named])
+def endpoint(named: str, world: World) -> Iterator[Endpoint]:
+    answering = Endpoint("127.0.0.1:0", [named], lambda: report.page_of([file.from_mapping(world.values())]))
     yield answering
     answering.close()
 
@@ -92,6 +94,13 @@ def test_a_run_is_scraped(world: World, endpoint: Endpoint, tmp_path: Path, monk
     }
     assert (get(endpoint, "/healthz"), get(endpoint, "/readyz")) == ("ok\n", "ok\n")
     assert f'<th scope="row">{named}</th><td>caught up</td>' in get(endpoint, "/")
+    assert '<a href="report">' in get(endpoint, "/")
+    told = get(endpoint, "/report")
+    # All of it without the Spark that runs; what was refused is counted, and not shown.
+    assert "Not known" not in told
+    assert f"{counts.refused} refused in all" in told
+    assert "records refused" in told.lower()
+    assert kit.DIRTY.decode() not in told
     lineage = [json.loads(line) for line in sent.read_text().splitlines()]
     assert [event["eventType"] for event in lineage] == ["START", "RUNNING", "COMPLETE"]
     assert len({event["run"]["runId"] for event in lineage}) == 1

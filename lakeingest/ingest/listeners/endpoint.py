@@ -22,8 +22,6 @@ _ANSWERS_WITHIN_S = 10.0
 """Whoever asks more slowly is left."""
 _TEXT = "text/plain; charset=utf-8"
 _HTML = "text/html; charset=utf-8"
-_ENDS_WITHIN_S = 10.0
-"""How long the end of a run waits for a report that is being made."""
 _FRAMED = "frame-ancestors 'none'"
 """Of the report, whose own policy stands in the page, and cannot say this there."""
 
@@ -79,8 +77,6 @@ class Endpoint:
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
-        if self._report:
-            self._report.close(_ENDS_WITHIN_S)
 
     def heard(self, pipeline: str, event: Event) -> None:
         self._metrics.heard(pipeline, event)

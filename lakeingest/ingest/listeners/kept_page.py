@@ -50,10 +50,3 @@ class KeptPage:
             return "500 Internal Server Error", _TEXT, _FAULT
         finally:
             self._making.release()
-
-    def close(self, within_s: float) -> None:
-        """Make no page any more, and wait for the one that is being made: what draws is no Python, and a process that
-        ends meanwhile would crash.
-        """
-        # Never released: whoever asks later is told that it takes long.
-        self._making.acquire(timeout=within_s)

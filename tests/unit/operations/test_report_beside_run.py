@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pickle
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import pytest
 from test_report import NAME, Asked, folder
 
 from lakeingest.cli import report
-from lakeingest.errors import SourceUnreachable, UsageError
+from lakeingest.errors import SetupError, SourceUnreachable, UsageError
 from lakeingest.operations.report import facts, page
 from lakeingest.operations.report.running import Running
 from lakeingest.spark import session
@@ -95,10 +97,43 @@ def test_topics_of_a_pattern_need_kafka(monkeypatch: pytest.MonkeyPatch, folder:
     each = read_any(file, {})
     monkeypatch.setattr(Broker, "names", away)
     with pytest.raises(SourceUnreachable):
-        report.page_of([each])
+        report.made([each])
     monkeypatch.setattr(Broker, "names", lambda _: ["a1", "b"])
     monkeypatch.setattr(Broker, "topics", away)
-    shown = report.page_of([each])
+    shown = report.made([each])
     assert "p-a1" in shown
 
     assert "Never ran" in shown
+
+
+def test_another_process_makes_it() -> None:
+    """What draws holds Python's lock for seconds: here it is not even imported."""
+    assert "0 pipelines" in report.page_of([])
+
+
+def test_what_is_wrong_there_is_told_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its sentence and its cure, or else as a fault of ours with its traceback."""
+    with pytest.raises(RuntimeError, match="AttributeError: 'int' object"):
+        report.page_of([1])  # type: ignore[list-item]
+    (tmp_path / "altair.py").write_text("raise ModuleNotFoundError('no', name='altair')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    with pytest.raises(SetupError, match="altair is not installed") as missing:
+        report.page_of([])
+    assert missing.value.cure == "pip install 'lakeingest[report]'"
+
+
+def test_a_process_that_was_killed_gives_no_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the kernel, say, where memory is short."""
+    (tmp_path / "altair.py").write_text("import os\nos.kill(os.getpid(), 9)")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    with pytest.raises(RuntimeError, match="it ended with -9"):
+        report.page_of([])
+    (tmp_path / "altair.py").write_text("import os\nos.kill(os.getpid(), 14)")
+    with pytest.raises(SetupError, match="the tables were read for 120 seconds"):
+        report.page_of([])
+
+
+def test_a_file_with_secrets_is_handed_over(folder: Path) -> None:
+    """By a pipe: neither a command line nor a file has them."""
+    config = Asked(folder, ENDS, storage={"access_key": "me", "secret_key": "hush"}).config
+    assert pickle.loads(pickle.dumps(config)) == config
