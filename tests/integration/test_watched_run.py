@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +19,7 @@ from lakeingest.cli import report
 from lakeingest.config import file
 from lakeingest.errors import BatchHeld
 from lakeingest.ingest.events import Committed, Ended, Event
+from lakeingest.ingest.listeners import endpoint as module
 from lakeingest.ingest.listeners.endpoint import Endpoint
 from lakeingest.ingest.listeners.metric_list import METRICS
 
@@ -136,3 +139,27 @@ def test_a_held_batch_is_seen(world: World, endpoint: Endpoint, tmp_path: Path) 
     found = scraped(endpoint, named)
     assert (found["ended held"], found["ended failed"], found["commits_total"]) == (1, 0, 0)
     assert [value for name, value in found.items() if name.startswith("gate_results_total broken")] == [1]
+
+
+def test_a_client_that_does_not_read_is_left(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Without a traceback in the run's log; one that reads slowly gets all of a large page."""
+    size = 20_000_000
+    monkeypatch.setattr(module._Quiet, "timeout", 1.0)
+    answering = Endpoint("127.0.0.1:0", [], lambda: "x" * size)
+    host, port = answering.url.removeprefix("http://").split(":")
+    try:
+        with socket.create_connection((host, int(port))) as deaf:
+            deaf.sendall(b"GET /report HTTP/1.0\r\n\r\n")
+            time.sleep(2)
+        with socket.create_connection((host, int(port))) as slow:
+            slow.sendall(b"GET /report HTTP/1.0\r\n\r\n")
+            got = 0
+            while part := slow.recv(400_000):
+                got += len(part)
+                time.sleep(0.03)
+    finally:
+        answering.close()
+    assert got > size
+    assert capfd.readouterr().err == ""

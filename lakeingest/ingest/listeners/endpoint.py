@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import socket
 import threading
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
 _ADDRESS = re.compile(r"(?a)(?:\[(?P<six>[0-9A-Fa-f:.]+(?:%\w+)?)\]|(?P<host>[\w.-]+)):(?P<port>\d{1,5})")
 _ANSWERS_WITHIN_S = 10.0
-"""Whoever asks more slowly is left."""
+"""Whoever asks more slowly, or reads a part more slowly, is left."""
+_PART = 2**16
+"""Bytes that are sent at once."""
 _TEXT = "text/plain; charset=utf-8"
 _HTML = "text/html; charset=utf-8"
 _FRAMED = "frame-ancestors 'none'"
@@ -111,7 +114,9 @@ class Endpoint:
                 ("Cache-Control", "no-store"),
             ],
         )
-        return [b"" if asked["REQUEST_METHOD"] == "HEAD" else body]
+        if asked["REQUEST_METHOD"] == "HEAD":
+            return []
+        return [body[at : at + _PART] for at in range(0, len(body), _PART)]
 
     def _ready(self) -> tuple[str, str, str]:
         if waits := self._page.waits_for:
@@ -137,5 +142,26 @@ def parsed(address: str) -> tuple[str, int]:
 class _Quiet(WSGIRequestHandler):
     timeout = _ANSWERS_WITHIN_S
 
+    def setup(self) -> None:
+        super().setup()
+        self.wfile = _Writer(self.connection)
+
     def log_message(self, format: str, *args: Any) -> None:
         pass
+
+
+class _Writer(io.BufferedIOBase):
+    """Sends to a client. One that does not read any more has gone: no traceback is written for that."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        try:
+            self._connection.sendall(data)
+        except TimeoutError as slow:
+            raise ConnectionAbortedError("the client does not read") from slow
+        return memoryview(data).nbytes
