@@ -98,7 +98,9 @@ def _age(alt: Any) -> Any:
     # Seconds and years may stand side by side.
     scale = alt.Scale(type="symlog", nice=False, domainMin=0)
     y = alt.Y("newest:Q", title=None, scale=scale, axis=axis)
-    return _periods(alt).encode(y=y, y2="oldest:Q", tooltip=["period:N", "age:N"])
+    # The records of a small batch are all of one age: without an outline, their bar had no height.
+    outline = {"stroke": "var(--c1)", "strokeWidth": 3}
+    return _periods(alt, **outline).encode(y=y, y2="oldest:Q", tooltip=["period:N", "age:N"])
 
 
 def _counts(alt: Any) -> Any:
@@ -107,11 +109,11 @@ def _counts(alt: Any) -> Any:
     return _periods(alt).encode(y=y, y2="to:Q")
 
 
-def _periods(alt: Any) -> Any:
+def _periods(alt: Any, **mark: Any) -> Any:
     """Bars over periods of time."""
     x = _time(alt, "start:T")
-    chart = alt.Chart(alt.NamedData(_POINTS), height=190).mark_rect(clip=True, color="var(--c1)", minBandSize=1)
-    return chart.encode(x=x, x2="end:T")
+    chart = alt.Chart(alt.NamedData(_POINTS), height=190)
+    return chart.mark_rect(clip=True, color="var(--c1)", minBandSize=1, **mark).encode(x=x, x2="end:T")
 
 
 def _gate(alt: Any) -> Any:

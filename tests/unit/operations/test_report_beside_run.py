@@ -47,7 +47,7 @@ def test_it_is_told_beside_a_spark_that_runs(folder: Path, monkeypatch: pytest.M
     """Which is never asked: a session would be ours to disturb."""
     monkeypatch.setattr(session, "runs", lambda: True)
     (found,) = facts.gather([beside(Asked(folder, ENDS))], samples=0, audited=False)
-    assert found.unknown == {"audit": "nobody asked for it; `lakeingest audit` proves it"}
+    assert found.unknown == {"audit": "lakeingest audit proves it, and reads the coordinates of every row"}
     assert found.batches
     assert found.state is not None
     assert found.refused is not None
