@@ -17,6 +17,10 @@ from lakeingest.ingest.listeners.metric_list import ALERTS, LIMITS, METRICS, PRE
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "how-to" / "watch.md"
 _WIDE, _HIGH, _COLUMNS = 8, 8, 3
+_OPTIONS = {
+    "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True, "calcs": []},
+    "tooltip": {"mode": "multi", "sort": "desc"},
+}
 _SOURCE = {"type": "prometheus", "uid": "${source}"}
 
 
@@ -43,7 +47,6 @@ def dashboard() -> str:
             "type": "query",
             "datasource": _SOURCE,
             "query": {"query": f"label_values({PREFIX}running, pipeline)", "refId": "pipeline"},
-            "definition": f"label_values({PREFIX}running, pipeline)",
             "refresh": 2,
             "multi": True,
             "includeAll": True,
@@ -78,7 +81,7 @@ def _panel(at: int, metric: Metric) -> dict[str, Any]:
         "datasource": _SOURCE,
         "gridPos": {"x": column * _WIDE, "y": row * _HIGH, "w": _WIDE, "h": _HIGH},
         "fieldConfig": {"defaults": {"unit": metric.unit, "min": 0}, "overrides": []},
-        "options": {"legend": {"displayMode": "list", "placement": "bottom"}, "tooltip": {"mode": "multi"}},
+        "options": _OPTIONS,
         "targets": [{"refId": "A", "datasource": _SOURCE, "expr": metric.panel, "legendFormat": legend}],
     }
 

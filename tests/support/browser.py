@@ -5,17 +5,15 @@ Where they cannot be had, a test that asks for them is skipped, and says what is
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import os
 import shutil
 import subprocess
-import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import npm
 import pytest
 
 from lakeingest.local.artifacts import cache_dir
@@ -44,8 +42,11 @@ _PACKAGES = [
     "libxnvctrl0",
 ]
 """What a plain machine with Debian 12 lacks; apt checks the signatures."""
-_AXE = "axe-core@4.14.1"
-_AXE_SHA512 = "FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ=="
+_AXE = (
+    "axe-core",
+    "4.14.1",
+    "FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ==",
+)
 
 
 @contextmanager
@@ -65,17 +66,7 @@ def chromium() -> Iterator[Any]:
 
 def axe() -> str:
     """The script of axe-core."""
-    folder = _folder()
-    script = folder / "package" / "axe.min.js"
-    with locked(folder / ".axe.lock"):
-        if not script.exists():
-            _run("npm", "pack", "--silent", _AXE, cwd=folder)
-            packed = folder / f"{_AXE.replace('@', '-')}.tgz"
-            digest = base64.b64encode(hashlib.sha512(packed.read_bytes()).digest()).decode()
-            assert digest == _AXE_SHA512, f"{packed} is not the pinned file"
-            with tarfile.open(packed) as archive:
-                archive.extractall(folder, filter="data")
-    return script.read_text(encoding="utf-8")
+    return (npm.package(*_AXE) / "axe.min.js").read_text(encoding="utf-8")
 
 
 def _executable() -> tuple[Path, str]:
