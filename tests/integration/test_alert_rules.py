@@ -1,8 +1,9 @@
-"""The alert rules by promtool: they are rules, and each fires when it should, and not before."""
+"""The alert rules by promtool: they are rules, and each fires when it should, not before; who is told, by amtool."""
 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ import pytest
 
 from lakeingest.ingest.listeners.metric_list import ALERTS
 
-RULES = Path(__file__).resolve().parents[2] / "infra" / "prometheus" / "alerts.yml"
+INFRA = Path(__file__).resolve().parents[2] / "infra" / "prometheus"
+RULES, ALERTMANAGER = INFRA / "alerts.yml", INFRA / "alertmanager.yml"
 HERE = 'job="lakeingest", instance="a:1"'
 P = 'pipeline="p"'
 
@@ -100,3 +102,17 @@ def test_an_alert_fires_when_it_should(name: str, tmp_path: Path) -> None:
     file.write_text(json.dumps({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": [test]}))
     said = prometheus.promtool("test", "rules", file)
     assert said.returncode == 0, said.stdout + said.stderr
+
+
+def test_the_example_of_alertmanager_can_be_used() -> None:
+    said = prometheus.amtool("check-config", ALERTMANAGER)
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert "- 3 inhibit rules" in said.stdout
+
+
+def test_it_names_alerts_that_there_are() -> None:
+    """One that was renamed would silently keep none back."""
+    named = re.findall(r"Lakeingest(?:\w+|\([\w|]+\))", ALERTMANAGER.read_text().partition("inhibit_rules:")[2])
+    every = {f"Lakeingest{one}" for each in named for one in each.removeprefix("Lakeingest").strip("()").split("|")}
+    assert len(every) == 8
+    assert every <= {alert.name for alert in ALERTS}

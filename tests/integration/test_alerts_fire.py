@@ -1,6 +1,7 @@
 """The rehearsal of the alerts: a real Prometheus scrapes runs whose faults are real, until each alert fires.
 
-The rules are those of infra/prometheus/alerts.yml, with seconds for their minutes.
+The rules are those of infra/prometheus/alerts.yml, and who is told is as infra/prometheus/alertmanager.yml has it, with
+seconds for their minutes. Behind the rehearsals each panel of Grafana's dashboard is asked for.
 """
 
 from __future__ import annotations
@@ -9,10 +10,13 @@ import json
 import runpy
 import subprocess
 import sys
+import threading
 import time
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +27,7 @@ import pytest
 from pyspark.sql import SparkSession
 from registry_kit import record
 from rehearsal import BUCKET
+from ruamel.yaml import YAML
 from schema_world import SchemaWorld
 from servers import free_port, serving
 from world import World
@@ -35,7 +40,8 @@ from lakeingest.local import Addresses
 from lakeingest.testing.s3 import S3Proxy, denied
 
 pytestmark = [pytest.mark.alerts, pytest.mark.pinned]
-GENERATE = Path(__file__).resolve().parents[2] / "infra" / "generate.py"
+INFRA = Path(__file__).resolve().parents[2] / "infra"
+GENERATE = INFRA / "generate.py"
 QUICK = {
     "window": "30s",
     "down": "2s",
@@ -64,15 +70,20 @@ class Watchtower:
 
     Attributes:
         spare: a port that it scrapes too, and nobody listens on.
+        messages: what Alertmanager has sent, as its webhook has it.
     """
 
-    def __init__(self, endpoint: Endpoint, spare: int, url: str) -> None:
-        self.endpoint, self.spare, self._url = endpoint, spare, url
+    def __init__(self, endpoint: Endpoint, spare: int, url: str, messages: list[dict[str, Any]]) -> None:
+        self.endpoint, self.spare, self._url, self.messages = endpoint, spare, url, messages
+        self._begun = time.time()
+
+    def _asked(self, path: str, **named: object) -> Any:
+        with urllib.request.urlopen(f"{self._url}{path}?{urllib.parse.urlencode(named)}", timeout=10) as answer:
+            return json.load(answer)["data"]
 
     def firing(self) -> set[tuple[str, str | None]]:
         """Alert and pipeline."""
-        with urllib.request.urlopen(f"{self._url}/api/v1/alerts", timeout=10) as answer:
-            alerts = json.load(answer)["data"]["alerts"]
+        alerts = self._asked("/api/v1/alerts")["alerts"]
         return {(a["labels"]["alertname"], a["labels"].get("pipeline")) for a in alerts if a["state"] == "firing"}
 
     def fires(self, alert: str, pipeline: str | None = None, within_s: float = 30) -> None:
@@ -83,6 +94,77 @@ class Watchtower:
             time.sleep(0.5)
         FIRED.add(alert)
 
+    def told(self, alert: str, pipeline: str | None, status: str = "firing", within_s: float = 30) -> dict[str, Any]:
+        """Wait until the receiver has got an alert: it, and the message that it stands in."""
+        deadline = time.monotonic() + within_s
+        while True:
+            for message in list(self.messages):
+                for each in message["alerts"]:
+                    labels = each["labels"]
+                    found = (labels["alertname"], labels.get("pipeline"), each["status"])
+                    if found == (alert, pipeline, status):
+                        return {**each, "message": message}
+            assert time.monotonic() < deadline, f"nobody is told of {alert} for {pipeline}, but {self.messages}"
+            time.sleep(0.2)
+
+    def drawn(self, expr: str) -> list[float]:
+        """All values of a panel since the beginning, of all pipelines."""
+        query = expr.replace("$pipeline", ".*").replace("$__rate_interval", "5s")
+        asked = {"query": query, "start": self._begun, "end": time.time(), "step": "1s"}
+        series = self._asked("/api/v1/query_range", **asked)["result"]
+        return [float(value) for each in series for _, value in each["values"] if value != "NaN"]
+
+    def choices(self, variable: str) -> list[str]:
+        """What a variable of the dashboard can be: label_values(metric, label)."""
+        metric, label = variable.removeprefix("label_values(").rstrip(")").split(", ")
+        found: list[str] = self._asked(f"/api/v1/label/{label}/values", **{"match[]": metric})
+        return found
+
+
+@contextmanager
+def receiving() -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """A webhook: its address, and what it has got."""
+    messages: list[dict[str, Any]] = []
+
+    class Webhook(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            messages.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Webhook)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/alerts", messages
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@contextmanager
+def alertmanager(folder: Path, webhook: str) -> Iterator[int]:
+    """An Alertmanager by the example of infra, at a port, with seconds for its minutes."""
+    config = YAML(typ="safe").load(INFRA / "prometheus" / "alertmanager.yml")
+    config["receivers"][0]["webhook_configs"][0]["url"] = webhook
+    config["route"] |= {"group_wait": "1s", "group_interval": "1s"}
+    # JSON is YAML too.
+    (folder / "alertmanager.yml").write_text(json.dumps(config))
+    port = free_port()
+    command = [
+        prometheus.folder("prometheus-alertmanager") / "prometheus-alertmanager",
+        "--config.file=alertmanager.yml",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--cluster.listen-address=",
+        "--storage.path=alertmanager",
+    ]
+    with serving(command, port, folder / "alertmanager.log"):
+        yield port
+
 
 @pytest.fixture(scope="module")
 def tower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watchtower]:
@@ -91,12 +173,11 @@ def tower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watchtower]:
     endpoint = Endpoint("127.0.0.1:0")
     (folder / "alerts.yml").write_text(runpy.run_path(str(GENERATE))["rules"](QUICK))
     targets = [endpoint.url.removeprefix("http://"), f"127.0.0.1:{spare}"]
-    config = {
+    config: dict[str, Any] = {
         "global": {"scrape_interval": "500ms", "scrape_timeout": "500ms", "evaluation_interval": "500ms"},
         "rule_files": ["alerts.yml"],
         "scrape_configs": [{"job_name": JOB, "static_configs": [{"targets": targets}]}],
     }
-    (folder / "prometheus.yml").write_text(json.dumps(config))
     command = [
         prometheus.folder() / "prometheus",
         "--config.file=prometheus.yml",
@@ -104,8 +185,12 @@ def tower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watchtower]:
         "--storage.tsdb.path=data",
     ]
     try:
-        with serving(command, port, folder / "log"):
-            yield Watchtower(endpoint, spare, f"http://127.0.0.1:{port}")
+        with receiving() as (webhook, messages), alertmanager(folder, webhook) as manager:
+            told = [{"targets": [f"127.0.0.1:{manager}"]}]
+            config["alerting"] = {"alertmanagers": [{"static_configs": told}]}
+            (folder / "prometheus.yml").write_text(json.dumps(config))
+            with serving(command, port, folder / "log"):
+                yield Watchtower(endpoint, spare, f"http://127.0.0.1:{port}", messages)
     finally:
         endpoint.close()
 
@@ -138,13 +223,21 @@ def test_many_are_refused(tower: Watchtower, world: World) -> None:
 
 
 def test_the_gate_holds_a_batch(tower: Watchtower, world: World, tmp_path: Path) -> None:
-    """Two alerts: that it is held, and which kind of thing broke."""
+    """Two alerts: that it is held, and which kind of thing broke; whoever is on call gets a message of the first."""
     world.produce(*kit.clean(3))
     (tmp_path / "suite.json").write_text(json.dumps({"name": "s", "expectations": [HELD]}))
     world.changes = {"gate": {"suite": str(tmp_path / "suite.json")}}
     run(tower, world)
     tower.fires("LakeingestHeld", world.name)
     tower.fires("LakeingestExpectationBroken", world.name)
+    told = tower.told("LakeingestHeld", world.name)
+    assert told["labels"]["severity"] == "critical"
+    assert told["annotations"] == {
+        "summary": f"The gate holds a batch of {world.name}",
+        "runbook": "lakeingest explain LakeingestHeld",
+    }
+    assert told["message"]["receiver"] == "on-call"
+    assert told["message"]["groupLabels"] == {"pipeline": world.name}
 
 
 def test_another_run_takes_over(tower: Watchtower, world: World) -> None:
@@ -170,7 +263,7 @@ def test_a_schema_is_refused(tower: Watchtower, stack: Addresses, spark: SparkSe
 
 
 def test_the_store_is_away(tower: Watchtower, world: World, s3: S3Proxy) -> None:
-    """It fires while the run waits, and is quiet when the run has gone on."""
+    """It fires while the run waits, and is quiet when the run has gone on, which is told too."""
     world.produce(*kit.clean(8))
     world.changes = {
         "table": {"path": f"s3a://{BUCKET}/{world.name}"},
@@ -192,6 +285,8 @@ def test_the_store_is_away(tower: Watchtower, world: World, s3: S3Proxy) -> None
     while ("LakeingestRetrying", world.name) in tower.firing():
         assert time.monotonic() < deadline
         time.sleep(0.5)
+    told = tower.told("LakeingestRetrying", world.name, "resolved")
+    assert told["startsAt"] < told["endsAt"]
     world.checked()
 
 
@@ -245,3 +340,27 @@ def test_a_process_comes_and_goes(tower: Watchtower) -> None:
 def test_each_alert_has_fired() -> None:
     """None is left out of the rehearsal."""
     assert {alert.name for alert in ALERTS} == FIRED
+
+
+def test_each_alert_is_told(tower: Watchtower) -> None:
+    """A message has the alerts of one pipeline, or of the processes; what follows from another alert is kept back."""
+    told = {each["labels"]["alertname"] for message in tower.messages for each in message["alerts"]}
+    assert {alert.name for alert in ALERTS} - told == {"LakeingestExpectationBroken"}
+    for message in tower.messages:
+        (pipeline,) = {each["labels"].get("pipeline", "") for each in message["alerts"]}
+        assert message["groupLabels"].get("pipeline", "") == pipeline
+
+
+BOARD = json.loads((INFRA / "grafana" / "lakeingest.json").read_text())
+
+
+@pytest.mark.parametrize("expr", [panel["targets"][0]["expr"] for panel in BOARD["panels"]])
+def test_each_panel_has_data(tower: Watchtower, expr: str) -> None:
+    """Of the runs that were rehearsed, each draws something that is not 0."""
+    assert any(tower.drawn(expr))
+
+
+def test_the_pipelines_can_be_chosen(tower: Watchtower) -> None:
+    """By the variable of the dashboard."""
+    (variable,) = (each for each in BOARD["templating"]["list"] if each["name"] == "pipeline")
+    assert len(tower.choices(variable["query"]["query"])) >= 10
