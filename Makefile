@@ -68,8 +68,8 @@ test-matrix: venv ## What `make test` does on Spark 4.1 once more on 4.0, sessio
 	$(BIN)/pytest tests/matrix/test_demo.py -m matrix
 	PYTHONPATH=$(CURDIR) $(SPARK_4_0) $(MATRIX) $(TWO)
 
-test-alerts: venv ## A Prometheus scrapes runs with real faults until each alert fires (3 minutes)
-	$(BIN)/pytest tests/integration/test_alerts_fire.py -m alerts
+test-alerts: venv ## A Prometheus scrapes runs with real faults until each alert fires, and an Alertmanager tells of it (3 minutes)
+	$(BIN)/pytest tests/integration/test_alerts_fire.py tests/integration/test_dashboard_types.py -m alerts
 
 test-notebooks: venv ## The notebooks, each in a kernel of its own (3 minutes)
 	$(BIN)/pytest tests/integration/test_notebook.py -m "notebooks"
