@@ -97,7 +97,10 @@ def page_of(files: Sequence[PipelineConfig | PerTopic]) -> str:
     if made.returncode == _REFUSED:
         raise SetupError(**json.loads(made.stdout))
     if made.returncode == -signal.SIGALRM:
-        raise SetupError(f"the tables were read for {WITHIN_S} seconds", cure="run `lakeingest report`")
+        raise SetupError(
+            f"the tables, or Kafka, did not answer within {WITHIN_S} seconds",
+            cure="run `lakeingest doctor`, which says who does not",
+        )
     if made.returncode:
         raise RuntimeError(made.stderr.decode(errors="replace")[-4000:] or f"it ended with {made.returncode}")
     return made.stdout.decode()

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+import pickle
+import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,9 +21,10 @@ from lakeingest.cli import app, fleet, watching
 from lakeingest.cli.fleet import Board
 from lakeingest.cli.output import Output
 from lakeingest.cli.watching import Watch, watched
-from lakeingest.errors import StorageUnreachable, UsageError
+from lakeingest.errors import SetupError, StorageUnreachable, UsageError
 from lakeingest.fleet import Outcome
 from lakeingest.ingest.events import Ended, Event, Looked
+from lakeingest.ingest.listeners import endpoint
 
 DOWN = StorageUnreachable("the store is down", cure="look at it")
 
@@ -76,6 +80,37 @@ def test_an_address_that_is_none_is_told_before_anything_starts(tmp_path: Path) 
     said = CliRunner().invoke(app, ["run", str(tmp_path / "p.yaml"), "--listen", "9464"])
     assert isinstance(said.exception, UsageError)
     assert "write 127.0.0.1:9464" in said.exception.cure
+
+
+@pytest.mark.parametrize("names", [["one"], ["one", "two"]], ids=["a pipeline", "a fleet"])
+def test_a_run_links_to_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: list[str]) -> None:
+    """Of its pipelines; here there is no Java, so that the run itself ends at once."""
+    apps: list[Any] = []
+
+    def make_server(host: str, port: int, app: Any, *_: Any) -> Any:
+        apps.append(app)
+        nothing = dict.fromkeys(("serve_forever", "shutdown", "server_close"), lambda: None)
+        return SimpleNamespace(server_port=1, **nothing)
+
+    monkeypatch.setattr(endpoint, "make_server", make_server)
+    monkeypatch.setattr(subprocess, "run", lambda command, **given: handed(pickle.loads(given["input"])))
+    for name in names:
+        (tmp_path / f"{name}.yaml").write_text(
+            f"{{name: {name}, source: {{topics: [{name}], bootstrap_servers: 'h:1'}}, table: {{path: /t/{name}}}, "
+            "schema: {columns: n INT}}"
+        )
+    asked = [str(tmp_path / "one.yaml")] if len(names) == 1 else [str(tmp_path)]
+    said = CliRunner().invoke(app, ["run", *asked, "--listen", "127.0.0.1:0", "--log-format", "none"])
+    assert isinstance(said.exception, SetupError), said.output
+    shown = [apps[0]({"PATH_INFO": path, "REQUEST_METHOD": "GET"}, lambda *_: None) for path in ("/", "/report")]
+    status, page = (b"".join(each).decode() for each in shown)
+    assert '<a href="report">' in status
+    assert page == " ".join(names)
+
+
+def handed(configs: list[Any]) -> Any:
+    """Instead of the process that makes the page."""
+    return SimpleNamespace(returncode=0, stdout=" ".join(each.name for each in configs).encode())
 
 
 @pytest.mark.parametrize("as_json", [False, True])
