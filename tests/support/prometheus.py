@@ -49,6 +49,18 @@ def _fetch(package: str, made: Path) -> None:
         unpacked.replace(made)
 
 
+def alertmanager() -> list[str | Path]:
+    """The beginning of Alertmanager's command. Debian's looks for its templates in /usr/share alone: it gets one of its
+    own, in a name space of its own.
+    """
+    programs = folder("prometheus-alertmanager")
+    alone: list[str | Path] = ["unshare", "--map-root-user", "--mount"]
+    if shutil.which("unshare") is None or subprocess.run([*alone, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("Debian's Alertmanager needs a name space of its own, and unshare may not make one here")
+    mount = 'mount --bind "$0" /usr/share && exec "$@"'
+    return [*alone, "sh", "-c", mount, programs.parent / "share", programs / "prometheus-alertmanager"]
+
+
 def promtool(*words: object) -> subprocess.CompletedProcess[str]:
     return _said(folder() / "promtool", *words)
 
