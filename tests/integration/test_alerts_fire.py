@@ -337,6 +337,7 @@ def test_a_process_comes_and_goes(tower: Watchtower) -> None:
             time.sleep(4)
             process.kill()
     tower.fires("LakeingestRestarting")
+    tower.told("LakeingestRestarting", None)
     tower.fires("LakeingestDown")
 
 
@@ -366,4 +367,4 @@ def test_each_panel_has_data(tower: Watchtower, expr: str) -> None:
 def test_the_pipelines_can_be_chosen(tower: Watchtower) -> None:
     """By the variable of the dashboard."""
     (variable,) = (each for each in BOARD["templating"]["list"] if each["name"] == "pipeline")
-    assert len(tower.choices(variable["query"]["query"])) >= 10
+    assert len(tower.choices(variable["query"]["query"])) >= 8
