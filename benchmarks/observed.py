@@ -1,12 +1,12 @@
 """What it costs to be watched: runs with everything on beside runs without, in turn, in one process.
 
-    python benchmarks/observed.py [--records 1000000] [--batch 250000] [--rounds 6] [--bad 0.01] [--json FILE]
+    python benchmarks/observed.py [--records 1000000] [--batch 250000] [--rounds 20] [--warm 3] [--json FILE]
 
 On: a log as JSON into a file, an endpoint that is scraped each second, OpenLineage into a file, one more listener.
 Off: none of these, and a batch observes neither its bytes nor its newest time, which it does for them alone. Each
-round takes the same records into two new tables, now the one first, now the other. What counts are the medians
-over the rounds of seconds and of CPU seconds (of Python and of Spark's JVM), and their ratio; what rounds of the same
-kind differ by says how much of that is noise.
+round takes the same records into two new tables, now the one first, now the other, so a round gives a ratio of seconds
+and one of CPU seconds (of Python and of Spark's JVM). What counts is the median of the rounds' ratios, and the interval
+that it lies in with 95 % certainty. Java grows faster for some rounds: those to warm up do not count.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import statistics
 import sys
 import threading
@@ -90,12 +91,20 @@ def unwatched() -> Iterator[list[Any]]:
         yield []
 
 
+def _interval(ratios: list[float]) -> tuple[float, float]:
+    """Where the median of so many rounds lies in 95 of 100 cases: the rounds drawn again, with replacement."""
+    draw = random.Random(1)
+    medians = sorted(statistics.median(draw.choices(ratios, k=len(ratios))) for _ in range(10_000))
+    return medians[250], medians[9750]
+
+
 def main() -> None:
     """Bring up a stack of its own, and measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--batch", type=int, default=250_000)
-    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--warm", type=int, default=3, help="rounds before these, which do not count")
     parser.add_argument("--bad", type=float, default=0.01)
     parser.add_argument("--json", type=Path, help="a file for the figures")
     asked = parser.parse_args()
@@ -115,23 +124,23 @@ def main() -> None:
             print(f"{table} {kind}: {took.seconds:.2f} s, {took.cpu_s:.2f} CPU s", flush=True)
 
         _ = bench.ingestion("warm").spark
-        for kind in found:
-            take(kind, f"warm_{kind}")
-        for each in found.values():
-            each.clear()
-        for number in range(asked.rounds):
+        for number in range(-asked.warm, asked.rounds):
+            if number == 0:
+                for each in found.values():
+                    each.clear()
             for kind in ("on", "off") if number % 2 else ("off", "on"):
-                take(kind, f"round_{number}_{kind}")
+                take(kind, f"round_{number}_{kind}".replace("-", "warm_"))
     result = {}
     for at, name in enumerate(("seconds", "cpu_s")):
         on, off = ([each[at] for each in found[kind]] for kind in ("on", "off"))
-        noise = statistics.stdev(off) / statistics.mean(off) if len(off) > 1 else 0.0
+        ratios = [one / other for one, other in zip(on, off, strict=True)]
+        low, high = _interval(ratios)
         result[name] = {
             "on": statistics.median(on),
             "off": statistics.median(off),
-            "ratio": statistics.median(on) / statistics.median(off),
-            "least": min(on) / min(off),
-            "noise": noise,
+            "ratio": statistics.median(ratios),
+            "low": low,
+            "high": high,
         }
         print(name, "  ".join(f"{key} {value:.3f}" for key, value in result[name].items()))
     if asked.json:

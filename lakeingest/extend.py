@@ -51,14 +51,16 @@ class Step(Protocol):
 
 @runtime_checkable
 class Listener(Protocol):
-    """Hears what a run does. Made without arguments, for each run; what it raises is warned of, and ends no run."""
+    """Hears what a run or a compaction does. Made without arguments, for each; what it raises is warned of, and ends
+    none.
+    """
 
     def heard(self, pipeline: str, event: Any) -> None:
         """Something happened.
 
         Args:
             event: one of lakeingest.ingest.events: `Started`, `Looked`, `Committed`, `Retrying`, `CatalogUpdate`,
-                `Ended`. More may come: leave out what is not known.
+                `Ended`; and of a compaction `Maintained`. More may come: leave out what is not known.
         """
 
 

@@ -15,7 +15,6 @@ from functools import partial
 from lakeingest.config import PipelineConfig, Storage, location
 from lakeingest.config.per_topic import PerTopic
 from lakeingest.config.variables import TOPIC
-from lakeingest.delta.receipt import Counts
 from lakeingest.errors import SourceUnreachable, UsageError
 from lakeingest.ingest import endpoints
 from lakeingest.ingest.events import Ended, Event
@@ -26,30 +25,14 @@ from lakeingest.spark import session
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Outcome(Ended):
     """What became of a pipeline's run.
 
     Attributes:
         pipeline: its name; with `{topic}` where the topics of a pattern could not be told.
-        failure: why it ended before it was asked to; None if it did not. What is no LakeingestError is a fault of ours.
-        stopped: whether it was asked to end.
-        commits, counts: what it committed, and what became of the records.
-        lag: offsets beyond the frontier, as Kafka stood at its last batch.
     """
 
-    pipeline: str
-    failure: Exception | None = None
-    stopped: bool = False
-    commits: int = 0
-    counts: Counts = field(default_factory=Counts)
-    lag: int = 0
-
-    @property
-    def outcome(self) -> str:
-        """failed, stopped or caught up."""
-        if self.failure is not None:
-            return "failed"
-        return "stopped" if self.stopped else "caught up"
+    pipeline: str = ""
 
 
 class Fleet:
@@ -133,7 +116,7 @@ class Fleet:
             if ended is None:
                 ended = goal.failed(name, failed)
         assert ended is not None
-        return Outcome(name, ended.failure, ended.stopped, ended.commits, ended.counts, ended.lag)
+        return Outcome(**vars(ended), pipeline=name)
 
     def _follow(
         self, file: PerTopic, goal: _Goal, begin: Callable[[str, Callable[[], Pipeline]], None]
@@ -158,7 +141,7 @@ class Fleet:
                 with suppress(SourceUnreachable):
                     look(broker)
         except Exception as failed:
-            return Outcome(file.name, goal.failed(file.name, failed).failure)
+            return Outcome(**vars(goal.failed(file.name, failed)), pipeline=file.name)
         return None
 
     def _of_topic(self, file: PerTopic, topic: str) -> Pipeline:

@@ -19,7 +19,7 @@ from lakeingest.errors import UsageError
 from lakeingest.ingest import endpoints, preflight
 from lakeingest.ingest.batch_gate import BatchGate
 from lakeingest.ingest.context import RunContext
-from lakeingest.ingest.events import Committed, Event, Started
+from lakeingest.ingest.events import Committed, Event, Maintained, Started
 from lakeingest.ingest.listeners import lineage
 from lakeingest.ingest.preflight import Accept
 from lakeingest.ingest.progress_bar import ProgressBar
@@ -112,15 +112,18 @@ class Pipeline:
         Raises:
             UsageError: the file names code, and nobody allowed it.
         """
+        self._check_code()
+        logs = session.log_session(self.spark, self.storage, self.config.paths)
+        batch_gate = BatchGate(self.config, self.suite)
+        return RunContext(self.config, self.spark, self.bootstrap_servers, self.suite, batch_gate, self.writer, logs)
+
+    def _check_code(self) -> None:
         if self.config.code and not self.allow_code:
             raise UsageError(
                 f"pipeline {self.config.name!r} names code to run: {', '.join(self.config.code)}",
                 cure="if you trust the file, and that code, add --allow-code; in Python, "
                 "lakeingest.load(FILE, allow_code=True)",
             )
-        logs = session.log_session(self.spark, self.storage, self.config.paths)
-        batch_gate = BatchGate(self.config, self.suite)
-        return RunContext(self.config, self.spark, self.bootstrap_servers, self.suite, batch_gate, self.writer, logs)
 
     @cached_property
     def tables(self) -> PipelineTables:
@@ -179,6 +182,7 @@ class Pipeline:
         Example:
             pipeline.run(until_caught_up=True, progress=True)
         """
+        self._check_code()
         if accept_gap or accept_held is not None:
             preflight.check_user(self.config, "accept")
         with ProgressBar(until_caught_up=until_caught_up) if progress else nullcontext() as bar:
@@ -411,18 +415,34 @@ class Pipeline:
         preflight.check_user(self.config, "replay")
         return replay.discard(self.tables, where, why)
 
-    def compact(self, target_bytes: int, *, where: str | None = None, dry_run: bool = False) -> list[Compacted]:
+    def compact(
+        self,
+        target_bytes: int,
+        *,
+        where: str | None = None,
+        dry_run: bool = False,
+        on_event: Callable[[Maintained], None] = lambda _: None,
+    ) -> list[Compacted]:
         """Make large files of small ones, in the main table, in quarantine and in the gate's results.
+
+        Listeners that the file names hear of each table that is done, where their code is allowed.
 
         Args:
             target_bytes: about how large the new files become.
             where: a condition over the main table's partition columns, in Spark SQL.
             dry_run: look only.
+            on_event: called with each table that is done.
 
         Raises:
-            UsageError: there is no table yet, or the condition is none.
+            UsageError: there is no table yet, or the condition is none; or a listener cannot be made.
 
         Example:
             pipeline.compact(256 * 2**20)
         """
-        return maintenance.compact(self.tables, target_bytes, where, dry_run=dry_run)
+        listening = extend.listeners(self.config.listeners if self.allow_code else ())
+
+        def tell(event: Maintained) -> None:
+            extend.tell(listening, self.config.name, event)
+            on_event(event)
+
+        return maintenance.compact(self.tables, target_bytes, where, dry_run=dry_run, tell=tell)

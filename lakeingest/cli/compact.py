@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakeingest.cli.arguments import File, Format
+from lakeingest.cli.arguments import AllowCode, File, Format
 from lakeingest.cli.output import Output
+
+if TYPE_CHECKING:
+    from lakeingest.ingest.events import Maintained
 
 
 def compact(
@@ -19,6 +22,7 @@ def compact(
         str | None, typer.Option(help="Which partitions of the main table, in Spark SQL; all of them by default.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how many files there are.")] = False,
+    allow_code: AllowCode = False,
     output: Format = "text",
 ) -> None:
     """Rewrite small files of the table, of the quarantine and of the gate's results as larger ones. Rows stay the same.
@@ -35,9 +39,15 @@ def compact(
     import lakeingest
 
     out = Output.of(output)
-    pipeline = lakeingest.load(file)
-    with out.progress("compacting …"):
-        done = pipeline.compact(target_mib * 2**20, where=where, dry_run=dry_run)
+    pipeline = lakeingest.load(file, allow_code=allow_code)
+    with out.progress("compacting …") as say:
+
+        def heard(event: Maintained) -> None:
+            from lakeingest.ingest.listeners.log import sentence
+
+            say(sentence(event))
+
+        done = pipeline.compact(target_mib * 2**20, where=where, dry_run=dry_run, on_event=heard)
     rows = [
         [
             each.table,

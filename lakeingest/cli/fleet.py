@@ -159,7 +159,7 @@ def _ending(ended: Ended) -> str:
     if ended.failure is None:
         return f"{ended.outcome}: {number_of(ended.counts.consumed, 'record')} in {number_of(ended.commits, 'commit')}"
     what = ended.failure.what if isinstance(ended.failure, LakeingestError) else repr(ended.failure)
-    return f"failed: {what}"
+    return f"{ended.outcome}: {what}"
 
 
 def _tell(out: Output, ended: Sequence[Outcome], *, told: bool = False) -> None:

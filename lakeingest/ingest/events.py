@@ -1,4 +1,4 @@
-"""What a run tells: one value for each thing that happens to it.
+"""What a run, and a compaction, tell: one value for each thing that happens.
 
 The live line, the log, the metrics, OpenLineage and a listener of one's own (see `extend.Listener`) are made from these
 and nothing else.
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, ClassVar
 
+from lakeingest.delta.maintenance.optimize import Compacted
 from lakeingest.delta.receipt import Counts, Run
 from lakeingest.errors import BatchHeld, Fenced, LakeingestError
 from lakeingest.record import OffsetRanges
@@ -155,6 +156,19 @@ class CatalogUpdate(Event):
 
     name: str
     failure: LakeingestError | None = None
+
+
+@dataclass(frozen=True)
+class Maintained(Event):
+    """A table of the pipeline was compacted: the same rows in other files. No run tells it, but `Pipeline.compact`.
+
+    Attributes:
+        files: the table, its files before and after, and how many were rewritten.
+        seconds: how long it took.
+    """
+
+    files: Compacted
+    seconds: float
 
 
 @dataclass(frozen=True)

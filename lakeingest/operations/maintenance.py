@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
 from lakeingest.delta.maintenance import optimize
 from lakeingest.delta.maintenance.optimize import Compacted
 from lakeingest.delta.pipeline_tables import PipelineTables
+from lakeingest.ingest.events import Maintained
 
 
-def compact(tables: PipelineTables, target_bytes: int, where: str | None, *, dry_run: bool) -> list[Compacted]:
+def compact(
+    tables: PipelineTables,
+    target_bytes: int,
+    where: str | None,
+    *,
+    dry_run: bool,
+    tell: Callable[[Maintained], None],
+) -> list[Compacted]:
     """See `Pipeline.compact`."""
     every = [tables.main, tables.quarantine]
     if tables.results.schema() is not None:
@@ -17,5 +28,9 @@ def compact(tables: PipelineTables, target_bytes: int, where: str | None, *, dry
     if dry_run:
         now = {table.identifier: optimize.table_files(table) for table in every}
         return [Compacted(path, files, files) for path, files in now.items()]
-    codec = tables.config.table.compression
-    return [optimize.compact(table, target_bytes, codec, where if table == tables.main else None) for table in every]
+    codec, done = tables.config.table.compression, []
+    for table in every:
+        began = time.monotonic()
+        done.append(optimize.compact(table, target_bytes, codec, where if table == tables.main else None))
+        tell(Maintained(done[-1], time.monotonic() - began))
+    return done

@@ -153,6 +153,8 @@ def test_an_hour_is_complete_when_all_its_records_are_there(
     file.write_text(json.dumps(world.values()))
     done = lakeingest("wait", file, "--complete", "T".join(rows[HOURS[2]]["hour"].rsplit("-", 1)), "--timeout", "0")
     assert done.code == 0, done.err
+    later = lakeingest("wait", file, "--complete", f"{datetime.now(UTC) + 24 * HOUR:%Y-%m-%dT%H}", "--timeout", "0")
+    assert (later.code, "lakeingest explain NotComplete" in later.err) == (1, True), later
     # Late: the hour is complete, and has a record more.
     world.produce(record(HOURS[1] + HOUR / 2, 2), record(HOURS[1] + HOUR / 3, 1), partitions=3)
     world.run(contract={**CONTRACT, "owners": ["a@b.de"], "retention": "7 days", "description": "More"})

@@ -69,9 +69,9 @@ def test_each_ends_alone(worlds: list[World], tmp_path: Path) -> None:
     ended = fleet(good, held, lost, overtaken).run(until_caught_up=True, on_event=take)
     assert [(each.pipeline, each.outcome, type(each.failure)) for each in ended] == [
         (good.name, "caught up", type(None)),
-        (held.name, "failed", BatchHeld),
+        (held.name, "held", BatchHeld),
         (lost.name, "failed", SourceUnreachable),
-        (overtaken.name, "failed", Fenced),
+        (overtaken.name, "fenced", Fenced),
     ]
     assert (ended[0].commits, ended[0].counts.consumed, ended[0].lag) == (3, 12, 0)
     assert {n: e.failure for n, e in told if isinstance(e, Ended)} == {e.pipeline: e.failure for e in ended}

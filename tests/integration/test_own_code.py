@@ -89,6 +89,7 @@ def test_the_page(world: World, company: Path) -> None:
     said = CliRunner().invoke(app, ["run", str(file), "--until-caught-up"])
     assert isinstance(said.exception, UsageError)
     assert "names code to run: company:FixedWidth, company:Region, company:Pager" in str(said.exception)
+    assert "company" not in sys.modules
     said = CliRunner().invoke(app, ["run", str(file), "--until-caught-up", "--allow-code"])
     assert said.exit_code == 0, said.output
     assert f"{world.name}: Committed" in said.output
@@ -104,8 +105,11 @@ def test_the_page(world: World, company: Path) -> None:
         (2, "transform", "NOT_COMPUTED", "shorter than 15 characters"),
         (4, "transform", "NOT_COMPUTED", "amount is required, and null"),
     ]
+    said = CliRunner().invoke(app, ["compact", str(file), "--allow-code"])
+    assert said.output.count(f"{world.name}: Maintained") == 2
     # What asks no code needs no permission.
     world.checked()
+    assert "Maintained" not in CliRunner().invoke(app, ["compact", str(file)]).output
     assert CliRunner().invoke(app, ["check", str(file)]).exit_code == 0
     with pytest.raises(UsageError, match="names code to run"):
         world.ingestion().plan()

@@ -9,11 +9,12 @@ import json
 import logging
 import traceback
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
 from lakeingest.errors import LakeingestError, printable
-from lakeingest.ingest.events import CatalogUpdate, Committed, Ended, Event, Looked, Retrying, Started
+from lakeingest.ingest.events import CatalogUpdate, Committed, Ended, Event, Looked, Maintained, Retrying, Started
 
 FORMATS = ("text", "json")
 _LOGGERS = ("lakeingest", "py.warnings")
@@ -90,6 +91,8 @@ def sentence(event: Event) -> str:
             text = f"the catalog has {event.name} as it is now"
         case CatalogUpdate():
             text = f"the catalog is behind: {event.failure and event.failure.what}; the next batch tries again"
+        case Maintained():
+            text = _maintained(event)
         case Ended():
             what = f": {_what(event.failure)}" if event.failure else ""
             text = f"{event.outcome}{what} · {event.counts.consumed:,} records in {event.commits:,} commits"
@@ -109,6 +112,13 @@ def _committed(event: Committed) -> str:
     broken = [each.rule.name for each in event.gate if not each.success]
     parts += [f"gate: {', '.join(broken)} not met"] if broken else []
     return " · ".join([*parts, f"commit {event.sequence}"])
+
+
+def _maintained(event: Maintained) -> str:
+    files = event.files
+    if not files.removed:
+        return f"{files.table}: nothing to compact in {files.before.count:,} files"
+    return f"{files.table}: {files.removed:,} files became {files.added:,} in {event.seconds:.1f} s"
 
 
 def _listed(counts: Any) -> str:
@@ -134,6 +144,8 @@ def as_data(event: Event) -> dict[str, Any]:
             data = {**_error(event.failure), "pause_s": round(event.pause_s, 3), "left_s": round(event.left_s, 3)}
         case CatalogUpdate():
             data = {"name": event.name, **(_error(event.failure) if event.failure else {})}
+        case Maintained():
+            data = {**asdict(event.files), "seconds": round(event.seconds, 3)}
         case Ended():
             told = {"outcome": event.outcome, "commits": event.commits, **vars(event.counts), "lag": event.lag}
             data = {**told, **(_error(event.failure) if event.failure else {})}

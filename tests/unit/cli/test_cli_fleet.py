@@ -73,7 +73,7 @@ def test_a_consent_is_for_one(tmp_path: Path, consent: dict[str, Any]) -> None:
 
 
 def ended(name: str, failure: Exception | None = None) -> Outcome:
-    return Outcome(name, failure, commits=2, counts=Counts(10, 8, 2), lag=3)
+    return Outcome(failure, pipeline=name, commits=2, counts=Counts(10, 8, 2), lag=3)
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,9 @@ class Fake:
 
 def ended() -> None:
     failure = StorageUnreachable("down", cure="c")
-    fleet._tell(Output(), [Outcome(LONG, failure, commits=10**6, counts=Counts(10**9, 10**9, 10**6), lag=10**12)])
+    fleet._tell(
+        Output(), [Outcome(failure, pipeline=LONG, commits=10**6, counts=Counts(10**9, 10**9, 10**6), lag=10**12)]
+    )
 
 
 def servers() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from lakeingest import cli, errors
 from lakeingest.cli import explain
-from lakeingest.delta import quarantine
+from lakeingest.delta import partitioning, quarantine
 from lakeingest.errors import Fenced, LakeingestError, PipelineFileError, UsageError
 from lakeingest.gate import predicates
 from lakeingest.ingest import schema_decisions
@@ -22,6 +22,7 @@ from lakeingest.ingest.listeners.metric_list import ALERTS
 from lakeingest.schema.compatibility.verdict import Verdict
 
 ROOT = Path(errors.__file__).parent
+TESTS = Path(__file__).resolve().parents[2]
 TOPICS = {"slow", "quarantine", "gap", "retries", "SIGTERM", *(alert.name for alert in ALERTS)}
 """What looks like an error and is none, and the alerts."""
 
@@ -45,6 +46,16 @@ def classes() -> list[type[LakeingestError]]:
 def test_every_error_has_an_entry_and_every_entry_is_known() -> None:
     """An error that is new is not shipped without what to do then, and one that is gone leaves no advice behind."""
     assert set(explain.entries()) == raised() | TOPICS
+
+
+def test_each_entry_is_rehearsed() -> None:
+    """A test makes each error with the real thing, and each reason; alerts have a rehearsal of their own."""
+    tests = {file: file.read_text(encoding="utf-8") for file in TESTS.rglob("*.py") if file.name != Path(__file__).name}
+    real = "".join(text for file, text in tests.items() if not file.is_relative_to(TESTS / "unit"))
+    assert [name for name in sorted(raised()) if not re.search(rf"\b{name}\b", real)] == []
+    every = "".join(tests.values())
+    reasons = refusing() - {partitioning.UNSTORABLE} | {"UNSTORABLE"}
+    assert [name for name in sorted(reasons) if not re.search(rf"\b{name}\b", every)] == []
 
 
 @pytest.mark.parametrize("entry", explain.entries().values(), ids=lambda entry: entry.name)

@@ -172,5 +172,5 @@ def test_a_fleet_is_watched(capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
     for told in (True, False):
         with pytest.raises(typer.Exit):
-            fleet._tell(Output(), [Outcome("b", DOWN)], told=told)
+            fleet._tell(Output(), [Outcome(DOWN, pipeline="b")], told=told)
         assert ("error (storage)" in capsys.readouterr().err) is not told

@@ -9,6 +9,7 @@ import re
 import sys
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,10 +20,21 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from lakeingest import extend
+from lakeingest.delta.maintenance.optimize import Compacted, TableFiles
 from lakeingest.delta.receipt import Counts, Run
 from lakeingest.errors import BatchHeld, Fenced, SetupError, StorageUnreachable, UsageError
 from lakeingest.ingest import microbatch
-from lakeingest.ingest.events import CatalogUpdate, Committed, Ended, Event, Looked, Retrying, Started, Written
+from lakeingest.ingest.events import (
+    CatalogUpdate,
+    Committed,
+    Ended,
+    Event,
+    Looked,
+    Maintained,
+    Retrying,
+    Started,
+    Written,
+)
 from lakeingest.ingest.listeners import endpoint, lineage
 from lakeingest.ingest.listeners.log import Log
 from lakeingest.ingest.listeners.metrics import Metrics
@@ -122,6 +134,20 @@ def test_the_log_as_json(lines: list[str]) -> None:
     assert {name: commit[name] for name in wanted} == wanted
     assert commit["gate"][1] == {"expectation": "bad", "met": False, "action": "warn", "unexpected": 3}
     assert (end["outcome"], end["error"], end["cure"], end["exit_code"]) == ("fenced", "Fenced", "let it", 3)
+
+
+def test_a_compaction_is_told_as_it_was(lines: list[str]) -> None:
+    """How many files became how many, in words and in numbers; a status page of a run is not changed by it."""
+    done = Compacted("s3a://lake/t", TableFiles(1200, 3000), TableFiles(301, 2000), 900, 1)
+    events = [Maintained(done, 2.5), Maintained(replace(done, removed=0, added=0), 0.1)]
+    assert [line.partition("p: ")[2] for line in logged("text", lines, events)] == [
+        "s3a://lake/t: 900 files became 1 in 2.5 s\n",
+        "s3a://lake/t: nothing to compact in 1,200 files\n",
+    ]
+    told = json.loads(logged("json", [], events[:1])[0])
+    assert (told["event"], told["table"], told["before"]["count"], told["after"]["bytes"], told["removed"]) == (
+        *("Maintained", "s3a://lake/t", 1200, 2000, 900),
+    )
 
 
 def test_a_fault_of_ours_brings_its_traceback(lines: list[str]) -> None:
