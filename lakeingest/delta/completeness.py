@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from lakeingest.config.periods import Periods
 from lakeingest.delta.table import PROPERTIES, Table
+from lakeingest.errors import TableMismatch
 from lakeingest.schema import ddl
 from lakeingest.spark import types
 from lakeingest.spark.failures import storage_failures
@@ -63,15 +64,31 @@ class CompletenessTable:
         return types.struct(", ".join((COLUMNS, *(f"{ddl.quoted(name)} {kind}" for name in self.periods.columns))))
 
     def newest(self) -> tuple[datetime | None, int]:
-        """The newest period that is complete, and the number of the newest batch that said so; None and 0 of none."""
+        """The newest period that is complete, and the number of the newest batch that said so; None and 0 of none.
+
+        Raises:
+            TableMismatch: no row can be written: another pipeline gave a partition column another type.
+        """
         from pyspark.sql import functions as F
 
-        if self.table.schema() is None:
+        held = self.table.schema()
+        if held is None:
             return None, 0
+        self._check(held)
         with storage_failures(self.table.identifier):
             mine = self.table.read().where(F.col("pipeline") == self.pipeline)
             ((start, sequence),) = mine.agg(F.unix_micros(F.max("period_start")), F.max("sequence")).collect()
         return (None if start is None else self.periods.of(_at(start))), sequence or 0
+
+    def _check(self, held: StructType) -> None:
+        kinds = {column.name.lower(): column.dataType for column in held}
+        for column in self.columns:
+            if (kind := kinds.get(column.name.lower(), column.dataType)) != column.dataType:
+                raise TableMismatch(
+                    f"{self.table} has {column.name} as {kind.simpleString().upper()}, and the partitions of pipeline "
+                    f"{self.pipeline!r} have it as {column.dataType.simpleString().upper()}",
+                    cure="name another table in contract.completeness.table",
+                )
 
     def rows(self) -> dict[datetime, tuple[datetime, int, int]]:
         """What is said of each period: local start → since when, records, sequence."""

@@ -316,9 +316,10 @@ class Table:
         Args:
             columns: those that the table has.
         """
+        names = {name.lower() for name in columns.names}
         with storage_failures(self.identifier):
             for column in wanted:
-                if column.name not in columns.names:
+                if column.name.lower() not in names:
                     named = f"{ddl.quoted(column.name)} {types.sql_type(column.dataType)}"
                     self.spark.sql(f"ALTER TABLE {self.sql} ADD COLUMNS ({named})")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from lakeingest.config import PipelineConfig, periods
 from lakeingest.config.values import duration_text
-from lakeingest.kafka import sample
+from lakeingest.kafka import peek
 from lakeingest.operations.completeness import Complete
 from lakeingest.operations.freshness import Worst
 
@@ -38,7 +38,7 @@ def kept(
     if promised is not None and promised.freshness is not None:
         waiting = {(p["topic"], p["partition"]): p for p in partitions if p["lag"] and p["frontier"] is not None}
         starts, ends = ({tp: p[name] for tp, p in waiting.items()} for name in ("frontier", "end"))
-        times = sample.times(config.source, bootstrap_servers, starts, ends) if waiting else {}
+        times = peek.times(config.source, bootstrap_servers, starts, ends) if waiting else {}
         oldest, worst = min(times.values(), default=None), worst_of()
     if promised is not None and promised.completeness is not None:
         complete, counts = periods_of()

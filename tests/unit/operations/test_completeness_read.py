@@ -121,6 +121,17 @@ def batches(folder: Path, *numbers: int, restores: tuple[tuple[int, int | None],
 # How far one has to come ---------------------------------------------------------------------------------------------
 
 
+def second(number: int) -> datetime:
+    return datetime.fromtimestamp(number, UTC)
+
+
+def test_a_marker_behind_which_records_are_older_proves_nothing() -> None:
+    """Nor does a record of a time that is still to come: all that is there has to be reached."""
+    for at, target in ((49, 20), (50, 7), (100, 7), (101, 20)):
+        made = reach({("t", 0): 0}, {("t", 0): 20}, {("t", 0): (7, second(at))}, second(50), second(100))
+        assert made.targets == {("t", 0): target}
+
+
 @given(
     st.lists(st.integers(0, 30), max_size=12),
     st.integers(0, 12),
@@ -129,16 +140,17 @@ def batches(folder: Path, *numbers: int, restores: tuple[tuple[int, int | None],
 )
 def test_what_is_reached_leaves_out_nothing(times: list[int], frontier: int, moment: int, now: int) -> None:
     """By the records themselves: none that is earlier than the moment, and in order, lies beyond what was reached."""
-    found = next(((offset, at) for offset, at in enumerate(times) if at >= moment), (-1, -1))
-    made = reach({("t", 0): 0}, {("t", 0): len(times)}, {("t", 0): found}, now)
+    found = next(((offset, at) for offset, at in enumerate(times) if at >= moment), None)
+    early = {("t", 0): (found[0], second(found[1]))} if found else {}
+    made = reach({("t", 0): 0}, {("t", 0): len(times)}, early, second(moment), second(now))
     frontier = min(frontier, len(times))
-    before = found[0] if found[0] >= 0 and found[1] <= now else len(times)
+    before = found[0] if found and found[1] <= now else len(times)
     assert bool(made.missing({("t", 0): frontier})) == any(offset >= frontier for offset in range(before))
 
 
 def test_an_idle_partition_is_reached_at_its_end() -> None:
     """One that has no frontier yet begins at its first offset."""
-    made = reach({("t", 0): 0, ("t", 1): 9}, {("t", 0): 4, ("t", 1): 9}, {}, 100)
+    made = reach({("t", 0): 0, ("t", 1): 9}, {("t", 0): 4, ("t", 1): 9}, {}, second(50), second(100))
     assert made.missing({("t", 0): 3}) == {("t", 0): (3, 4)}
     assert made.missing({("t", 0): 4}) == {}
     assert made.missing({}) == {("t", 0): (0, 4)}
