@@ -38,8 +38,8 @@ def wait(
 ) -> None:
     """Wait until a period of the table is complete: no record of it follows, as contract.completeness says.
 
-    It reads the tables without Spark, which starts only for tables that a catalog alone knows, and what else needs it.
-    Exit code 0: it is complete; 1: the timeout came before, and what it waits for.
+    It reads the tables without Spark, which starts only where it must, as for tables that a catalog alone knows. Exit
+    code 0: it is complete; 1: the timeout came before, and what it waits for.
 
     Examples:
 

@@ -7,7 +7,7 @@ records BIGINT                                    the rows that the main table h
 sequence BIGINT, version BIGINT                   the pipeline's last batch then, and the main table's version
 
 Behind these stand the partition columns of the time, as the main table has them, to join by. Rows are added alone, each
-period once. A RESTORE of the main table takes them away with the batches.
+period once. Where a RESTORE of the main table took a batch back, the next run takes away the rows that name it.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ Kafka had when e + late was over. So no record of the period follows, if none is
 2. Periods are complete one after another: what the newest one must reach, each earlier one must.
 3. It is said after the commits that hold the records. A crash between them makes it later, never wrong.
 4. A writer that was overtaken says nothing wrong either: what it speaks of, it has committed itself. What a RESTORE of
-   the table took back is taken away before the next batch is committed.
+   the table took back is taken away before the next batch is committed, and not counted until then (see
+   `CommitLog.stands`).
 """
 
 from __future__ import annotations
