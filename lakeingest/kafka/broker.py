@@ -194,8 +194,10 @@ class Broker:
         ends = self._ends(topics.last, "latest", committed=False)
         # What an open transaction has sent is there already, and not to be read yet. What is found by its time may be
         # the marker of a transaction's end, and the records behind it older: their own times count.
-        starts = {tp: each.offset for tp, each in found.items() if each.offset >= 0 and each.timestamp <= now}
-        times = peek.times(self._source, self._servers, starts, ends) if starts else {}
+        # Behind the first open one Kafka gives no record, and does not say so.
+        readable = {tp: each for tp, each in found.items() if 0 <= each.offset < topics.last[tp]}
+        starts = {tp: each.offset for tp, each in readable.items() if each.timestamp <= now}
+        times = peek.times(self._source, self._servers, starts, topics.last) if starts else {}
         early = {tp: (starts[tp], at) for tp, at in times.items()}
         return offsets.reach(topics.first, ends, early, moment, datetime.fromtimestamp(now / 1000, UTC))
 
