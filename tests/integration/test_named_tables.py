@@ -71,6 +71,7 @@ HOURLY = {
 }
 
 
+@pytest.mark.faults
 def test_until_when_it_is_complete(world: NamedWorld, lakeingest: Command, tmp_path: Path) -> None:
     """Said, waited for by Spark, shown, compacted; and what a RESTORE takes back is complete no more."""
     begin = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=3)
