@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from lakeingest import extend, gate
@@ -45,6 +45,7 @@ from lakeingest.operations import (
 from lakeingest.operations.audit import Report
 from lakeingest.operations.compare import Comparison
 from lakeingest.operations.completeness import Complete
+from lakeingest.operations.freshness import Worst
 from lakeingest.operations.plan import Plan
 from lakeingest.operations.replay import Replayed
 from lakeingest.operations.schema_history import SchemaHistory
@@ -277,7 +278,13 @@ class Pipeline:
         def periods() -> tuple[Complete, dict[datetime, int]]:
             return self._answer(offline.periods, completeness.online)
 
-        return replace(found, contract=contract.kept(self.config, self.bootstrap_servers, found.partitions, periods))
+        def worst() -> Worst | None:
+            # Spark's history has no statistics of files.
+            without_spark = partial(offline.worst, self.config, self.storage)
+            return offline.answered(self.config, self.storage, without_spark, lambda: None, though_it_runs=True)
+
+        kept = contract.kept(self.config, self.bootstrap_servers, found.partitions, periods, worst)
+        return replace(found, contract=kept)
 
     def audit(self) -> Report:
         """Prove that each consumed record is in the table, in quarantine or a declared drop, once.

@@ -41,6 +41,9 @@ class Live:
         tell: what shows the line instead, where it is one of several.
         redrawn: whether that takes the place of what was shown before, as on a terminal.
         watch: whoever else is told; a log takes the place of the lines.
+
+    Attributes:
+        behind: the entries of a catalog that are not as the tables are: name → why.
     """
 
     def __init__(
@@ -53,7 +56,7 @@ class Live:
         watch: Watch | None = None,
     ) -> None:
         self.commits, self.lag = 0, 0
-        self.behind: LakeingestError | None = None
+        self.behind = dict[str, LakeingestError]()
         self._out, self._name, self._refused, self._records = out, name, 0, 0
         self._begun = time.monotonic()
         self._idle_since = ""
@@ -131,8 +134,9 @@ class Live:
 
     def catalog(self, update: CatalogUpdate) -> None:
         """The table's entry in a catalog has changed, or could not."""
-        self.behind = update.failure
+        self.behind.pop(update.name, None)
         if update.failure:
+            self.behind[update.name] = update.failure
             self.tell(f"the catalog is behind: {update.failure.what}; the next batch tries again")
         else:
             self.tell(f"the catalog has {update.name} as it is now")

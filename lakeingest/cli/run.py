@@ -136,9 +136,9 @@ def _run(pipeline: Pipeline, out: Output, watch: Watch, *, until_caught_up: bool
             shown.says("reading the tables' logs …")
             total = pipeline.run(until_caught_up=until_caught_up, on_event=heard, stop=stop, **accept)
     out.line(_sum(total, shown, stopped=stop.is_set()))
-    if shown.behind:
-        out.lines(f"the catalog is behind the table: {shown.behind}")
-    behind = shown.behind and shown.behind.what
+    for failure in shown.behind.values():
+        out.lines(f"the catalog is behind the table: {failure}")
+    behind = {entry: failure.what for entry, failure in shown.behind.items()}
     told = {"commits": shown.commits, **asdict(total), "lag": shown.lag, "catalog_behind": behind}
     out.result({"pipeline": name, **told})
 

@@ -14,6 +14,7 @@ from lakeingest.cli.output import Output
 from lakeingest.errors import NotComplete, UsageError
 
 if TYPE_CHECKING:
+    from lakeingest.delta.pipeline_tables import PipelineTables
     from lakeingest.kafka.broker import Broker
 
 
@@ -37,7 +38,8 @@ def wait(
 ) -> None:
     """Wait until a period of the table is complete: no record of it follows, as contract.completeness says.
 
-    It reads the tables without Spark. Exit code 0: it is complete; 1: the timeout came before, and what it waits for.
+    It reads the tables without Spark, which starts only where it must, as for tables that a catalog alone knows. Exit
+    code 0: it is complete; 1: the timeout came before, and what it waits for.
 
     Examples:
 
@@ -55,6 +57,7 @@ def wait(
     from lakeingest.delta.offline import rows
     from lakeingest.ingest import endpoints
     from lakeingest.operations import completeness
+    from lakeingest.operations.wait import Waiter, Waiting
 
     out = Output.of(output)
     rows.check_installed()
@@ -72,7 +75,16 @@ def wait(
 
         return Broker(config.source, endpoints.addresses(config)[0])
 
-    waiter = completeness.Waiter(config, endpoints.storage(config), start, broker)
+    storage = endpoints.storage(config)
+
+    @cache
+    def tables() -> PipelineTables:
+        from lakeingest.delta.pipeline_tables import PipelineTables
+        from lakeingest.spark import session
+
+        return PipelineTables(session.attach(storage, config.name, config.paths, config.names), config)
+
+    waiter = Waiter(config, storage, start, broker, tables)
     begun = time.monotonic()
     with out.progress("waiting:") as says:
         found = waiter.wait(timeout_s, says)
@@ -84,7 +96,7 @@ def wait(
         "period_end": periods.end(start).isoformat(),
         "waited_s": round(time.monotonic() - begun, 1),
     }
-    if isinstance(found, completeness.Waiting):
+    if isinstance(found, Waiting):
         missing = [
             {"topic": topic, "partition": partition, "frontier": begin, "needed": end}
             for (topic, partition), (begin, end) in sorted(found.missing.items())

@@ -118,7 +118,7 @@ def mistakes(
             "cannot read widened columns; write rewrite or refuse, or drop schema.widening",
         )
     if table:
-        yield from _catalog(table, quarantine)
+        yield from _catalog(table, quarantine, contract)
     if table and not table.identifier:
         yield Mistake(
             ("table", "path"), "required, and missing; write where the table lies, as in 's3a://lake/flights'"
@@ -280,7 +280,7 @@ def _field(
         )
 
 
-def _catalog(table: parts.Table, quarantine: parts.Quarantine | None) -> Iterator[Mistake]:
+def _catalog(table: parts.Table, quarantine: parts.Quarantine | None, contract: Contract | None) -> Iterator[Mistake]:
     # The default is no contradiction, only what the file itself says.
     if "catalog" in table.model_fields_set and not table.name:
         yield Mistake(
@@ -298,6 +298,11 @@ def _catalog(table: parts.Table, quarantine: parts.Quarantine | None) -> Iterato
         yield Mistake(
             ("table", "catalog"),
             'glue knows tables on S3 alone; write table.path as in "s3a://lake/flights", or drop table.catalog',
+        )
+    if contract and contract.completeness and not location.is_path(completeness(table, contract)):
+        yield Mistake(
+            ("contract", "completeness", "table"),
+            "a name is one of Spark's catalog, and table.catalog is glue; write a path, as in s3a://lake/complete",
         )
     if quarantine and quarantine.name and quarantine.path and not location.place(quarantine.path).on_s3:
         yield Mistake(

@@ -51,6 +51,7 @@ class CommitLog:
 
     Attributes:
         taken_back: whether a RESTORE took commits of the pipeline back, and it has committed none since.
+        taken: the numbers of all batches that a RESTORE took back.
         restored: whether a RESTORE came since the pipeline's newest commit, whosever commits it took back.
         version: the table's newest version; None where there is no table.
         complete: whether the log still begins with the table's first version.
@@ -67,6 +68,7 @@ class CommitLog:
     commits: tuple[Commit, ...] = ()
     last_sequence: int = 0
     taken_back: bool = False
+    taken: frozenset[int] = frozenset()
     restored: bool = False
     version: int | None = None
     complete: bool = True
@@ -84,6 +86,17 @@ class CommitLog:
     @property
     def newest(self) -> Commit | None:
         return self.commits[0] if self.commits else None
+
+    @property
+    def standing(self) -> int:
+        """The number of the newest batch that no RESTORE took back; 0 before the first one."""
+        if self.newest:
+            return self.newest.receipt.sequence
+        return min(self.taken) - 1 if self.taken else self.last_sequence
+
+    def stands(self, sequence: int) -> bool:
+        """Whether the table has what it had behind this batch: no RESTORE took it back, as far as the log was read."""
+        return sequence <= self.standing and sequence not in self.taken
 
     @property
     def frontier(self) -> dict[tuple[str, int], int]:
@@ -120,7 +133,7 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
     commits, last, taken_back, restored = list[Commit](), 0, False, False
     begun: dict[tuple[str, int], int] = {}
     others: dict[str, Receipt] = {}
-    restored_to: int | None = None
+    taken, restored_to = set[int](), None
     for entry in history:
         if entry["operation"] == "RESTORE":
             restored = restored or not commits
@@ -137,7 +150,9 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
             metrics = entry["operationMetrics"] or {}
             rows, files, size = (int(metrics.get(f"num{name}", 0)) for name in ("OutputRows", "Files", "OutputBytes"))
             commits.append(Commit(entry["version"], entry["timestamp"], rows, receipt, files, size))
-        elif not commits:
+            continue
+        taken.add(receipt.sequence)
+        if not commits:
             taken_back = True
             begun |= {(s.topic, s.partition): s.start for s in receipt.ranges}
     return CommitLog(
@@ -146,6 +161,7 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
         commits=tuple(commits),
         last_sequence=last,
         taken_back=taken_back,
+        taken=frozenset(taken),
         restored=restored,
         version=history[0]["version"] if history else None,
         complete=not history or history[-1]["version"] == 0,

@@ -7,7 +7,7 @@ records BIGINT                                    the rows that the main table h
 sequence BIGINT, version BIGINT                   the pipeline's last batch then, and the main table's version
 
 Behind these stand the partition columns of the time, as the main table has them, to join by. Rows are added alone, each
-period once. A RESTORE of the main table takes them away with the batches.
+period once. Where a RESTORE of the main table took a batch back, the next run takes away the rows that name it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING
 
 from lakeingest.config.periods import Periods
 from lakeingest.delta.table import PROPERTIES, Table
+from lakeingest.errors import TableMismatch
 from lakeingest.schema import ddl
 from lakeingest.spark import types
-from lakeingest.spark.failures import spark_failures, storage_failures
+from lakeingest.spark.failures import storage_failures
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -32,8 +33,6 @@ COLUMNS = (
 )
 """The columns of the table but for the partition columns, as DDL."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_TRIES = 10
-"""How often rows are tried where others write to the same table at once."""
 _NAMED = 1000
 """Periods that a condition names; of more, all partitions of the main table are looked at."""
 
@@ -65,18 +64,34 @@ class CompletenessTable:
         return types.struct(", ".join((COLUMNS, *(f"{ddl.quoted(name)} {kind}" for name in self.periods.columns))))
 
     def newest(self) -> tuple[datetime | None, int]:
-        """The newest period that is complete, and the number of the newest batch that said so; None and 0 of none."""
+        """The newest period that is complete, and the number of the newest batch that said so; None and 0 of none.
+
+        Raises:
+            TableMismatch: no row can be written: another pipeline gave a partition column another type.
+        """
         from pyspark.sql import functions as F
 
-        if self.table.schema() is None:
+        held = self.table.schema()
+        if held is None:
             return None, 0
+        self._check(held)
         with storage_failures(self.table.identifier):
             mine = self.table.read().where(F.col("pipeline") == self.pipeline)
             ((start, sequence),) = mine.agg(F.unix_micros(F.max("period_start")), F.max("sequence")).collect()
         return (None if start is None else self.periods.of(_at(start))), sequence or 0
 
+    def _check(self, held: StructType) -> None:
+        kinds = {column.name.lower(): column.dataType for column in held}
+        for column in self.columns:
+            if (kind := kinds.get(column.name.lower(), column.dataType)) != column.dataType:
+                raise TableMismatch(
+                    f"{self.table} has {column.name} as {kind.simpleString().upper()}, and the partitions of pipeline "
+                    f"{self.pipeline!r} have it as {column.dataType.simpleString().upper()}",
+                    cure="name another table in contract.completeness.table",
+                )
+
     def rows(self) -> dict[datetime, tuple[datetime, int, int]]:
-        """What is said of each period: local start → since when, records, version."""
+        """What is said of each period: local start → since when, records, sequence."""
         from pyspark.sql import functions as F
 
         if self.table.schema() is None:
@@ -84,16 +99,14 @@ class CompletenessTable:
         with storage_failures(self.table.identifier):
             mine = self.table.read().where(F.col("pipeline") == self.pipeline)
             micros = (F.unix_micros(name) for name in ("period_start", "complete_since"))
-            found = mine.select(*micros, "records", F.coalesce("version", F.lit(0))).collect()
-        return {self.periods.of(_at(start)): (_at(since), records, version) for start, since, records, version in found}
+            found = mine.select(*micros, "records", "sequence").collect()
+        return {self.periods.of(_at(start)): (_at(since), *told) for start, since, *told in found}
 
-    def take_back(self, sequence: int) -> None:
-        """Take away what later batches said than this one."""
+    def take_back(self, sequence: int, *, alone: bool = False) -> None:
+        """Take away what later batches said than this one; or, alone, what this one said."""
+        which = "=" if alone else ">"
         with storage_failures(self.table.identifier):
-            # Delta's DELETE binds no parameters.
-            self.table.spark.sql(
-                f"DELETE FROM {self.table.sql} WHERE pipeline = {ddl.text(self.pipeline)} AND sequence > {sequence}"
-            ).collect()
+            self.table.delete(f"pipeline = {ddl.text(self.pipeline)} AND sequence {which} {sequence}")
 
     def counts(self, main: Table, version: int | None, only: Collection[datetime] = ()) -> dict[datetime, int]:
         """How many rows the main table has of each period that has any; partitions of no period are left out.
@@ -145,14 +158,7 @@ class CompletenessTable:
             self.table.add_columns(held, columns)
         with storage_failures(self.table.identifier):
             frame = self.table.spark.createDataFrame(rows, columns).coalesce(1)
-            for left in reversed(range(_TRIES)):
-                try:
-                    self.table.insert(frame, ("pipeline", "period_start"))
-                    return
-                except spark_failures() as failed:
-                    # Another pipeline, another run of this one, or a compaction wrote meanwhile.
-                    if not left or "CONCURRENT" not in str(failed):
-                        raise
+            self.table.insert(frame, ("pipeline", "period_start"))
 
 
 def _at(micros: int) -> datetime:

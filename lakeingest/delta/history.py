@@ -101,8 +101,8 @@ class TableHistory:
         Args:
             restore: its entry of the history.
         """
-        named = restore["operationParameters"].get("version")
-        return self._same_files(restore["version"], oldest) if named in (None, "null") else int(named)
+        named = named_version(restore)
+        return self._same_files(restore["version"], oldest) if named is None else named
 
     def _same_files(self, restore: int, oldest: int) -> int:
         """The newest version before a RESTORE that has the files which the RESTORE left.
@@ -128,3 +128,9 @@ class TableHistory:
             if not any(standing.values()):
                 return int(version) - 1
         return -1
+
+
+def named_version(restore: Mapping[str, Any]) -> int | None:
+    """The version that a RESTORE names, as its entry of the history has it; None if it names a time."""
+    named = (restore["operationParameters"] or {}).get("version")
+    return None if named in (None, "null") else int(named)

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
-_TRIES = 10
-"""How often marks are tried where others write to the same quarantine at once."""
 
 
 def name_of(config: PipelineConfig) -> str:
@@ -165,15 +163,8 @@ def _update(
             count = found.count()
             if not count and of is None:
                 return 0
-            for left in reversed(range(_TRIES)):
-                try:
-                    with session.setting(tables.spark, {_USER_METADATA: of.to_json()} if of else {}):
-                        tables.quarantine.update(found, ("pipeline", *COORDINATES), still, column)
-                    break
-                except spark_failures() as failed:
-                    # Another pipeline, or a compaction, wrote to the same quarantine meanwhile.
-                    if not left or "CONCURRENT" not in str(failed):
-                        raise
+            with session.setting(tables.spark, {_USER_METADATA: of.to_json()} if of else {}):
+                tables.quarantine.update(found, ("pipeline", *COORDINATES), still, column)
             return count
         finally:
             frames.release(found)

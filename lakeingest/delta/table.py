@@ -16,7 +16,7 @@ from lakeingest.spark import types
 from lakeingest.spark.failures import spark_failures, storage_failures, translate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
     from pyspark.sql.types import StructType
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from lakeingest.delta.partitioning import PartitionColumn
     from lakeingest.record import OffsetRanges
 
+_TRIES = 10
+"""How often a change is tried where others write to the same table at once."""
+_MEANWHILE = re.compile("CONCURRENT|DELTA_METADATA_CHANGED")
 PROPERTIES = {
     # A log checkpoint costs two to four commits, and each commit reads the log's files since the last one.
     "delta.checkpointInterval": "20",
@@ -176,11 +179,27 @@ class Table:
         values = ", ".join(f"r.{name}" for name in names)
         self._merge(rows, same, f"WHEN NOT MATCHED THEN INSERT ({', '.join(names)}) VALUES ({values})")
 
+    def delete(self, where: str) -> None:
+        """Delete the rows for which a condition holds, in SQL."""
+        # Delta's DELETE binds no parameters.
+        self._though_others_write(lambda: self.spark.sql(f"DELETE FROM {self.sql} WHERE {where}").collect())
+
     def _merge(self, rows: DataFrame, same: Sequence[str], then: str) -> None:
         matched = " AND ".join(f"q.{name} = r.{name}" for name in same)
         # What is in braces, spark.sql() fills in.
         named = self.sql.replace("{", "{{").replace("}", "}}")
-        self.spark.sql(f"MERGE INTO {named} AS q USING {{rows}} AS r ON {matched} {then}", rows=rows).collect()
+        merge = f"MERGE INTO {named} AS q USING {{rows}} AS r ON {matched} {then}"
+        self._though_others_write(lambda: self.spark.sql(merge, rows=rows).collect())
+
+    def _though_others_write(self, change: Callable[[], object]) -> None:
+        """Try a change again as long as another pipeline, another run, or a compaction commits meanwhile."""
+        for left in reversed(range(_TRIES)):
+            try:
+                change()
+                return
+            except spark_failures() as failed:
+                if not left or not _MEANWHILE.search(str(failed)):
+                    raise
 
     def append(self, rows: DataFrame, options: Mapping[str, str]) -> None:
         """Commit rows; a table that is known by its name is not made for them."""
@@ -297,9 +316,10 @@ class Table:
         Args:
             columns: those that the table has.
         """
+        names = {name.lower() for name in columns.names}
         with storage_failures(self.identifier):
             for column in wanted:
-                if column.name not in columns.names:
+                if column.name.lower() not in names:
                     named = f"{ddl.quoted(column.name)} {types.sql_type(column.dataType)}"
                     self.spark.sql(f"ALTER TABLE {self.sql} ADD COLUMNS ({named})")
 

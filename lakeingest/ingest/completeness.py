@@ -9,7 +9,8 @@ Kafka had when e + late was over. So no record of the period follows, if none is
 2. Periods are complete one after another: what the newest one must reach, each earlier one must.
 3. It is said after the commits that hold the records. A crash between them makes it later, never wrong.
 4. A writer that was overtaken says nothing wrong either: what it speaks of, it has committed itself. What a RESTORE of
-   the table took back is taken away before the next batch is committed.
+   the table took back is taken away before the next batch is committed, and not counted until then (see
+   `CommitLog.stands`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 
 from lakeingest.delta.completeness import CompletenessTable
+from lakeingest.errors import TableChanged
 from lakeingest.ingest.attempt import Attempt
 from lakeingest.ingest.context import RunContext
 from lakeingest.kafka.broker import Broker
@@ -53,11 +55,8 @@ class Following:
             return
         self._first = None
         self._newest, sequence = table.newest()
-        standing = log.last_sequence if log.recovered else 0
-        if log.newest is not None:
-            standing = log.newest.receipt.sequence
-        if sequence > standing:
-            table.take_back(standing)
+        if sequence > log.standing:
+            table.take_back(log.standing)
             self._newest, _ = table.newest()
 
     def follow(self, attempt: Attempt) -> None:
@@ -65,7 +64,7 @@ class Following:
 
         Raises:
             SourceError, StorageError: see `Broker.reach` and `CompletenessTable`.
-            TableChanged: somebody restored the main table meanwhile; nothing was said.
+            TableChanged: somebody restored the main table meanwhile; nothing that was said stays.
         """
         table = self._table
         if table is None or attempt.columns is None:
@@ -108,7 +107,11 @@ class Following:
         return not self._reaches[start].missing(attempt.frontier)
 
     def _say(self, attempt: Attempt, table: CompletenessTable, complete: datetime) -> None:
-        """Say it of all periods up to this one: of those without a row too, but for those before the first row."""
+        """Say it of all periods up to this one: of those without a row too, but for those before the first row.
+
+        A RESTORE of the table may come while it is said. What was said is taken away again, and it is a batch's that
+        the RESTORE took back: so our readers know, even if this process is killed before.
+        """
         periods, writer, main = table.periods, attempt.execution.writer, self._context.tables.main
         writer.check_unchanged()
         if self._newest is None:
@@ -118,6 +121,13 @@ class Following:
             starts = [*periods.between(periods.after(self._newest), complete)]
             counts = table.counts(main, writer.version, starts)
         rows = {start: counts.get(start, 0) for start in starts}
-        table.declare(rows, sequence=attempt.sequence, version=writer.version, now=datetime.now(UTC))
+        # An attempt whose first batch is still to come may know of a later number, which a RESTORE took back.
+        sequence = attempt.last.sequence if attempt.last else attempt.sequence
+        table.declare(rows, sequence=sequence, version=writer.version, now=datetime.now(UTC))
+        try:
+            writer.check_unchanged()
+        except TableChanged:
+            table.take_back(sequence, alone=True)
+            raise
         self._newest = complete
         self._reaches = {start: reach for start, reach in self._reaches.items() if start > complete}

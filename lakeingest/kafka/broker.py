@@ -6,12 +6,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from lakeingest.config import Source
 from lakeingest.errors import SourceRefused, SourceUnreachable, UsageError
-from lakeingest.kafka import offsets, options
+from lakeingest.kafka import offsets, options, peek
 from lakeingest.kafka.offsets import Reach, Topics, topic_id
 from lakeingest.record import Frontier
 
@@ -192,8 +192,14 @@ class Broker:
         at = OffsetSpec.for_timestamp(max(0, int(moment.timestamp() * 1000)))
         found = self._listed(topics.last, at, committed=False)
         ends = self._ends(topics.last, "latest", committed=False)
-        # What an open transaction has sent is there already, and not to be read yet.
-        return offsets.reach(topics.first, ends, {tp: (each.offset, each.timestamp) for tp, each in found.items()}, now)
+        # What an open transaction has sent is there already, and not to be read yet. What is found by its time may be
+        # the marker of a transaction's end, and the records behind it older: their own times count.
+        # Behind the first open one Kafka gives no record, and does not say so.
+        readable = {tp: each for tp, each in found.items() if 0 <= each.offset < topics.last[tp]}
+        starts = {tp: each.offset for tp, each in readable.items() if each.timestamp <= now}
+        times = peek.times(self._source, self._servers, starts, topics.last) if starts else {}
+        early = {tp: (starts[tp], at) for tp, at in times.items()}
+        return offsets.reach(topics.first, ends, early, moment, datetime.fromtimestamp(now / 1000, UTC))
 
     def _described(self, name: str, future: Any) -> Any:
         from confluent_kafka import KafkaError, KafkaException

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from lakeingest.config import Source
 from lakeingest.errors import OffsetsLost, SourceChanged, UsageError
@@ -49,7 +50,13 @@ class Reach:
         return {tp: (stands[tp], target) for tp, target in self.targets.items() if stands[tp] < target}
 
 
-def reach(first: Frontier, last: Frontier, found: Mapping[tuple[str, int], tuple[int, int]], now: int) -> Reach:
+def reach(
+    first: Frontier,
+    last: Frontier,
+    found: Mapping[tuple[str, int], tuple[int, datetime]],
+    moment: datetime,
+    now: datetime,
+) -> Reach:
     """How far one has to come for a moment that is over.
 
     A record whose timestamp is still to come proves nothing: a clock that is wrong by years would else stand for all
@@ -57,10 +64,13 @@ def reach(first: Frontier, last: Frontier, found: Mapping[tuple[str, int], tuple
 
     Args:
         first, last: first offsets kept; ends, open transactions included.
-        found: the first record that is as late as the moment: its offset, -1 for none, and its timestamp.
-        now: milliseconds since 1970, before Kafka was asked.
+        found: the first offset with a time as late as the moment, and the timestamp of the first record from there on;
+            without partitions that have none. Where that record is earlier, the offset is a marker's, and the record to
+            be found lies somewhere behind.
+        moment: the one that is over.
+        now: before Kafka was asked.
     """
-    early = {tp: offset for tp, (offset, at) in found.items() if offset >= 0 and at <= now}
+    early = {tp: offset for tp, (offset, at) in found.items() if moment <= at <= now}
     return Reach({tp: min(end, early.get(tp, end)) for tp, end in last.items()}, first)
 
 

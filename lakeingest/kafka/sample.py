@@ -1,21 +1,10 @@
-"""Some records of a topic, for whoever wants to know what they look like, or how old they are. Commits no offset."""
+"""Some of the newest records of a topic, for whoever wants to know what they look like."""
 
 from __future__ import annotations
 
-import time
-from datetime import UTC, datetime
-from typing import Any
-
 from lakeingest.config import Source
-from lakeingest.errors import SourceUnreachable
-from lakeingest.kafka import options
+from lakeingest.kafka import peek
 from lakeingest.kafka.broker import Broker
-from lakeingest.record import Frontier
-
-_MOST_BYTES = 2**25
-_PATIENCE_S = 20.0
-_FAR = 253_402_300_800_000
-"""The year 10000, in milliseconds."""
 
 Record = tuple[bytes | None, bytes | None]
 """Key and value."""
@@ -31,73 +20,8 @@ def newest(source: Source, servers: str, most: int) -> list[Record]:
     topics = Broker(source, servers).topics()
     ends = {tp: end for tp, end in topics.last.items() if end > topics.first[tp]}
     share = max(1, most // max(len(ends), 1))
-    found = _read(source, servers, {tp: max(topics.first[tp], end - share) for tp, end in ends.items()}, ends, most)
+    found = peek.read(source, servers, {tp: max(topics.first[tp], end - share) for tp, end in ends.items()}, ends, most)
     if not found and ends:
         # The newest offsets hold no record: markers of transactions, or what compaction has left.
-        found = _read(source, servers, {tp: topics.first[tp] for tp in ends}, ends, most)
+        found = peek.read(source, servers, {tp: topics.first[tp] for tp in ends}, ends, most)
     return [(message.key(), message.value()) for message in found]
-
-
-def times(source: Source, servers: str, starts: Frontier, ends: Frontier) -> dict[tuple[str, int], datetime]:
-    """The timestamps of the first committed records from these offsets on: (topic, partition) → in UTC.
-
-    Partitions that have none before `ends`, and those whose record has no time that Python holds, are left out.
-
-    Raises:
-        SourceUnreachable: Kafka gives no records.
-    """
-    found = _read(source, servers, dict(starts), dict(ends), len(starts), each=1)
-    millis = {(m.topic(), m.partition()): m.timestamp()[1] for m in found}
-    return {tp: datetime.fromtimestamp(at / 1000, UTC) for tp, at in millis.items() if 0 <= at < _FAR}
-
-
-def _read(
-    source: Source,
-    servers: str,
-    starts: dict[tuple[str, int], int],
-    ends: dict[tuple[str, int], int],
-    most: int,
-    *,
-    each: int | None = None,
-) -> list[Any]:
-    """Messages from `starts` on: at most so many, and so many of each partition."""
-    from confluent_kafka import Consumer, KafkaError, TopicPartition
-
-    own = {
-        "bootstrap.servers": servers,
-        # The client wants a name; a group is neither joined nor committed to.
-        "group.id": "lakeingest-init",
-        "enable.auto.commit": "false",
-        "enable.partition.eof": "true",
-        "isolation.level": "read_committed",
-        "auto.offset.reset": "earliest",
-        # What it would write to stderr, the error that is raised says.
-        "log_level": 0,
-    }
-    consumer: Any = Consumer({**options.librdkafka(source), **own})
-    found, size, waiting, left = list[Any](), 0, set(starts), dict.fromkeys(starts, each or most)
-    until = time.monotonic() + _PATIENCE_S
-    try:
-        consumer.assign([TopicPartition(*tp, offset) for tp, offset in starts.items()])
-        while waiting and len(found) < most and size < _MOST_BYTES and time.monotonic() < until:
-            message = consumer.poll(0.5)
-            if message is None:
-                continue
-            place = (message.topic(), message.partition())
-            if (error := message.error()) is not None:
-                if error.code() != KafkaError._PARTITION_EOF:
-                    raise SourceUnreachable(
-                        f"Kafka at {servers} gives no records of {place[0]}: {error.str()}", cure="run again"
-                    )
-                waiting.discard(place)
-                continue
-            if place not in waiting:
-                continue
-            found.append(message)
-            size += len(message)
-            left[place] -= 1
-            if message.offset() + 1 >= ends[place] or not left[place]:
-                waiting.discard(place)
-    finally:
-        consumer.close()
-    return found

@@ -1,39 +1,36 @@
-"""Until when a table is complete, as its table of completeness says; and what a period still waits for."""
+"""Until when a table is complete, as its table of completeness says.
+
+A row counts as long as the batch that it names stands: of what a RESTORE of the main table took back nothing is said,
+also before the next run takes the row away.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from lakeingest.config import PipelineConfig, Storage, periods
 from lakeingest.config.periods import Periods
 from lakeingest.delta import commit_log
+from lakeingest.delta.commit_log import CommitLog
+from lakeingest.delta.history import RECENT
 from lakeingest.delta.offline import rows
 from lakeingest.delta.offline.log import NoTable, OfflineLog, Unreadable, reading
-from lakeingest.errors import LakeingestError, StorageUnreachable, UsageError
-from lakeingest.kafka.broker import Broker
-from lakeingest.kafka.offsets import Reach
-from lakeingest.record import Frontier
-from lakeingest.spark import s3a
+from lakeingest.errors import UsageError
 
 if TYPE_CHECKING:
     from lakeingest.delta.pipeline_tables import PipelineTables
 
-_BACK = 20
-"""Commits of the main table among which the pipeline's newest, or a RESTORE, is looked for."""
-_PAUSES_S = (1.0, 2.0, 5.0, 10.0)
-
 
 @dataclass(frozen=True)
 class Row:
-    """What is said of one period: since when it is complete, its rows then, and the main table's version then."""
+    """What is said of one period: since when it is complete, its rows then, and the pipeline's last batch then."""
 
     since: datetime
     records: int
-    version: int
+    sequence: int
 
 
 @dataclass(frozen=True)
@@ -51,6 +48,14 @@ class Complete:
         if self.newest is None or start > self.newest:
             return None
         return self.rows.get(start) or self.rows[min(self.rows)]
+
+    def standing(self, log: CommitLog) -> Complete:
+        """What is said of batches that stand.
+
+        Args:
+            log: what the pipeline committed to the main table.
+        """
+        return Complete({start: row for start, row in self.rows.items() if log.stands(row.sequence)})
 
     def late(self, counts: Mapping[datetime, int]) -> dict[datetime, int]:
         """The rows that came to periods which were complete: period → how many.
@@ -81,7 +86,7 @@ def followed(config: PipelineConfig) -> tuple[Periods, timedelta]:
 
 
 def offline(config: PipelineConfig, storage: Storage, of: Periods) -> Complete:
-    """What is said of the periods, read without Spark.
+    """All that is said of the periods, read without Spark.
 
     Raises:
         Unreadable: it cannot be.
@@ -95,25 +100,52 @@ def offline(config: PipelineConfig, storage: Storage, of: Periods) -> Complete:
         return Complete()
     with reading(log.identifier):
         found = table.to_table(
-            columns=["period_start", "complete_since", "records", "version"],
+            columns=["period_start", "complete_since", "records", "sequence"],
             filter=ds.field("pipeline") == config.known_as,
         ).to_pylist()
     return Complete(
-        {of.of(row["period_start"]): Row(row["complete_since"], row["records"], row["version"] or 0) for row in found}
+        {of.of(row["period_start"]): Row(row["complete_since"], row["records"], row["sequence"]) for row in found}
     )
 
 
-def online(tables: PipelineTables) -> tuple[Complete, dict[datetime, int]]:
-    """What is said of the periods, and the rows that the main table has of each now, read by Spark.
+def log_of(main: OfflineLog, pipeline: str) -> CommitLog:
+    """What the pipeline committed to its main table, read without Spark; nothing where there is no table.
+
+    Raises:
+        Unreadable: it cannot be.
+    """
+    try:
+        for limit in (RECENT, None):
+            found = commit_log.of_history(pipeline, main.history(limit), main)
+            if found.newest is not None or found.complete:
+                return found
+    except NoTable:
+        return CommitLog(main.identifier, pipeline)
+    raise Unreadable("the log does not say how far the pipeline has come")
+
+
+def of_spark(tables: PipelineTables) -> tuple[Complete, CommitLog]:
+    """All that is said of the periods, and what the pipeline committed to the main table, read by Spark.
 
     Raises:
         StorageUnreachable: a table cannot be read.
     """
-    table = tables.completeness
-    if table is None:
-        return Complete(), {}
-    said = Complete({start: Row(*row) for start, row in table.rows().items()})
-    return said, table.counts(tables.main, None) if said.rows else {}
+    table, main, pipeline = tables.completeness, tables.main, tables.config.known_as
+    if table is None or main.schema() is None:
+        return Complete(), CommitLog(main.identifier, pipeline)
+    log = commit_log.numbered(main, commit_log.read(main, pipeline, back=RECENT))
+    return Complete({start: Row(*row) for start, row in table.rows().items()}), log
+
+
+def online(tables: PipelineTables) -> tuple[Complete, dict[datetime, int]]:
+    """What is said of the periods, of batches that stand, and the rows that the main table has of each now, by Spark.
+
+    Raises:
+        StorageUnreachable: a table cannot be read.
+    """
+    said, log = of_spark(tables)
+    table, standing = tables.completeness, said.standing(log)
+    return standing, table.counts(tables.main, None) if table is not None and standing.rows else {}
 
 
 def counts(log: OfflineLog, of: Periods) -> dict[datetime, int]:
@@ -128,138 +160,3 @@ def counts(log: OfflineLog, of: Periods) -> dict[datetime, int]:
         if start is not None:
             found[start] = found.get(start, 0) + int(file.statistics["numRecords"])
     return found
-
-
-# To wait -------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """What a period waits for.
-
-    Attributes:
-        text: in a sentence.
-        missing: (topic, partition) → (the first offset not consumed, the one that is to be reached); empty where that
-            is not it.
-    """
-
-    text: str
-    missing: Mapping[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
-
-
-class Waiter:
-    """Looks whether a period is complete, without Spark.
-
-    Args:
-        broker: made when what is missing is asked for first.
-
-    Raises:
-        UsageError: the contract has no completeness, or the table is known by a name alone.
-    """
-
-    def __init__(self, config: PipelineConfig, storage: Storage, start: datetime, broker: Callable[[], Broker]) -> None:
-        self.config, self.storage, self.start = config, storage, start
-        self.periods, late = followed(config)
-        self.due = self.periods.end(start) + late
-        self._broker, self._reach = broker, None
-
-    _reach: Reach | None
-
-    def wait(self, timeout_s: float | None, says: Callable[[str], None]) -> Row | Waiting:
-        """Look until the period is complete, or the time is over: what is said of it, or what it waits for.
-
-        Args:
-            timeout_s: seconds; None for ever. It is looked once at least.
-            says: told what is waited for each time that it is not complete.
-
-        Raises:
-            UsageError, StorageUnreachable: the tables cannot be read.
-        """
-        until, looks = None if timeout_s is None else time.monotonic() + timeout_s, 0
-        while True:
-            try:
-                found = self.look()
-                waiting = Waiting("") if found else self.waits_for()
-            except StorageUnreachable as failed:
-                # Whoever waits for hours does not give up for a store that is away for a minute.
-                if not looks:
-                    raise
-                found, waiting = None, Waiting(failed.what)
-            if found is not None:
-                return found
-            pause_s = _PAUSES_S[min(looks, len(_PAUSES_S) - 1)]
-            if until is not None:
-                if time.monotonic() >= until:
-                    return waiting
-                pause_s = min(pause_s, max(0.0, until - time.monotonic()))
-            says(waiting.text)
-            time.sleep(pause_s)
-            looks += 1
-
-    def look(self) -> Row | None:
-        """What is said of the period; None while it is not complete.
-
-        Raises:
-            UsageError, StorageUnreachable: the table cannot be read.
-        """
-        s3a.check_listens(self.storage, self.config.paths)
-        try:
-            row = offline(self.config, self.storage, self.periods).of(self.start)
-            return None if row is None or self._restored(row) else row
-        except Unreadable as failed:
-            raise self._unreadable(failed) from failed
-
-    def _unreadable(self, failed: Unreadable) -> LakeingestError:
-        if "is a name" in str(failed):
-            return UsageError(
-                f"the completeness of {self.config.name!r} cannot be read without Spark: {failed}",
-                cure="give the table a path (contract.completeness.table), or ask the catalog's table in SQL",
-            )
-        return StorageUnreachable(
-            f"the completeness of {self.config.name!r} cannot be read: {failed}",
-            cure="look at the table, and run again",
-        )
-
-    def _restored(self, row: Row) -> bool:
-        """Whether somebody restored the main table since that was said, and no run has seen to it yet."""
-        try:
-            history = self._log.history(_BACK)
-        except Unreadable:
-            # What is said is the best that is known.
-            return False
-        return any(entry["operation"] == "RESTORE" and entry["version"] > row.version for entry in history)
-
-    @property
-    def _log(self) -> OfflineLog:
-        """The main table's, as it is now."""
-        return OfflineLog(self.config.table.identifier, self.storage)
-
-    def waits_for(self) -> Waiting:
-        """Why the period is not complete."""
-        what = f"{self.config.name} {self.periods.text(self.start)}"
-        now = datetime.now(UTC)
-        if now < self.due:
-            return Waiting(f"{what}: its records may come until {self.due:%Y-%m-%d %H:%M:%S} UTC")
-        try:
-            if self._reach is None:
-                self._reach = self._broker().reach(self.due)
-            missing = self._reach.missing(self._frontier())
-        except Unreadable as failed:
-            return Waiting(f"{what}: how far the table is cannot be read: {failed}")
-        except LakeingestError as failed:
-            return Waiting(f"{what}: what is missing cannot be told: {failed.what}")
-        if not missing:
-            return Waiting(f"{what}: all its records are committed; the pipeline has not said so yet: does it run?")
-        behind = [
-            f"{topic}-{partition} is committed up to {begin:,} and has to come to {end:,}"
-            for (topic, partition), (begin, end) in sorted(missing.items())
-        ]
-        more = f" and {len(behind) - 5:,} more partitions" if len(behind) > 5 else ""
-        return Waiting(f"{what}: {'; '.join(behind[:5])}{more}", missing)
-
-    def _frontier(self) -> Frontier:
-        try:
-            log = self._log
-            return commit_log.of_history(self.config.known_as, log.history(_BACK), log).frontier
-        except NoTable:
-            return {}

@@ -8,8 +8,9 @@ from typing import Any
 
 from lakeingest.config import PipelineConfig, periods
 from lakeingest.config.values import duration_text
-from lakeingest.kafka import sample
+from lakeingest.kafka import peek
 from lakeingest.operations.completeness import Complete
+from lakeingest.operations.freshness import Worst
 
 _SECOND = timedelta(seconds=1)
 
@@ -19,33 +20,36 @@ def kept(
     bootstrap_servers: str,
     partitions: Sequence[Mapping[str, Any]],
     periods_of: Callable[[], tuple[Complete, dict[datetime, int]]],
+    worst_of: Callable[[], Worst | None],
 ) -> tuple[dict[str, Any], ...]:
     """See `state`.
 
     Args:
         partitions: see `Status`.
         periods_of: what is said of the table's periods, and the rows that it has of each now.
+        worst_of: see `freshness.worst`.
 
     Raises:
         SourceUnreachable: Kafka does not say how old the waiting records are.
         StorageError: the tables do not say what is complete.
     """
     promised, now = config.contract, datetime.now(UTC)
-    oldest, complete, counts = None, Complete(), dict[datetime, int]()
+    oldest, worst, complete, counts = None, None, Complete(), dict[datetime, int]()
     if promised is not None and promised.freshness is not None:
         waiting = {(p["topic"], p["partition"]): p for p in partitions if p["lag"] and p["frontier"] is not None}
         starts, ends = ({tp: p[name] for tp, p in waiting.items()} for name in ("frontier", "end"))
-        times = sample.times(config.source, bootstrap_servers, starts, ends) if waiting else {}
-        oldest = min(times.values(), default=None)
+        times = peek.times(config.source, bootstrap_servers, starts, ends) if waiting else {}
+        oldest, worst = min(times.values(), default=None), worst_of()
     if promised is not None and promised.completeness is not None:
         complete, counts = periods_of()
-    return state(config, oldest=oldest, complete=complete, counts=counts, now=now)
+    return state(config, oldest=oldest, worst=worst, complete=complete, counts=counts, now=now)
 
 
 def state(
     config: PipelineConfig,
     *,
     oldest: datetime | None,
+    worst: Worst | None = None,
     complete: Complete,
     counts: Mapping[datetime, int],
     now: datetime,
@@ -55,6 +59,7 @@ def state(
 
     Args:
         oldest: the Kafka timestamp of the oldest record that is not committed; None if none waits.
+        worst: the batch of the last day whose oldest record was the oldest; None where that is not known.
         complete: what is said of the table's periods.
         counts: the rows that the table has of each period now.
     """
@@ -64,6 +69,8 @@ def state(
     found = []
     if promised.freshness is not None:
         found.append(_freshness(promised.freshness, oldest, now))
+        if worst is not None:
+            found.append(_of_last_day(promised.freshness, worst))
     if promised.completeness is not None:
         found += _completeness(config, complete, counts, now)
     stated = {
@@ -87,6 +94,13 @@ def _freshness(promised: timedelta, oldest: datetime | None, now: datetime) -> d
     age = now - oldest if oldest is not None else timedelta(0)
     what = f"the oldest record that waits is {_age(age)} old" if oldest is not None else "no record waits"
     return _row("freshness", duration_text(promised), what, kept=age <= promised, by=age - promised)
+
+
+def _of_last_day(promised: timedelta, worst: Worst) -> dict[str, Any]:
+    among = f"{worst.batches:,} batch{'es' * (worst.batches > 1)} since {worst.since:%Y-%m-%d %H:%M:%S} UTC"
+    what = f"a record was {_age(worst.age)} old when batch {worst.sequence:,} was committed; of {among}"
+    kept = worst.age <= promised
+    return _row("freshness of the last day", duration_text(promised), what, kept=kept, by=worst.age - promised)
 
 
 def _completeness(

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,10 +24,11 @@ from lakeingest.delta.offline.runs import Runs
 from lakeingest.gate import results as gate_results
 from lakeingest.kafka.offsets import Topics
 from lakeingest.operations import audit as audit_of
-from lakeingest.operations import completeness
+from lakeingest.operations import completeness, freshness
 from lakeingest.operations import status as status_of
 from lakeingest.operations.audit import Report
 from lakeingest.operations.completeness import Complete
+from lakeingest.operations.freshness import Worst
 from lakeingest.operations.status import Status
 from lakeingest.record import COORDINATES, TOPIC, OffsetRanges
 from lakeingest.schema import ddl
@@ -152,10 +153,22 @@ def periods(config: PipelineConfig, storage: Storage) -> tuple[Complete, dict[da
     """What is said of the periods of a pipeline's table, and how many rows it has of each now."""
     of, _ = completeness.followed(config)
     main = OfflineLog(config.table.identifier, storage)
-    return completeness.offline(config, storage, of), completeness.counts(main, of)
+    said = completeness.offline(config, storage, of)
+    standing = said.standing(completeness.log_of(main, config.known_as)) if said.rows else said
+    return standing, completeness.counts(main, of)
+
+
+def worst(config: PipelineConfig, storage: Storage) -> Worst | None:
+    """See `freshness.worst`: among the newest commits that `status` reads."""
+    log = OfflineLog(config.table.identifier, storage)
+    entries = log.recent(status_of.BACK)
+    found = commit_log.of_history(config.known_as, entries, log)
+    return freshness.worst(found, freshness.ages(entries, log), datetime.now(UTC))
 
 
 def _commits(log: OfflineLog, pipeline: str, history: Sequence[Mapping[str, Any]]) -> CommitLog:
+    if any(entry["operation"] == "RESTORE" for entry in history):
+        raise Unreadable("somebody has restored the table")
     if "delta.setTransactionRetentionDuration" in log.state.properties:
         raise Unreadable("the table forgets which commits were made")
     found = commit_log.of_history(pipeline, history, log)

@@ -135,7 +135,7 @@ def test_run(file: Path, named: str, lakeingest: Command) -> None:
         "refused": 0,
         "dropped": 0,
         "lag": 0,
-        "catalog_behind": None,
+        "catalog_behind": {},
     }
     log = [json.loads(line) for line in again.err.splitlines()]
     assert [line["message"] for line in log[:2]] == ["starting Spark", "reading the tables' logs"]

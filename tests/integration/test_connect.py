@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import connect
@@ -62,6 +63,42 @@ def test_every_command(server: str, stack: Addresses, spark: SparkSession, named
     command("schema", "history")
     command("compact")
     assert "conserved" in command("audit")
+    world.checked()
+
+
+@pytest.mark.cluster
+def test_until_when_it_is_complete(
+    server: str, stack: Addresses, spark: SparkSession, named: str, tmp_path: Path
+) -> None:
+    """Said by a run, waited for and shown, and taken back with a RESTORE: all by the server."""
+    world = World(stack, spark, named)
+    hour = (datetime.now(UTC) - timedelta(hours=1)).replace(minute=0, second=0, microsecond=0)
+    world.changes = {
+        "partition": [{"by": "time", "every": "hour"}],
+        "contract": {"completeness": {"late": "0 seconds"}, "freshness": "1 hour"},
+        "trigger": {"max_records": 1},
+    }
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(yaml.safe_dump(world.values()))
+
+    def command(*words: str, code: int = 0) -> str:
+        named, options = [w for w in words if not w.startswith("-")], [w for w in words if w.startswith("-")]
+        with Process(file, *options, command=named, env={"SPARK_REMOTE": server}) as process:
+            assert process.wait(120) == code, process.out + process.err
+            return process.out
+
+    waits = ("wait", f"--complete={hour:%Y-%m-%dT%H}", "--timeout=0", "--output=json")
+    world.produce(*(kit.Record(value, at=hour) for value in kit.clean(2)), *kit.clean(1))
+    command("run", "--until-caught-up")
+    assert json.loads(command(*waits))["complete"]
+    said = {each["promise"]: each for each in json.loads(command("status", "--output=json"))["contract"]}
+    assert said["completeness"]["found"].startswith(f"complete up to {hour:%Y-%m-%dT%H}, ")
+    world.sql("RESTORE TABLE {table} TO VERSION AS OF 1")
+    assert json.loads(command(*waits, code=1))["missing"] == [
+        {"topic": named, "partition": 0, "frontier": 1, "needed": 2}
+    ]
+    command("run", "--until-caught-up")
+    assert json.loads(command(*waits))["complete"]
     world.checked()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 import yaml
 from command import Command
 from hive import metastore
-from kit import clean, mixed
+from kit import Record, clean, mixed
 from pyspark.sql import SparkSession
 from world import World
 
@@ -61,6 +62,42 @@ def test_every_command(world: NamedWorld, lakeingest: Command, tmp_path: Path) -
     assert lakeingest("schema", "history", file).code == 0
     assert lakeingest("audit", file).code == 0
     assert world.spark.table(f"named.{world.name}").count() == 12
+    world.checked()
+
+
+HOURLY = {
+    "partition": [{"by": "time", "every": "hour"}],
+    "contract": {"completeness": {"late": "0 seconds"}, "freshness": "1 hour"},
+}
+
+
+@pytest.mark.faults
+def test_until_when_it_is_complete(world: NamedWorld, lakeingest: Command, tmp_path: Path) -> None:
+    """Said, waited for by Spark, shown, compacted; and what a RESTORE takes back is complete no more."""
+    begin = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=3)
+    hours = [begin + timedelta(hours=n) for n in range(3)]
+    world.changes = {**HOURLY, "trigger": {"max_records": 1}}
+    file = tmp_path / "p.yaml"
+    file.write_text(yaml.safe_dump(world.values()))
+    world.produce(*(Record(value, at=hour) for value, hour in zip(clean(3), hours, strict=True)), *clean(1))
+
+    def waited(hour: datetime) -> int:
+        words = ("--complete", f"{hour:%Y-%m-%dT%H}", "--timeout", "0", "--output", "json")
+        return int(lakeingest("wait", file, *words).code)
+
+    assert lakeingest("run", file, "--until-caught-up").code == 0
+    assert world.spark.table(f"named.{world.name}_completeness").count() == 3
+    assert [*map(waited, hours)] == [0, 0, 0]
+    assert lakeingest("compact", file).code == 0
+    world.spark.sql(f"RESTORE TABLE named.{world.name} TO VERSION AS OF 1").collect()
+    assert [*map(waited, hours)] == [0, 1, 1]
+    contract = lakeingest("status", file, "--output", "json").data["contract"]
+    (found,) = (each["found"] for each in contract if each["promise"] == "completeness")
+    assert found.startswith(f"complete up to {hours[0]:%Y-%m-%dT%H}, since ")
+    report = lakeingest("report", file, "--to", tmp_path / "r.html", "--no-audit", "--output", "json")
+    assert (report.code, found in report.out) == (0, True)
+    assert lakeingest("run", file, "--until-caught-up").code == 0
+    assert [*map(waited, hours)] == [0, 0, 0]
     world.checked()
 
 

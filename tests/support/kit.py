@@ -136,9 +136,15 @@ def transaction(stack: Addresses, topic: str, values: Iterable[bytes | Record | 
     producer.begin_transaction()
     _send(producer, topic, records, 1)
     producer.commit_transaction(30) if commit else producer.abort_transaction(30)
-    # The broker answers before it writes the marker, and until then readers of committed records see nothing.
+    wait_for_end(stack, topic, begin + len(records) + 1)
+
+
+def wait_for_end(stack: Addresses, topic: str, offset: int) -> None:
+    """Wait until readers of committed records may read so far: the broker answers before it writes the marker of a
+    transaction, and until then they see nothing.
+    """
     deadline = time.monotonic() + 60
-    while _end(stack, topic) < begin + len(records) + 1:
+    while _end(stack, topic) < offset:
         assert time.monotonic() < deadline
         time.sleep(0.1)
 

@@ -15,10 +15,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any
 from urllib.parse import unquote, urlparse
 
 from lakeingest.config import Storage, location
+from lakeingest.delta.history import named_version
 
 _AHEAD = 32
 """Commits that are asked for at once. It is also how far a gap in the versions is noticed."""
@@ -39,6 +40,10 @@ _ELSEWHERE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
 
 class Unreadable(Exception):
     """What cannot be read without Spark, or not for certain, and why."""
+
+
+class ReadFailed(Unreadable):
+    """The store fails, or what it gives is damaged."""
 
 
 class NoTable(Unreadable):
@@ -196,9 +201,11 @@ class OfflineLog:
                 there.update(info.path for info in self.filesystem.get_file_info(fs.FileSelector(folder)))
         return next((file for file in files if f"{self.folder}/{file.path}" not in there), None)
 
-    def restored_to(self, restore: Mapping[str, Any], oldest: int) -> NoReturn:
-        """Which version a RESTORE went back to, Spark finds."""
-        raise Unreadable("somebody has restored the table")
+    def restored_to(self, restore: Mapping[str, Any], oldest: int) -> int:
+        """The version that a RESTORE names; which one a time means, Spark finds."""
+        if (named := named_version(restore)) is None:
+            raise Unreadable("somebody has restored the table to a time")
+        return named
 
     # ---------------------------------------------------------------------------------------------------------------
 
@@ -296,7 +303,7 @@ class reading:  # noqa: N801
     def __exit__(self, kind: object, failed: BaseException | None, at: object) -> None:
         # Arrow's own errors are of these classes, too; what is no log of Delta's lacks keys, or has others types.
         if isinstance(failed, ImportError | OSError | ValueError | LookupError | TypeError | NotImplementedError):
-            raise Unreadable(f"{self.identifier}: {failed}") from failed
+            raise ReadFailed(f"{self.identifier}: {failed}") from failed
 
 
 def _store(identifier: str, storage: Storage) -> tuple[Any, str]:

@@ -6,7 +6,7 @@ Each part is asked alone. What cannot be told is left out, and `unknown` says wh
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,14 +16,15 @@ from typing import Any, Protocol
 from lakeingest.config import PipelineConfig, Storage
 from lakeingest.delta import commit_log, table_properties
 from lakeingest.delta.commit_log import CommitLog
-from lakeingest.delta.offline.log import DataFile, NoTable, OfflineLog, Unreadable
+from lakeingest.delta.offline.log import NoTable, OfflineLog, Unreadable
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import Counts
 from lakeingest.errors import LakeingestError, UsageError
 from lakeingest.kafka.broker import Broker
 from lakeingest.kafka.offsets import Topics
-from lakeingest.operations import audit, completeness, contract, offline, schema_history, status
+from lakeingest.operations import audit, completeness, contract, freshness, offline, schema_history, status
 from lakeingest.operations.completeness import Complete
+from lakeingest.operations.freshness import Ages, Worst
 from lakeingest.operations.report import files, refused
 from lakeingest.operations.report.verdict import Verdict, verdict
 from lakeingest.schema.ledger import SchemaLedger
@@ -151,12 +152,13 @@ def _read(pipeline: Asked, facts: Facts, ask: Callable[[], Topics], samples: int
     quarantine = not _missing(facts.quarantine, storage)
     if not quarantine:
         facts.unknown["refused"] = f"there is no quarantine at {facts.quarantine}: the next run makes it anew"
-    topics = Topics("", {}, {}, {})
+    topics, worst = Topics("", {}, {}, {}), None
     with _telling(facts, "lag"):
         topics = ask()
     with _telling(facts, "batches"):
         log, accounts, ages = _logs(pipeline, quarantine=quarantine)
         facts.batches = list(_batches(log, accounts, ages))
+        worst = freshness.worst(log, ages, facts.made)
         facts.earlier = len(facts.batches) < log.last_sequence
         if topics.last:
             facts.lag = sum(end - log.frontier.get(tp, topics.first[tp]) for tp, end in topics.last.items())
@@ -187,7 +189,7 @@ def _read(pipeline: Asked, facts: Facts, ask: Callable[[], Topics], samples: int
             facts.gate = [{**row, "time": utc(row["time"]), **hidden} for row in pipeline.results(_BATCHES)]
     if config.contract is not None:
         with _telling(facts, "contract"):
-            facts.contract = _contract(pipeline, facts)
+            facts.contract = _contract(pipeline, facts, worst)
     named = {"table": facts.table, "quarantine": facts.quarantine, "results": config.results if config.gate else None}
     with _telling(facts, "columns"):
         facts.columns = list(_columns(OfflineLog(facts.table, storage)))
@@ -197,7 +199,7 @@ def _read(pipeline: Asked, facts: Facts, ask: Callable[[], Topics], samples: int
                 facts.files.append(files.summary(name, OfflineLog(identifier, storage)))
 
 
-def _contract(pipeline: Asked, facts: Facts) -> tuple[dict[str, Any], ...]:
+def _contract(pipeline: Asked, facts: Facts, worst: Worst | None) -> tuple[dict[str, Any], ...]:
     """What of the contract is kept."""
     config, storage = pipeline.config, pipeline.storage
     if facts.lag is None or facts.state is None:
@@ -212,7 +214,7 @@ def _contract(pipeline: Asked, facts: Facts) -> tuple[dict[str, Any], ...]:
             though_it_runs=True,
         )
 
-    return contract.kept(config, pipeline.bootstrap_servers, facts.state.partitions, periods)
+    return contract.kept(config, pipeline.bootstrap_servers, facts.state.partitions, periods, lambda: worst)
 
 
 def _columns(log: OfflineLog) -> Iterator[dict[str, str]]:
@@ -243,10 +245,6 @@ def _missing(identifier: str, storage: Storage) -> bool:
     return False
 
 
-Ages = Mapping[int, tuple[float, float]]
-"""Version → ages of its newest and oldest record when it was committed, in seconds."""
-
-
 def _logs(pipeline: Asked, *, quarantine: bool) -> tuple[CommitLog, CommitLog, Ages]:
     """What the pipeline committed to both tables, and how old the records were."""
     config, storage = pipeline.config, pipeline.storage
@@ -261,11 +259,10 @@ def _logs(pipeline: Asked, *, quarantine: bool) -> tuple[CommitLog, CommitLog, A
         accounts = CommitLog(other.identifier, config.known_as)
         if quarantine:
             accounts = commit_log.of_history(config.known_as, other.recent(COMMITS), other)
-        ages = dict(_ages(entries))
-        return _with_schemas(mine, log), accounts, ages
+        return _with_schemas(mine, log), accounts, freshness.ages(entries, log)
 
     def with_spark() -> tuple[CommitLog, CommitLog, Ages]:
-        return *pipeline.tables.commit_logs(back=COMMITS), {}
+        return *pipeline.tables.commit_logs(back=COMMITS), Ages()
 
     return offline.answered(config, storage, without_spark, with_spark, though_it_runs=True)
 
@@ -280,32 +277,12 @@ def _with_schemas(log: CommitLog, table: OfflineLog) -> CommitLog:
     return replace(log, schemas=mine if wanted or mine.entries else SchemaLedger())
 
 
-def _ages(entries: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, tuple[float, float]]]:
-    for entry in entries:
-        at = entry["timestamp"].astimezone(UTC)
-        ends = [_ends(file) for file in entry["added"]]
-        known = [end for end in ends if end is not None]
-        if known and len(known) == len(ends):
-            newest, oldest = max(end for _, end in known), min(start for start, _ in known)
-            yield entry["version"], ((at - newest).total_seconds(), (at - oldest).total_seconds())
-
-
-def _ends(file: DataFile) -> tuple[datetime, datetime] | None:
-    """The times of a file's oldest and newest record; None where its statistics do not tell."""
-    try:
-        ends = [file.statistics[name]["_timestamp"] for name in ("minValues", "maxValues")]
-        start, end = (datetime.fromisoformat(each) for each in ends)
-    except (Unreadable, LookupError, TypeError, ValueError):
-        return None
-    return (start, end) if start.tzinfo and end.tzinfo else None
-
-
 def _batches(log: CommitLog, accounts: CommitLog, ages: Ages) -> Iterator[dict[str, Any]]:
     told = {commit.receipt.batch: commit.receipt.counts for commit in accounts.commits}
     for commit in reversed(log.commits):
         receipt = commit.receipt
         counts = Counts() if receipt.whole(commit.rows) else told.get(receipt.sequence)
-        newest, oldest = ages.get(commit.version, (None, None))
+        newest, oldest = ages.of.get(commit.version, (None, None))
         yield {
             "sequence": receipt.sequence,
             "version": commit.version,

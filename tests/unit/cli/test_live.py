@@ -14,7 +14,7 @@ from lakeingest.cli.live import Live
 from lakeingest.cli.output import Output
 from lakeingest.delta.receipt import Counts
 from lakeingest.errors import StorageUnreachable
-from lakeingest.ingest.events import Committed, Looked, Retrying
+from lakeingest.ingest.events import CatalogUpdate, Committed, Looked, Retrying
 
 TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
 COMMIT = Committed(7, 9, Counts(10, 8, 2), 2.0, 3)
@@ -147,3 +147,13 @@ def test_records_that_came_end_the_wait_at_once(capsys: pytest.CaptureFixture[st
     ]
     Live(Output(), "orders").look(Looked(6, 1, 500))
     assert capsys.readouterr().out == ""
+
+
+def test_each_entry_that_is_behind_is_told() -> None:
+    """The table and its quarantine have one each: one that is well again hides no other."""
+    live, down = Terminal(), StorageUnreachable("down", cure="c")
+    for update in (CatalogUpdate("lake.t", down), CatalogUpdate("lake.q", down), CatalogUpdate("lake.t")):
+        live.heard(update)
+    assert live.behind == {"lake.q": down}
+    live.heard(CatalogUpdate("lake.t", down))
+    assert [*live.behind] == ["lake.q", "lake.t"]

@@ -53,3 +53,18 @@ def test_a_quarantine_in_glue_lies_on_s3_too() -> None:
                 "quarantine": {"path": "/data/q", "name": "lake.q"},
             }
         )
+
+
+def test_completeness_beside_a_table_in_glue_lies_at_a_path() -> None:
+    """By a name it would go to the session's own catalog, where nobody else finds it."""
+    values = {
+        "name": "a",
+        "source": {"topics": ["a"]},
+        "schema": {"columns": "c INT"},
+        "partition": [{"by": "time", "every": "hour"}],
+        "table": {"path": "s3a://lake/a", "name": "lake.a", "catalog": "glue"},
+        "contract": {"completeness": {}},
+    }
+    assert file.from_mapping(values).completeness == "s3a://lake/a_completeness"
+    with pytest.raises(PipelineFileError, match=r"contract\.completeness\.table: a name is one of Spark's catalog"):
+        file.from_mapping({**values, "contract": {"completeness": {"table": "lake.complete"}}})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from lakeingest.config.parts import TimePartition
 from lakeingest.config.periods import Periods
+from lakeingest.delta.commit_log import CommitLog
 from lakeingest.errors import TableChanged
 from lakeingest.ingest.completeness import Following
 from lakeingest.kafka.offsets import Reach
@@ -59,8 +61,8 @@ class Said:
     def newest(self) -> tuple[datetime | None, int]:
         return max(self.rows, default=None), max(self.rows.values(), default=0)
 
-    def take_back(self, sequence: int) -> None:
-        self.rows = {start: number for start, number in self.rows.items() if number <= sequence}
+    def take_back(self, sequence: int, *, alone: bool = False) -> None:
+        self.rows = {s: n for s, n in self.rows.items() if (n != sequence if alone else n <= sequence)}
 
     def counts(self, main: object, version: int, only: Collection[datetime] = ()) -> dict[datetime, int]:
         self.looks += 1
@@ -86,19 +88,24 @@ class Kafka:
         return Reach({("t", 0): self.targets[at], ("t", 1): 0}, {("t", 0): 0, ("t", 1): 0})
 
 
-def attempt(frontier: int, sequence: int, standing: int | None = None, *, restored: bool = False) -> Any:
-    """As far as it is looked at."""
+def attempt(frontier: int, sequence: int, standing: int | None = None, *, restored: int = 0) -> Any:
+    """As far as it is looked at; at which look, if any, somebody has restored the table."""
+    looks = count(1)
 
     def check_unchanged() -> None:
-        if restored:
+        if next(looks) == restored:
             raise TableChanged("restored", cure="again")
 
     newest = None if standing is None else SimpleNamespace(receipt=SimpleNamespace(sequence=standing))
+    log = CommitLog(
+        "t", "p", (newest,) if newest else (), sequence, taken=frozenset(range((standing or 0) + 1, sequence + 1))
+    )  # type: ignore[arg-type]
     return SimpleNamespace(
         columns=object(),
         frontier={("t", 0): frontier, ("t", 1): 0},
         sequence=sequence,
-        log=SimpleNamespace(newest=newest, recovered=False, last_sequence=sequence),
+        last=newest and newest.receipt,
+        log=log,
         execution=SimpleNamespace(writer=SimpleNamespace(version=sequence, check_unchanged=check_unchanged)),
     )
 
@@ -166,14 +173,25 @@ def test_what_a_restore_took_back_is_taken_away_first(standing: int | None, kept
     assert len(said.rows) == kept
 
 
-def test_nothing_is_said_over_a_restore() -> None:
-    """Of a table that somebody restored while the run was looking, the next attempt speaks."""
+@pytest.mark.parametrize("look", [1, 2])
+def test_nothing_is_said_over_a_restore(look: int) -> None:
+    """Of a table that somebody restored while the run was looking, or while it said so, the next attempt speaks; what
+    another run said since stays.
+    """
+    said = Said({STARTS[0]: 1}, {STARTS[5]: 9})
+    run = following(said, Kafka([0] * COUNT))
+    with pytest.raises(TableChanged):
+        run.follow(attempt(5, 1, restored=look))
+    assert said.rows == {STARTS[5]: 9}
+
+
+def test_the_batch_that_is_named_is_one_that_stands() -> None:
+    """Behind a RESTORE that left nothing to be read again, the last number is that of a batch which was taken back."""
     said = Said({STARTS[0]: 1})
     run = following(said, Kafka([0] * COUNT))
-    run.begin(attempt(5, 1, 1))
-    with pytest.raises(TableChanged):
-        run.follow(attempt(5, 1, restored=True))
-    assert said.rows == {}
+    run.begin(attempt(5, 9, 3))
+    run.follow(attempt(5, 9, 3))
+    assert {*said.rows.values()} == {3}
 
 
 def test_without_a_contract_nothing_is_done() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,16 +10,21 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from command import Command
-from deltalake import write_deltalake
+from deltalake import CommitProperties, write_deltalake
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeingest.config import PipelineConfig, Storage
 from lakeingest.config.file import from_mapping
-from lakeingest.errors import SourceUnreachable, UsageError
+from lakeingest.delta.commit_log import Commit, CommitLog
+from lakeingest.delta.receipt import Receipt, Run
+from lakeingest.errors import SourceUnreachable, StorageUnreachable
 from lakeingest.kafka.offsets import Reach, reach
-from lakeingest.operations import completeness, contract, offline
-from lakeingest.operations.completeness import Complete, Row, Waiter, Waiting
+from lakeingest.operations import completeness, contract, freshness, offline
+from lakeingest.operations.completeness import Complete, Row
+from lakeingest.operations.freshness import Ages
+from lakeingest.operations.wait import Waiter, Waiting
+from lakeingest.record import OffsetRange, OffsetRanges
 
 AT = datetime(2026, 11, 23, 19, tzinfo=UTC)
 START = datetime(2026, 11, 23, 14)
@@ -45,7 +49,7 @@ def config(folder: Path, **parts: Any) -> PipelineConfig:
     return from_mapping(values(folder, **parts))
 
 
-def say(folder: Path, *starts: datetime, pipeline: str = "p", version: int = 1) -> None:
+def say(folder: Path, *starts: datetime, pipeline: str = "p", sequence: int = 1) -> None:
     """Rows of the completeness table, each of an hour that begins then."""
     schema = pa.schema(
         [
@@ -53,11 +57,11 @@ def say(folder: Path, *starts: datetime, pipeline: str = "p", version: int = 1) 
             ("period_start", pa.timestamp("us", "UTC")),
             ("complete_since", pa.timestamp("us", "UTC")),
             ("records", pa.int64()),
-            ("version", pa.int64()),
+            ("sequence", pa.int64()),
         ]
     )
     rows = [
-        {"pipeline": pipeline, "period_start": s, "complete_since": s + 2 * HOUR, "records": 10, "version": version}
+        {"pipeline": pipeline, "period_start": s, "complete_since": s + 2 * HOUR, "records": 10, "sequence": sequence}
         for s in starts
     ]
     write_deltalake(str(folder / "table_completeness"), pa.Table.from_pylist(rows, schema), mode="append")
@@ -81,10 +85,51 @@ class Asked:
 
 
 def waiter(folder: Path, start: datetime = START, asked: Any = None) -> Waiter:
-    return Waiter(config(folder), Storage(), start, asked or Asked({("t", 0): 5, ("t", 1): 0}))
+    asked = asked or Asked({("t", 0): 5, ("t", 1): 0})
+    return Waiter(config(folder), Storage(), start, asked, lambda: pytest.fail("Spark is asked"))
+
+
+def receipt(number: int) -> str:
+    ranges = OffsetRanges((OffsetRange("t", 0, 10 * number - 10, 10 * number),))
+    return Receipt("p", number, Run(), "c", {}, ranges, "q").to_json()
+
+
+def batches(folder: Path, *numbers: int, restores: tuple[tuple[int, int | None], ...] = ()) -> None:
+    """The log of an empty main table: these batches of 10 offsets each, and RESTOREs: at a version, to another one."""
+    log = folder / "table" / "_delta_log"
+    log.mkdir(parents=True, exist_ok=True)
+    schema = {"format": {"provider": "parquet"}, "schemaString": '{"type":"struct","fields":[]}'}
+    first = [
+        {"commitInfo": {"operation": "CREATE TABLE", "operationParameters": {}}},
+        {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+        {"metaData": {**schema, "partitionColumns": [], "configuration": {}}},
+    ]
+    infos: list[dict[str, Any]] = [
+        {
+            "operation": "WRITE",
+            "operationParameters": {},
+            "userMetadata": receipt(n),
+        }
+        for n in numbers
+    ]
+    for at, to in restores:
+        infos.insert(at - 1, {"operation": "RESTORE", "operationParameters": {"version": to, "timestamp": None}})
+    for version, actions in enumerate([first, *([{"commitInfo": info}] for info in infos)]):
+        (log / f"{version:020}.json").write_text("\n".join(map(json.dumps, actions)))
 
 
 # How far one has to come ---------------------------------------------------------------------------------------------
+
+
+def second(number: int) -> datetime:
+    return datetime.fromtimestamp(number, UTC)
+
+
+def test_a_marker_behind_which_records_are_older_proves_nothing() -> None:
+    """Nor does a record of a time that is still to come: all that is there has to be reached."""
+    for at, target in ((49, 20), (50, 7), (100, 7), (101, 20)):
+        made = reach({("t", 0): 0}, {("t", 0): 20}, {("t", 0): (7, second(at))}, second(50), second(100))
+        assert made.targets == {("t", 0): target}
 
 
 @given(
@@ -95,16 +140,17 @@ def waiter(folder: Path, start: datetime = START, asked: Any = None) -> Waiter:
 )
 def test_what_is_reached_leaves_out_nothing(times: list[int], frontier: int, moment: int, now: int) -> None:
     """By the records themselves: none that is earlier than the moment, and in order, lies beyond what was reached."""
-    found = next(((offset, at) for offset, at in enumerate(times) if at >= moment), (-1, -1))
-    made = reach({("t", 0): 0}, {("t", 0): len(times)}, {("t", 0): found}, now)
+    found = next(((offset, at) for offset, at in enumerate(times) if at >= moment), None)
+    early = {("t", 0): (found[0], second(found[1]))} if found else {}
+    made = reach({("t", 0): 0}, {("t", 0): len(times)}, early, second(moment), second(now))
     frontier = min(frontier, len(times))
-    before = found[0] if found[0] >= 0 and found[1] <= now else len(times)
+    before = found[0] if found and found[1] <= now else len(times)
     assert bool(made.missing({("t", 0): frontier})) == any(offset >= frontier for offset in range(before))
 
 
 def test_an_idle_partition_is_reached_at_its_end() -> None:
     """One that has no frontier yet begins at its first offset."""
-    made = reach({("t", 0): 0, ("t", 1): 9}, {("t", 0): 4, ("t", 1): 9}, {}, 100)
+    made = reach({("t", 0): 0, ("t", 1): 9}, {("t", 0): 4, ("t", 1): 9}, {}, second(50), second(100))
     assert made.missing({("t", 0): 3}) == {("t", 0): (3, 4)}
     assert made.missing({("t", 0): 4}) == {}
     assert made.missing({}) == {("t", 0): (0, 4)}
@@ -144,8 +190,9 @@ def test_the_rows_of_each_period_are_counted_by_the_files_alone(tmp_path: Path) 
     """What is in a partition of no period is left out."""
     hours = ["2026-11-23-14"] * 3 + ["2026-11-23-15", "x", None]
     table = pa.table({"n": range(6), "hour": pa.array(hours, pa.string())})
+    told = CommitProperties(custom_metadata={"userMetadata": receipt(1)})
     for _ in range(2):
-        write_deltalake(str(tmp_path / "table"), table, partition_by=["hour"], mode="append")
+        write_deltalake(str(tmp_path / "table"), table, partition_by=["hour"], mode="append", commit_properties=told)
     say(tmp_path, AT)
     said, counts = offline.periods(config(tmp_path), Storage())
     assert counts == {START: 6, START + HOUR: 2}
@@ -158,6 +205,7 @@ def test_the_rows_of_each_period_are_counted_by_the_files_alone(tmp_path: Path) 
 def test_a_period_that_is_complete_is_not_waited_for(tmp_path: Path) -> None:
     """Kafka is not asked."""
     say(tmp_path, AT)
+    batches(tmp_path, 1)
     asked = Asked({})
     assert waiter(tmp_path, asked=asked).wait(0, pytest.fail) == Row(AT + 2 * HOUR, 10, 1)
     assert asked.count == 0
@@ -166,6 +214,7 @@ def test_a_period_that_is_complete_is_not_waited_for(tmp_path: Path) -> None:
 def test_it_is_waited_until_somebody_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each look is told, and Kafka asked once; the pauses grow."""
     told, pauses = list[str](), list[float]()
+    batches(tmp_path, 1)
 
     def pause(seconds: float) -> None:
         pauses.append(seconds)
@@ -178,7 +227,7 @@ def test_it_is_waited_until_somebody_says_so(tmp_path: Path, monkeypatch: pytest
     assert isinstance(found, Row)
     assert pauses == [1, 2, 5, 10, 10, 10]
     assert asked.count == 1
-    assert {*told} == {"p 2026-11-23T14: t-0 is committed up to 0 and has to come to 1,300"}
+    assert {*told} == {"p 2026-11-23T14: t-0 is committed up to 10 and has to come to 1,300"}
 
 
 def test_at_the_timeout_it_is_told_what_is_missing(tmp_path: Path) -> None:
@@ -216,41 +265,55 @@ def test_a_store_that_is_away_for_a_moment_ends_no_wait(tmp_path: Path, monkeypa
             broken.unlink()
             log.rmdir()
             say(tmp_path, AT)
+            batches(tmp_path, 1)
 
     monkeypatch.setattr("time.sleep", pause)
     assert isinstance(waiter(tmp_path).wait(None, told.append), Row)
     assert "cannot be read" in told[1]
 
 
-def test_what_a_restore_took_back_is_not_complete(tmp_path: Path, spark_free_log: Callable[..., None]) -> None:
-    """Though no run has been there since to take the row away."""
-    say(tmp_path, AT, version=1)
-    spark_free_log(tmp_path / "table", "WRITE", "WRITE")
-    assert waiter(tmp_path).look() is not None
-    spark_free_log(tmp_path / "table", "WRITE", "WRITE", "RESTORE")
-    assert waiter(tmp_path).look() is None
+TAKEN: dict[str, tuple[int, tuple[int, ...], tuple[tuple[int, int | None], ...], bool]] = {
+    "none": (2, (1, 2), (), True),
+    "before the batch": (2, (1, 2), ((3, 1),), False),
+    "behind the batch": (2, (1, 2, 3), ((4, 2),), True),
+    "to the beginning": (1, (1,), ((2, 0),), False),
+    "gone on with since": (2, (1, 2, 3), ((3, 1),), False),
+    "a batch that is behind it": (3, (1, 2, 3), ((3, 1),), True),
+    "taken back itself": (2, (1, 2), ((3, 1), (4, 2)), True),
+    "a batch that never was": (9, (1, 2), (), False),
+}
+"""Which batch said it, the batches of the log, its RESTOREs, and whether it stands."""
 
 
-@pytest.fixture
-def spark_free_log() -> Callable[..., None]:
-    """Writes the log of an empty table with these operations."""
+@pytest.mark.parametrize("case", TAKEN)
+def test_what_a_restore_took_back_is_not_complete(tmp_path: Path, case: str) -> None:
+    """Though no run has been there since to take the row away: neither to who waits, nor in what is kept."""
+    sequence, numbers, restores, stands = TAKEN[case]
+    say(tmp_path, AT, sequence=sequence)
+    batches(tmp_path, *numbers, restores=restores)
+    found = waiter(tmp_path, asked=Asked({("t", 0): 1000})).look()
+    assert isinstance(found, Row) == stands
+    said, _ = offline.periods(config(tmp_path), Storage())
+    assert said.newest == (START if stands else None)
+    if isinstance(found, Waiting):
+        standing = 10 * max(n for n in (0, *numbers) if restores[-1:] != ((len(numbers) + 1, n - 1),))
+        assert found.missing[("t", 0)][0] in (0, 10, standing)
 
-    def write(path: Path, *operations: str) -> None:
-        log = path / "_delta_log"
-        log.mkdir(parents=True, exist_ok=True)
-        metadata = {"format": {"provider": "parquet"}, "schemaString": '{"type":"struct","fields":[]}'}
-        first = [
-            {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
-            {"metaData": {**metadata, "partitionColumns": [], "configuration": {}}},
-        ]
-        for version, operation in enumerate(operations):
-            actions = [
-                {"commitInfo": {"operation": operation, "operationParameters": {}}},
-                *(first if not version else []),
-            ]
-            (log / f"{version:020}.json").write_text("\n".join(map(json.dumps, actions)))
 
-    return write
+def test_what_a_restore_to_a_time_left_spark_is_asked(tmp_path: Path) -> None:
+    """As it is of tables that only a catalog knows."""
+    asked = list[str]()
+
+    def spark(*_: object) -> Any:
+        asked.append("spark")
+        raise StorageUnreachable("it has no Spark", cure="x")
+
+    say(tmp_path, AT)
+    batches(tmp_path, 1, restores=((2, None),))
+    for told in (config(tmp_path), config(tmp_path, table={"name": "lake.p"})):
+        with pytest.raises(StorageUnreachable, match="no Spark"):
+            Waiter(told, Storage(), START, Asked({}), spark).look()
+    assert len(asked) == 2
 
 
 # The command ---------------------------------------------------------------------------------------------------------
@@ -261,6 +324,7 @@ def test_the_command_ends_with_0_1_or_2(tmp_path: Path, lakeingest: Command) -> 
     file = tmp_path / "p.yaml"
     file.write_text(json.dumps(values(tmp_path)))
     say(tmp_path, AT)
+    batches(tmp_path, 1)
     done = lakeingest("wait", file, "--complete", "2026-11-23T14")
     assert (done.code, done.out) == (0, "p 2026-11-23T14: complete since 2026-11-23 21:00:00 UTC\n")
     done = lakeingest("wait", file, "--complete", "2100-11-23T15", "--timeout", "0", "--output", "json")
@@ -273,13 +337,6 @@ def test_the_command_ends_with_0_1_or_2(tmp_path: Path, lakeingest: Command) -> 
     file.write_text(json.dumps(values(tmp_path, contract={})))
     done = lakeingest("wait", file, "--complete", "2026-11-23T14")
     assert (done.code, "contract: {completeness: {}}" in done.err) == (2, True)
-
-
-def test_a_table_that_only_a_catalog_knows_is_not_waited_for(tmp_path: Path) -> None:
-    """It needs Spark to be read: that is told, with a cure."""
-    named = config(tmp_path, table={"name": "lake.p"})
-    with pytest.raises(UsageError, match="without Spark"):
-        Waiter(named, Storage(), START, Asked({})).look()
 
 
 # The contract --------------------------------------------------------------------------------------------------------
@@ -298,6 +355,34 @@ def test_freshness_is_broken_by_the_age_of_what_waits(tmp_path: Path) -> None:
     late = kept(tmp_path, promised, oldest=AT - timedelta(minutes=14))["freshness"]
     assert (late["kept"], late["by_s"]) == (False, 540)
     assert late["found"] == "the oldest record that waits is 14 minutes old"
+
+
+def log(*commits: tuple[int, float, float]) -> tuple[CommitLog, Ages]:
+    """Commits of (number, hours ago, age of the oldest record in seconds) to a table that was made two days ago."""
+    ranges = OffsetRanges(())
+    made = [Commit(n, AT - hours * HOUR, 1, Receipt("p", n, Run(), "c", {}, ranges, "q")) for n, hours, _ in commits]
+    ages = {n: (0.0, age_s) for n, _, age_s in commits}
+    return CommitLog("t", "p", tuple(made)), Ages(ages, AT - 48 * HOUR)
+
+
+def test_freshness_of_the_last_day_is_that_of_its_worst_batch(tmp_path: Path) -> None:
+    """Without what is older than a day, and what waited before there was a table."""
+    promised = {"freshness": "5 minutes"}
+    assert "freshness of the last day" not in kept(tmp_path, promised)
+    seen = log((4, 1, 200), (3, 2, 400), (2, 3, 49 * 3600), (1, 25, 4000))
+    worst = freshness.worst(*seen, AT)
+    assert worst is not None
+    row = kept(tmp_path, promised, worst=worst)["freshness of the last day"]
+    assert (row["kept"], row["by_s"]) == (False, 100)
+    assert row["found"] == (
+        "a record was 400 seconds old when batch 3 was committed; of 2 batches since 2026-11-23 17:00:00 UTC"
+    )
+    assert freshness.worst(*log((1, 25, 4000)), AT) is None
+    assert freshness.worst(CommitLog("t", "p"), Ages(), AT) is None
+    # A clock that is ahead.
+    early = freshness.worst(*log((1, 1, -70)), AT)
+    assert early is not None
+    assert kept(tmp_path, promised, worst=early)["freshness of the last day"]["kept"] is True
 
 
 def test_completeness_is_broken_by_what_is_overdue_and_what_came_late(tmp_path: Path) -> None:

@@ -1,0 +1,138 @@
+"""Waits until a period of a pipeline's table is complete."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from lakeingest.config import PipelineConfig, Storage
+from lakeingest.delta.commit_log import CommitLog
+from lakeingest.delta.offline.log import OfflineLog, ReadFailed
+from lakeingest.errors import LakeingestError, StorageUnreachable
+from lakeingest.kafka.broker import Broker
+from lakeingest.kafka.offsets import Reach
+from lakeingest.operations import completeness, offline
+from lakeingest.operations.completeness import Complete, Row
+
+if TYPE_CHECKING:
+    from lakeingest.delta.pipeline_tables import PipelineTables
+
+_PAUSES_S = (1.0, 2.0, 5.0, 10.0)
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What a period waits for.
+
+    Attributes:
+        text: in a sentence.
+        missing: (topic, partition) → (the first offset not consumed, the one that is to be reached); empty where that
+            is not it.
+    """
+
+    text: str
+    missing: Mapping[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+
+
+class Waiter:
+    """Looks whether a period is complete: without Spark, where the tables can be read so.
+
+    Args:
+        broker: made when what is missing is asked for first.
+        tables: made when Spark is needed first, as for tables that only a catalog knows.
+
+    Raises:
+        UsageError: the contract has no completeness.
+    """
+
+    def __init__(
+        self,
+        config: PipelineConfig,
+        storage: Storage,
+        start: datetime,
+        broker: Callable[[], Broker],
+        tables: Callable[[], PipelineTables],
+    ) -> None:
+        self.config, self.storage, self.start = config, storage, start
+        self.periods, late = completeness.followed(config)
+        self.due = self.periods.end(start) + late
+        self._broker, self._tables, self._reach = broker, tables, None
+
+    _reach: Reach | None
+
+    def wait(self, timeout_s: float | None, says: Callable[[str], None]) -> Row | Waiting:
+        """Look until the period is complete, or the time is over: what is said of it, or what it waits for.
+
+        Args:
+            timeout_s: seconds; None for ever. It is looked once at least.
+            says: told what is waited for each time that it is not complete.
+
+        Raises:
+            SetupError, StorageError: the tables cannot be read.
+        """
+        until, looks = None if timeout_s is None else time.monotonic() + timeout_s, 0
+        while True:
+            try:
+                found = self.look()
+            except StorageUnreachable as failed:
+                # Whoever waits for hours does not give up for a store that is away for a minute.
+                if not looks:
+                    raise
+                found = Waiting(failed.what)
+            if isinstance(found, Row):
+                return found
+            pause_s = _PAUSES_S[min(looks, len(_PAUSES_S) - 1)]
+            if until is not None:
+                if time.monotonic() >= until:
+                    return found
+                pause_s = min(pause_s, max(0.0, until - time.monotonic()))
+            says(found.text)
+            time.sleep(pause_s)
+            looks += 1
+
+    def look(self) -> Row | Waiting:
+        """What is said of the period, or what it waits for.
+
+        Raises:
+            SetupError, StorageError: the tables cannot be read.
+        """
+        said, log = offline.answered(
+            self.config, self.storage, self._without_spark, lambda: completeness.of_spark(self._tables())
+        )
+        return said.standing(log).of(self.start) or self._waits_for(log)
+
+    def _without_spark(self) -> tuple[Complete, CommitLog]:
+        try:
+            said = completeness.offline(self.config, self.storage, self.periods)
+            main = OfflineLog(self.config.table.identifier, self.storage)
+            return said, completeness.log_of(main, self.config.known_as)
+        except ReadFailed as failed:
+            # Spark would fail alike, and it may pass.
+            raise StorageUnreachable(
+                f"the completeness of {self.config.name!r} cannot be read: {failed}",
+                cure="look at the table, and run again",
+            ) from failed
+
+    def _waits_for(self, log: CommitLog) -> Waiting:
+        """Why the period is not complete."""
+        what = f"{self.config.name} {self.periods.text(self.start)}"
+        now = datetime.now(UTC)
+        if now < self.due:
+            return Waiting(f"{what}: its records may come until {self.due:%Y-%m-%d %H:%M:%S} UTC")
+        try:
+            if self._reach is None:
+                self._reach = self._broker().reach(self.due)
+        except LakeingestError as failed:
+            return Waiting(f"{what}: what is missing cannot be told: {failed.what}")
+        missing = self._reach.missing(log.frontier)
+        if not missing:
+            return Waiting(f"{what}: all its records are committed; the pipeline has not said so yet: does it run?")
+        behind = [
+            f"{topic}-{partition} is committed up to {begin:,} and has to come to {end:,}"
+            for (topic, partition), (begin, end) in sorted(missing.items())
+        ]
+        more = f" and {len(behind) - 5:,} more partitions" if len(behind) > 5 else ""
+        return Waiting(f"{what}: {'; '.join(behind[:5])}{more}", missing)
