@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from lakeingest.delta.history import RECENT, Restores, TableHistory
-from lakeingest.delta.receipt import Receipt
+from lakeingest.delta.receipt import Receipt, of_backfill
 from lakeingest.errors import TableMismatch
 from lakeingest.schema.ledger import SchemaLedger
 from lakeingest.spark.failures import storage_failures
@@ -59,7 +59,9 @@ class CommitLog:
         schemas: the ledger of schemas (see `PipelineTables.commit_logs`).
         kept: the one among the table's properties.
         properties: these.
-        others: what other pipelines committed to the table, as far as the log was read: name → newest receipt.
+        others: what other pipelines committed to the table, as far as the log was read: name → newest receipt. Their
+            replays and backfills are not among it.
+        backfills: the commits of the pipeline's backfills, newest first, as far as the log was read.
     """
 
     path: str
@@ -76,6 +78,7 @@ class CommitLog:
     kept: SchemaLedger = field(default_factory=SchemaLedger)
     properties: Mapping[str, str] = field(default_factory=dict)
     others: Mapping[str, Receipt] = field(default_factory=dict)
+    backfills: tuple[Commit, ...] = ()
 
     def others_of(self, topics: Collection[str]) -> dict[str, Receipt]:
         """Other pipelines that have taken records of these topics, and each one's newest receipt."""
@@ -117,7 +120,7 @@ def read(table: Table, pipeline: str, *, back: int | None = 1) -> CommitLog:
 
 def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restores) -> CommitLog:
     """The commits of `pipeline` among the entries of a table's history, the newest first."""
-    commits, last, taken_back, restored = list[Commit](), 0, False, False
+    commits, backfills, last, taken_back, restored = list[Commit](), list[Commit](), 0, False, False
     begun: dict[tuple[str, int], int] = {}
     others: dict[str, Receipt] = {}
     restored_to: int | None = None
@@ -130,13 +133,14 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
         stands = restored_to is None or entry["version"] <= restored_to
         if receipt is None or receipt.pipeline != pipeline:
             if receipt is not None and stands:
-                others.setdefault(receipt.pipeline, receipt)
+                if receipt.pipeline == of_backfill(pipeline):
+                    backfills.append(_commit(entry, receipt))
+                elif ":" not in receipt.pipeline:
+                    others.setdefault(receipt.pipeline, receipt)
             continue
         last = max(last, receipt.sequence)
         if stands:
-            metrics = entry["operationMetrics"] or {}
-            rows, files, size = (int(metrics.get(f"num{name}", 0)) for name in ("OutputRows", "Files", "OutputBytes"))
-            commits.append(Commit(entry["version"], entry["timestamp"], rows, receipt, files, size))
+            commits.append(_commit(entry, receipt))
         elif not commits:
             taken_back = True
             begun |= {(s.topic, s.partition): s.start for s in receipt.ranges}
@@ -151,7 +155,14 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
         complete=not history or history[-1]["version"] == 0,
         begun={} if commits else begun,
         others=others,
+        backfills=tuple(backfills),
     )
+
+
+def _commit(entry: Mapping[str, Any], receipt: Receipt) -> Commit:
+    metrics = entry["operationMetrics"] or {}
+    rows, files, size = (int(metrics.get(f"num{name}", 0)) for name in ("OutputRows", "Files", "OutputBytes"))
+    return Commit(entry["version"], entry["timestamp"], rows, receipt, files, size)
 
 
 def check_deleted(table: str, newest: Commit) -> None:
