@@ -26,7 +26,7 @@ from lakeingest.kafka.offsets import Topics
 from lakeingest.operations import audit as audit_of
 from lakeingest.operations import completeness
 from lakeingest.operations import status as status_of
-from lakeingest.operations.audit import Report
+from lakeingest.operations.audit import Known, Report
 from lakeingest.operations.completeness import Complete
 from lakeingest.operations.status import Status
 from lakeingest.record import COORDINATES, TOPIC, OffsetRanges
@@ -99,7 +99,7 @@ def audit(config: PipelineConfig, storage: Storage) -> Report:
     done, marks = map(commit_log.of_history, repeat(replay_marks.name_of(config)), histories, logs)
     unsettled = replay_marks.of_logs(done, lambda: marks)
     return audit_of.of_logs(
-        config, log, refused, lambda whole: _OfflineRows(_runs(config, logs, whole, settle=unsettled.moved is not None))
+        config, log, refused, lambda known: _OfflineRows(_runs(config, logs, known, settle=unsettled.moved is not None))
     )
 
 
@@ -124,17 +124,17 @@ class _OfflineRows:
         return named
 
 
-def _runs(config: PipelineConfig, logs: Sequence[OfflineLog], whole: OffsetRanges, *, settle: bool) -> Runs:
+def _runs(config: PipelineConfig, logs: Sequence[OfflineLog], known: Known, *, settle: bool) -> Runs:
     """The runs of the pipeline's rows in both tables."""
     import pyarrow as pa
     from pyarrow import dataset as ds
 
-    if not whole.ranges:
+    if not known.begins:
         raise Unreadable("no offset was consumed")
     main, refused = map(rows.dataset, logs)
     rows.need(main, *COORDINATES)
     rows.need(refused, *COORDINATES, "pipeline")
-    asked = ds.field(TOPIC).isin(audit_of.topics_of(config, whole))
+    asked = ds.field(TOPIC).isin(audit_of.topics_of(config, known))
     mine = asked & (ds.field("pipeline") == config.known_as)
     # A quarantine of an older version has no replays.
     if "moved" in refused.schema.names:
@@ -145,7 +145,7 @@ def _runs(config: PipelineConfig, logs: Sequence[OfflineLog], whole: OffsetRange
         )
         for at, found in enumerate((runs.of(logs[0], main, asked), runs.of(logs[1], refused, mine)))
     ]
-    return Runs(pa.concat_tables(each), whole, settle)
+    return Runs(pa.concat_tables(each), known.whole, known.begins, settle)
 
 
 def periods(config: PipelineConfig, storage: Storage) -> tuple[Complete, dict[datetime, int]]:
