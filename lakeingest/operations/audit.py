@@ -261,7 +261,8 @@ def _whole(log: CommitLog) -> OffsetRanges:
     ends = log.frontier
     starts: dict[tuple[str, int], int] = {}
     for commit in log.commits:
-        for s in commit.receipt.ranges:
+        # A gap before the oldest commit that is left is counted as lost.
+        for s in (*commit.receipt.gaps, *commit.receipt.ranges):
             starts[s.topic, s.partition] = min(s.start, starts.get((s.topic, s.partition), s.start))
     return OffsetRanges(tuple(OffsetRange(*tp, start, ends.get(tp, start)) for tp, start in sorted(starts.items())))
 

@@ -39,18 +39,18 @@ class Edge:
         Raises:
             UsageError: they name nothing, a partition twice, or a time that is still to come.
         """
-        if words is None or (words == EARLIEST and option == "--from"):
-            return cls()
         if isinstance(words, datetime):
             return cls(_past(option, words, now))
         named = [words] if isinstance(words, str) else words
-        places = [coordinates_of(word) for word in named]
-        found = {(place[0], place[1]): place[2] for place in places if place is not None}
-        if named and len(found) == len(named):
+        if not named or (option == "--from" and [*named] == [EARLIEST]):
+            return cls()
+        places = [place for place in map(coordinates_of, named) if place is not None]
+        found = {(topic, partition): offset for topic, partition, offset in places}
+        if len(found) == len(named):
             return cls(offsets=found)
-        if len(named) == 1:
-            return cls.of(option, EARLIEST if named[0] == EARLIEST else _time(option, named[0]), now)
-        raise _unreadable(option, ", ".join(named))
+        if len(named) > 1:
+            raise _unreadable(option, ", ".join(named))
+        return cls(_past(option, _time(option, named[0]), now))
 
     def offset(self, tp: tuple[str, int], at: Mapping[datetime, Frontier], otherwise: int) -> int:
         """Where it is in a partition; `at` says what its time is in offsets."""

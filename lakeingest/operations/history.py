@@ -51,7 +51,7 @@ def history(tables: PipelineTables) -> DataFrame:
 
 
 def _accounts(tables: PipelineTables) -> DataFrame:
-    """What quarantine's commits say of batches: pipeline, sequence, counts. Of two the older one counts, as in audit."""
+    """What quarantine's commits say of batches: pipeline, sequence, counts. As in audit, of two the older counts."""
     from pyspark.sql import functions as F
 
     if tables.quarantine.schema() is None:
