@@ -24,7 +24,7 @@ from lakeingest.delta.receipt import Counts, Receipt, of_backfill
 from lakeingest.errors import OffsetsLost, UsageError
 from lakeingest.ingest import attempt, preflight, recovery
 from lakeingest.ingest.context import RunContext
-from lakeingest.ingest.events import Committed, Event, Looked
+from lakeingest.ingest.events import Committed, Event
 from lakeingest.ingest.microbatch import MicroBatchExecution
 from lakeingest.ingest.preflight import Accept
 from lakeingest.ingest.retry import RetryBudget
@@ -196,11 +196,8 @@ class BackfillAttempt:
         """Whether the pipeline's run has changed the table's columns since the attempt began."""
         return self.context.tables.main.schema() != self.execution.writer.columns
 
-    def next_batch(self, topics: Topics, most: int, tell: Callable[[Event], None]) -> Committed:
-        """Commit the next batch, of at most so many offsets.
-
-        Args:
-            tell: is told what is left, before that is done.
+    def next_batch(self, topics: Topics, most: int) -> Committed:
+        """Commit the next batch, of at most so many offsets; its lag is what is left then.
 
         Raises:
             OffsetsLost: Kafka no longer has what is left.
@@ -212,7 +209,6 @@ class BackfillAttempt:
         first = OffsetRanges(tuple({(s.topic, s.partition): s for s in reversed(self.left.ranges)}.values()))
         starts = {(s.topic, s.partition): s.start for s in first}
         ranges = offsets.next_ranges(starts, first.frontier, most).merged
-        tell(Looked(self.sequence, len(starts), self.left.offsets))
         self.sequence += 1
         rest = self.left.without(ranges)
         done = self.execution.execute(self._receipt(topics, ranges, rest), self._reach, self.accept.held)
@@ -304,10 +300,11 @@ class BackfillRun:
             if now.outdated:
                 now = self._begin(topics)
                 continue
-            done = now.next_batch(topics, most, self.tell)
+            done = now.next_batch(topics, most)
             self.accept, self.left = now.accept, now.left.offsets
             self.commits += 1
             yield done
             if rate is not None and self.left:
-                self.stop.wait(max(0.0, done.ranges.offsets / rate - (time.monotonic() - begun)))
+                pause_s = done.ranges.offsets / rate - (time.monotonic() - begun)
+                self.stop.wait(min(max(0.0, pause_s), threading.TIMEOUT_MAX))
         self.context.gate.wait(self.context.spark)
