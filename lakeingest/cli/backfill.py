@@ -115,10 +115,8 @@ def backfill(
             watch.heard(name, event)
             shown.heard(event)
 
-        shown.says("starting Spark …")
+        shown.says("reading the tables' logs …")
         with finishing(stop, shown), watch.failing(name, stop):
-            _ = pipeline.spark
-            shown.says("reading the tables' logs …")
             found = pipeline.backfill(
                 since,
                 until,
@@ -145,7 +143,7 @@ def _show(out: Output, found: Backfilled, rate: float | None) -> None:
         out.line(f"{found.pipeline}: nothing to take: all that was asked for was read, or Kafka does not have it")
     if found.held:
         out.line(f"{number_of(found.held, 'record')} of these are in the tables already, and will be left out")
-    if rate:
+    if rate and found.ranges:
         out.line(f"at {rate:,g} a second that takes {duration(found.offsets / rate)}")
     out.result({**asdict(found), "dry_run": True})
 

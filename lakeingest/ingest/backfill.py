@@ -121,7 +121,7 @@ def check_kept(left: OffsetRanges, topics: Topics) -> None:
     if lost.ranges:
         begins = ", ".join(f"{t}-{p}:{topics.first[t, p]}" for t, p in sorted({(s.topic, s.partition) for s in lost}))
         raise OffsetsLost(
-            f"Kafka no longer has {lost}, which were never read",
+            f"Kafka no longer has {lost}, and no receipt says that they were read",
             cure=f"ask for what is left: --from earliest, or from where Kafka begins ({begins}); what batches before "
             "this have committed stays",
         )

@@ -97,7 +97,9 @@ def test_what_kafka_no_longer_has_is_named() -> None:
     left = OffsetRanges((OffsetRange("t-a", 0, 5, 20), OffsetRange("t-a", 0, 90, 200), OffsetRange("t-a", 1, 0, 9)))
     with pytest.raises(OffsetsLost) as lost:
         check_kept(left, TOPICS)
-    assert lost.value.what == "Kafka no longer has t-a-0 offsets 5 to 19, t-a-0 offsets 90 to 99, which were never read"
+    assert lost.value.what == (
+        "Kafka no longer has t-a-0 offsets 5 to 19, t-a-0 offsets 90 to 99, and no receipt says that they were read"
+    )
     assert "(t-a-0:100)" in lost.value.cure
     check_kept(OffsetRanges((OffsetRange("t-a", 0, 100, 200),)), TOPICS)
 
