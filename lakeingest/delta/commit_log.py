@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from lakeingest.delta.history import RECENT, Restores, TableHistory
+from lakeingest.delta.history import RECENT, History, Restores, TableHistory
 from lakeingest.delta.receipt import Receipt, of_backfill
 from lakeingest.errors import TableMismatch
 from lakeingest.schema.ledger import SchemaLedger
@@ -109,8 +109,12 @@ def read(table: Table, pipeline: str, *, back: int | None = 1) -> CommitLog:
         StorageUnreachable: the table cannot be read.
         TableMismatch: a newer lakeingest has written to it.
     """
-    log = TableHistory(table)
-    for limit in (back, RECENT, None):
+    return of_log(TableHistory(table), pipeline, back)
+
+
+def of_log(log: History, pipeline: str, back: int | None) -> CommitLog:
+    """The commits of `pipeline`, as `read` gives them, of whoever knows the table's log."""
+    for limit in dict.fromkeys((back, RECENT, None)):
         history = log.history(limit)
         found = of_history(pipeline, history, log)
         if limit is None or found.newest is not None or not history or history[-1]["version"] == 0:

@@ -259,7 +259,6 @@ class Waiter:
 
     def _frontier(self) -> Frontier:
         try:
-            log = self._log
-            return commit_log.of_history(self.config.known_as, log.history(_BACK), log).frontier
+            return commit_log.of_log(self._log, self.config.known_as, _BACK).frontier
         except NoTable:
             return {}

@@ -6,7 +6,7 @@ Each function raises `Unreadable` where it cannot, and Spark is asked then; so i
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -74,7 +74,7 @@ def status(config: PipelineConfig, storage: Storage, topics: Topics) -> Status:
     """See `status.status`."""
     tables = {"table": config.table.identifier, "quarantine": config.quarantine.identifier}
     logs = {name: OfflineLog(identifier, storage) for name, identifier in tables.items()}
-    read = {name: _commits(log, config.known_as, log.history(status_of.BACK)) for name, log in logs.items()}
+    read = {name: _checked(log, commit_log.of_log(log, config.known_as, status_of.BACK)) for name, log in logs.items()}
     if read["table"].newest is None:
         raise Unreadable("the log does not say how far the pipeline has come")
     counts = {
@@ -93,7 +93,10 @@ def audit(config: PipelineConfig, storage: Storage) -> Report:
     """See `audit.audit`."""
     logs = [OfflineLog(identifier, storage) for identifier in (config.table.identifier, config.quarantine.identifier)]
     histories = [each.history(None) for each in logs]
-    log, refused = (_commits(each, config.known_as, history) for each, history in zip(logs, histories, strict=True))
+    log, refused = (
+        _checked(each, commit_log.of_history(config.known_as, history, each))
+        for each, history in zip(logs, histories, strict=True)
+    )
     if log.newest is None:
         raise Unreadable("the log does not say how far the pipeline has come")
     done, marks = map(commit_log.of_history, repeat(replay_marks.name_of(config)), histories, logs)
@@ -155,10 +158,10 @@ def periods(config: PipelineConfig, storage: Storage) -> tuple[Complete, dict[da
     return completeness.offline(config, storage, of), completeness.counts(main, of)
 
 
-def _commits(log: OfflineLog, pipeline: str, history: Sequence[Mapping[str, Any]]) -> CommitLog:
+def _checked(log: OfflineLog, found: CommitLog) -> CommitLog:
+    """What a pipeline committed, where the log tells that for certain."""
     if "delta.setTransactionRetentionDuration" in log.state.properties:
         raise Unreadable("the table forgets which commits were made")
-    found = commit_log.of_history(pipeline, history, log)
     if found.newest is None and not found.complete:
         raise Unreadable("the pipeline's commits are further back")
     return found
