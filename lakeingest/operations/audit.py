@@ -164,8 +164,11 @@ def of_logs(config: PipelineConfig, log: CommitLog, refused: CommitLog, rows_of:
         rows_of: gives the rows, where the log says what was consumed.
     """
     topics = {*config.source.topics, *(s.topic for commit in log.commits for s in commit.receipt.ranges)}
-    known, by_backfill = Known.of(log), _Accounts.of(log.backfills, refused.backfills, refused)
-    accounts = _Accounts.of(log.commits, refused.commits, refused) + by_backfill
+    # Quarantine's log tells the pipeline's last number also where clean-up took receipts, and not its backfills'.
+    last = max((commit.receipt.sequence for commit in log.backfills), default=0)
+    by_backfill = _Accounts.of(log.backfills, refused.backfills, last, complete=refused.complete)
+    accounts = _Accounts.of(log.commits, refused.commits, refused.last_sequence, complete=refused.complete)
+    known, accounts = Known.of(log), accounts + by_backfill
     rows = rows_of(known)
     found = rows.counted(accounts.unknown, accounts.accepted)
     # What was not read again since Kafka had deleted it may be there all the same, from before a RESTORE.
@@ -221,10 +224,10 @@ class _Accounts:
     unknown: OffsetRanges
 
     @classmethod
-    def of(cls, commits: Sequence[Commit], accounts: Sequence[Commit], refused: CommitLog) -> _Accounts:
-        """`refused`: what was read of quarantine's log."""
+    def of(cls, commits: Sequence[Commit], accounts: Sequence[Commit], last: int, *, complete: bool) -> _Accounts:
+        """`accounts`: quarantine's commits; `last`: the newest number that it had; `complete`: whether all are left."""
         receipts = {commit.receipt.batch: commit.receipt for commit in accounts}
-        oldest = min(receipts, default=refused.last_sequence + 1)
+        oldest = min(receipts, default=last + 1)
         counts, left_out, unknown, lost = Counts(), Counter[str](), list[OffsetRange](), 0
         for commit in commits:
             receipt = commit.receipt
@@ -236,7 +239,7 @@ class _Accounts:
                 continue
             # Without an account nothing but whole offsets can be vouched for: what is not there shows as missing.
             counts += Counts(receipt.ranges.offsets, commit.rows)
-            if not (receipt.whole(commit.rows) or refused.complete) and receipt.sequence < oldest:
+            if not (receipt.whole(commit.rows) or complete) and receipt.sequence < oldest:
                 unknown += receipt.ranges
         took, accepted = (
             OffsetRanges(tuple(s for commit in commits for s in getattr(commit.receipt, name)))

@@ -152,6 +152,19 @@ def test_a_backfill_that_takes_again() -> None:
     assert tables.audit().breaks == ("batch 2 of a backfill takes again t-0 offsets 4 to 4, t-0 offsets 10 to 11",)
 
 
+def test_accounts_that_clean_up_took() -> None:
+    """What they would tell is neither missing nor proved, whoever's they were."""
+    tables = Tables()
+    tables.take("p", 100, 110)
+    for start in range(0, 60, 12):
+        tables.take(of_backfill("p"), start, start + 12)
+    tables.take("p", 110, 130)
+    del tables.accounts[1:]
+    report = tables.audit()
+    dropped = sum(o % 11 == 0 and o % 7 > 0 for o in (*range(60), *range(100, 110)))
+    assert (report.conserved, report.missing, report.unproved) == (True, 0, dropped), report
+
+
 def test_whose_commits_they_are() -> None:
     """A backfill's are neither the pipeline's own nor another pipeline's; another one's are nobody's business."""
     tables = Tables()
