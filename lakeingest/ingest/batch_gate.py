@@ -152,7 +152,7 @@ class BatchGate:
         self._rows += results.rows(
             self._suite,
             evaluate.in_order(self._suite, found),
-            pipeline=self._config.known_as,
+            pipeline=receipt.pipeline,
             sequence=receipt.sequence,
             ranges=receipt.ranges,
             now=batch.now,
