@@ -77,6 +77,7 @@ STORED = {
     "lost": 1000,
     "settles": 7,
     "base": 12,
+    "remaining": 20000,
 }
 """A receipt as it is stored, of which a real one has some of the fields."""
 

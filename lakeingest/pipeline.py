@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
@@ -14,9 +14,10 @@ from lakeingest import extend, gate
 from lakeingest.config import PipelineConfig, Storage
 from lakeingest.delta.maintenance.optimize import Compacted
 from lakeingest.delta.pipeline_tables import PipelineTables
-from lakeingest.delta.receipt import Counts, Run
+from lakeingest.delta.receipt import Counts, Run, of_backfill
 from lakeingest.errors import UsageError
 from lakeingest.ingest import endpoints, preflight
+from lakeingest.ingest.backfill import BackfillRun, Limits
 from lakeingest.ingest.batch_gate import BatchGate
 from lakeingest.ingest.context import RunContext
 from lakeingest.ingest.events import Committed, Event, Maintained, Started
@@ -28,6 +29,7 @@ from lakeingest.ingest.turns import Turns
 from lakeingest.kafka.broker import Broker
 from lakeingest.operations import (
     audit,
+    backfill,
     compare,
     completeness,
     contract,
@@ -43,6 +45,7 @@ from lakeingest.operations import (
     status,
 )
 from lakeingest.operations.audit import Report
+from lakeingest.operations.backfill import Backfilled
 from lakeingest.operations.compare import Comparison
 from lakeingest.operations.completeness import Complete
 from lakeingest.operations.freshness import Worst
@@ -68,6 +71,7 @@ class Pipeline:
     - `table`, `quarantine` and `history` are Spark frames.
     - `status`, `audit`, `schemas`, `quarantined` and `results` tell what was done. A notebook shows what they give as
       tables, and `to_pandas` and `to_arrow` give these as frames.
+    - `backfill` takes what lies behind it: history before its start, and accepted gaps.
     - `replay` and `discard` decide about refused records, `compact` makes large files of small ones.
 
     Attributes:
@@ -183,21 +187,17 @@ class Pipeline:
         Example:
             pipeline.run(until_caught_up=True, progress=True)
         """
-        self._check_code()
         if accept_gap or accept_held is not None:
             preflight.check_user(self.config, "accept")
+        stop = stop or threading.Event()
         with ProgressBar(until_caught_up=until_caught_up) if progress else nullcontext() as bar:
-            stop = stop or threading.Event()
-            theirs = extend.listeners(self.config.listeners)
-            listening = [each for each in (*theirs, lineage.listener(), bar) if each is not None]
 
-            def tell(event: Event) -> None:
-                extend.tell(listening, self.config.name, event)
+            def heard(event: Event) -> None:
                 on_event(event)
                 if isinstance(event, Committed):
                     on_progress(event)
 
-            with announced(self._started, tell, stop) as told:
+            with self._announced(self.config.name, heard, stop, bar) as told:
                 return PipelineRun(
                     self.context,
                     self.broker,
@@ -208,10 +208,23 @@ class Pipeline:
                     self.turns.turn if self.turns else nullcontext,
                 ).run()
 
-    @property
-    def _started(self) -> Started:
+    @contextmanager
+    def _announced(
+        self, name: str, heard: Callable[[Event], None], stop: threading.Event, *more: extend.Listener | None
+    ) -> Iterator[Callable[[Event], None]]:
+        """Tell the listeners of the file, and more, that something begins and ends under this name; gives what tells of
+        what is between.
+        """
+        self._check_code()
+        theirs = extend.listeners(self.config.listeners)
+        listening = [each for each in (*theirs, lineage.listener(), *more) if each is not None]
+
+        def tell(event: Event) -> None:
+            extend.tell(listening, name, event)
+            heard(event)
+
         config = self.config
-        return Started(
+        started = Started(
             self.writer,
             tuple(config.source.topics),
             self.bootstrap_servers,
@@ -219,6 +232,60 @@ class Pipeline:
             config.quarantine.identifier,
             config.trigger.every.total_seconds(),
         )
+        with announced(started, tell, stop) as told:
+            yield told
+
+    def backfill(
+        self,
+        since: str | datetime | Sequence[str] | None = None,
+        until: str | datetime | Sequence[str] | None = None,
+        *,
+        dry_run: bool = False,
+        max_records: int | None = None,
+        rate: float | None = None,
+        on_event: Callable[[Event], None] = lambda _: None,
+        stop: threading.Event | None = None,
+        accept_gap: bool = False,
+        accept_held: str | None = None,
+    ) -> Backfilled:
+        """Take what lies behind the pipeline and was never read, exactly once, beside its run or without one.
+
+        Its commits have receipts of their own. It goes on where one that was killed has ended. It never changes the
+        table's columns.
+
+        Args:
+            since: where it begins: a time (in UTC unless it has a zone), or offsets such as "flights-0:1500"; None, or
+                "earliest", for where Kafka begins.
+            until: where it ends, the end not included; None for where the pipeline stands.
+            dry_run: look only.
+            max_records: most offsets of a batch; as trigger.max_records says by default.
+            rate: most offsets in a second, on average; None for as many as can be.
+            on_event: called with all that happens, from this thread; see `ingest.events`.
+            stop: when set, the batch in hand is finished, and the backfill ends.
+            accept_gap: settle a batch that was cut off, although Kafka has deleted records of it; quarantine's commit
+                names them.
+            accept_held: why the first batch that the gate would hold is let through; its receipt says who and why.
+
+        Raises:
+            UsageError: what is asked for makes no sense, a record would change the table's columns, there is no table
+                yet, or the contract lets others accept.
+            OffsetsLost: Kafka no longer has offsets that were named.
+            BatchHeld: a batch breaks an expectation that keeps it back.
+            Fenced: another backfill of the pipeline has taken over.
+            SourceError, StorageError: see their subclasses; nothing is lost, the next backfill goes on.
+
+        Example:
+            pipeline.backfill("2026-11-01", dry_run=True)
+        """
+        if accept_gap or accept_held is not None:
+            preflight.check_user(self.config, "accept")
+        asked, limits = backfill.Asked.of(since, until, datetime.now(UTC)), Limits(max_records, rate)
+        if dry_run:
+            return backfill.plan(self.context, self.broker, asked)
+        stop, accept = stop or threading.Event(), Accept(gaps=accept_gap, held=accept_held)
+        with self._announced(of_backfill(self.config.name), on_event, stop) as told:
+            takes = backfill.resolved(self.broker, asked)
+            return backfill.run(BackfillRun(self.context, self.broker, takes, accept, limits, told, stop))
 
     def table(self, version: int | None = None) -> DataFrame:
         """The table's rows as a Spark frame, as they stand now, or stood in a version of the table.
@@ -254,7 +321,7 @@ class Pipeline:
 
         Its columns: version BIGINT, timestamp TIMESTAMP, operation STRING; rows, files and bytes BIGINT that a write
         wrote; and of the pipeline's own commits sequence BIGINT, offsets BIGINT that were consumed, refused and dropped
-        BIGINT, writer STRING. What is not known is null.
+        BIGINT, writer STRING, backfill BOOLEAN: whether a backfill made it. What is not known is null.
 
         Raises:
             UsageError: there is no table yet.

@@ -32,6 +32,16 @@ RAW_BYTES = "_raw_bytes"
 COORDINATES = (TOPIC, PARTITION, OFFSET)
 """What makes a record itself: STRING, INT, BIGINT."""
 
+
+def coordinates_of(text: str) -> tuple[str, int, int] | None:
+    """The coordinates that a text names as topic-partition:offset; None if it names none."""
+    place, _, offset = text.rpartition(":")
+    topic, _, partition = place.rpartition("-")
+    if not (topic and partition.isdecimal() and offset.isdecimal()):
+        return None
+    return topic, int(partition), int(offset)
+
+
 RESERVED = frozenset({TOPIC, PARTITION, OFFSET, TIMESTAMP, KEY, HEADERS, SCHEMA_ID, RESCUED})
 """Columns that lakeingest adds to a table; a declared column may not bear such a name."""
 
@@ -121,6 +131,27 @@ class OffsetRanges:
             else:
                 found.append(s)
         return OffsetRanges(tuple(found))
+
+    def without(self, others: OffsetRanges) -> OffsetRanges:
+        """These offsets but those of others, merged."""
+        found = list[OffsetRange]()
+        taken = others.merged.ranges
+        for s in self.merged:
+            start = s.start
+            for other in taken:
+                if (other.topic, other.partition) == (s.topic, s.partition) and other.end > start:
+                    if other.start >= s.end:
+                        break
+                    if other.start > start:
+                        found.append(replace(s, start=start, end=other.start))
+                    start = other.end
+            if start < s.end:
+                found.append(replace(s, start=start))
+        return OffsetRanges(tuple(found))
+
+    def shared(self, others: OffsetRanges) -> OffsetRanges:
+        """The offsets that others have too, merged."""
+        return self.without(self.without(others))
 
     def before(self, first: Frontier) -> OffsetRanges:
         """What lies before these offsets, without empty ranges; of a topic-partition that is not named, nothing."""

@@ -15,6 +15,7 @@ import typer
 
 from lakeingest.cli import (
     audit,
+    backfill,
     compact,
     contract,
     doctor,
@@ -77,6 +78,7 @@ for _command in (
     doctor.doctor,
     plan.plan,
     run.run,
+    backfill.backfill,
     status.status,
     wait.wait,
     audit.audit,

@@ -26,6 +26,8 @@ def audit(file: File, output: Format = "text") -> None:
         f"{report.pipeline}: {number_of(report.consumed, 'record')} consumed in {number_of(report.commits, 'commit')}"
     )
     out.line(f"  {balance}; {report.missing:,} missing, {report.duplicated:,} duplicated")
+    if report.backfills:
+        out.line(f"  {report.backfilled:,} of them by backfills, in {number_of(report.backfills, 'commit')} more")
     if report.left_out:
         out.line(f"  dropped: {drops(report.dropped, report.left_out)}")
     for place in report.named.get("lost", []):
@@ -61,6 +63,7 @@ def audit(file: File, output: Format = "text") -> None:
         raise NotConserved(
             f"{report.pipeline}: {report.missing} missing, {report.duplicated} duplicated, "
             f"{report.unexpected} unexpected{whose}" + "".join(f"\n  {line}" for line in wrong),
-            cure="if a run is under way or was killed, let it finish (`lakeingest run FILE --until-caught-up`) and "
-            "audit again; else somebody changed the tables: see their history",
+            cure="if a run or a backfill is under way or was killed, let it finish (`lakeingest run FILE "
+            "--until-caught-up`, `lakeingest backfill FILE`) and audit again; else "
+            "somebody changed the tables: see their history",
         )

@@ -41,6 +41,7 @@ class Live:
         tell: what shows the line instead, where it is one of several.
         redrawn: whether that takes the place of what was shown before, as on a terminal.
         watch: whoever else is told; a log takes the place of the lines.
+        lag: the word for what is not committed yet.
 
     Attributes:
         behind: the entries of a catalog that are not as the tables are: name → why.
@@ -54,8 +55,10 @@ class Live:
         *,
         redrawn: bool = False,
         watch: Watch | None = None,
+        lag: str = "lag",
     ) -> None:
         self.commits, self.lag = 0, 0
+        self._of_lag = lag
         self.behind = dict[str, LakeingestError]()
         self._out, self._name, self._refused, self._records = out, name, 0, 0
         self._begun = time.monotonic()
@@ -104,11 +107,11 @@ class Live:
         self._refused += done.counts.refused
         rate = done.counts.consumed / done.seconds if done.seconds else 0.0
         text = (
-            f"{self._records:,} records · {rate:,.0f}/s · lag {done.lag:,} · refused {self._refused:,} · "
+            f"{self._records:,} records · {rate:,.0f}/s · {self._of_lag} {done.lag:,} · refused {self._refused:,} · "
             f"commit {done.sequence} at {_now()}"
         )
         if self._redrawn and done.lag and rate:
-            text += f" · about {_duration(done.lag / rate)} left"
+            text += f" · about {duration(done.lag / rate)} left"
         self.tell(text)
 
     def look(self, look: Looked) -> None:
@@ -152,7 +155,7 @@ class Live:
             self._status.stop()
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """As one says it: 40 s, 12 min, 3 h."""
     for size, unit in ((3600, "h"), (60, "min")):
         if seconds >= 2 * size:
@@ -165,9 +168,9 @@ def _now() -> str:
 
 
 @contextmanager
-def live(out: Output, name: str, watch: Watch) -> Iterator[Live]:
-    """Show a run within the block."""
-    shown = Live(out, name, watch=watch)
+def live(out: Output, name: str, watch: Watch, lag: str = "lag") -> Iterator[Live]:
+    """Show a run within the block; see `Live`."""
+    shown = Live(out, name, watch=watch, lag=lag)
     try:
         yield shown
     finally:

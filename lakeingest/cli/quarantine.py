@@ -10,6 +10,7 @@ import typer
 from lakeingest.cli.arguments import AllowCode, File, Format
 from lakeingest.cli.output import Output, number_of
 from lakeingest.errors import UsageError
+from lakeingest.record import coordinates_of
 
 app = typer.Typer(
     name="quarantine", help="Refused records: list them, show one, replay or discard them.", no_args_is_help=True
@@ -82,12 +83,11 @@ def show(
     import lakeingest
 
     out = Output.of(output)
-    tp, _, offset = coordinates.rpartition(":")
-    topic, _, partition = tp.rpartition("-")
-    if not (topic and partition.isdecimal() and offset.isdecimal()):
+    place = coordinates_of(coordinates)
+    if place is None:
         raise UsageError(f"{coordinates!r} is no coordinate", cure="write topic-partition:offset, as in flights-2:1041")
     with out.progress("reading quarantine …"):
-        found = lakeingest.load(file).quarantined_record(topic, int(partition), int(offset))
+        found = lakeingest.load(file).quarantined_record(*place)
     if found is None:
         raise UsageError(f"{coordinates} is not in quarantine", cure="`lakeingest quarantine list` shows what is")
     record = {name: _text(value) for name, value in found.items()}

@@ -36,6 +36,9 @@ def status(file: File, output: Format = "text") -> None:
         [[commit[name] for name in _COMMITS] for commit in found.commits],
         spare=("writer", "version", "dropped", "offsets"),
     )
+    for backfill in found.backfill:
+        left = f"{backfill['remaining']:,} offsets left then" if backfill["remaining"] else "all was taken"
+        out.line(f"newest commit of a backfill: {backfill['sequence']} at {backfill['time']}, {left}")
     out.table(
         "tables",
         ("", "path", "rows", "files", "MB", "average MB"),

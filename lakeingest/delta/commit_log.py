@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from lakeingest.delta.history import RECENT, Restores, TableHistory
-from lakeingest.delta.receipt import Receipt
+from lakeingest.delta.history import RECENT, History, Restores, TableHistory
+from lakeingest.delta.receipt import Receipt, of_backfill
 from lakeingest.errors import TableMismatch
 from lakeingest.schema.ledger import SchemaLedger
 from lakeingest.spark.failures import storage_failures
@@ -52,6 +52,7 @@ class CommitLog:
     Attributes:
         taken_back: whether a RESTORE took commits of the pipeline back, and it has committed none since.
         taken: the numbers of all batches that a RESTORE took back.
+        restores: whether there is a RESTORE in what was read.
         restored: whether a RESTORE came since the pipeline's newest commit, whosever commits it took back.
         version: the table's newest version; None where there is no table.
         complete: whether the log still begins with the table's first version.
@@ -60,7 +61,9 @@ class CommitLog:
         schemas: the ledger of schemas (see `PipelineTables.commit_logs`).
         kept: the one among the table's properties.
         properties: these.
-        others: what other pipelines committed to the table, as far as the log was read: name → newest receipt.
+        others: what other pipelines committed to the table, as far as the log was read: name → newest receipt. Their
+            replays and backfills are not among it.
+        backfills: the commits of the pipeline's backfills, newest first, as far as the log was read.
     """
 
     path: str
@@ -69,6 +72,7 @@ class CommitLog:
     last_sequence: int = 0
     taken_back: bool = False
     taken: frozenset[int] = frozenset()
+    restores: bool = False
     restored: bool = False
     version: int | None = None
     complete: bool = True
@@ -78,6 +82,7 @@ class CommitLog:
     kept: SchemaLedger = field(default_factory=SchemaLedger)
     properties: Mapping[str, str] = field(default_factory=dict)
     others: Mapping[str, Receipt] = field(default_factory=dict)
+    backfills: tuple[Commit, ...] = ()
 
     def others_of(self, topics: Collection[str]) -> dict[str, Receipt]:
         """Other pipelines that have taken records of these topics, and each one's newest receipt."""
@@ -119,8 +124,12 @@ def read(table: Table, pipeline: str, *, back: int | None = 1) -> CommitLog:
         StorageUnreachable: the table cannot be read.
         TableMismatch: a newer lakeingest has written to it.
     """
-    log = TableHistory(table)
-    for limit in (back, RECENT, None):
+    return of_log(TableHistory(table), pipeline, back)
+
+
+def of_log(log: History, pipeline: str, back: int | None) -> CommitLog:
+    """The commits of `pipeline`, as `read` gives them, of whoever knows the table's log."""
+    for limit in dict.fromkeys((back, RECENT, None)):
         history = log.history(limit)
         found = of_history(pipeline, history, log)
         if limit is None or found.newest is not None or not history or history[-1]["version"] == 0:
@@ -130,7 +139,7 @@ def read(table: Table, pipeline: str, *, back: int | None = 1) -> CommitLog:
 
 def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restores) -> CommitLog:
     """The commits of `pipeline` among the entries of a table's history, the newest first."""
-    commits, last, taken_back, restored = list[Commit](), 0, False, False
+    commits, backfills, last, taken_back, restored = list[Commit](), list[Commit](), 0, False, False
     begun: dict[tuple[str, int], int] = {}
     others: dict[str, Receipt] = {}
     taken, restored_to = set[int](), None
@@ -143,13 +152,14 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
         stands = restored_to is None or entry["version"] <= restored_to
         if receipt is None or receipt.pipeline != pipeline:
             if receipt is not None and stands:
-                others.setdefault(receipt.pipeline, receipt)
+                if receipt.pipeline == of_backfill(pipeline):
+                    backfills.append(_commit(entry, receipt))
+                elif ":" not in receipt.pipeline:
+                    others.setdefault(receipt.pipeline, receipt)
             continue
         last = max(last, receipt.sequence)
         if stands:
-            metrics = entry["operationMetrics"] or {}
-            rows, files, size = (int(metrics.get(f"num{name}", 0)) for name in ("OutputRows", "Files", "OutputBytes"))
-            commits.append(Commit(entry["version"], entry["timestamp"], rows, receipt, files, size))
+            commits.append(_commit(entry, receipt))
             continue
         taken.add(receipt.sequence)
         if not commits:
@@ -162,12 +172,20 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
         last_sequence=last,
         taken_back=taken_back,
         taken=frozenset(taken),
+        restores=any(entry["operation"] == "RESTORE" for entry in history),
         restored=restored,
         version=history[0]["version"] if history else None,
         complete=not history or history[-1]["version"] == 0,
         begun={} if commits else begun,
         others=others,
+        backfills=tuple(backfills),
     )
+
+
+def _commit(entry: Mapping[str, Any], receipt: Receipt) -> Commit:
+    metrics = entry["operationMetrics"] or {}
+    rows, files, size = (int(metrics.get(f"num{name}", 0)) for name in ("OutputRows", "Files", "OutputBytes"))
+    return Commit(entry["version"], entry["timestamp"], rows, receipt, files, size)
 
 
 def check_deleted(table: str, newest: Commit) -> None:

@@ -32,6 +32,13 @@ class Restores(Protocol):
         """See `TableHistory.restored_to`."""
 
 
+class History(Restores, Protocol):
+    """Who knows the commits of a table, too."""
+
+    def history(self, limit: int | None) -> Sequence[Mapping[str, Any]]:
+        """See `TableHistory.history`."""
+
+
 @dataclass(frozen=True)
 class TableHistory:
     """What DESCRIBE HISTORY and the log's files tell of a table.

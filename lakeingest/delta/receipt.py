@@ -50,6 +50,11 @@ def somebody() -> str:
     return f"{user()} on {socket.gethostname()}"
 
 
+def of_backfill(pipeline: str) -> str:
+    """What the receipts of a pipeline's backfills are known by: a pipeline's own name has no colon."""
+    return f"{pipeline}:backfill"
+
+
 @dataclass(frozen=True)
 class Counts:
     """What became of the records of one batch: consumed = accepted + refused + dropped."""
@@ -85,6 +90,7 @@ class Receipt:
         base: the table's version when the batch was decided, if it was known; on the table only.
         settles: the batch that this commit accounts for, where that is not `sequence`; on quarantine only.
         accepted: who let a held batch through, why, and which expectations it breaks; on the table only.
+        remaining: of a backfill: how many offsets it has still to take behind this batch; None for any other.
     """
 
     pipeline: str
@@ -104,6 +110,7 @@ class Receipt:
     lost: int = 0
     settles: int = 0
     base: int | None = None
+    remaining: int | None = None
 
     @property
     def batch(self) -> int:
@@ -145,6 +152,8 @@ class Receipt:
             data["settles"] = self.settles
         if self.base is not None:
             data["base"] = self.base
+        if self.remaining is not None:
+            data["remaining"] = self.remaining
         return json.dumps(data, separators=(",", ":"))
 
     @classmethod
@@ -184,4 +193,5 @@ class Receipt:
             lost=data.get("lost", 0),
             settles=data.get("settles", 0),
             base=data.get("base"),
+            remaining=data.get("remaining"),
         )

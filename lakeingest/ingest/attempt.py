@@ -5,15 +5,15 @@ A run that goes on after a failure begins another one, as after a crash: nothing
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lakeingest.delta import replay_marks
-from lakeingest.delta.commit_log import CommitLog
+from lakeingest.delta.commit_log import Commit, CommitLog
 from lakeingest.delta.history import TableHistory
 from lakeingest.delta.pipeline_tables import PipelineTables
-from lakeingest.delta.receipt import Receipt
+from lakeingest.delta.receipt import Receipt, of_backfill
 from lakeingest.errors import TableMismatch
 from lakeingest.ingest import preflight, recovery
 from lakeingest.ingest.context import RunContext
@@ -157,22 +157,43 @@ def _made_over_a_restore(tables: PipelineTables, log: CommitLog) -> bool:
     """Take back the newest batch if somebody restored the table between its decision and its commit, which Delta lets
     happen: it jumps over what the RESTORE took back, or doubles what it brought back.
 
+    What a replay or a backfill has committed since is taken back too: the next one takes it again.
+
     Raises:
         TableMismatch: others have changed rows since.
     """
-    newest, history = log.newest, TableHistory(tables.main)
-    if newest is None or newest.receipt.base is None or not history.restored(newest.receipt.base, newest.version):
+    newest = log.newest
+    if newest is None or not over_a_restore(tables, newest):
         return False
+    known_as = tables.config.known_as
+    take_back(tables, newest, {replay_marks.name_of(tables.config), of_backfill(known_as)})
+    return True
 
-    def replayed(entry: Mapping[str, Any]) -> bool:
+
+def over_a_restore(tables: PipelineTables, done: Commit) -> bool:
+    """Whether somebody restored the table between a batch's decision and its commit."""
+    base = done.receipt.base
+    return base is not None and TableHistory(tables.main).restored(base, done.version)
+
+
+def take_back(tables: PipelineTables, done: Commit, too: Collection[str]) -> None:
+    """Restore the main table to what it was before a batch that was committed over a RESTORE.
+
+    Args:
+        too: whose commits since then may be taken back with it, by the names of their receipts.
+
+    Raises:
+        TableMismatch: others have changed rows since.
+    """
+
+    def mine(entry: Mapping[str, Any]) -> bool:
         receipt = Receipt.from_json(entry["userMetadata"])
-        return receipt is not None and receipt.pipeline == replay_marks.name_of(tables.config)
+        return receipt is not None and receipt.pipeline in too
 
-    if not history.take_back(newest.version, replayed):
+    if not TableHistory(tables.main).take_back(done.version, mine):
         raise TableMismatch(
-            f"{tables.main} was restored while batch {newest.receipt.sequence} was on its way (version "
-            f"{newest.version}), and others have changed rows since",
-            cure=f"RESTORE TABLE {tables.main.sql} TO VERSION AS OF {newest.version - 1}, make those changes "
+            f"{tables.main} was restored while batch {done.receipt.sequence} of {done.receipt.pipeline!r} was on its "
+            f"way (version {done.version}), and others have changed rows since",
+            cure=f"RESTORE TABLE {tables.main.sql} TO VERSION AS OF {done.version - 1}, make those changes "
             "again, and run again",
         )
-    return True

@@ -207,7 +207,8 @@ def too_many(config: PipelineConfig, seen: Mapping[str, Any]) -> str | None:
 
 def _held(receipt: Receipt, why: Sequence[str], found: Sequence[Result], *, ends: bool) -> BatchHeld:
     offsets = ", ".join(f"{s.topic}-{s.partition} {s.start} to {s.end - 1}" for s in receipt.ranges if s.end > s.start)
-    let = "" if ends else ", or let it through: run --accept-held REASON"
+    command = "run" if receipt.remaining is None else "backfill"
+    let = "" if ends else f", or let it through: {command} --accept-held REASON"
     return BatchHeld(
         f"batch {receipt.sequence} of pipeline {receipt.pipeline!r} is kept back ({offsets}):"
         + "".join(f"\n  {each}" for each in why),

@@ -92,7 +92,8 @@ class Committed(Event):
         sequence, version: the batch's number, and the table version that holds it.
         counts: what became of its records.
         seconds: how long the batch took.
-        lag: offsets beyond the frontier, as Kafka stood when the batch began.
+        lag: offsets beyond the frontier, as Kafka stood when the batch began; of a backfill, those that it has still to
+            take.
         accepted_held: whether the gate would have held the batch, and was told to let it through.
         ranges: the offsets that it took.
         refused: why records went to quarantine: reason → how many.

@@ -32,7 +32,7 @@ from lakeingest.ingest.evolution import Discovery, Evolution
 from lakeingest.ingest.refused_bitmap import maybe_refused
 from lakeingest.record import COORDINATES, REFUSED, Frontier, OffsetRanges, UnknownSchema
 from lakeingest.schema.ledger import SchemaLedger
-from lakeingest.spark import frames, s3a
+from lakeingest.spark import frames, s3a, types
 from lakeingest.spark.failures import storage_failures
 
 if TYPE_CHECKING:
@@ -53,18 +53,23 @@ class MicroBatchExecution:
         reader: reads the batches.
         writer: commits them.
         evolution: the schemas that are known by now.
+        follows: whether the table's columns, its ledger of schemas and its comments follow what the batches bring: the
+            pipeline's own run alone lets them.
     """
 
-    def __init__(self, context: RunContext, columns: StructType | None, log: CommitLog) -> None:
+    def __init__(
+        self, context: RunContext, columns: StructType | None, log: CommitLog, *, follows: bool = True
+    ) -> None:
         """`columns`, `log`: the table's columns, None if there is no table; and what its log says.
 
         Raises:
             TableMismatch: the table cannot become what the file declares.
         """
-        self.context, self.config = context, context.config
+        self.context, self.config, self.follows = context, context.config, follows
         self.reader = BatchReader(context)
         self.writer = TableWriter(context.tables, log, columns)
         self.evolution = Evolution(self.config, log.schemas, partial(endpoints.registry, self.config), columns)
+        self._current = self.evolution.ledger.current
         self._last: BatchPlan | None = None
         self._checked = False
         self._described: tuple[SchemaLedger, StructType | None] | None = None
@@ -121,8 +126,11 @@ class MicroBatchExecution:
 
         Raises:
             UnknownSchema: it did; nothing was written.
+            UsageError: a record's schema would change the table, which does not follow; nothing was written.
         """
-        if self.writer.columns is None:
+        if not self.follows:
+            self.check_unchanged()
+        elif self.writer.columns is None:
             self.ensure_table()
         batch, gate = self.plan(strict=strict), self.context.gate
         decided, accepted, seen = _decided(batch, kafka)
@@ -137,7 +145,7 @@ class MicroBatchExecution:
                     batch = set_aside(batch, decision.aside)
                     decided, accepted, seen = _decided(batch, kafka)
             # 2.
-            loosened = self.evolution.loosened(self._columns(), batch.shape.table)
+            loosened = self.evolution.loosened(self._columns(), batch.shape.table) if self.follows else ()
             with self._timed("write"):
                 done = self.writer.append(accepted, receipt, self.evolution.ledger, loosened, batch.layout.columns)
         finally:
@@ -155,8 +163,9 @@ class MicroBatchExecution:
             account = replace(receipt, counts=counts, left_out=left_out, gaps=OffsetRanges(()))
             with self._timed("quarantine"):
                 broken, reasons = self.quarantine(refused, batch, account)
-        self.writer.keep(self.evolution.ledger)
-        self._describe()
+        if self.follows:
+            self.writer.keep(self.evolution.ledger)
+            self._describe()
         with self._timed("results"):
             results = gate.record(self.context.spark, decision, batch, receipt, seen=found, broken=broken)
         return Committed(
@@ -179,7 +188,8 @@ class MicroBatchExecution:
     ) -> tuple[dict[str, int], dict[str, int]]:
         """Commit refused records to quarantine; how many break which expectation, and how many have which reason."""
         seen, suite = Observation(), self.context.suite
-        rows = quarantine.rows(refused, batch.refusals, receipt.pipeline, receipt.sequence, batch.now)
+        # Under the pipeline's own name, also where a backfill has found them.
+        rows = quarantine.rows(refused, batch.refusals, self.config.known_as, receipt.sequence, batch.now)
         named = quarantine.by_expectation([rule.name for rule in suite.refusing] if suite else [])
         rows = rows.observe(seen, quarantine.by_reason(), *named.values())
         self.writer.set_aside(quarantine.sealed(rows, self.config.quarantine), receipt)
@@ -206,6 +216,47 @@ class MicroBatchExecution:
         """
         with self._timed("discover"), self.reader.failures():
             self.evolution.discover(kafka, sequence, self.writer.columns)
+
+    def check_declared(self, log: CommitLog, columns: StructType) -> None:
+        """Notice that the file declares columns that the table does not have yet.
+
+        Args:
+            log, columns: what the execution was opened with.
+
+        Raises:
+            UsageError: it does.
+        """
+        if self.evolution.declares and not self._only_forgotten(log, columns):
+            raise UsageError(
+                "the pipeline file declares columns that the table does not have yet: "
+                + ", ".join(self.evolution.ledger.entries[-1].changes),
+                cure="run the pipeline first, which changes the table (`lakeingest run FILE --until-caught-up`)",
+            )
+
+    def _only_forgotten(self, log: CommitLog, columns: StructType) -> bool:
+        """Whether the table has what the file declares, and no log tells so: a RESTORE to the beginning took the
+        ledger.
+        """
+        if log.newest is not None or log.schemas.entries:
+            return False
+        wanted = self.evolution.shape(columns, strict=False).table
+        wider = any(types.widenings(columns, wanted))
+        return not (types.has_new_fields(columns, wanted) or wider or self.evolution.loosened(columns, wanted))
+
+    def check_unchanged(self) -> None:
+        """Notice that the records which were looked at since the execution was opened would change the table's columns.
+
+        Raises:
+            UsageError: they would.
+        """
+        if self.evolution.ledger.current != self._current:
+            newest = [entry for entry in self.evolution.ledger.entries if entry.action == "evolve"][-1]
+            what = f"{newest.subject} version {newest.version}" if newest.subject else "their fields"
+            raise UsageError(
+                f"records bring a schema that would change the table ({what}): {', '.join(newest.changes)}",
+                cure="let the pipeline's own run change the table first: by a record with that schema or, where the "
+                "file declares the columns, by declaring them; then call this again, which goes on from here",
+            )
 
     def plan(self, *, strict: bool) -> BatchPlan:
         """The plan of a batch under the columns that are known by now.

@@ -27,7 +27,7 @@ def settle(
     whether today's rules would decide as those of its time did.
 
     Args:
-        log, refused: what the pipeline committed to the table, and to quarantine.
+        log, refused: what the pipeline, or its backfills, committed to the table, and to quarantine.
         first: the first offsets that Kafka still has. What lies before them and is in neither table is lost.
         accept_gap: whether to go on without it.
 
@@ -44,7 +44,7 @@ def settle(
     number, last = newest.receipt.sequence, refused.last_sequence
     if last >= number:
         # Later numbers than the table's newest are those of batches that a RESTORE took back.
-        if last == number or _accounted(execution, number):
+        if last == number or _accounted(execution, log.pipeline, number):
             return 0
         number = max(log.last_sequence, last) + 1
     with storage_failures(execution.context.tables.quarantine.identifier):
@@ -52,9 +52,9 @@ def settle(
     return number
 
 
-def _accounted(execution: MicroBatchExecution, batch: int) -> bool:
+def _accounted(execution: MicroBatchExecution, pipeline: str, batch: int) -> bool:
     """Whether quarantine's log has a batch's account, or no longer reaches back so far."""
-    log = commit_log.read(execution.context.tables.quarantine, execution.config.known_as, back=None)
+    log = commit_log.read(execution.context.tables.quarantine, pipeline, back=None)
     return not log.complete or any(c.receipt.batch == batch for c in log.commits)
 
 

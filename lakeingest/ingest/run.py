@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from lakeingest.delta.receipt import Counts
 from lakeingest.errors import LakeingestError, StorageError
@@ -45,6 +45,43 @@ def announced(
     tell(Ended(None, stop.is_set(), commits, counts, lag))
 
 
+def tried_again(
+    batches: Callable[[], Iterable[Committed]],
+    budget: RetryBudget,
+    context: RunContext,
+    tell: Callable[[Event], None],
+    stop: threading.Event,
+) -> Counts:
+    """Commit batches until there are no more, and begin anew behind a failure that a retry helps, as the budget says.
+
+    Args:
+        batches: commits batch after batch, from what the tables say when it is called.
+
+    Returns:
+        The counts of all.
+    """
+    total = Counts()
+    while True:
+        try:
+            for done in batches():
+                total += done.counts
+                local.exercised()
+                budget.renew()
+                tell(done)
+            return total
+        except LakeingestError as failure:
+            retry = budget.after(failure)
+            if retry is None:
+                # A store that fails would only keep the process from ending.
+                if not isinstance(failure, StorageError):
+                    with suppress(LakeingestError):
+                        context.gate.flush(context.spark)
+                raise
+            tell(retry)
+            if stop.wait(retry.pause_s):
+                return total
+
+
 @dataclass
 class PipelineRun:
     """A run that goes on until it is stopped, or has committed all that Kafka held when it began.
@@ -68,7 +105,6 @@ class PipelineRun:
     stop: threading.Event
     turn: Callable[[], AbstractContextManager[None]]
     _goal: Frontier | None = None
-    _total: Counts = field(default_factory=Counts)
 
     def __post_init__(self) -> None:
         self._budget = RetryBudget(self.context.config.retry.wait.total_seconds())
@@ -77,25 +113,7 @@ class PipelineRun:
 
     def run(self) -> Counts:
         """The counts of all batches; for the errors see `Pipeline.run`."""
-        while True:
-            try:
-                for done in self._batches():
-                    self._total += done.counts
-                    local.exercised()
-                    self._budget.renew()
-                    self.tell(done)
-                return self._total
-            except LakeingestError as failure:
-                retry = self._budget.after(failure)
-                if retry is None:
-                    # A store that fails would only keep the process from ending.
-                    if not isinstance(failure, StorageError):
-                        with suppress(LakeingestError):
-                            self.context.gate.flush(self.context.spark)
-                    raise
-                self.tell(retry)
-                if self.stop.wait(retry.pause_s):
-                    return self._total
+        return tried_again(self._batches, self._budget, self.context, self.tell, self.stop)
 
     def _batches(self) -> Iterator[Committed]:
         """Commit batch after batch, by the pipeline's trigger, up to the goal if there is one; then wait for the gate's

@@ -8,7 +8,7 @@ number, which counts what was consumed, refused and dropped. The rows' coordinat
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,7 +20,7 @@ from lakeingest.delta.receipt import Counts
 from lakeingest.delta.replay_marks import Unsettled
 from lakeingest.ingest import preflight
 from lakeingest.operations.shown import Listing, Shown
-from lakeingest.record import OFFSET, PARTITION, TOPIC, OffsetRange, OffsetRanges
+from lakeingest.record import OFFSET, PARTITION, TOPIC, Frontier, OffsetRange, OffsetRanges
 from lakeingest.spark.failures import storage_failures
 
 if TYPE_CHECKING:
@@ -47,7 +47,9 @@ class Report(Shown):
         unproved: offsets in neither table of commits whose counts went with the clean-up of quarantine's log.
         earlier: rows that were committed before the oldest receipt which the table's log still has: proved while they
             were younger (30 days by default), and not any more.
-        commits: how many commits were audited.
+        commits: how many commits of the pipeline's own were audited.
+        backfills: how many commits of backfills were.
+        backfilled: of the records consumed, those that backfills did.
         others: other pipelines that have written records of these topics to the table: name → their newest batch. What
             both have consumed is there twice.
         breaks: ranges of offsets that the chain of commits jumps over or takes twice.
@@ -68,6 +70,8 @@ class Report(Shown):
     unproved: int
     earlier: int
     commits: int
+    backfills: int = 0
+    backfilled: int = 0
     others: dict[str, int] = field(default_factory=dict)
     breaks: tuple[str, ...] = ()
     named: dict[str, list[str]] = field(default_factory=dict)
@@ -93,7 +97,7 @@ class Report(Shown):
     @property
     def listings(self) -> Mapping[str, Listing]:
         always = ("consumed", "table", "quarantine", "dropped", "missing", "duplicated")
-        rarely = ("unexpected", "gaps", "lost", "unproved", "earlier")
+        rarely = ("backfilled", "unexpected", "gaps", "lost", "unproved", "earlier")
         names = [*always, *(name for name in rarely if getattr(self, name))]
         places = [(kind, place) for kind, found in self.named.items() for place in found]
         return {
@@ -128,31 +132,55 @@ def audit(tables: PipelineTables) -> Report:
     preflight.check_exists(tables)
     log, refused = tables.commit_logs(back=None)
     unsettled = replay_marks.unsettled(tables)
-    return of_logs(tables.config, log, refused, lambda whole: _SparkRows(tables, whole, unsettled))
+    return of_logs(tables.config, log, refused, lambda known: _SparkRows(tables, known, unsettled))
 
 
-def of_logs(
-    config: PipelineConfig, log: CommitLog, refused: CommitLog, rows_of: Callable[[OffsetRanges], Rows]
-) -> Report:
+@dataclass(frozen=True)
+class Known:
+    """What the log says was consumed.
+
+    Attributes:
+        whole: from the first offset that the log knows of to the frontier, and what backfills took; merged.
+        begins: (topic, partition) → that first offset. What lies before it, and no backfill took, was consumed before
+            the oldest commit that the log remembers, or never.
+    """
+
+    whole: OffsetRanges
+    begins: Frontier
+
+    @classmethod
+    def of(cls, log: CommitLog) -> Known:
+        own = _whole(log)
+        backfilled = (s for commit in log.backfills for s in commit.receipt.ranges)
+        whole = OffsetRanges((*own.ranges, *backfilled)).merged
+        return cls(whole, {(s.topic, s.partition): s.start for s in own})
+
+
+def of_logs(config: PipelineConfig, log: CommitLog, refused: CommitLog, rows_of: Callable[[Known], Rows]) -> Report:
     """The audit, of what was read.
 
     Args:
-        log, refused: all that the pipeline committed to the table and to quarantine.
-        rows_of: gives the rows, where the log says that these offsets were consumed.
+        log, refused: all that the pipeline, and its backfills, committed to the table and to quarantine.
+        rows_of: gives the rows, where the log says what was consumed.
     """
     topics = {*config.source.topics, *(s.topic for commit in log.commits for s in commit.receipt.ranges)}
-    whole, accounts = _whole(log), _Accounts.of(log, refused)
-    rows = rows_of(whole)
-    found = rows.counted(accounts.unknown, accounts.skipped)
+    # Quarantine's log tells the pipeline's last number also where clean-up took receipts, and not its backfills'.
+    last = max((commit.receipt.sequence for commit in log.backfills), default=0)
+    by_backfill = _Accounts.of(log.backfills, refused.backfills, last, complete=refused.complete)
+    accounts = _Accounts.of(log.commits, refused.commits, refused.last_sequence, complete=refused.complete)
+    known, accounts = Known.of(log), accounts + by_backfill
+    rows = rows_of(known)
+    found = rows.counted(accounts.unknown, accounts.accepted)
     # What was not read again since Kafka had deleted it may be there all the same, from before a RESTORE.
-    consumed, lost = accounts.counts.consumed + found["spared"], accounts.lost - found["spared"]
+    consumed = accounts.counts.consumed + found["spared"]
+    lost = accounts.accepted.offsets + accounts.lost - found["spared"]
     missing = consumed - accounts.counts.dropped - found["distinct"]
     # What the clean-up of quarantine's log leaves open is neither missing nor proved to be no record.
     unproved = min(max(missing, 0), accounts.unknown.offsets - found["known"])
     duplicated = found["in_table"] + found["in_quarantine"] - found["distinct"]
     named = rows.named(missing=missing - unproved, doubtful=duplicated + found["unexpected"])
-    accepted = [s for commit in (*log.commits, *refused.commits) for s in commit.receipt.gaps]
-    if accepted:
+    settled = (s for commit in (*refused.commits, *refused.backfills) for s in commit.receipt.gaps)
+    if accepted := [*accounts.accepted, *settled]:
         named["lost"] = [hole(s.topic, s.partition, s.start, s.end) for s in sorted(accepted)]
     return Report(
         pipeline=config.name,
@@ -160,15 +188,17 @@ def of_logs(
         table=found["in_table"],
         quarantine=found["in_quarantine"],
         dropped=accounts.counts.dropped,
-        left_out=accounts.left_out,
+        left_out=dict(accounts.left_out),
         missing=missing - unproved,
         duplicated=duplicated,
         unexpected=found["unexpected"],
-        gaps=whole.offsets - lost - consumed,
+        gaps=known.whole.offsets - lost - consumed,
         lost=lost,
         unproved=unproved,
         earlier=found["earlier"],
         commits=len(log.commits),
+        backfills=len(log.backfills),
+        backfilled=by_backfill.counts.consumed,
         others={name: receipt.sequence for name, receipt in log.others_of(topics).items()},
         breaks=tuple(_breaks(log)),
         named=named,
@@ -180,25 +210,26 @@ class _Accounts:
     """What the table's commits consumed, all together.
 
     Attributes:
-        lost: offsets whose loss was accepted.
-        skipped: those among them that lie before a batch.
+        took: their offsets.
+        accepted: those whose loss was accepted before a batch.
+        lost: how many of a batch's own offsets were lost.
         unknown: the offsets of commits whose account is no longer in quarantine's log.
     """
 
     counts: Counts
-    left_out: dict[str, int]
+    left_out: Counter[str]
+    took: OffsetRanges
+    accepted: OffsetRanges
     lost: int
-    skipped: OffsetRanges
     unknown: OffsetRanges
 
     @classmethod
-    def of(cls, log: CommitLog, refused: CommitLog) -> _Accounts:
-        receipts = {commit.receipt.batch: commit.receipt for commit in refused.commits}
-        oldest = min(receipts, default=refused.last_sequence + 1)
-        counts, left_out, unknown = Counts(), Counter[str](), list[OffsetRange]()
-        skipped = OffsetRanges(tuple(s for commit in log.commits for s in commit.receipt.gaps))
-        lost = skipped.offsets
-        for commit in log.commits:
+    def of(cls, commits: Sequence[Commit], accounts: Sequence[Commit], last: int, *, complete: bool) -> _Accounts:
+        """`accounts`: quarantine's commits; `last`: the newest number that it had; `complete`: whether all are left."""
+        receipts = {commit.receipt.batch: commit.receipt for commit in accounts}
+        oldest = min(receipts, default=last + 1)
+        counts, left_out, unknown, lost = Counts(), Counter[str](), list[OffsetRange](), 0
+        for commit in commits:
             receipt = commit.receipt
             account = None if receipt.whole(commit.rows) else receipts.get(receipt.sequence)
             if account is not None and account.counts is not None:
@@ -208,9 +239,24 @@ class _Accounts:
                 continue
             # Without an account nothing but whole offsets can be vouched for: what is not there shows as missing.
             counts += Counts(receipt.ranges.offsets, commit.rows)
-            if not (receipt.whole(commit.rows) or refused.complete) and receipt.sequence < oldest:
+            if not (receipt.whole(commit.rows) or complete) and receipt.sequence < oldest:
                 unknown += receipt.ranges
-        return cls(counts, dict(left_out), lost, skipped, OffsetRanges(tuple(unknown)))
+        took, accepted = (
+            OffsetRanges(tuple(s for commit in commits for s in getattr(commit.receipt, name)))
+            for name in ("ranges", "gaps")
+        )
+        return cls(counts, left_out, took, accepted, lost, OffsetRanges(tuple(unknown)))
+
+    def __add__(self, other: _Accounts) -> _Accounts:
+        """Both, where the other one's took what this one's had accepted as lost."""
+        return _Accounts(
+            self.counts + other.counts,
+            self.left_out + other.left_out,
+            OffsetRanges((*self.took, *other.took)),
+            self.accepted.without(other.took),
+            self.lost + other.lost,
+            OffsetRanges((*self.unknown, *other.unknown)),
+        )
 
 
 def _whole(log: CommitLog) -> OffsetRanges:
@@ -218,7 +264,8 @@ def _whole(log: CommitLog) -> OffsetRanges:
     ends = log.frontier
     starts: dict[tuple[str, int], int] = {}
     for commit in log.commits:
-        for s in commit.receipt.ranges:
+        # A gap before the oldest commit that is left is counted as lost.
+        for s in (*commit.receipt.gaps, *commit.receipt.ranges):
             starts[s.topic, s.partition] = min(s.start, starts.get((s.topic, s.partition), s.start))
     return OffsetRanges(tuple(OffsetRange(*tp, start, ends.get(tp, start)) for tp, start in sorted(starts.items())))
 
@@ -238,15 +285,21 @@ def _breaks(log: CommitLog) -> Iterator[str]:
                 low, high = sorted((s.start, end))
                 yield f"commit {commit.receipt.sequence} {what} {s.topic}-{s.partition} offsets {low} to {high - 1}"
             reached[s.topic, s.partition] = s.end
+    taken = OffsetRanges(tuple(s for commit in log.commits for s in commit.receipt.ranges))
+    for commit in sorted(log.backfills, key=_sequence):
+        again = commit.receipt.ranges.shared(taken)
+        if again.ranges:
+            yield f"batch {commit.receipt.sequence} of a backfill takes again {again}"
+        taken = OffsetRanges((*taken, *commit.receipt.ranges)).merged
 
 
 def _sequence(commit: Commit) -> int:
     return commit.receipt.sequence
 
 
-def topics_of(config: PipelineConfig, whole: OffsetRanges) -> list[str]:
+def topics_of(config: PipelineConfig, known: Known) -> list[str]:
     """Whose rows are looked at."""
-    return sorted({s.topic for s in whole} or config.source.topics)
+    return sorted({*(topic for topic, _ in known.begins), *(s.topic for s in known.whole)} or config.source.topics)
 
 
 @dataclass(frozen=True)
@@ -254,19 +307,19 @@ class _SparkRows:
     """The rows of both tables, as Spark counts them.
 
     Attributes:
-        whole: what the log says was consumed.
+        known: what the log says was consumed.
         unsettled: what quarantine does not say yet of replays.
     """
 
     tables: PipelineTables
-    whole: OffsetRanges
+    known: Known
     unsettled: Unsettled
 
     def _parts(self) -> Iterator[DataFrame]:
         """The coordinates of the table's rows, and of those in quarantine, with in_table and in_quarantine: 0 or 1."""
         from pyspark.sql import functions as F
 
-        topics = topics_of(self.tables.config, self.whole)
+        topics = topics_of(self.tables.config, self.known)
         rows_of_main, refused = self.tables.main.read(), self.tables.refused()
         moved = F.col("moved.replay")
         standing = self.unsettled.standing
@@ -295,23 +348,26 @@ class _SparkRows:
         if self.unsettled.moved is not None or self.unsettled.standing is not None:
             # A replay has moved it, and has not said so in quarantine; or its mark is about to be taken back.
             once = once.withColumn("in_quarantine", F.when(both, F.lit(0)).otherwise(F.col("in_quarantine")))
-        bounds = self.tables.spark.createDataFrame(
-            [(s.topic, s.partition, s.start, s.end) for s in self.whole],
-            f"{TOPIC} STRING, {PARTITION} INT, low LONG, high LONG",
-        )
-        inside = (F.col(OFFSET) >= F.col("low")) & (F.col(OFFSET) < F.col("high"))
-        return once.join(F.broadcast(bounds), [TOPIC, PARTITION], "left").withColumn(
-            "consumed", F.coalesce(inside, F.lit(False))
-        )
+        spark, of_place = self.tables.spark, "topic STRING, partition INT"
+        begins = [(*tp, begin) for tp, begin in self.known.begins.items()]
+        begun = spark.createDataFrame(begins, f"{of_place}, begin LONG")
+        ranges = [(s.topic, s.partition, s.start, s.end) for s in self.known.whole]
+        taken = spark.createDataFrame(ranges, f"{of_place}, low LONG, high LONG")
+        same = (F.col(TOPIC) == F.col("topic")) & (F.col(PARTITION) == F.col("partition"))
+        # The ranges share no offset: a row is joined with one at most.
+        inside = same & (F.col(OFFSET) >= F.col("low")) & (F.col(OFFSET) < F.col("high"))
+        within = once.join(F.broadcast(taken), inside, "left").drop("topic", "partition", "high")
+        # Rows before the first commit that the log remembers were proved while it did; all of them, if it knows none.
+        first = F.coalesce("begin", F.lit(0 if begins else 2**63 - 1))
+        joined = within.join(F.broadcast(begun), same, "left").drop("topic", "partition")
+        return joined.withColumns({"begin": first, "consumed": F.col("low").isNotNull()})
 
     def counted(self, unknown: OffsetRanges, skipped: OffsetRanges) -> dict[str, int]:
         """See `Rows.counted`."""
         from pyspark.sql import functions as F
 
         consumed = F.col("consumed")
-        # Rows before the first commit that the log remembers were proved while it did; all of them, if it knows none.
-        low = F.col("low") if self.whole.ranges else F.lit(2**63 - 1)
-        earlier = ~consumed & (F.col(OFFSET) < F.coalesce(low, F.lit(0)))
+        earlier = ~consumed & (F.col(OFFSET) < F.col("begin"))
         totals = self._once().agg(
             F.coalesce(F.sum(F.when(consumed, F.col("in_table"))), F.lit(0)).alias("in_table"),
             F.coalesce(F.sum(F.when(consumed, F.col("in_quarantine"))), F.lit(0)).alias("in_quarantine"),
@@ -331,7 +387,7 @@ class _SparkRows:
             if doubtful:
                 rows = self._once()
                 double = rows.where("consumed AND in_table + in_quarantine > 1")
-                stray = rows.where(f"NOT consumed AND {OFFSET} >= coalesce(low, 0)")
+                stray = rows.where(f"NOT consumed AND {OFFSET} >= begin")
                 named = {"duplicated": _first(double), "unexpected": _first(stray)}
             if missing:
                 named["missing"] = self._holes()
@@ -341,10 +397,10 @@ class _SparkRows:
         from pyspark.sql import Window
         from pyspark.sql import functions as F
 
-        rows = self._once().where("consumed").select(TOPIC, PARTITION, OFFSET)
-        edges = [(s.topic, s.partition, edge) for s in self.whole if s.end > s.start for edge in (s.start - 1, s.end)]
+        rows = self._once().where("consumed").select(TOPIC, PARTITION, OFFSET, "low")
+        edges = [(s.topic, s.partition, edge, s.start) for s in self.known.whole for edge in (s.start - 1, s.end)]
         rows = rows.union(self.tables.spark.createDataFrame(edges, rows.schema))
-        before = F.lag(OFFSET).over(Window.partitionBy(TOPIC, PARTITION).orderBy(OFFSET))
+        before = F.lag(OFFSET).over(Window.partitionBy(TOPIC, PARTITION, "low").orderBy(OFFSET))
         holes = rows.withColumn("before", before).where(f"{OFFSET} - before > 1")
         return [hole(r[0], r[1], r["before"] + 1, r[2]) for r in holes.orderBy(*holes.columns[:3]).take(NAMED)]
 

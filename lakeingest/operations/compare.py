@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.errors import UsageError
 from lakeingest.ingest import preflight
+from lakeingest.operations.audit import Known
 from lakeingest.record import OFFSET, PARTITION, TOPIC, OffsetRange, OffsetRanges
 from lakeingest.spark.failures import storage_failures
 
@@ -59,7 +59,8 @@ class Comparison:
         objects: how many objects were counted.
         strange: objects under the prefix that are none of the sink's, or of other topics.
         windows: the shared offsets, each window as short as the objects tell.
-        outside: windows that the table has not consumed: before its first offset, or behind its frontier.
+        outside: windows that the table has not consumed: before its first offset, but for what a backfill took, or
+            behind its frontier.
     """
 
     objects: int
@@ -114,7 +115,8 @@ def compare(tables: PipelineTables, prefix: str) -> Comparison:
             cure="name the prefix that holds the sink's objects (its topics.dir), and the pipeline of their topics",
         )
     windows = [window for each in sorted(counted.items()) for window in _windows(*each)]
-    consumed = {(r.topic, r.partition): r for r in _consumed(tables)}
+    log, _ = tables.commit_logs(back=None)
+    consumed = Known.of(log).whole
     shared, outside = list[Window](), list[Window]()
     for window in windows:
         (shared if _inside(window, consumed) else outside).append(window)
@@ -168,19 +170,9 @@ def _windows(of: tuple[str, int], objects: Iterable[tuple[int, int, str]]) -> It
     yield Window(topic, partition, within[0][0], within[0][0] + held, len(within), within[0][2], held, 0)
 
 
-def _consumed(tables: PipelineTables) -> Iterator[OffsetRange]:
-    """What the table's log says it has consumed, from the first to the last offset of each partition."""
-    log, _ = tables.commit_logs(back=None)
-    taken = (r for commit in log.commits for r in commit.receipt.ranges if r.end > r.start)
-    ranges = sorted((r.topic, r.partition, r.start, r.end) for r in taken)
-    for (topic, partition), those in groupby(ranges, key=lambda r: r[:2]):
-        listed = list(those)
-        yield OffsetRange(topic, partition, listed[0][2], max(end for *_, end in listed))
-
-
-def _inside(window: Window, consumed: Mapping[tuple[str, int], OffsetRange]) -> bool:
-    known = consumed.get((window.topic, window.partition))
-    return known is not None and known.start <= window.start and window.end <= known.end
+def _inside(window: Window, consumed: OffsetRanges) -> bool:
+    of = window.topic, window.partition
+    return any((r.topic, r.partition) == of and r.start <= window.start and window.end <= r.end for r in consumed)
 
 
 def _counted(tables: PipelineTables, windows: list[Window]) -> dict[tuple[str, int, int], int]:

@@ -115,13 +115,12 @@ def log_of(main: OfflineLog, pipeline: str) -> CommitLog:
         Unreadable: it cannot be.
     """
     try:
-        for limit in (RECENT, None):
-            found = commit_log.of_history(pipeline, main.history(limit), main)
-            if found.newest is not None or found.complete:
-                return found
+        found = commit_log.of_log(main, pipeline, RECENT)
     except NoTable:
         return CommitLog(main.identifier, pipeline)
-    raise Unreadable("the log does not say how far the pipeline has come")
+    if found.newest is None and not found.complete:
+        raise Unreadable("the log does not say how far the pipeline has come")
+    return found
 
 
 def of_spark(tables: PipelineTables) -> tuple[Complete, CommitLog]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakeingest.delta.pipeline_tables import PipelineTables
+from lakeingest.delta.receipt import of_backfill
 from lakeingest.delta.table import Table
 from lakeingest.spark.failures import storage_failures
 
@@ -35,7 +36,9 @@ def history(tables: PipelineTables) -> DataFrame:
         "version",
         "timestamp",
         "operation",
+        "receipt.pipeline",
         "receipt.sequence",
+        (F.col("receipt.pipeline") == of_backfill(tables.config.known_as)).alias("backfill"),
         F.expr(_OFFSETS).alias("offsets"),
         *(metric[key].cast("bigint").alias(name) for name, key in _METRICS.items()),
         F.concat(F.lit("process "), "receipt.run.pid", F.lit(" on "), "receipt.run.host").alias("writer"),
@@ -43,26 +46,26 @@ def history(tables: PipelineTables) -> DataFrame:
     whole = F.col("rows") == F.col("offsets")
     became = [F.when(whole, 0).otherwise(F.col(f"counts.{name}")).alias(name) for name in ("refused", "dropped")]
     names = ("version", "timestamp", "operation", "sequence", "offsets", "rows")
-    joined = commits.join(_accounts(tables), "sequence", "left")
-    return joined.select(*names, *became, "files", "bytes", "writer").orderBy(F.desc("version"))
+    joined = commits.join(_accounts(tables), ["pipeline", "sequence"], "left")
+    return joined.select(*names, *became, "files", "bytes", "writer", "backfill").orderBy(F.desc("version"))
 
 
 def _accounts(tables: PipelineTables) -> DataFrame:
-    """What quarantine's commits say of batches: sequence, counts. As audit has it, of two the older one counts."""
+    """What quarantine's commits say of batches: pipeline, sequence, counts. As in audit, of two the older counts."""
     from pyspark.sql import functions as F
 
     if tables.quarantine.schema() is None:
-        return tables.spark.createDataFrame([], f"sequence BIGINT, counts {_COUNTS}")
+        return tables.spark.createDataFrame([], f"pipeline STRING, sequence BIGINT, counts {_COUNTS}")
     batch = F.coalesce("receipt.settles", "receipt.sequence").alias("sequence")
-    of_batches = _commits(tables.quarantine, tables.config.known_as).groupBy(batch)
+    of_batches = _commits(tables.quarantine, tables.config.known_as).groupBy("receipt.pipeline", batch)
     return of_batches.agg(F.min_by("receipt.counts", "version").alias("counts"))
 
 
 def _commits(table: Table, pipeline: str) -> DataFrame:
-    """DESCRIBE HISTORY with the receipts of a pipeline; null at commits that are not its own."""
+    """DESCRIBE HISTORY with the receipts of a pipeline and its backfills; null at commits that are not theirs."""
     from pyspark.sql import functions as F
 
     with storage_failures(table.identifier):
         commits = table.spark.sql(f"DESCRIBE HISTORY {table.sql}")
     receipt = F.from_json("userMetadata", _RECEIPT)
-    return commits.withColumn("receipt", F.when(receipt["pipeline"] == pipeline, receipt))
+    return commits.withColumn("receipt", F.when(receipt["pipeline"].isin(pipeline, of_backfill(pipeline)), receipt))

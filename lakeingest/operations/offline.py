@@ -6,7 +6,7 @@ Each function raises `Unreadable` where it cannot, and Spark is asked then; so i
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,7 +26,7 @@ from lakeingest.kafka.offsets import Topics
 from lakeingest.operations import audit as audit_of
 from lakeingest.operations import completeness, freshness
 from lakeingest.operations import status as status_of
-from lakeingest.operations.audit import Report
+from lakeingest.operations.audit import Known, Report
 from lakeingest.operations.completeness import Complete
 from lakeingest.operations.freshness import Worst
 from lakeingest.operations.status import Status
@@ -75,7 +75,7 @@ def status(config: PipelineConfig, storage: Storage, topics: Topics) -> Status:
     """See `status.status`."""
     tables = {"table": config.table.identifier, "quarantine": config.quarantine.identifier}
     logs = {name: OfflineLog(identifier, storage) for name, identifier in tables.items()}
-    read = {name: _commits(log, config.known_as, log.history(status_of.BACK)) for name, log in logs.items()}
+    read = {name: _checked(log, commit_log.of_log(log, config.known_as, status_of.BACK)) for name, log in logs.items()}
     if read["table"].newest is None:
         raise Unreadable("the log does not say how far the pipeline has come")
     counts = {
@@ -94,13 +94,16 @@ def audit(config: PipelineConfig, storage: Storage) -> Report:
     """See `audit.audit`."""
     logs = [OfflineLog(identifier, storage) for identifier in (config.table.identifier, config.quarantine.identifier)]
     histories = [each.history(None) for each in logs]
-    log, refused = (_commits(each, config.known_as, history) for each, history in zip(logs, histories, strict=True))
+    log, refused = (
+        _checked(each, commit_log.of_history(config.known_as, history, each))
+        for each, history in zip(logs, histories, strict=True)
+    )
     if log.newest is None:
         raise Unreadable("the log does not say how far the pipeline has come")
     done, marks = map(commit_log.of_history, repeat(replay_marks.name_of(config)), histories, logs)
     unsettled = replay_marks.of_logs(done, lambda: marks)
     return audit_of.of_logs(
-        config, log, refused, lambda whole: _OfflineRows(_runs(config, logs, whole, settle=unsettled.moved is not None))
+        config, log, refused, lambda known: _OfflineRows(_runs(config, logs, known, settle=unsettled.moved is not None))
     )
 
 
@@ -125,17 +128,17 @@ class _OfflineRows:
         return named
 
 
-def _runs(config: PipelineConfig, logs: Sequence[OfflineLog], whole: OffsetRanges, *, settle: bool) -> Runs:
+def _runs(config: PipelineConfig, logs: Sequence[OfflineLog], known: Known, *, settle: bool) -> Runs:
     """The runs of the pipeline's rows in both tables."""
     import pyarrow as pa
     from pyarrow import dataset as ds
 
-    if not whole.ranges:
+    if not known.begins:
         raise Unreadable("no offset was consumed")
     main, refused = map(rows.dataset, logs)
     rows.need(main, *COORDINATES)
     rows.need(refused, *COORDINATES, "pipeline")
-    asked = ds.field(TOPIC).isin(audit_of.topics_of(config, whole))
+    asked = ds.field(TOPIC).isin(audit_of.topics_of(config, known))
     mine = asked & (ds.field("pipeline") == config.known_as)
     # A quarantine of an older version has no replays.
     if "moved" in refused.schema.names:
@@ -146,7 +149,7 @@ def _runs(config: PipelineConfig, logs: Sequence[OfflineLog], whole: OffsetRange
         )
         for at, found in enumerate((runs.of(logs[0], main, asked), runs.of(logs[1], refused, mine)))
     ]
-    return Runs(pa.concat_tables(each), whole, settle)
+    return Runs(pa.concat_tables(each), known.whole, known.begins, settle)
 
 
 def periods(config: PipelineConfig, storage: Storage) -> tuple[Complete, dict[datetime, int]]:
@@ -166,12 +169,12 @@ def worst(config: PipelineConfig, storage: Storage) -> Worst | None:
     return freshness.worst(found, freshness.ages(entries, log), datetime.now(UTC))
 
 
-def _commits(log: OfflineLog, pipeline: str, history: Sequence[Mapping[str, Any]]) -> CommitLog:
-    if any(entry["operation"] == "RESTORE" for entry in history):
+def _checked(log: OfflineLog, found: CommitLog) -> CommitLog:
+    """What a pipeline committed, where the log tells that for certain."""
+    if found.restores:
         raise Unreadable("somebody has restored the table")
     if "delta.setTransactionRetentionDuration" in log.state.properties:
         raise Unreadable("the table forgets which commits were made")
-    found = commit_log.of_history(pipeline, history, log)
     if found.newest is None and not found.complete:
         raise Unreadable("the pipeline's commits are further back")
     return found

@@ -21,16 +21,14 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from lakeingest.delta import commit, commit_log, coordinates, quarantine, replay_marks
-from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import Receipt, Run, somebody
-from lakeingest.errors import UsageError
 from lakeingest.ingest import preflight
 from lakeingest.ingest.context import RunContext
 from lakeingest.ingest.microbatch import MicroBatchExecution
 from lakeingest.operations.shown import Listing, Shown
 from lakeingest.record import COORDINATES, HEADERS, RAW_KEY, RAW_VALUE, REFUSED, TIMESTAMP, OffsetRanges
-from lakeingest.spark import frames, types
+from lakeingest.spark import frames
 from lakeingest.spark.failures import storage_failures
 
 if TYPE_CHECKING:
@@ -94,22 +92,13 @@ def _replay(
     receipt = _receipt(tables, context.run, why)
     log, refused = tables.commit_logs()
     preflight.check_tables(config, log, refused)
-    execution = MicroBatchExecution(context, columns, log)
-    if execution.evolution.declares and not dry_run and not _only_forgotten(execution, log, columns):
-        raise UsageError(
-            "the pipeline file declares columns that the table does not have yet: "
-            + ", ".join(execution.evolution.ledger.entries[-1].changes),
-            cure="run the pipeline first, which changes the table (`lakeingest run FILE --until-caught-up`)",
-        )
-    before = execution.evolution.ledger.current
+    execution = MicroBatchExecution(context, columns, log, follows=False)
+    if not dry_run:
+        execution.check_declared(log, columns)
     # 3.
     kafka = keep(_candidates(tables, where, limit))
     execution.discover_schemas(kafka, log.last_sequence)
-    if execution.evolution.ledger.current != before:
-        raise UsageError(
-            "refused records bring a schema that would change the table",
-            cure="run the pipeline first: its batches alone change a table's columns",
-        )
+    execution.check_unchanged()
     batch = execution.plan(strict=False)
     # Kept, so that each record is decoded once; what is kept is a barrier too (see `batch_plan.observed`).
     decided = keep(batch.decide(kafka))
@@ -122,16 +111,6 @@ def _replay(
         commit.append(tables.main, accepted, receipt, config.table.compression)
         replay_marks.settle(tables)
     return Replayed(looked, moved, still)
-
-
-def _only_forgotten(execution: MicroBatchExecution, log: CommitLog, columns: StructType) -> bool:
-    """Whether the table has what the file declares, and no log tells so: a RESTORE to the beginning took the ledger."""
-    if log.newest is not None or log.schemas.entries:
-        return False
-    evolution = execution.evolution
-    wanted = evolution.shape(columns, strict=False).table
-    wider = any(types.widenings(columns, wanted))
-    return not (types.has_new_fields(columns, wanted) or wider or evolution.loosened(columns, wanted))
 
 
 def _candidates(tables: PipelineTables, where: str | None, limit: int | None) -> DataFrame:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakeingest.delta import quarantine
-from lakeingest.delta.commit_log import CommitLog
+from lakeingest.delta.commit_log import Commit, CommitLog
 from lakeingest.delta.maintenance import optimize
 from lakeingest.delta.maintenance.optimize import TableFiles
 from lakeingest.delta.pipeline_tables import PipelineTables
@@ -28,7 +28,7 @@ BACK = 2 * _COMMITS
 
 @dataclass(frozen=True, repr=False)
 class Status(Shown):
-    """What `lakeingest status` shows. Its listings: partitions, commits, tables, contract.
+    """What `lakeingest status` shows. Its listings: partitions, commits, tables, contract, backfill.
 
     Attributes:
         partitions: one a topic-partition: topic, partition, frontier, end (offset), lag (offsets).
@@ -36,6 +36,8 @@ class Status(Shown):
         tables: table and quarantine: path, rows (of quarantine: the pipeline's own that no replay has moved), files,
             bytes, average_file_bytes.
         contract: one a promise: promise, promised, kept, found, by_s (see `contract.state`); empty without a contract.
+        backfill: the newest commit of a backfill, if there is one among the newest of the table: sequence, version,
+            time, rows, offsets, remaining (offsets that it had still to take then), writer.
     """
 
     pipeline: str
@@ -43,6 +45,7 @@ class Status(Shown):
     commits: tuple[dict[str, Any], ...]
     tables: dict[str, dict[str, Any]]
     contract: tuple[dict[str, Any], ...] = ()
+    backfill: tuple[dict[str, Any], ...] = ()
 
     @property
     def lag(self) -> int:
@@ -58,7 +61,8 @@ class Status(Shown):
     @property
     def listings(self) -> Mapping[str, Listing]:
         tables = [{"table": name, **found} for name, found in self.tables.items()]
-        return {"partitions": self.partitions, "commits": self.commits, "tables": tables, "contract": self.contract}
+        more = {"contract": self.contract, "backfill": self.backfill}
+        return {"partitions": self.partitions, "commits": self.commits, "tables": tables, **more}
 
     def to_json(self) -> dict[str, Any]:
         return {"pipeline": self.pipeline, "lag": self.lag, **{k: v for k, v in vars(self).items() if k != "pipeline"}}
@@ -104,20 +108,27 @@ def of_logs(
     for commit in log.commits[:_COMMITS]:
         account = accounts.get(commit.receipt.sequence)
         counts = account.counts if account else None
-        commits.append(
-            {
-                "sequence": commit.receipt.sequence,
-                "version": commit.version,
-                "time": commit.time.isoformat(timespec="seconds"),
-                "rows": commit.rows,
-                "offsets": commit.receipt.ranges.offsets,
-                "refused": counts.refused if counts else 0,
-                "dropped": counts.dropped if counts else 0,
-                "left_out": dict(account.left_out) if account else {},
-                "writer": str(commit.receipt.run),
-            }
-        )
-    return Status(pipeline, tuple(partitions), tuple(commits), sizes)
+        became = {
+            "refused": counts.refused if counts else 0,
+            "dropped": counts.dropped if counts else 0,
+            "left_out": dict(account.left_out) if account else {},
+        }
+        commits.append({**_written(commit), **became, "writer": str(commit.receipt.run)})
+    backfill = [
+        {**_written(commit), "remaining": commit.receipt.remaining, "writer": str(commit.receipt.run)}
+        for commit in log.backfills[:1]
+    ]
+    return Status(pipeline, tuple(partitions), tuple(commits), sizes, backfill=tuple(backfill))
+
+
+def _written(commit: Commit) -> dict[str, Any]:
+    return {
+        "sequence": commit.receipt.sequence,
+        "version": commit.version,
+        "time": commit.time.isoformat(timespec="seconds"),
+        "rows": commit.rows,
+        "offsets": commit.receipt.ranges.offsets,
+    }
 
 
 def _size(table: Table, rows: DataFrame) -> dict[str, Any]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from lakeingest.delta.offline import duck
 from lakeingest.delta.offline.log import OfflineLog, Unreadable, reading
-from lakeingest.record import COORDINATES, PARTITION, TOPIC, OffsetRanges
+from lakeingest.record import COORDINATES, PARTITION, TOPIC, Frontier, OffsetRange, OffsetRanges
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,15 +39,21 @@ _PIECES = """
             sum(in_table) OVER along AS in_table, sum(in_quarantine) OVER along AS in_quarantine
         FROM steps WINDOW along AS (PARTITION BY _topic, _partition ORDER BY edge)
     ), whole AS (
-        SELECT _topic, _partition, low AS begin, high AS "end" FROM ranges WHERE kind = 'whole'
+        SELECT _topic, _partition, low AS first, high AS "end" FROM ranges WHERE kind = 'whole'
+    ), begun AS (
+        SELECT _topic, _partition, low AS begin FROM ranges WHERE kind = 'begun'
     ), pieces AS (
         SELECT summed.* REPLACE (
                 CASE WHEN $settle AND in_table > 0 AND in_quarantine > 0 THEN 0 ELSE in_quarantine END AS in_quarantine
             ),
             high - low AS offsets,
             coalesce(begin, 0) AS begin,
-            coalesce(low >= begin AND low < "end", false) AS consumed
-        FROM summed LEFT JOIN whole USING (_topic, _partition)
+            first,
+            first IS NOT NULL AS consumed
+        FROM summed
+        LEFT JOIN whole ON whole._topic = summed._topic AND whole._partition = summed._partition
+            AND low >= first AND low < "end"
+        LEFT JOIN begun ON begun._topic = summed._topic AND begun._partition = summed._partition
         WHERE in_table + in_quarantine > 0
     )
 """
@@ -74,11 +81,11 @@ _HOLES = (
     _PIECES
     + """
     , there AS (
-        SELECT _topic, _partition, low, high FROM pieces WHERE consumed
-        UNION ALL SELECT _topic, _partition, begin - 1, begin FROM whole WHERE "end" > begin
-        UNION ALL SELECT _topic, _partition, "end", "end" + 1 FROM whole WHERE "end" > begin
+        SELECT _topic, _partition, first, low, high FROM pieces WHERE consumed
+        UNION ALL SELECT _topic, _partition, first, first - 1, first FROM whole
+        UNION ALL SELECT _topic, _partition, first, "end", "end" + 1 FROM whole
     )
-    SELECT _topic, _partition, lag(high) OVER (PARTITION BY _topic, _partition ORDER BY low) AS before, low
+    SELECT _topic, _partition, lag(high) OVER (PARTITION BY _topic, _partition, first ORDER BY low) AS before, low
     FROM there QUALIFY low > before ORDER BY _topic, _partition, low LIMIT $most
 """
 )
@@ -90,12 +97,14 @@ class Runs:
 
     Attributes:
         runs: with in_table and in_quarantine: 0 or 1.
-        whole: what the log says was consumed.
+        whole: what the log says was consumed; no two of its ranges share an offset.
+        begins: (topic, partition) → the first offset that the pipeline's own commits in the log have.
         settle: whether what is in both tables is no longer in quarantine, which does not say so yet.
     """
 
     runs: pa.Table
     whole: OffsetRanges
+    begins: Frontier
     settle: bool
 
     def counted(self, unknown: OffsetRanges, skipped: OffsetRanges) -> dict[str, int]:
@@ -103,7 +112,7 @@ class Runs:
         `unknown` and `skipped`; rows that are unexpected, and earlier than the log tells.
         """
         query = _COUNTED.format(known=_INSIDE.format(kind="unknown"), spared=_INSIDE.format(kind="skipped"))
-        kinds = {"whole": self.whole, "unknown": unknown.merged, "skipped": skipped.merged}
+        kinds = {"unknown": unknown.merged, "skipped": skipped.merged}
         names = ("in_table", "in_quarantine", "distinct", "known", "spared", "unexpected", "earlier")
         (row,) = self._asked(query, kinds)
         return dict(zip(names, row, strict=True))
@@ -118,15 +127,17 @@ class Runs:
 
     def holes(self, most: int) -> list[tuple[str, int, int, int]]:
         """The first ranges of consumed offsets that are nowhere: topic, partition, first offset, one past the last."""
-        return self._asked(_HOLES, {"whole": self.whole}, most=most)
+        return self._asked(_HOLES, most=most)
 
     def _first(self, where: str, most: int) -> list[tuple[str, int, int]]:
-        pieces = self._asked(_FIRST.format(where=where), {"whole": self.whole}, most=most)
+        pieces = self._asked(_FIRST.format(where=where), most=most)
         each = ((t, p, offset) for t, p, low, high in pieces for offset in range(low, min(high, low + most)))
         return [*each][:most]
 
-    def _asked(self, query: str, kinds: Mapping[str, OffsetRanges], **values: int) -> list[Any]:
-        with duck.connected({"runs": self.runs, "ranges": _ranges(kinds)}) as connection:
+    def _asked(self, query: str, kinds: Mapping[str, OffsetRanges] = MappingProxyType({}), **values: int) -> list[Any]:
+        begun = OffsetRanges(tuple(OffsetRange(*tp, begin, begin) for tp, begin in self.begins.items()))
+        ranges = _ranges({"whole": self.whole, "begun": begun, **kinds})
+        with duck.connected({"runs": self.runs, "ranges": ranges}) as connection:
             return connection.execute(query, {"settle": self.settle, **values}).fetchall()
 
 

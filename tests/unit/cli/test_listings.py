@@ -15,7 +15,19 @@ import typer
 from rich.cells import cell_len
 
 import lakeingest
-from lakeingest.cli import compact, explain, fleet, gate, pipeline_file, plan, quarantine, schema, stack, status
+from lakeingest.cli import (
+    backfill,
+    compact,
+    explain,
+    fleet,
+    gate,
+    pipeline_file,
+    plan,
+    quarantine,
+    schema,
+    stack,
+    status,
+)
 from lakeingest.cli.output import Output
 from lakeingest.delta.maintenance.optimize import Compacted, TableFiles
 from lakeingest.delta.receipt import Counts
@@ -25,6 +37,7 @@ from lakeingest.gate.evaluate import Result
 from lakeingest.gate.suite import Rule, brief
 from lakeingest.local import Addresses
 from lakeingest.local.stack import ServerStatus
+from lakeingest.operations.backfill import Backfilled
 from lakeingest.operations.forecast import Forecast
 from lakeingest.operations.plan import Plan
 from lakeingest.operations.replay import Replayed
@@ -78,7 +91,9 @@ STATUS = Status(
         },
     ),
     {"table": {"path": PATH, "rows": 10**12, "files": 10**6, "bytes": 10**13, "average_file_bytes": 10**7}},
+    backfill=({"sequence": 7, "time": "2026-11-26T04:00:00+00:00", "remaining": 10**9},),
 )
+RANGE: dict[str, Any] = {"topic": LONG, "partition": 10, "start": 10**14, "end": 10**15, "offsets": 9 * 10**14}
 HISTORY = SchemaHistory(
     "p", "BACKWARD", (), (Written("value", 12345, LONG, 3, LONG, 10**9, 10**6, (LONG, 0, 1), (LONG, 0, 9)),), {}
 )
@@ -105,6 +120,9 @@ class Fake:
     def results(self, batches: int) -> list[dict[str, Any]]:
         return [*ROWS, {**ROWS[0], "sequence": 6}]
 
+    def backfill(self, *_: Any, **__: Any) -> Backfilled:
+        return Backfilled("p", (RANGE,), 10**9, Counts(), 0, RANGE["offsets"])
+
     def replay(self, *_: Any, **__: Any) -> Any:
         return Replayed(10, 9, tuple(REFUSALS))
 
@@ -130,6 +148,7 @@ LISTINGS: dict[str, Callable[[], None]] = {
     "status": lambda: status.status(FILE),
     "quarantine list": lambda: quarantine.list_(FILE),
     "quarantine replay": lambda: quarantine.replay_(FILE, reason="r", dry_run=True, output="text"),
+    "backfill": lambda: backfill.backfill(FILE, dry_run=True, rate=1.5, output="text"),
     "gate history": lambda: gate.history(FILE, batches=2, failed=False, output="text"),
     "schema history": lambda: schema.history(FILE, output="text"),
     "compact": lambda: compact.compact(FILE, output="text"),

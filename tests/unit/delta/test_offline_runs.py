@@ -19,7 +19,7 @@ from lakeingest.config import Storage
 from lakeingest.delta.offline import runs
 from lakeingest.delta.offline.log import OfflineLog, Unreadable
 from lakeingest.delta.offline.runs import Runs
-from lakeingest.record import OffsetRange, OffsetRanges
+from lakeingest.record import Frontier, OffsetRange, OffsetRanges
 
 Place = tuple[str, int, int]
 NOTHING = OffsetRanges(())
@@ -33,13 +33,21 @@ def rows(folder: Path, places: Iterable[tuple[str | None, int | None, int | None
     return runs.of(OfflineLog(str(folder), Storage()), ds.dataset(folder / name), ds.scalar(True))
 
 
-def both(folder: Path, table: Iterable[Place], refused: Iterable[Place], whole: OffsetRanges, *, settle: bool) -> Runs:
+def both(
+    folder: Path,
+    table: Iterable[Place],
+    refused: Iterable[Place],
+    whole: OffsetRanges,
+    begins: Frontier,
+    *,
+    settle: bool,
+) -> Runs:
     each = []
     for at, places in enumerate((table, refused)):
         found = rows(folder, places, f"{at}.parquet")
         flags = {"in_table": pa.repeat(1 - at, len(found)), "in_quarantine": pa.repeat(at, len(found))}
         each.append(pa.table({**{name: found[name] for name in found.schema.names}, **flags}))
-    return Runs(pa.concat_tables(each), whole, settle)
+    return Runs(pa.concat_tables(each), whole, begins, settle)
 
 
 def within(ranges: OffsetRanges, place: Place) -> bool:
@@ -65,17 +73,18 @@ def test_runs_count_what_one_counts_by_hand(tmp_path: Path, seed: int, settle: b
         return OffsetRanges(tuple(OffsetRange("t", *each) for each in ends))
 
     table, refused = some(30), some(8)
-    # A commit that goes back leaves a range that ends before it begins.
-    whole = OffsetRanges((*ranges(0, 1), OffsetRange("t", 2, 9, 4)))
+    own = ranges(0, 1)
+    # Backfills took more: beside the pipeline's own, before them, and within what it had skipped.
+    whole = OffsetRanges((*own, *ranges(0, 0, 1), *ranges(0))).merged
+    begin = {(s.topic, s.partition): s.start for s in own} | {("t", 2): 9}
     unknown, skipped = ranges(0, 0, 1), ranges(1)
-    found = both(tmp_path, table, refused, whole, settle=settle)
+    found = both(tmp_path, table, refused, whole, begin, settle=settle)
 
     in_table, in_quarantine = Counter(table), Counter(refused)
     places = sorted({*table, *refused})
     if settle:
         in_quarantine = Counter({place: n for place, n in in_quarantine.items() if not in_table[place]})
     consumed = [place for place in places if within(whole, place)]
-    begin = {(s.topic, s.partition): s.start for s in whole}
     strange = [place for place in places if place not in consumed]
     stray = [place for place in strange if place[2] >= begin.get(place[:2], 0)]
     assert found.counted(unknown, skipped) == {
@@ -124,10 +133,10 @@ def test_runs_that_are_too_many_are_for_spark(tmp_path: Path, monkeypatch: pytes
 
 def test_no_rows_are_no_runs(tmp_path: Path) -> None:
     """All that was consumed is missing then."""
-    whole = OffsetRanges((OffsetRange("t", 0, 3, 7), OffsetRange("t", 1, 2, 2)))
-    found = both(tmp_path, [], [], whole, settle=False)
+    whole = OffsetRanges((OffsetRange("t", 0, 3, 7), OffsetRange("t", 0, 9, 10)))
+    found = both(tmp_path, [], [], whole, {("t", 0): 3, ("t", 1): 2}, settle=False)
     assert set(found.counted(NOTHING, NOTHING).values()) == {0}
-    assert found.holes(5) == [("t", 0, 3, 7)]
+    assert found.holes(5) == [("t", 0, 3, 7), ("t", 0, 9, 10)]
 
 
 def test_no_bar_is_drawn_on_stdout() -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import pytest
 from receipts import receipt
 
-from lakeingest.delta.receipt import Receipt, somebody
+from lakeingest.delta.receipt import Receipt, of_backfill, somebody
 from lakeingest.errors import StorageUnreachable, UnsafeStore, UsageError
 from lakeingest.spark import failures
 
@@ -16,6 +17,8 @@ def test_a_receipt_survives_json() -> None:
     """What is written is what is read."""
     made = receipt(7, 42)
     assert Receipt.from_json(made.to_json()) == made
+    last = replace(made, pipeline=of_backfill("p"), remaining=0)
+    assert Receipt.from_json(last.to_json()) == last
 
 
 @pytest.mark.parametrize("text", [None, "", "by hand", "{}", "[1]", '{"lakeingest": "1"}', '{"lakeingest": true}', "{"])

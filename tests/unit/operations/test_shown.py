@@ -11,9 +11,11 @@ import pytest
 
 import lakeingest
 from lakeingest.config import Storage, file
+from lakeingest.delta.receipt import Counts
 from lakeingest.errors import UsageError
 from lakeingest.ingest import endpoints
 from lakeingest.operations.audit import Report
+from lakeingest.operations.backfill import Backfilled
 from lakeingest.operations.forecast import Forecast
 from lakeingest.operations.plan import Plan
 from lakeingest.operations.replay import Replayed
@@ -76,6 +78,9 @@ RESULTS: dict[str, Shown] = {
         (Step(ENTRY, HOSTILE, current=True),),
         (Written("value", 7, HOSTILE, 2, "W", 5, 0, ("t", 0, 1), None),),
         {"value": ((HOSTILE, "INT"),)},
+    ),
+    "backfilled": Backfilled(
+        "p", ({"topic": HOSTILE, "partition": 0, "start": 0, "end": 5, "offsets": 5},), 1, Counts(3, 2, 1), 1, 2
     ),
     "replayed": Replayed(looked=5, moved=2, refused=(REFUSED,)),
     "rows": Rows([REFUSED], HOSTILE),
@@ -149,6 +154,10 @@ def test_a_result_is_one_line_where_it_is_printed(name: str) -> None:
             "<Plan p: of 1,000 records sampled, 997 to the table, 3 to quarantine, 0 dropped; the batch would be held>",
         ),
         (RESULTS["schemas"], "<SchemaHistory p: BACKWARD, 1 schemas seen, 1 columns now>"),
+        (
+            RESULTS["backfilled"],
+            "<Backfilled p: 5 offsets to take, 2 left; 3 records, 2 to the table, 1 to quarantine, 0 dropped>",
+        ),
         (RESULTS["replayed"], "<Replayed 5 refused records looked at, 2 pass, 3 stay>"),
     ],
 )

@@ -1,0 +1,159 @@
+"""The command that takes what lies behind a pipeline."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakeingest.cli import complete, watching
+from lakeingest.cli.arguments import AllowCode, File, Format
+from lakeingest.cli.live import duration, finishing, live
+from lakeingest.cli.output import Output, number_of
+
+if TYPE_CHECKING:
+    from lakeingest.ingest.events import Event
+    from lakeingest.operations.backfill import Backfilled
+
+
+def backfill(
+    file: File,
+    *,
+    since: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--from",
+            metavar="PLACE",
+            help="Where to begin: a time, as in 2026-11-01 or 2026-11-01T06:00+01:00; earliest; or the offset of a "
+            "partition, as in flights-0:1500, once for each. Default: where Kafka begins.",
+            show_default=False,
+        ),
+    ] = None,
+    until: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--to",
+            metavar="PLACE",
+            help="Where to end, that record not included: a time, or offsets. Default: where the pipeline stands.",
+            show_default=False,
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say how much there is to take, and take nothing.")
+    ] = False,
+    max_records: Annotated[
+        int | None,
+        typer.Option(
+            "--max-records",
+            metavar="N",
+            help="Most offsets of a batch. Default: trigger.max_records.",
+            show_default=False,
+        ),
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            "--rate", metavar="N", help="Most offsets in a second, on average. Default: no limit.", show_default=False
+        ),
+    ] = None,
+    accept_gap: Annotated[
+        bool,
+        typer.Option("--accept-gap", help="Go on although Kafka has deleted records of a batch that was cut off."),
+    ] = False,
+    accept_held: Annotated[
+        str | None,
+        typer.Option(
+            "--accept-held", metavar="REASON", help="Let the first batch through that the gate would hold, and say why."
+        ),
+    ] = None,
+    log_format: Annotated[
+        str | None,
+        typer.Option(
+            "--log-format",
+            help="Log to stderr, an event a line: text, json, or none. Default: text where stderr is no terminal.",
+            show_default=False,
+            autocompletion=complete.log_formats,
+        ),
+    ] = None,
+    allow_code: AllowCode = False,
+    output: Format = "text",
+) -> None:
+    """Take what lies behind a pipeline and was never read: history before its start, an accepted gap, a topic's past.
+
+    It may go beside the run of the pipeline, and neither disturbs the other: a backfill commits under receipts of its
+    own. What was read before is left out, so nothing is double; one that was stopped or killed is called again, and
+    goes on. Without --from and --to it takes all that Kafka still has.
+
+    It never changes the table's columns: a record whose schema would do so ends it.
+
+    Ctrl-C and SIGTERM finish the batch in hand, commit it, and end with exit code 0.
+
+    Examples:
+
+        lakeingest backfill pipelines/flights.yaml --dry-run
+
+        lakeingest backfill pipelines/flights.yaml --from 2026-11-01 --to 2026-11-08 --rate 20000
+
+        lakeingest backfill pipelines/flights.yaml --from flights-0:1500 --from flights-1:1480
+    """
+    import lakeingest
+
+    out = Output.of(output)
+    pipeline = lakeingest.load(file, allow_code=allow_code)
+    if dry_run:
+        with out.progress("reading the tables, and asking Kafka …"):
+            found = pipeline.backfill(since, until, max_records=max_records, rate=rate, dry_run=True)
+        _show(out, found, rate)
+        return
+    name = f"{pipeline.config.name}:backfill"
+    stop = threading.Event()
+    with watching.watched(log_format, None, [name]) as watch, live(out, name, watch, "left") as shown:
+
+        def heard(event: Event) -> None:
+            watch.heard(name, event)
+            shown.heard(event)
+
+        shown.says("reading the tables' logs …")
+        with finishing(stop, shown), watch.failing(name, stop):
+            found = pipeline.backfill(
+                since,
+                until,
+                max_records=max_records,
+                rate=rate,
+                on_event=heard,
+                stop=stop,
+                accept_gap=accept_gap,
+                accept_held=accept_held,
+            )
+    out.line(_done(found))
+    out.result({**asdict(found), "dry_run": False})
+
+
+def _show(out: Output, found: Backfilled, rate: float | None) -> None:
+    """What there is to take."""
+    if found.ranges:
+        out.table(
+            f"{found.pipeline}: {number_of(found.offsets, 'offset')} to take",
+            ("topic", "partition", "from", "to", "offsets"),
+            [[r["topic"], r["partition"], r["start"], r["end"] - 1, f"{r['offsets']:,}"] for r in found.ranges],
+        )
+    else:
+        out.line(f"{found.pipeline}: nothing to take: all that was asked for was read, or Kafka does not have it")
+    if found.held:
+        out.line(f"{number_of(found.held, 'record')} of these are in the tables already, and will be left out")
+    if rate and found.ranges:
+        out.line(f"at {rate:,g} a second that takes {duration(found.offsets / rate)}")
+    out.result({**asdict(found), "dry_run": True})
+
+
+def _done(found: Backfilled) -> str:
+    if not found.ranges:
+        return "nothing to take: all that was asked for was read, or Kafka does not have it"
+    counts = found.counts
+    return (
+        f"{'stopped' if found.remaining else 'done'}: {number_of(counts.consumed, 'record')} in "
+        f"{number_of(found.commits, 'commit')}, {counts.accepted:,} to the table, {counts.refused:,} to quarantine, "
+        f"{counts.dropped:,} dropped" + (f"; {number_of(found.remaining, 'offset')} left" if found.remaining else "")
+    )

@@ -1,0 +1,177 @@
+"""What the receipts of a pipeline and of its backfills add up to, held against sets of offsets."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from lakeingest.config import file
+from lakeingest.delta import commit_log
+from lakeingest.delta.commit_log import CommitLog
+from lakeingest.delta.receipt import Counts, Receipt, Run, of_backfill
+from lakeingest.operations import audit
+from lakeingest.operations.audit import Known, Report
+from lakeingest.record import OffsetRange, OffsetRanges
+
+CONFIG = file.from_mapping(
+    {
+        "name": "p",
+        "source": {"topics": ["t"], "bootstrap_servers": "h:1"},
+        "table": {"path": "/t"},
+        "schema": {"columns": "n INT"},
+    }
+)
+
+
+class NoRestores:
+    identifier = "/t"
+
+    def restored_to(self, restore: Mapping[str, Any], oldest: int) -> int:
+        raise AssertionError
+
+
+@dataclass
+class Rows:
+    """Rows of one partition, by their offsets."""
+
+    known: Known
+    table: Counter[int]
+    refused: Counter[int]
+
+    def counted(self, unknown: OffsetRanges, skipped: OffsetRanges) -> dict[str, int]:
+        there = self.table + self.refused
+        consumed = {o for o in there if o in offsets(self.known.whole)}
+        begin = self.known.begins["t", 0]
+        return {
+            "in_table": sum(self.table[o] for o in consumed),
+            "in_quarantine": sum(self.refused[o] for o in consumed),
+            "distinct": len(consumed),
+            "known": len(consumed & offsets(unknown)),
+            "spared": len(consumed & offsets(skipped)),
+            "unexpected": sum(o not in consumed and o >= begin for o in there),
+            "earlier": sum(o not in consumed and o < begin for o in there),
+        }
+
+    def named(self, *, missing: int, doubtful: int) -> dict[str, list[str]]:
+        return {}
+
+
+class Tables:
+    """Two tables' logs and rows; every seventh offset is refused, every eleventh dropped."""
+
+    def __init__(self) -> None:
+        self.main, self.accounts = list[dict[str, Any]](), list[dict[str, Any]]()
+        self.table, self.refused = Counter[int](), Counter[int]()
+        self.consumed = set[int]()
+        self.numbers = Counter[str]()
+
+    def take(self, name: str, start: int, end: int, gap: int = 0) -> None:
+        """Commit a batch; before it lies a gap that was accepted."""
+        self.numbers[name] += 1
+        each = range(start, end)
+        refused = [o for o in each if o % 7 == 0 and o not in self.consumed]
+        dropped = [o for o in each if o % 11 == 0 and o % 7]
+        rows = [o for o in each if o % 7 and o % 11 and o not in self.consumed]
+        gaps = OffsetRanges((OffsetRange("t", 0, start - gap, start),) if gap else ())
+        ranges = OffsetRanges((OffsetRange("t", 0, start, end),))
+        receipt = Receipt(name, self.numbers[name], Run(), "c", {"t": ""}, ranges, "/q", gaps=gaps)
+        self._commit(self.main, receipt, len(rows))
+        if len(rows) < len(each):
+            counts = Counts(len(rows) + len(refused) + len(dropped), len(rows), len(refused), len(dropped))
+            self._commit(self.accounts, replace(receipt, counts=counts, gaps=OffsetRanges(())), len(refused))
+        self.table.update(rows)
+        self.refused.update(refused)
+        self.consumed |= {*each}
+
+    @staticmethod
+    def _commit(log: list[dict[str, Any]], receipt: Receipt, rows: int) -> None:
+        metrics = {"numOutputRows": str(rows)}
+        entry = {"version": len(log), "timestamp": datetime.now(UTC), "operation": "WRITE", "operationParameters": {}}
+        log.insert(0, {**entry, "operationMetrics": metrics, "userMetadata": receipt.to_json()})
+
+    def audit(self) -> Report:
+        def rows(known: Known) -> Rows:
+            return Rows(known, self.table, self.refused)
+
+        return audit.of_logs(CONFIG, log(self.main), log(self.accounts), rows)
+
+
+def log(history: Sequence[Mapping[str, Any]], pipeline: str = "p") -> CommitLog:
+    return commit_log.of_history(pipeline, history, NoRestores())
+
+
+def offsets(ranges: OffsetRanges) -> set[int]:
+    return {o for s in ranges for o in range(s.start, s.end)}
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_all_is_added_up(seed: int) -> None:
+    """A pipeline with gaps begins anywhere, and backfills take what it has not, in any order and beside it."""
+    dice, tables = random.Random(seed), Tables()
+    begin = frontier = dice.randrange(40)
+    for _ in range(dice.randrange(1, 9)):
+        gap = dice.choice((0, 0, 6))
+        length = dice.randrange(12)
+        tables.take("p", frontier + gap, frontier + gap + length, gap)
+        frontier += gap + length
+        free = [o for o in range(frontier) if o not in tables.consumed]
+        if free and dice.random() < 0.7:
+            start = dice.choice(free)
+            most = min(frontier, start + 5)
+            end = next((o for o in range(start, most) if o in tables.consumed), most)
+            tables.take(of_backfill("p"), start, end)
+    report = tables.audit()
+    dropped = {o for o in tables.consumed if o % 11 == 0 and o % 7}
+    assert report.conserved, report
+    assert (report.consumed, report.dropped, report.gaps) == (len(tables.consumed), len(dropped), 0)
+    assert (report.table, report.quarantine) == (tables.table.total(), tables.refused.total())
+    assert report.lost == len([o for o in range(begin, frontier) if o not in tables.consumed])
+    assert report.commits + report.backfills == len(tables.main)
+
+    some = dice.choice(sorted(tables.table + tables.refused or [0]))
+    rows = tables.table if tables.table[some] else tables.refused
+    rows[some] += 1
+    assert tables.audit().duplicated == (1 if some in tables.consumed else 0)
+    rows[some] -= 2
+    assert (tables.audit().missing, tables.audit().conserved) == (int(some in tables.consumed), not tables.consumed)
+
+
+def test_a_backfill_that_takes_again() -> None:
+    """What the pipeline had taken, or another backfill: it is named, whatever the rows say."""
+    tables = Tables()
+    tables.take("p", 10, 20)
+    tables.take(of_backfill("p"), 0, 5)
+    assert tables.audit().breaks == ()
+    tables.take(of_backfill("p"), 4, 12)
+    assert tables.audit().breaks == ("batch 2 of a backfill takes again t-0 offsets 4 to 4, t-0 offsets 10 to 11",)
+
+
+def test_accounts_that_clean_up_took() -> None:
+    """What they would tell is neither missing nor proved, whoever's they were."""
+    tables = Tables()
+    tables.take("p", 100, 110)
+    for start in range(0, 60, 12):
+        tables.take(of_backfill("p"), start, start + 12)
+    tables.take("p", 110, 130)
+    del tables.accounts[1:]
+    report = tables.audit()
+    dropped = sum(o % 11 == 0 and o % 7 > 0 for o in (*range(60), *range(100, 110)))
+    assert (report.conserved, report.missing, report.unproved) == (True, 0, dropped), report
+
+
+def test_whose_commits_they_are() -> None:
+    """A backfill's are neither the pipeline's own nor another pipeline's; another one's are nobody's business."""
+    tables = Tables()
+    for name, start in (("p", 20), ("q", 0), (of_backfill("p"), 5), (of_backfill("q"), 9), ("p:replay", 0)):
+        tables.take(name, start, start + 3)
+    found = log(tables.main)
+    assert [c.receipt.ranges.ranges[0].start for c in found.commits] == [20]
+    assert [c.receipt.ranges.ranges[0].start for c in found.backfills] == [5]
+    assert list(found.others) == ["q"]
+    assert (log(tables.main, of_backfill("p")).last_sequence, found.last_sequence) == (1, 1)
