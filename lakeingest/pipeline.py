@@ -18,14 +18,15 @@ from lakeingest.delta.receipt import Counts, Run
 from lakeingest.errors import UsageError
 from lakeingest.ingest import endpoints, preflight
 from lakeingest.ingest.batch_gate import BatchGate
+from lakeingest.ingest.bronze import BronzeSource
 from lakeingest.ingest.context import RunContext
 from lakeingest.ingest.events import Committed, Event, Started
 from lakeingest.ingest.listeners import lineage
 from lakeingest.ingest.preflight import Accept
 from lakeingest.ingest.progress_bar import ProgressBar
 from lakeingest.ingest.run import PipelineRun, announced
+from lakeingest.ingest.source import source_of
 from lakeingest.ingest.turns import Turns
-from lakeingest.kafka.broker import Broker
 from lakeingest.operations import (
     audit,
     compare,
@@ -88,13 +89,15 @@ class Pipeline:
     def __post_init__(self) -> None:
         self.suite = gate.load(self.config)
         self.bootstrap_servers, self.storage = endpoints.addresses(self.config)
-        self.broker = Broker(self.config.source, self.bootstrap_servers)
+        self.source = source_of(self.config, self.bootstrap_servers, self.storage, lambda: self.spark)
+        if isinstance(self.source, BronzeSource) and not self.config.source.topics:
+            self.config = self.config.reading(self.source.names())
 
     def __repr__(self) -> str:
         return f"<Pipeline {shown.of_file(self.config)}>"
 
     def _repr_html_(self) -> str:
-        return shown.file_as_html(self.config, self.bootstrap_servers)
+        return shown.file_as_html(self.config, self.source.address)
 
     @cached_property
     def spark(self) -> SparkSession:
@@ -120,7 +123,7 @@ class Pipeline:
             )
         logs = session.log_session(self.spark, self.storage, self.config.paths)
         batch_gate = BatchGate(self.config, self.suite)
-        return RunContext(self.config, self.spark, self.bootstrap_servers, self.suite, batch_gate, self.writer, logs)
+        return RunContext(self.config, self.spark, self.source, self.suite, batch_gate, self.writer, logs)
 
     @cached_property
     def tables(self) -> PipelineTables:
@@ -195,7 +198,6 @@ class Pipeline:
             with announced(self._started, tell, stop) as told:
                 return PipelineRun(
                     self.context,
-                    self.broker,
                     Accept(accept_dropped_topics, accept_gap, accept_held),
                     until_caught_up,
                     told,
@@ -209,7 +211,7 @@ class Pipeline:
         return Started(
             self.writer,
             tuple(config.source.topics),
-            self.bootstrap_servers,
+            self.source.address,
             config.table.identifier,
             config.quarantine.identifier,
             config.trigger.every.total_seconds(),
@@ -266,14 +268,14 @@ class Pipeline:
             UsageError: there is no table yet.
             SourceError, StorageError: Kafka or a table cannot be read.
         """
-        found = self._answer(offline.status, status.status, self.broker.topics())
+        found = self._answer(offline.status, status.status, self.source.topics())
         if self.config.contract is None:
             return found
 
         def periods() -> tuple[Complete, dict[datetime, int]]:
             return self._answer(offline.periods, completeness.online)
 
-        return replace(found, contract=contract.kept(self.config, self.bootstrap_servers, found.partitions, periods))
+        return replace(found, contract=contract.kept(self.config, self.source, found.partitions, periods))
 
     def audit(self) -> Report:
         """Prove that each consumed record is in the table, in quarantine or a declared drop, once.
@@ -315,7 +317,7 @@ class Pipeline:
             pipeline.plan().to_pandas("columns")
         """
         # Before Spark starts: brokers that do not answer are told at once.
-        topics = self.broker.topics()
+        topics = self.source.topics()
         return plan.plan(self.context, topics, sample, suggest=suggest)
 
     def results(self, batches: int = 10) -> Rows:

@@ -84,6 +84,9 @@ class Receipt:
         lost: how many offsets of these gaps are in neither table; on quarantine only.
         base: the table's version when the batch was decided, if it was known; on the table only.
         settles: the batch that this commit accounts for, where that is not `sequence`; on quarantine only.
+        read_from: where the records were not read from Kafka: the table, and the version up to which was looked at what
+            came into it below the frontier (see `ingest.bronze`).
+        late: of a batch that took such records: offsets that they lie within, all of them below the frontier.
         accepted: who let a held batch through, why, and which expectations it breaks; on the table only.
     """
 
@@ -104,6 +107,8 @@ class Receipt:
     lost: int = 0
     settles: int = 0
     base: int | None = None
+    read_from: Mapping[str, Any] = field(default_factory=dict)
+    late: OffsetRanges = field(default_factory=lambda: OffsetRanges(()))
 
     @property
     def batch(self) -> int:
@@ -112,7 +117,7 @@ class Receipt:
 
     def whole(self, rows: int) -> bool:
         """Whether so many rows in the table are one for each offset of the batch, so that quarantine has none of it."""
-        return rows == self.ranges.offsets
+        return not self.late.ranges and rows == self.ranges.offsets
 
     def to_json(self) -> str:
         data = {
@@ -145,6 +150,10 @@ class Receipt:
             data["settles"] = self.settles
         if self.base is not None:
             data["base"] = self.base
+        if self.read_from:
+            data["read_from"] = dict(self.read_from)
+        if self.late.ranges:
+            data["late"] = self.late.to_json()
         return json.dumps(data, separators=(",", ":"))
 
     @classmethod
@@ -184,4 +193,6 @@ class Receipt:
             lost=data.get("lost", 0),
             settles=data.get("settles", 0),
             base=data.get("base"),
+            read_from=data.get("read_from", {}),
+            late=OffsetRanges.from_json(data.get("late", {})),
         )

@@ -207,18 +207,22 @@ class _Accounts:
                 lost += account.lost
                 continue
             # Without an account nothing but whole offsets can be vouched for: what is not there shows as missing.
-            counts += Counts(receipt.ranges.offsets, commit.rows)
+            counts += Counts(receipt.ranges.offsets or commit.rows, commit.rows)
             if not (receipt.whole(commit.rows) or refused.complete) and receipt.sequence < oldest:
                 unknown += receipt.ranges
         return cls(counts, dict(left_out), lost, skipped, OffsetRanges(tuple(unknown)))
 
 
 def _whole(log: CommitLog) -> OffsetRanges:
-    """From the first offset that the log knows of to the frontier, for each topic-partition."""
+    """From the first offset that the log knows of to the frontier, for each topic-partition.
+
+    What came late into the table that this one is fed from may lie before it; where the log is not whole, rows that it
+    has forgotten would be taken for such ones.
+    """
     ends = log.frontier
     starts: dict[tuple[str, int], int] = {}
     for commit in log.commits:
-        for s in commit.receipt.ranges:
+        for s in (*commit.receipt.ranges, *(commit.receipt.late if log.complete else ())):
             starts[s.topic, s.partition] = min(s.start, starts.get((s.topic, s.partition), s.start))
     return OffsetRanges(tuple(OffsetRange(*tp, start, ends.get(tp, start)) for tp, start in sorted(starts.items())))
 
