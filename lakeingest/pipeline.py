@@ -90,8 +90,6 @@ class Pipeline:
         self.suite = gate.load(self.config)
         self.bootstrap_servers, self.storage = endpoints.addresses(self.config)
         self.source = source_of(self.config, self.bootstrap_servers, self.storage, lambda: self.spark)
-        if isinstance(self.source, BronzeSource) and not self.config.source.topics:
-            self.config = self.config.reading(self.source.names())
 
     def __repr__(self) -> str:
         return f"<Pipeline {shown.of_file(self.config)}>"
@@ -123,11 +121,18 @@ class Pipeline:
             )
         logs = session.log_session(self.spark, self.storage, self.config.paths)
         batch_gate = BatchGate(self.config, self.suite)
-        return RunContext(self.config, self.spark, self.source, self.suite, batch_gate, self.writer, logs)
+        return RunContext(self._whole, self.spark, self.source, self.suite, batch_gate, self.writer, logs)
 
     @cached_property
     def tables(self) -> PipelineTables:
-        return PipelineTables(self.spark, self.config)
+        return PipelineTables(self.spark, self._whole)
+
+    @cached_property
+    def _whole(self) -> PipelineConfig:
+        """The file, with the topics that it leaves to source.table to tell."""
+        if isinstance(self.source, BronzeSource) and not self.config.source.topics:
+            return self.config.reading(self.source.names())
+        return self.config
 
     def _answer(
         self,
@@ -211,10 +216,11 @@ class Pipeline:
         return Started(
             self.writer,
             tuple(config.source.topics),
-            self.source.address,
+            self.bootstrap_servers,
             config.table.identifier,
             config.quarantine.identifier,
             config.trigger.every.total_seconds(),
+            config.source.table or "",
         )
 
     def table(self, version: int | None = None) -> DataFrame:

@@ -65,6 +65,11 @@ class Source(Part):
         examples=[{"security.protocol": "SSL"}],
     )
 
+    @property
+    def told(self) -> str:
+        """What is read, in a few words."""
+        return ", ".join([*([self.table] if self.table else []), *self.topics])
+
     @model_validator(mode="after")
     def _starts_in_topics(self) -> Source:
         if isinstance(self.start, dict) and (strange := [each for each in self.start if each not in self.topics]):

@@ -155,7 +155,11 @@ class BronzeSource:
         if isinstance(log, OfflineLog):
             properties = log.state.properties
         else:
-            log.table.existing()
+            if log.table.schema() is None:
+                raise UsageError(
+                    f"there is no Delta table at {self.address}, which source.table names",
+                    cure="run the pipeline that writes it first, or correct source.table",
+                )
             properties = log.table.properties()
         makers = table_properties.makers(properties).keys()
         for limit in (RECENT, None):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import kit
 import pytest
+from command import Command
 from kit import DIRTY, Record, clean
 from world import World
 
 from lakeingest.config import file
 from lakeingest.delta.receipt import Counts
+from lakeingest.delta.table import Table
 from lakeingest.errors import SourceChanged
 from lakeingest.pipeline import Pipeline
 
@@ -101,9 +105,52 @@ def test_a_restored_bronze_is_noticed(layers: Layers) -> None:
     layers.fed()
     version = layers.commit_log().commits[1].version
     layers.sql(f"RESTORE TABLE {{table}} TO VERSION AS OF {version}")
-    with pytest.raises(SourceChanged, match="somebody has restored it"):
+    with pytest.warns(UserWarning, match="RESTORE"), pytest.raises(SourceChanged, match="somebody has restored it"):
         layers.fed()
     layers.run()
     with pytest.warns(UserWarning, match="RESTORE"):
         assert layers.fed() == Counts()
     layers.agreed()
+
+
+def test_a_table_is_rebuilt_from_bronze_and_goes_on_from_kafka(
+    layers: Layers, lakeingest: Command, tmp_path: Path
+) -> None:
+    """Under other columns and partitions, beside the old table, without Kafka; then the pipeline goes on from Kafka in
+    the new one, at its frontier, with every record once.
+    """
+    layers.produce(*clean(6), DIRTY, partitions=2)
+    layers.run()
+    name = f"{layers.name}_json"
+    values = kit.values_of(layers.stack, name, source={"topics": [layers.name]})
+    old = Pipeline(file.from_mapping(values))
+    assert old.run(until_caught_up=True) == Counts(7, 6, 1)
+    # As today's file has it; and no broker is where it says.
+    values |= {"schema": {"columns": "n BIGINT"}, "partition": [{"by": "kafka_partition"}]}
+    elsewhere = {**values, "source": {**values["source"], "bootstrap_servers": "127.0.0.1:1"}}
+    at = tmp_path / "p.yaml"
+    at.write_text(json.dumps(elsewhere))
+    to = f"s3a://lake/{name}_2"
+    said = lakeingest("rebuild", at, "--from", layers.path(), "--to", to, "--dry-run")
+    assert (said.code, "has not 7 offsets" in said.out) == (0, True), said
+    assert Table(layers.spark, to).schema() is None
+    said = lakeingest("rebuild", at, "--from", layers.path(), "--to", to, "--output", "json")
+    told = json.loads(said.out)
+    assert (told["consumed"], told["audit"]["conserved"], told["next"]) == (7, True, {"table.path": to})
+    assert told["compared"]["table"] == {"before": 6, "rebuilt": 6}
+    # Again, there is nothing to do; another pipeline's place, and the old table's, are refused.
+    assert (
+        json.loads(lakeingest("rebuild", at, "--from", layers.path(), "--to", to, "--output", "json").out)["commits"]
+        == 0
+    )
+    for place, why in ((layers.path(), "the same"), (f"{values['table']['path']}", "the same")):
+        refused = lakeingest("rebuild", at, "--from", layers.path(), "--to", place)
+        assert (refused.code, why in refused.err) == (2, True), refused
+    layers.produce(*clean(4, 20), partitions=2)
+    new = Pipeline(file.from_mapping({**values, "table": {"path": to}}))
+    assert new.run(until_caught_up=True) == Counts(4, 4)
+    report = new.audit()
+    assert (report.conserved, report.consumed, report.table) == (True, 11, 10)
+    kit.assert_exactly_once(layers.spark, new, layers.produced)
+    refused = lakeingest("rebuild", at, "--from", layers.path(), "--to", to)
+    assert (refused.code, "fed from Kafka" in refused.err) == (2, True), refused
