@@ -217,6 +217,11 @@ def _table_name(value: str) -> str:
 
 
 def table_place(value: str) -> str:
+    """A table's path or name as it is, if one may stand in a file.
+
+    Raises:
+        ValueError: with what is wrong, and the cure.
+    """
     return _table_name(value) if "." in value and not location.is_path(value) else location.checked(value)
 
 

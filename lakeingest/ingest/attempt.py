@@ -143,24 +143,26 @@ class Attempt:
 
         It comes before any batch whose receipt says that the source was looked at up to here.
         """
-        if not topics.read_from:
-            return None
-        if not self._late and self._read_from != topics.read_from:
+        while topics.read_from:
+            while self._late:
+                late = self._late.pop(0)
+                # A RESTORE may have taken back the batch that took them, whose refused records are in quarantine still.
+                standing = self.last.sequence if self.log.taken_back and self.last else None
+                ranges = self.execution.not_yet_held(late, standing)
+                if not ranges.ranges:
+                    continue
+                self.sequence += 1
+                stands = OffsetRanges(tuple(OffsetRange(*tp, end, end) for tp, end in sorted(self.frontier.items())))
+                receipt = replace(self._receipt(topics, stands), late=ranges, read_from=late.read_from)
+                done = self.execution.execute(receipt, {}, self.accept.held, standing)
+                self.last = receipt
+                if done.accepted_held:
+                    self.accept = replace(self.accept, held=None)
+                return replace(done, lag=offsets.lag(self.frontier, topics.last))
+            if self._read_from == topics.read_from:
+                break
             self._late = [*self.context.source.late(self._read_from, self.frontier)]
             self._read_from = topics.read_from
-        while self._late:
-            late = self._late.pop(0)
-            ranges = self.execution.not_yet_held(late)
-            if not ranges.ranges:
-                continue
-            self.sequence += 1
-            stands = OffsetRanges(tuple(OffsetRange(*tp, end, end) for tp, end in sorted(self.frontier.items())))
-            receipt = replace(self._receipt(topics, stands), late=ranges, read_from=late.read_from)
-            self.last = receipt
-            done = self.execution.execute(receipt, {}, self.accept.held)
-            if done.accepted_held:
-                self.accept = replace(self.accept, held=None)
-            return replace(done, lag=offsets.lag(self.frontier, topics.last))
         return None
 
     def _opens(self, begin: Frontier) -> bool:
