@@ -63,10 +63,12 @@ def rebuild(
 
     out = Output.of(output)
     config = pipeline_file.read(file, os.environ)
+    of_config = lakeingest.Pipeline
+    # Behind what says that Spark is not installed.
     from lakeingest.operations import rebuild as of
 
     made = of.config_of(config, bronze, to)
-    pipeline = lakeingest.Pipeline(made, allow_code=allow_code)
+    pipeline = of_config(made, allow_code=allow_code)
     with out.progress("looking at the tables …"):
         of.check_place(pipeline.tables)
     told: dict[str, Any] = {"from": made.source.table, "to": made.table.identifier}
@@ -113,6 +115,8 @@ def _compared(config: PipelineConfig, pipeline: Pipeline) -> Compared | None:
     from lakeingest.operations import rebuild as of
     from lakeingest.spark import session
 
+    if config.source.table is not None:
+        config = config.reading(pipeline.tables.config.source.topics)
     # The old table may be in another bucket.
     spark = session.attach(pipeline.storage, config.name, config.paths, config.names)
     return of.compare(PipelineTables(spark, config), pipeline.tables)

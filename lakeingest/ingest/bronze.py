@@ -35,6 +35,8 @@ from lakeingest.record import (
     PARTITION,
     RAW_KEY,
     RAW_VALUE,
+    RESCUED,
+    SCHEMA_ID,
     TIMESTAMP,
     TOPIC,
     Frontier,
@@ -366,6 +368,16 @@ class BronzeSource:
                 f"{self.address} has no coordinates of Kafka's records: {', '.join(wrong)}",
                 cure="let source.table name a table that lakeingest wrote, whose columns _topic, _partition, _offset "
                 "and _timestamp nobody has changed",
+            )
+        if "refused_at" in kinds:
+            raise TableMismatch(
+                f"{self.address} is a quarantine, whose records are refused ones",
+                cure="replay them (`lakeingest quarantine replay`): what passes is in the table then",
+            )
+        if RESCUED in kinds or SCHEMA_ID in kinds:
+            raise TableMismatch(
+                f"{self.address} has the decoded fields of records, and not their bytes",
+                cure="let source.table name a table whose pipeline says decode.value.format: bytes",
             )
         if kinds.get(_VALUE) not in _BYTES:
             raise TableMismatch(
