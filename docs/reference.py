@@ -77,7 +77,7 @@ STORED = {
     "lost": 1000,
     "settles": 7,
     "base": 12,
-    "read_from": {"table": "s3a://lake/bronze", "version": 41, "since": 40},
+    "read_from": {"table": "s3a://lake/bronze", "version": 41, "id": "5f3c…", "since": 40},
     "late": {"flights": {"0": [310, 412]}},
 }
 """A receipt as it is stored, of which a real one has some of the fields."""

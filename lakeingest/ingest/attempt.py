@@ -159,7 +159,7 @@ class Attempt:
                 if done.accepted_held:
                     self.accept = replace(self.accept, held=None)
                 return replace(done, lag=offsets.lag(self.frontier, topics.last))
-            if self._read_from == topics.read_from:
+            if self._read_from == topics.read_from or not self.frontier:
                 break
             self._late = [*self.context.source.late(self._read_from, self.frontier)]
             self._read_from = topics.read_from

@@ -80,10 +80,12 @@ class _Look:
 
     Attributes:
         receipts: the newest receipt of each pipeline that writes to the table.
+        id: the table's, as its metadata has it; empty where Spark was asked, which tells it dearly.
     """
 
     version: int
     receipts: Mapping[str, Receipt]
+    id: str = ""
 
 
 class BronzeSource:
@@ -139,7 +141,10 @@ class BronzeSource:
         if last.keys() - self._first.keys():
             self._first = self._first_offsets(last)
         first = {tp: min(self._first[tp], end) for tp, end in last.items()}
-        return Topics(clusters.pop(), ids, first, last, {"table": self.address, "version": look.version})
+        return Topics(clusters.pop(), ids, first, last, self._read_from(look))
+
+    def _read_from(self, look: _Look) -> dict[str, Any]:
+        return {"table": self.address, "version": look.version, **({"id": look.id} if look.id else {})}
 
     def _looked(self) -> _Look:
         """What the log says now; where it was read before, from there on."""
@@ -151,18 +156,18 @@ class BronzeSource:
             return self._asked(self._newest)
         newest = {receipt.pipeline: receipt for entry in reversed(entries) if (receipt := _regular(entry))}
         version = entries[0]["version"] if entries else before.version
-        return _Look(version, {**before.receipts, **newest})
+        return _Look(version, {**before.receipts, **newest}, before.id)
 
     def _newest(self, log: OfflineLog | TableHistory) -> _Look:
         if isinstance(log, OfflineLog):
-            properties = log.state.properties
+            properties, table_id = log.state.properties, str(log.state.metadata["id"])
         else:
             if log.table.schema() is None:
                 raise UsageError(
                     f"there is no Delta table at {self.address}, which source.table names",
                     cure="run the pipeline that writes it first, or correct source.table",
                 )
-            properties = log.table.properties()
+            properties, table_id = log.table.properties(), ""
         makers = table_properties.makers(properties).keys()
         for limit in (RECENT, None):
             history = log.history(limit)
@@ -178,7 +183,7 @@ class BronzeSource:
                 cure="let source.table name one that a pipeline of yours writes (decode.value.format: bytes); if it "
                 "is, run that pipeline: its next commit says how far it has come",
             )
-        return _Look(history[0]["version"], receipts)
+        return _Look(history[0]["version"], receipts, table_id)
 
     def _behind(self, version: int) -> Sequence[Entry] | None:
         """The history behind a version, the newest first; without Spark, also what each commit added (`added`), and
@@ -257,9 +262,9 @@ class BronzeSource:
         assert self._look is not None, "topics() comes first"
         begun = {tp: end for tp, end in frontier.items() if tp in self._first and end > self._first[tp]}
         below = OffsetRanges(tuple(OffsetRange(*tp, self._first[tp], end) for tp, end in sorted(begun.items())))
-        whole = Late(below, {"table": self.address, "version": self._look.version})
-        since = read_from.get("version") if read_from.get("table") == self.address else None
-        entries = None if since is None or since > self._look.version else self._behind(since)
+        whole = Late(below, self._read_from(self._look))
+        since = self._seen(read_from, self._look)
+        entries = None if since is None else self._behind(since)
         if entries is None:
             self._check_begins(frontier)
             return (whole,) if below.offsets else ()
@@ -272,10 +277,17 @@ class BronzeSource:
             self._tell_of(entry)
             ranges = self._added(entry, frontier, below)
             if ranges.offsets:
-                exact = {"version": version} if vacuumed else {"version": version, "since": version - 1}
-                found.append(Late(ranges, {"table": self.address, **exact}))
+                exact = {} if vacuumed else {"since": version - 1}
+                found.append(Late(ranges, {**self._read_from(self._look), "version": version, **exact}))
             vacuumed = vacuumed or entry["operation"].startswith("VACUUM")
         return found[::-1]
+
+    def _seen(self, read_from: Mapping[str, Any], look: _Look) -> int | None:
+        """The version that was seen last; None where it was another table's, as of one that was made anew."""
+        other = look.id and read_from.get("id", look.id) != look.id
+        if other or read_from.get("table") != self.address or read_from["version"] > look.version:
+            return None
+        return int(read_from["version"])
 
     def _added(self, entry: Entry, frontier: Frontier, below: OffsetRanges) -> OffsetRanges:
         """Where below the frontier a commit may have added rows."""

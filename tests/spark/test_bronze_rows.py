@@ -45,26 +45,6 @@ def read(spark: SparkSession, source: BronzeSource, start: int, end: int, **more
     return source.frame(spark, taken(start, end), **more)
 
 
-@pytest.mark.parametrize(
-    ("columns", "what"),
-    [
-        ({"_offset": None}, "has no coordinates of Kafka's records: _offset is missing"),
-        ({"_offset": "CAST(id AS STRING)"}, "has no coordinates of Kafka's records: _offset string"),
-        ({"value": None}, "does not keep the values of records as bytes: its column value is missing"),
-        ({"value": "id"}, "its column value is bigint"),
-        ({"_rescued": "CAST(NULL AS STRING)"}, "has the decoded fields of records, and not their bytes"),
-        ({"refused_at": "current_timestamp()"}, "is a quarantine"),
-    ],
-)
-def test_what_is_no_bronze_table_is_refused(
-    spark: SparkSession, tmp_path: Path, columns: dict[str, str | None], what: str
-) -> None:
-    """With what it lacks, and before anything is read."""
-    source = written(spark, tmp_path / "b", 0, 3, **columns)
-    with pytest.raises(TableMismatch, match=what):
-        read(spark, source, 0, 3)
-
-
 def test_a_table_of_another_program_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     """Its log has no receipt; and where there is no table, that is said."""
     spark.range(3).write.format("delta").save(str(tmp_path / "b"))

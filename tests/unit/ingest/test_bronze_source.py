@@ -12,7 +12,7 @@ import pytest
 from lakeingest.config import Storage
 from lakeingest.config.parts import Source
 from lakeingest.delta.receipt import Receipt, Run
-from lakeingest.errors import SourceChanged, UsageError
+from lakeingest.errors import SourceChanged, TableMismatch, UsageError
 from lakeingest.ingest.bronze import BronzeSource, Late
 from lakeingest.kafka import offsets
 from lakeingest.record import OffsetRange, OffsetRanges
@@ -94,7 +94,7 @@ def test_receipts_say_what_there_is(bronze: Bronze) -> None:
     """Cluster, topic ids and ends are those of the newest receipt, and it is said where they were read."""
     topics = bronze.source().topics()
     assert (topics.cluster, topics.ids, topics.last) == ("c", {"t": "id of t"}, FRONTIER)
-    assert topics.read_from == {"table": str(bronze.folder), "version": 2}
+    assert topics.read_from == {"table": str(bronze.folder), "version": 2, "id": "x"}
     assert topics.first[("t", 0)] <= 10
     assert offsets.starts(Source(table="/b"), topics, {}) == topics.first
 
@@ -138,7 +138,7 @@ def test_what_a_replay_added_is_late(bronze: Bronze) -> None:
     bronze.commit("WRITE", receipt(2, ranges(), name="bronze:backfill"), added("s", 40, 45), mode="Append")
     first, second = bronze.late(2)
     assert first.ranges == ranges(t={0: (20, 31), 1: (20, 31)})
-    assert first.read_from == {"table": str(bronze.folder), "version": 3, "since": 2}
+    assert first.read_from == {"table": str(bronze.folder), "version": 3, "id": "x", "since": 2}
     assert second.ranges == ranges(t={0: (40, 46), 1: (40, 46)})
     assert second.read_from["version"] == 5
     assert [late.read_from["version"] for late in bronze.late(3)] == [5]
@@ -165,10 +165,12 @@ def test_behind_a_vacuum_what_was_added_is_told_by_the_tables(bronze: Bronze) ->
     bronze.commit("WRITE", receipt(1, ranges(), name="bronze:replay"), added("r", 20, 30), mode="Append")
     bronze.commit("VACUUM END", None)
     (late,) = bronze.late(2)
-    assert late.read_from == {"table": str(bronze.folder), "version": 3}
+    assert late.read_from == {"table": str(bronze.folder), "version": 3, "id": "x"}
 
 
-@pytest.mark.parametrize("read_from", [{}, {"table": "/elsewhere", "version": 2}, {"version": 99}])
+@pytest.mark.parametrize(
+    "read_from", [{"table": ""}, {"table": "/elsewhere", "version": 2}, {"version": 99}, {"version": 2, "id": "y"}]
+)
 def test_where_the_log_does_not_tell_all_is_looked_at(
     bronze: Bronze, read_from: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,3 +213,33 @@ def test_a_table_that_ends_before_the_frontier(bronze: Bronze) -> None:
     topics = bronze.source().topics()
     with pytest.raises(SourceChanged, match="somebody has restored it"):
         offsets.starts(Source(table="/b"), topics, {("t", 0): 101})
+
+
+KINDS = {"_topic": "string", "_partition": "int", "_offset": "bigint", "_timestamp": "timestamp", "value": "binary"}
+
+
+@pytest.mark.parametrize(
+    ("columns", "what"),
+    [
+        ({"_offset": None}, "has no coordinates of Kafka's records: _offset is missing"),
+        ({"_offset": "string"}, "has no coordinates of Kafka's records: _offset string"),
+        ({"value": None}, "does not keep the values of records as bytes: its column value is missing"),
+        ({"value": "bigint"}, "its column value is bigint"),
+        ({"_rescued": "string"}, "has the decoded fields of records, and not their bytes"),
+        ({"refused_at": "timestamp"}, "is a quarantine"),
+    ],
+)
+def test_columns_that_are_no_records_are_refused(bronze: Bronze, columns: dict[str, str | None], what: str) -> None:
+    """With what is wrong."""
+    kinds = {name: kind for name, kind in {**KINDS, **columns}.items() if kind is not None}
+    with pytest.raises(TableMismatch, match=what):
+        bronze.source()._check_columns(kinds)
+
+
+def test_what_bronze_does_not_keep_is_told_once(bronze: Bronze) -> None:
+    """A key that was decoded is no key as it came; a text is."""
+    source = bronze.source()
+    with pytest.warns(UserWarning, match="does not keep _key and _headers as they came: they are null"):
+        source._check_columns({**KINDS, "_key": "bigint", "value": "string"})
+    source._check_columns(KINDS)
+    bronze.source()._check_columns({**KINDS, "_key": "string", "_headers": "array<struct<key:string,value:binary>>"})
