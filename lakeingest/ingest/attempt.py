@@ -14,7 +14,7 @@ from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.history import TableHistory
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import Receipt
-from lakeingest.errors import TableMismatch
+from lakeingest.errors import StorageError, TableMismatch
 from lakeingest.ingest import preflight, recovery
 from lakeingest.ingest.bronze import Late
 from lakeingest.ingest.context import RunContext
@@ -146,15 +146,20 @@ class Attempt:
         while topics.read_from:
             while self._late:
                 late = self._late.pop(0)
-                # A RESTORE may have taken back the batch that took them, whose refused records are in quarantine still.
-                standing = self.last.sequence if self.log.taken_back and self.last else None
-                ranges = self.execution.not_yet_held(late, standing)
+                try:
+                    ranges = self.execution.not_yet_held(late, self._taken_back)
+                except StorageError:
+                    # A VACUUM took files of the older version, or clean-up its log; on S3 none of them is logged.
+                    if (inexact := late.inexact) is None:
+                        raise
+                    self._late.insert(0, inexact)
+                    continue
                 if not ranges.ranges:
                     continue
                 self.sequence += 1
                 stands = OffsetRanges(tuple(OffsetRange(*tp, end, end) for tp, end in sorted(self.frontier.items())))
                 receipt = replace(self._receipt(topics, stands), late=ranges, read_from=late.read_from)
-                done = self.execution.execute(receipt, {}, self.accept.held, standing)
+                done = self.execution.execute(receipt, {}, self.accept.held, self._taken_back)
                 self.last = receipt
                 if done.accepted_held:
                     self.accept = replace(self.accept, held=None)
@@ -164,6 +169,14 @@ class Attempt:
             self._late = [*self.context.source.late(self._read_from, self.frontier)]
             self._read_from = topics.read_from
         return None
+
+    @property
+    def _taken_back(self) -> range:
+        """The numbers of batches that a RESTORE took back: what they refused is in quarantine still."""
+        if not (self.log.taken_back and self.log.newest):
+            return range(0)
+        last = max(self.log.last_sequence, self.refused.last_sequence)
+        return range(self.log.newest.receipt.sequence + 1, last + 1)
 
     def _opens(self, begin: Frontier) -> bool:
         """Whether an empty commit is due, so that where "latest" was is remembered before a record arrives."""

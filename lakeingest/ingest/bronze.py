@@ -15,7 +15,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -72,6 +72,13 @@ class Late:
 
     ranges: OffsetRanges
     read_from: Mapping[str, Any]
+
+    @property
+    def inexact(self) -> Late | None:
+        """The same where the older version can no longer be read; None if it was not to be."""
+        if "since" not in self.read_from:
+            return None
+        return replace(self, read_from={name: value for name, value in self.read_from.items() if name != "since"})
 
 
 @dataclass(frozen=True)
@@ -210,18 +217,17 @@ class BronzeSource:
 
     def _first_offsets(self, last: Frontier) -> dict[tuple[str, int], int]:
         """Where each topic-partition begins, or somewhat lower: files may have rows of several."""
-        try:
-            if session.is_elsewhere(os.environ):
-                raise Unreadable("only Spark knows what the path means")
-            boxes = [_box(file) for file in OfflineLog(self.address, self._storage).state.files]
-        except Unreadable:
-            return {**last, **self._first_of_rows()}
-        known = [box for box in boxes if box is not None]
-        if len(known) < len(boxes):
-            return {**last, **self._first_of_rows()}
-        return {
-            tp: min((low for least, most, low, _ in known if least <= tp[0] <= most), default=last[tp]) for tp in last
-        }
+
+        def ask(log: OfflineLog | TableHistory) -> dict[tuple[str, int], int]:
+            if not isinstance(log, OfflineLog):
+                return {**last, **self._first_of_rows()}
+            boxes = [_box(file) for file in log.state.files]
+            if None in boxes:
+                raise Unreadable("a file does not say which offsets it has")
+            known = [*filter(None, boxes)]
+            return {tp: min((b[2] for b in known if b[0] <= tp[0] <= b[1]), default=end) for tp, end in last.items()}
+
+        return self._asked(ask)
 
     def _first_of_rows(self) -> dict[tuple[str, int], int]:
         with storage_failures(self.address):
@@ -340,13 +346,12 @@ class BronzeSource:
         read_from: Mapping[str, Any] | None = None,
     ) -> DataFrame:
         """See `RecordSource.frame`."""
-        wanted = read_from or {}
-        since = wanted.get("since")
-        rows = coordinates.within(self._rows(spark, wanted["version"] if since is not None else None), ranges)
-        if since is not None:
-            before = coordinates.of(Table(spark, self.address).read(since), ranges)
-            rows = rows.join(before, list(COORDINATES), "left_anti")
-        return rows
+        if not read_from or "since" not in read_from:
+            return coordinates.within(self._rows(spark), ranges)
+        rows = coordinates.within(self._rows(spark, read_from["version"]), ranges)
+        with storage_failures(self.address):
+            before = coordinates.of(Table(spark, self.address).read(read_from["since"]), ranges)
+            return rows.join(before, list(COORDINATES), "left_anti")
 
     def _rows(self, spark: SparkSession, version: int | None = None) -> DataFrame:
         """All records, as `kafka.reader.frame` has them, at the version that was looked at or another one.

@@ -72,7 +72,7 @@ class MicroBatchExecution:
         self._stages: dict[str, float] = {}
 
     def execute(
-        self, receipt: Receipt, behind: Frontier, accept_held: str | None = None, standing: int | None = None
+        self, receipt: Receipt, behind: Frontier, accept_held: str | None = None, taken_back: range = range(0)
     ) -> Committed:
         """The way of the records of one micro-batch: the commit protocol.
 
@@ -89,19 +89,19 @@ class MicroBatchExecution:
             receipt: the batch's sequence number, and its offsets.
             behind: how far quarantine's rows reached beyond the table's frontier when the run began (a RESTORE).
             accept_held: why the batch is let through if the gate would hold it; None if it is not.
-            standing: of records that came in late: see `not_yet_held`.
+            taken_back: of records that came in late: see `not_yet_held`.
 
         Raises:
             Fenced: another run committed this sequence number; nothing was written.
             BatchHeld: the gate keeps the batch back; nothing was written.
         """
         begun, self._stages = time.monotonic(), {}
-        done = self.reader.readable(lambda: self._execute(receipt, behind, accept_held, standing))
+        done = self.reader.readable(lambda: self._execute(receipt, behind, accept_held, taken_back))
         return replace(done, seconds=time.monotonic() - begun, stages=self._stages)
 
-    def _execute(self, receipt: Receipt, behind: Frontier, accept_held: str | None, standing: int | None) -> Committed:
+    def _execute(self, receipt: Receipt, behind: Frontier, accept_held: str | None, taken_back: range) -> Committed:
         # 1.
-        kafka, known = self._not_yet_held(receipt, behind, standing)
+        kafka, known = self._not_yet_held(receipt, behind, taken_back)
         sample = receipt.ranges.first(_SAMPLE)
         if self.evolution.discovery is Discovery.SAMPLE_FIRST and sample != receipt.ranges:
             self.discover_schemas(self.reader.frame(sample), receipt.sequence)
@@ -192,30 +192,31 @@ class MicroBatchExecution:
         found = seen.get
         return {n: found[f"broken_{at}"] for at, n in enumerate(named)}, quarantine.reasons_of(found)
 
-    def not_yet_held(self, late: Late, standing: int | None) -> OffsetRanges:
+    def not_yet_held(self, late: Late, taken_back: range) -> OffsetRanges:
         """Between which offsets those records lie, of what may have come in late, that neither table holds yet.
 
         Args:
-            standing: the newest batch that stands, where a RESTORE took later ones back; else None. What these have
-                refused is in quarantine, and no account of it stands: it is among them.
+            taken_back: the numbers of batches that a RESTORE of the table took back. What these have refused is in
+                quarantine, and no account of it stands: it is among them.
         """
         frame = self.context.source.frame(self.context.spark, late.ranges, read_from=late.read_from)
         with storage_failures(self.context.source.address):
-            if self._unaccounted(late.ranges, standing):
+            if self._unaccounted(frame, late.ranges, taken_back):
                 return late.ranges
             return coordinates.extent(self._without_held(frame, late.ranges))
 
-    def _unaccounted(self, late: OffsetRanges, standing: int | None) -> int:
+    def _unaccounted(self, kafka: DataFrame, late: OffsetRanges, taken_back: range) -> int:
         """How many records are in quarantine by batches that a RESTORE of the table took back."""
-        if standing is None:
+        if not taken_back:
             return 0
-        rows = quarantine.here(self.context.tables.refused()).where(f"sequence > {standing}")
-        return coordinates.within(rows, late).count()
+        rows = quarantine.here(self.context.tables.refused())
+        theirs = rows.where(f"sequence BETWEEN {taken_back.start} AND {taken_back.stop - 1}")
+        return kafka.join(coordinates.of(theirs, late), list(COORDINATES), "left_semi").count()
 
     def _without_held(self, kafka: DataFrame, ranges: OffsetRanges) -> DataFrame:
         return kafka.join(self.context.tables.coordinates(ranges), list(COORDINATES), "left_anti")
 
-    def _not_yet_held(self, receipt: Receipt, behind: Frontier, standing: int | None) -> tuple[DataFrame, int]:
+    def _not_yet_held(self, receipt: Receipt, behind: Frontier, taken_back: range) -> tuple[DataFrame, int]:
         """The records of a batch that neither table holds yet, and how many one of them does.
 
         After a RESTORE quarantine may hold records of the batch, and the table those that a replay has moved since. Of
@@ -224,7 +225,8 @@ class MicroBatchExecution:
         kafka, ranges = self.reader.records(receipt), receipt.ranges
         if receipt.late.ranges:
             with storage_failures(self.context.tables.quarantine.identifier):
-                return self._without_held(kafka, receipt.late), self._unaccounted(receipt.late, standing)
+                known = self._unaccounted(kafka, receipt.late, taken_back)
+                return self._without_held(kafka, receipt.late), known
         if all(behind.get((r.topic, r.partition), 0) <= r.start for r in ranges):
             return kafka, 0
         with storage_failures(self.context.tables.quarantine.identifier):

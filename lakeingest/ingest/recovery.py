@@ -13,8 +13,9 @@ from lakeingest import transform
 from lakeingest.delta import commit_log
 from lakeingest.delta.commit_log import Commit, CommitLog
 from lakeingest.delta.receipt import Counts, Receipt
-from lakeingest.errors import OffsetsLost
+from lakeingest.errors import OffsetsLost, StorageError
 from lakeingest.ingest.batch_plan import BatchPlan
+from lakeingest.ingest.bronze import Late
 from lakeingest.ingest.microbatch import MicroBatchExecution, without_drops
 from lakeingest.record import COORDINATES, DROPPED, Frontier, OffsetRanges, count_where
 from lakeingest.spark import frames
@@ -94,7 +95,18 @@ def _settle(execution: MicroBatchExecution, newest: Commit, number: int, first: 
 
 def _settle_late(execution: MicroBatchExecution, newest: Commit, number: int) -> None:
     """The same of a batch whose records came into the source late: its rows are in the table."""
-    receipt = newest.receipt
+    late = Late(newest.receipt.late, newest.receipt.read_from)
+    try:
+        _settle_late_by(execution, newest, number, late)
+    except StorageError:
+        # The older version can no longer be read; or else this fails again.
+        if late.inexact is None:
+            raise
+        _settle_late_by(execution, newest, number, late.inexact)
+
+
+def _settle_late_by(execution: MicroBatchExecution, newest: Commit, number: int, late: Late) -> None:
+    receipt = replace(newest.receipt, read_from=late.read_from)
     records = execution.reader.records(receipt)
     with _left(execution, records, receipt.late, receipt.sequence) as (left, batch):
         missing = left.where(f"NOT {DROPPED}")
