@@ -78,6 +78,8 @@ STORED = {
     "settles": 7,
     "base": 12,
     "remaining": 20000,
+    "read_from": {"table": "s3a://lake/bronze", "version": 41, "id": "5f3c…", "since": 40},
+    "late": {"flights": {"0": [310, 412]}},
 }
 """A receipt as it is stored, of which a real one has some of the fields."""
 

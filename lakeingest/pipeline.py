@@ -19,14 +19,15 @@ from lakeingest.errors import UsageError
 from lakeingest.ingest import endpoints, preflight
 from lakeingest.ingest.backfill import BackfillRun, Limits
 from lakeingest.ingest.batch_gate import BatchGate
+from lakeingest.ingest.bronze import BronzeSource
 from lakeingest.ingest.context import RunContext
 from lakeingest.ingest.events import Committed, Event, Maintained, Started
 from lakeingest.ingest.listeners import lineage
 from lakeingest.ingest.preflight import Accept
 from lakeingest.ingest.progress_bar import ProgressBar
 from lakeingest.ingest.run import PipelineRun, announced
+from lakeingest.ingest.source import source_of
 from lakeingest.ingest.turns import Turns
-from lakeingest.kafka.broker import Broker
 from lakeingest.operations import (
     audit,
     backfill,
@@ -93,13 +94,13 @@ class Pipeline:
     def __post_init__(self) -> None:
         self.suite = gate.load(self.config)
         self.bootstrap_servers, self.storage = endpoints.addresses(self.config)
-        self.broker = Broker(self.config.source, self.bootstrap_servers)
+        self.source = source_of(self.config, self.bootstrap_servers, self.storage, lambda: self.spark)
 
     def __repr__(self) -> str:
         return f"<Pipeline {shown.of_file(self.config)}>"
 
     def _repr_html_(self) -> str:
-        return shown.file_as_html(self.config, self.bootstrap_servers)
+        return shown.file_as_html(self.config, self.source.address)
 
     @cached_property
     def spark(self) -> SparkSession:
@@ -120,7 +121,7 @@ class Pipeline:
         self._check_code()
         logs = session.log_session(self.spark, self.storage, self.config.paths)
         batch_gate = BatchGate(self.config, self.suite)
-        return RunContext(self.config, self.spark, self.bootstrap_servers, self.suite, batch_gate, self.writer, logs)
+        return RunContext(self._whole, self.spark, self.source, self.suite, batch_gate, self.writer, logs)
 
     def _check_code(self) -> None:
         if self.config.code and not self.allow_code:
@@ -132,7 +133,14 @@ class Pipeline:
 
     @cached_property
     def tables(self) -> PipelineTables:
-        return PipelineTables(self.spark, self.config)
+        return PipelineTables(self.spark, self._whole)
+
+    @cached_property
+    def _whole(self) -> PipelineConfig:
+        """The file, with the topics that it leaves to source.table to tell."""
+        if isinstance(self.source, BronzeSource) and not self.config.source.topics:
+            return self.config.reading(self.source.names())
+        return self.config
 
     def _answer(
         self,
@@ -200,7 +208,6 @@ class Pipeline:
             with self._announced(self.config.name, heard, stop, bar) as told:
                 return PipelineRun(
                     self.context,
-                    self.broker,
                     Accept(accept_dropped_topics, accept_gap, accept_held),
                     until_caught_up,
                     told,
@@ -231,6 +238,7 @@ class Pipeline:
             config.table.identifier,
             config.quarantine.identifier,
             config.trigger.every.total_seconds(),
+            config.source.table or "",
         )
         with announced(started, tell, stop) as told:
             yield told
@@ -279,13 +287,19 @@ class Pipeline:
         """
         if accept_gap or accept_held is not None:
             preflight.check_user(self.config, "accept")
+        if self.config.source.table is not None:
+            raise UsageError(
+                f"pipeline {self.config.name!r} reads {self.config.source.table}, and no topic: what comes into that "
+                "table late, its runs take themselves",
+                cure="backfill the pipeline that writes that table; or `lakeingest rebuild`, which begins at the beginning",
+            )
         asked, limits = backfill.Asked.of(since, until, datetime.now(UTC)), Limits(max_records, rate)
         if dry_run:
-            return backfill.plan(self.context, self.broker, asked)
+            return backfill.plan(self.context, asked)
         stop, accept = stop or threading.Event(), Accept(gaps=accept_gap, held=accept_held)
         with self._announced(of_backfill(self.config.name), on_event, stop) as told:
-            takes = backfill.resolved(self.broker, asked)
-            return backfill.run(BackfillRun(self.context, self.broker, takes, accept, limits, told, stop))
+            takes = backfill.resolved(self.source, asked)
+            return backfill.run(BackfillRun(self.context, takes, accept, limits, told, stop))
 
     def table(self, version: int | None = None) -> DataFrame:
         """The table's rows as a Spark frame, as they stand now, or stood in a version of the table.
@@ -338,7 +352,7 @@ class Pipeline:
             UsageError: there is no table yet.
             SourceError, StorageError: Kafka or a table cannot be read.
         """
-        found = self._answer(offline.status, status.status, self.broker.topics())
+        found = self._answer(offline.status, status.status, self.source.topics())
         if self.config.contract is None:
             return found
 
@@ -350,7 +364,7 @@ class Pipeline:
             without_spark = partial(offline.worst, self.config, self.storage)
             return offline.answered(self.config, self.storage, without_spark, lambda: None, though_it_runs=True)
 
-        kept = contract.kept(self.config, self.bootstrap_servers, found.partitions, periods, worst)
+        kept = contract.kept(self.config, self.source, found.partitions, periods, worst)
         return replace(found, contract=kept)
 
     def audit(self) -> Report:
@@ -393,7 +407,7 @@ class Pipeline:
             pipeline.plan().to_pandas("columns")
         """
         # Before Spark starts: brokers that do not answer are told at once.
-        topics = self.broker.topics()
+        topics = self.source.topics()
         return plan.plan(self.context, topics, sample, suggest=suggest)
 
     def results(self, batches: int = 10) -> Rows:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from lakeingest.cli.arguments import File, Format
 from lakeingest.cli.output import Output, drops, number_of
 from lakeingest.errors import NotConserved
+
+if TYPE_CHECKING:
+    from lakeingest.operations.audit import Report
 
 
 def audit(file: File, output: Format = "text") -> None:
@@ -43,6 +48,15 @@ def audit(file: File, output: Format = "text") -> None:
     for name, batch in report.others.items():
         out.line(f"  pipeline {name!r} has written records of these topics to the table too, up to its batch {batch}")
     out.result(report.to_json())
+    check(report)
+
+
+def check(report: Report) -> None:
+    """Say what is wrong with a pipeline's tables.
+
+    Raises:
+        NotConserved: something is.
+    """
     if report.others and not report.commits:
         names = ", ".join(map(repr, report.others))
         raise NotConserved(

@@ -92,7 +92,8 @@ def _of_file(file: Path, stack: Addresses | None) -> tuple[str, list[Step]]:
     run = (f"lakeingest run {name}", "ingest, until Ctrl-C")
     status = (f"lakeingest status {name}", "frontier and lag, last commits, files")
     refused = (f"lakeingest quarantine list {name}", "what was refused, and why")
-    if (found.example if isinstance(found, PerTopic) else found).source.bootstrap_servers is None and not stack:
+    source = (found.example if isinstance(found, PerTopic) else found).source
+    if source.bootstrap_servers is None and source.table is None and not stack:
         return _WAITS, []
     match _ran(found, stack):
         case True:
@@ -110,7 +111,7 @@ def _of_file(file: Path, stack: Addresses | None) -> tuple[str, list[Step]]:
 
 def _stands(config: PipelineConfig) -> Status | None:
     """Where a pipeline of the running stack stands; None where that cannot be told at once, and without Spark."""
-    if config.source.bootstrap_servers is not None:
+    if config.source.bootstrap_servers is not None or config.source.table is not None:
         return None
     try:
         from lakeingest.delta.offline.log import Unreadable

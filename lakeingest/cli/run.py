@@ -118,10 +118,17 @@ def run(
             fleet.run(read, out, watch, until_caught_up=until_caught_up, at_once=at_once, allow_code=allow_code)
         else:
             pipeline = lakeingest.Pipeline(alone, allow_code=allow_code)
-            _run(pipeline, out, watch, until_caught_up=until_caught_up, accept=accept)
+            out.result(of_one(pipeline, out, watch, until_caught_up=until_caught_up, accept=accept))
 
 
-def _run(pipeline: Pipeline, out: Output, watch: Watch, *, until_caught_up: bool, accept: Mapping[str, Any]) -> None:
+def of_one(
+    pipeline: Pipeline, out: Output, watch: Watch, *, until_caught_up: bool, accept: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Run one pipeline, and show it; what it has done, for programs.
+
+    Args:
+        accept: as `Pipeline.run` has it.
+    """
     stop, name = threading.Event(), pipeline.config.name
     with live(out, name, watch) as shown:
 
@@ -140,7 +147,7 @@ def _run(pipeline: Pipeline, out: Output, watch: Watch, *, until_caught_up: bool
         out.lines(f"the catalog is behind the table: {failure}")
     behind = {entry: failure.what for entry, failure in shown.behind.items()}
     told = {"commits": shown.commits, **asdict(total), "lag": shown.lag, "catalog_behind": behind}
-    out.result({"pipeline": name, **told})
+    return {"pipeline": name, **told, "stopped": stop.is_set()}
 
 
 def _sum(total: Counts, shown: Live, *, stopped: bool) -> str:

@@ -9,8 +9,11 @@ from dataclasses import replace
 from lakeingest.config import options
 from lakeingest.config.options import Option
 
-_FILLED = ("schema.columns", "table.path")
+_FILLED = ("source.topics", "schema.columns", "table.path")
 """Not required by their part, but by the defaults of others."""
+
+_INSTEAD = ("source.table",)
+"""Options that stand instead of others."""
 
 HEAD = """\
 # yaml-language-server: $schema=pipeline.schema.json
@@ -85,7 +88,7 @@ def _default_kind(option: Option) -> Option:
 
 def _within(part: Option, indent: str) -> Iterator[str]:
     for option in part.options:
-        if option.options and option.default is None:
+        if (option.options and option.default is None) or option.path in _INSTEAD:
             # Beside the others it would be one too many.
             told = f"Or {option.name}: {_value(option)}. {option.meaning} See `lakeingest describe {option.path}`."
             yield from _note(replace(option, meaning=told), indent)

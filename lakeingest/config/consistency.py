@@ -89,9 +89,11 @@ def mistakes(
     registry: parts.Registry | None = None,
     contract: Contract | None = None,
     trigger: parts.Trigger | None = None,
+    source: parts.Source | None = None,
 ) -> Iterator[Mistake]:
     """Every disagreement between the parts that are given; `partition` maps a position in the list to its part."""
     declared: tuple[ddl.Column, ...] = ()
+    yield from _source(source, contract)
     if decode:
         yield from _subjects(decode)
         yield from _of_glue(decode, registry)
@@ -124,7 +126,7 @@ def mistakes(
             ("table", "path"), "required, and missing; write where the table lies, as in 's3a://lake/flights'"
         )
     else:
-        yield from _places(table, quarantine, gate, contract)
+        yield from _places(table, quarantine, gate, contract, source)
     yield from _contract(contract, decode, schema, partition, comment=table.comment if table else None, trigger=trigger)
     if table and quarantine and storage and storage.model_fields_set:
         known_as = (table.identifier, quarantine.identifier, gate.results if gate else None)
@@ -134,6 +136,27 @@ def mistakes(
                 "says how the buckets of paths are reached, and the tables have names alone; drop it, and let the "
                 "Spark session reach the buckets of its catalog (spark.hadoop.fs.s3a.…)",
             )
+
+
+def _source(source: parts.Source | None, contract: Contract | None) -> Iterator[Mistake]:
+    if source is None or source.table is None:
+        if source and not source.topics:
+            yield Mistake(("source", "topics"), "required, and missing; as in topics: [flights]")
+        return
+    for name in ("bootstrap_servers", "start", "options"):
+        # The default is no contradiction, only what the file itself says.
+        if name in source.model_fields_set:
+            yield Mistake(
+                ("source", name),
+                "is of Kafka, which is not asked where source.table is named: the table is read from its beginning; "
+                "drop one of the two",
+            )
+    if contract and contract.completeness:
+        yield Mistake(
+            ("contract", "completeness"),
+            "Kafka alone can tell until when a table is complete, and it is not asked where source.table is named; "
+            "promise it of the table that source.table names, or drop one of the two",
+        )
 
 
 def _contract(
@@ -316,9 +339,12 @@ def _places(
     quarantine: parts.Quarantine | None,
     gate: parts.Gate | None,
     contract: Contract | None,
+    source: parts.Source | None,
 ) -> Iterator[Mistake]:
     """Two tables in one place: Delta's vacuum deletes whatever it does not know within a table's folder."""
     tables: dict[tuple[str, ...], str] = {}
+    if source and source.table:
+        tables["source", "table"] = source.table
     if table:
         tables["table", "path" if table.path else "name"] = table.identifier
     if gate and table and gate.results is None:

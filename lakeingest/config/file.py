@@ -18,6 +18,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from lakeingest.config import PipelineConfig, consistency, mistakes, parts, per_topic, yaml_text
+from lakeingest.config.base import Part
 from lakeingest.config.consistency import Mistake
 from lakeingest.config.contract import Contract
 from lakeingest.config.per_topic import PerTopic
@@ -241,7 +242,13 @@ def _disagreements(values: dict[str, Any]) -> Iterator[Mistake]:
         registry=_valid(parts.Registry, values.get("registry", {})),
         contract=_valid(Contract, values["contract"]) if "contract" in values else None,
         trigger=_valid(parts.Trigger, values.get("trigger", {})),
+        source=_valid(parts.Source, _known(parts.Source, values.get("source"))),
     )
+
+
+def _known(kind: type[Part], value: Any) -> Any:
+    """The values of a part's own options: what another one is missing for is told beside an unknown one."""
+    return {k: v for k, v in value.items() if k in kind.model_fields} if isinstance(value, dict) else value
 
 
 def _valid(kind: Any, value: Any) -> Any:

@@ -34,12 +34,20 @@ Compatibility: TypeAlias = Literal["NONE", "BACKWARD", "FORWARD", "FULL"]
 
 
 class Source(Part):
-    """Which Kafka topics are read, and from where."""
+    """Which Kafka topics are read, and from where: from Kafka, or from a table that has their records as bytes."""
 
     topics: Topics = Field(
+        (),
         description="The topics to read, all of them into the one table; or {pattern: REGEX}, for a "
-        "pipeline and a table for each topic that it matches: {topic} in name and table stands for it.",
+        "pipeline and a table for each topic that it matches: {topic} in name and table stands for it. Required, but "
+        "with source.table: there, left out, all that the table has when the run begins.",
         examples=[["flights"]],
+    )
+    table: TablePlace | None = Field(
+        None,
+        description="A bronze table to read instead of Kafka, a path or a name: one that lakeingest wrote, with "
+        "decode.value.format bytes. No broker is asked then.",
+        examples=["s3a://lake/bronze"],
     )
     bootstrap_servers: Brokers | None = Field(
         None,
@@ -56,6 +64,11 @@ class Source(Part):
         description="Further Kafka client options (security.protocol, sasl.username, …), never printed.",
         examples=[{"security.protocol": "SSL"}],
     )
+
+    @property
+    def told(self) -> str:
+        """What is read, in a few words."""
+        return ", ".join([*([self.table] if self.table else []), *self.topics])
 
     @model_validator(mode="after")
     def _starts_in_topics(self) -> Source:

@@ -45,6 +45,10 @@ def pattern(data: Any, mistakes: list[Mistake]) -> re.Pattern[str] | None:
         return None
     mistakes += _shared(data)
     where = ("source", "topics")
+    if isinstance(source, Mapping) and "table" in source:
+        mistakes.append(
+            Mistake(where, "a pattern is for Kafka's topics; name those of source.table, or leave them out")
+        )
     if set(topics) != {"pattern"}:
         mistakes.append(Mistake(where, "write a list of topics, or a pattern alone, as in {pattern: 'orders-.*'}"))
     try:

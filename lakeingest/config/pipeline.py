@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -128,14 +129,19 @@ class PipelineConfig(Part):
         return (self.table.identifier, self.quarantine.identifier, *more)
 
     @property
+    def _opened(self) -> tuple[str, ...]:
+        """Its tables, and the one that it is fed from."""
+        return (*self.tables, *filter(None, [self.source.table]))
+
+    @property
     def paths(self) -> tuple[str, ...]:
-        """Where those of its tables lie that are known by their paths."""
-        return tuple(each for each in self.tables if location.is_path(each))
+        """Where those tables lie, what it reads included, that are known by their paths."""
+        return tuple(each for each in self._opened if location.is_path(each))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of those of its tables that are a catalog's own."""
-        return tuple(each for each in self.tables if not location.is_path(each))
+        """The names of those tables, what it reads included, that are a catalog's own."""
+        return tuple(each for each in self._opened if not location.is_path(each))
 
     @property
     def widening(self) -> Widening:
@@ -150,6 +156,10 @@ class PipelineConfig(Part):
         Text and bytes have no schema that could change, so NONE holds for them.
         """
         return consistency.compatibility(self.decode, self.schema_)
+
+    def reading(self, topics: Sequence[str]) -> PipelineConfig:
+        """The same pipeline, of these topics, where the file leaves it to source.table which there are."""
+        return self.model_copy(update={"source": self.source.model_copy(update={"topics": tuple(topics)})})
 
     @field_validator("quarantine")
     @classmethod
@@ -177,6 +187,7 @@ class PipelineConfig(Part):
                 registry=self.registry,
                 contract=self.contract,
                 trigger=self.trigger,
+                source=self.source,
             )
         )
         if found:

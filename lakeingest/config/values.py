@@ -216,7 +216,12 @@ def _table_name(value: str) -> str:
     return value
 
 
-def _table_place(value: str) -> str:
+def table_place(value: str) -> str:
+    """A table's path or name as it is, if one may stand in a file.
+
+    Raises:
+        ValueError: with what is wrong, and the cure.
+    """
     return _table_name(value) if "." in value and not location.is_path(value) else location.checked(value)
 
 
@@ -367,7 +372,7 @@ Columns = Annotated[str, AfterValidator(_columns), Kind("columns as DDL")]
 ValueColumns = Annotated[str, AfterValidator(_value_columns), Kind("columns as DDL")]
 SchemaPath = Annotated[SchemaFile, BeforeValidator(_schema_file, json_schema_input_type=str), Kind("path")]
 TableName = Annotated[str, AfterValidator(_table_name), Kind("table's name")]
-TablePlace = Annotated[str, AfterValidator(_table_place), Kind("path, or table's name")]
+TablePlace = Annotated[str, AfterValidator(table_place), Kind("path, or table's name")]
 Url = Annotated[str, AfterValidator(_url), Kind("http or https URL")]
 Secret = Annotated[SecretStr, Kind("secret text")]
 SourceOptions = Annotated[dict[str, Secret], AfterValidator(_source_options), Kind("map of name: secret text")]

@@ -89,6 +89,9 @@ class Receipt:
         lost: how many offsets of these gaps are in neither table; on quarantine only.
         base: the table's version when the batch was decided, if it was known; on the table only.
         settles: the batch that this commit accounts for, where that is not `sequence`; on quarantine only.
+        read_from: where the records were not read from Kafka: the table, and the version up to which was looked at what
+            came into it below the frontier (see `ingest.bronze`).
+        late: of a batch that took such records: offsets that they lie within, all of them below the frontier.
         accepted: who let a held batch through, why, and which expectations it breaks; on the table only.
         remaining: of a backfill: how many offsets it has still to take behind this batch; None for any other.
     """
@@ -111,6 +114,8 @@ class Receipt:
     settles: int = 0
     base: int | None = None
     remaining: int | None = None
+    read_from: Mapping[str, Any] = field(default_factory=dict)
+    late: OffsetRanges = field(default_factory=lambda: OffsetRanges(()))
 
     @property
     def batch(self) -> int:
@@ -119,10 +124,10 @@ class Receipt:
 
     def whole(self, rows: int) -> bool:
         """Whether so many rows in the table are one for each offset of the batch, so that quarantine has none of it."""
-        return rows == self.ranges.offsets
+        return not self.late.ranges and rows == self.ranges.offsets
 
     def to_json(self) -> str:
-        data = {
+        data: dict[str, Any] = {
             "lakeingest": FORMAT,
             "pipeline": self.pipeline,
             "sequence": self.sequence,
@@ -132,28 +137,22 @@ class Receipt:
             "offsets": self.ranges.to_json(),
             "quarantine": self.quarantine,
         }
-        if self.counts is not None:
-            data["counts"] = vars(self.counts)
-        if self.left_out:
-            data["left_out"] = dict(self.left_out)
-        if self.left:
-            data["left"] = dict(self.left)
-        if self.ledger:
-            data["ledger"] = self.ledger
-        if self.schemas.entries:
-            data["schemas"] = self.schemas.to_json()
-        if self.gaps.ranges:
-            data["gaps"] = self.gaps.to_json()
-        if self.accepted:
-            data["accepted"] = dict(self.accepted)
-        if self.lost:
-            data["lost"] = self.lost
-        if self.settles:
-            data["settles"] = self.settles
-        if self.base is not None:
-            data["base"] = self.base
-        if self.remaining is not None:
-            data["remaining"] = self.remaining
+        rarely = {
+            "counts": self.counts and vars(self.counts),
+            "left_out": dict(self.left_out),
+            "left": dict(self.left),
+            "ledger": self.ledger or None,
+            "schemas": self.schemas.to_json() if self.schemas.entries else None,
+            "gaps": self.gaps.to_json(),
+            "accepted": dict(self.accepted),
+            "lost": self.lost or None,
+            "settles": self.settles or None,
+            "base": self.base,
+            "remaining": self.remaining,
+            "read_from": dict(self.read_from),
+            "late": self.late.to_json(),
+        }
+        data |= {name: value for name, value in rarely.items() if value is not None and value != {}}
         return json.dumps(data, separators=(",", ":"))
 
     @classmethod
@@ -194,4 +193,6 @@ class Receipt:
             settles=data.get("settles", 0),
             base=data.get("base"),
             remaining=data.get("remaining"),
+            read_from=data.get("read_from", {}),
+            late=OffsetRanges.from_json(data.get("late", {})),
         )

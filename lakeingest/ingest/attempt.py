@@ -6,7 +6,7 @@ A run that goes on after a failure begins another one, as after a crash: nothing
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from lakeingest.delta import replay_marks
@@ -14,15 +14,16 @@ from lakeingest.delta.commit_log import Commit, CommitLog
 from lakeingest.delta.history import TableHistory
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import Receipt, of_backfill
-from lakeingest.errors import TableMismatch
+from lakeingest.errors import StorageError, TableMismatch
 from lakeingest.ingest import preflight, recovery
+from lakeingest.ingest.bronze import Late
 from lakeingest.ingest.context import RunContext
 from lakeingest.ingest.events import Committed, Event, Looked
 from lakeingest.ingest.microbatch import MicroBatchExecution
 from lakeingest.ingest.preflight import Accept
 from lakeingest.kafka import offsets
 from lakeingest.kafka.offsets import Topics
-from lakeingest.record import Frontier, OffsetRanges
+from lakeingest.record import Frontier, OffsetRange, OffsetRanges
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -51,6 +52,8 @@ class Attempt:
     full: bool = False
     _behind: Frontier | None = None
     _declares: bool = False
+    _late: list[Late] = field(default_factory=list)
+    _read_from: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def begin(cls, context: RunContext, topics: Topics, accept: Accept) -> Attempt:
@@ -73,7 +76,7 @@ class Attempt:
             columns = tables.main.schema()
             log, refused = tables.commit_logs(new=new)
         preflight.check(config, log, refused, topics, accept)
-        preflight.check_records(tables, context.bootstrap_servers, log, topics)
+        preflight.check_records(tables, context.source, log, topics)
         # 2.
         execution = MicroBatchExecution(context, columns, log)
         if execution.evolution.settled:
@@ -90,6 +93,7 @@ class Attempt:
         attempt = cls(context, accept, execution, log, refused, sequence, last, log.frontier)
         # Without a record to commit too: a replay waits for it.
         attempt._declares = last is not None and execution.evolution.declares
+        attempt._read_from = last.read_from if last is not None else {}
         return attempt
 
     @property
@@ -107,6 +111,8 @@ class Attempt:
             goal: the offsets at which the run is to end; None if it goes on for ever.
             tell: is told what there is to commit, before that is done.
         """
+        if (done := self._late_batch(topics)) is not None:
+            return done
         config, tables = self.context.config, self.context.tables
         gaps = offsets.gaps(topics, self.frontier) if self.accept.gaps else OffsetRanges(())
         starts = {**self.frontier, **gaps.frontier}
@@ -132,6 +138,46 @@ class Attempt:
             self.context.prefetch(tables.main, *also)
         return replace(done, lag=offsets.lag(self.frontier, topics.last))
 
+    def _late_batch(self, topics: Topics) -> Committed | None:
+        """Commit what came into the source below the frontier; None if nothing did.
+
+        It comes before any batch whose receipt says that the source was looked at up to here.
+        """
+        while topics.read_from:
+            while self._late:
+                late = self._late.pop(0)
+                try:
+                    ranges = self.execution.not_yet_held(late, self._taken_back)
+                except StorageError:
+                    # A VACUUM took files of the older version, or clean-up its log; on S3 none of them is logged.
+                    if (inexact := late.inexact) is None:
+                        raise
+                    self._late.insert(0, inexact)
+                    continue
+                if not ranges.ranges:
+                    continue
+                self.sequence += 1
+                stands = OffsetRanges(tuple(OffsetRange(*tp, end, end) for tp, end in sorted(self.frontier.items())))
+                receipt = replace(self._receipt(topics, stands), late=ranges, read_from=late.read_from)
+                done = self.execution.execute(receipt, {}, self.accept.held, self._taken_back)
+                self.last = receipt
+                if done.accepted_held:
+                    self.accept = replace(self.accept, held=None)
+                return replace(done, lag=offsets.lag(self.frontier, topics.last))
+            if self._read_from == topics.read_from or not self.frontier:
+                break
+            self._late = [*self.context.source.late(self._read_from, self.frontier)]
+            self._read_from = topics.read_from
+        return None
+
+    @property
+    def _taken_back(self) -> range:
+        """The numbers of batches that a RESTORE took back: what they refused is in quarantine still."""
+        if not (self.log.taken_back and self.log.newest):
+            return range(0)
+        last = max(self.log.last_sequence, self.refused.last_sequence)
+        return range(self.log.newest.receipt.sequence + 1, last + 1)
+
     def _opens(self, begin: Frontier) -> bool:
         """Whether an empty commit is due, so that where "latest" was is remembered before a record arrives."""
         return self.context.config.source.start == "latest" and any(tp not in self.frontier for tp in begin)
@@ -149,7 +195,15 @@ class Attempt:
         left = {n: i for n, i in {**last.left, **last.topics}.items() if n not in topics.ids} if last else {}
         where = config.quarantine.identifier
         return Receipt(
-            config.known_as, self.sequence, self.context.run, topics.cluster, topics.ids, ranges, where, left=left
+            config.known_as,
+            self.sequence,
+            self.context.run,
+            topics.cluster,
+            topics.ids,
+            ranges,
+            where,
+            left=left,
+            read_from=topics.read_from,
         )
 
 

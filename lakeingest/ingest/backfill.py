@@ -30,7 +30,6 @@ from lakeingest.ingest.preflight import Accept
 from lakeingest.ingest.retry import RetryBudget
 from lakeingest.ingest.run import tried_again
 from lakeingest.kafka import offsets
-from lakeingest.kafka.broker import Broker
 from lakeingest.kafka.offsets import Topics
 from lakeingest.record import Frontier, OffsetRange, OffsetRanges
 from lakeingest.spark.failures import storage_failures
@@ -104,7 +103,7 @@ def remaining(
         OffsetsLost: Kafka no longer has a part of it.
     """
     preflight.check(context.config, at.log, at.refused, topics, Accept(dropped_topics=True))
-    preflight.check_records(context.tables, context.bootstrap_servers, at.log, topics)
+    preflight.check_records(context.tables, context.source, at.log, topics)
     wanted = asked(at.log.frontier, topics) if goal is None else goal
     left = wanted.shared(at.behind).without(at.consumed)
     check_kept(left, topics)
@@ -266,7 +265,6 @@ class BackfillRun:
     """
 
     context: RunContext
-    broker: Broker
     asked: Asked
     accept: Accept
     limits: Limits
@@ -294,9 +292,9 @@ class BackfillRun:
 
     def _batches(self) -> Iterator[Committed]:
         most, rate = self.limits.records or self.context.config.trigger.max_records, self.limits.rate
-        now = self._begin(self.broker.topics())
+        now = self._begin(self.context.source.topics())
         while now.left.ranges and not self.stop.is_set():
-            begun, topics = time.monotonic(), self.broker.topics()
+            begun, topics = time.monotonic(), self.context.source.topics()
             if now.outdated:
                 now = self._begin(topics)
                 continue

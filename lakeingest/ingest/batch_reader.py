@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from lakeingest.errors import SourceUnreachable
+from lakeingest.delta.receipt import Receipt
 from lakeingest.ingest.context import RunContext
-from lakeingest.kafka import reader
 from lakeingest.record import OffsetRanges, UnreadableTime, replan_reason
 from lakeingest.spark import failures
 
@@ -19,7 +18,9 @@ T = TypeVar("T")
 
 
 class BatchReader:
-    """Reads offset ranges by Spark's Kafka reader; by another consumer where that one cannot hold a record's time."""
+    """Reads offset ranges from the pipeline's source; Kafka's by another consumer where Spark's reader cannot hold a
+    record's time.
+    """
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
@@ -28,8 +29,14 @@ class BatchReader:
     def frame(self, ranges: OffsetRanges) -> DataFrame:
         """Exactly the records of `ranges`, as bytes; for the columns see `kafka.reader.frame`."""
         context = self._context
-        where = context.config.source, context.bootstrap_servers, context.config.name
-        return reader.frame(context.spark, *where, ranges, by_consumer=self._by_consumer)
+        return context.source.frame(context.spark, ranges, by_consumer=self._by_consumer)
+
+    def records(self, receipt: Receipt) -> DataFrame:
+        """The records of a batch: of its offsets, or those that came in late (see `ingest.bronze`)."""
+        context = self._context
+        if receipt.late.ranges:
+            return context.source.frame(context.spark, receipt.late, read_from=receipt.read_from)
+        return self.frame(receipt.ranges)
 
     def readable(self, take: Callable[[], T]) -> T:
         """What `take` gives, which reads ranges; called again where Spark's reader cannot hold a record's time."""
@@ -47,7 +54,7 @@ class BatchReader:
         """Say what a failure of Spark means where it reads a batch and writes nothing.
 
         Raises:
-            SourceUnreachable: the batch cannot be read.
+            SourceError, StorageError: the batch cannot be read.
             UnknownSchema: a record's schema is not among those that the batch was planned for.
             UnreadableTime: Spark's reader cannot hold a record's time.
         """
@@ -56,7 +63,4 @@ class BatchReader:
         except failures.spark_failures() as failed:
             if other := replan_reason(failed):
                 raise other from failed
-            raise SourceUnreachable(
-                f"the batch cannot be read from Kafka at {self._context.bootstrap_servers}: {failures.summary(failed)}",
-                cure="look at the broker and its log; nothing was consumed, run again",
-            ) from failed
+            raise self._context.source.unreadable(failed) from failed

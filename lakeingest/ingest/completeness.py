@@ -22,15 +22,15 @@ from lakeingest.delta.completeness import CompletenessTable
 from lakeingest.errors import TableChanged
 from lakeingest.ingest.attempt import Attempt
 from lakeingest.ingest.context import RunContext
-from lakeingest.kafka.broker import Broker
+from lakeingest.ingest.source import RecordSource
 from lakeingest.kafka.offsets import Reach
 
 
 class Following:
     """What the run of a pipeline knows of its periods."""
 
-    def __init__(self, context: RunContext, broker: Broker) -> None:
-        self._context, self._broker = context, broker
+    def __init__(self, context: RunContext, source: RecordSource) -> None:
+        self._context, self._source = context, source
         self._reaches: dict[datetime, Reach] = {}
         self._newest: datetime | None = None
         self._first: datetime | None = None
@@ -103,7 +103,7 @@ class Following:
 
     def _reached(self, attempt: Attempt, table: CompletenessTable, start: datetime) -> bool:
         if start not in self._reaches:
-            self._reaches[start] = self._broker.reach(table.due(start))
+            self._reaches[start] = self._source.reach(table.due(start))
         return not self._reaches[start].missing(attempt.frontier)
 
     def _say(self, attempt: Attempt, table: CompletenessTable, complete: datetime) -> None:

@@ -13,6 +13,7 @@ from lakeingest.delta.receipt import Run
 from lakeingest.delta.table import Table
 from lakeingest.gate.suite import Suite
 from lakeingest.ingest.batch_gate import BatchGate
+from lakeingest.ingest.source import RecordSource
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,14 +24,14 @@ class RunContext:
     """Configuration, session, servers and the gate.
 
     Attributes:
-        bootstrap_servers: Kafka's.
+        source: where the records come from.
         run: who commits.
         log_session: computes the states of tables' logs; None where that is of no use (see `session.log_session`).
     """
 
     config: PipelineConfig
     spark: SparkSession
-    bootstrap_servers: str
+    source: RecordSource
     suite: Suite | None
     gate: BatchGate
     run: Run

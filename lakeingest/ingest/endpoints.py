@@ -12,21 +12,26 @@ from lakeingest.local import running
 def addresses(config: PipelineConfig) -> tuple[str, Storage]:
     """Brokers and storage: the file's own, or, where it names no brokers, the running embedded stack's.
 
+    A file that names source.table needs no brokers: they are empty then, and storage is the stack's if one runs.
+
     Raises:
         SetupError: the file names none, and no stack is running.
     """
     if config.source.bootstrap_servers is not None:
         return config.source.bootstrap_servers, config.storage
     stack = running()
+    if stack is None and config.source.table is not None:
+        return "", config.storage
     if stack is None:
         raise SetupError(
             f"pipeline {config.name!r} names no brokers, and no embedded stack is running",
             cure="start one with `lakeingest stack up`, or set source.bootstrap_servers (and storage)",
         )
+    servers = "" if config.source.table is not None else stack.kafka
     if config.storage.endpoint is not None or config.storage.access_key is not None:
-        return stack.kafka, config.storage
+        return servers, config.storage
     keys = {"access_key": stack.s3_access_key, "secret_key": stack.s3_secret_key}
-    return stack.kafka, Storage.model_validate({"endpoint": stack.s3, **keys, "path_style": True})
+    return servers, Storage.model_validate({"endpoint": stack.s3, **keys, "path_style": True})
 
 
 def storage(config: PipelineConfig) -> Storage:

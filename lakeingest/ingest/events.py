@@ -39,9 +39,10 @@ class Started(Event):
     Attributes:
         run: who will commit.
         topics: the topics of the pipeline file.
-        brokers: Kafka's bootstrap servers.
+        brokers: Kafka's bootstrap servers; empty where a table is read instead.
         table, quarantine: where the rows go, and the refused records.
         every_s: the trigger, in seconds.
+        read_from: the bronze table that is read instead of Kafka; its topics may be left to it, and are empty then.
     """
 
     run: Run
@@ -50,6 +51,7 @@ class Started(Event):
     table: str
     quarantine: str
     every_s: float
+    read_from: str = ""
 
 
 @dataclass(frozen=True)

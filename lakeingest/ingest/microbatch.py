@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Observation
 
 from lakeingest import transform
-from lakeingest.delta import quarantine
+from lakeingest.delta import coordinates, quarantine
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.partitioning import Layout
 from lakeingest.delta.receipt import Counts, Receipt
@@ -26,6 +26,7 @@ from lakeingest.ingest import endpoints, preflight, shape
 from lakeingest.ingest.batch_gate import GateDecision
 from lakeingest.ingest.batch_plan import BatchPlan, layout, observed, plan_batch, set_aside
 from lakeingest.ingest.batch_reader import BatchReader
+from lakeingest.ingest.bronze import Late
 from lakeingest.ingest.context import RunContext
 from lakeingest.ingest.events import Committed, Written
 from lakeingest.ingest.evolution import Discovery, Evolution
@@ -75,7 +76,9 @@ class MicroBatchExecution:
         self._described: tuple[SchemaLedger, StructType | None] | None = None
         self._stages: dict[str, float] = {}
 
-    def execute(self, receipt: Receipt, behind: Frontier, accept_held: str | None = None) -> Committed:
+    def execute(
+        self, receipt: Receipt, behind: Frontier, accept_held: str | None = None, taken_back: range = range(0)
+    ) -> Committed:
         """The way of the records of one micro-batch: the commit protocol.
 
         1. The ranges begin at the table's frontier, so that nothing is read that was committed. Only where quarantine
@@ -91,18 +94,19 @@ class MicroBatchExecution:
             receipt: the batch's sequence number, and its offsets.
             behind: how far quarantine's rows reached beyond the table's frontier when the run began (a RESTORE).
             accept_held: why the batch is let through if the gate would hold it; None if it is not.
+            taken_back: of records that came in late: see `not_yet_held`.
 
         Raises:
             Fenced: another run committed this sequence number; nothing was written.
             BatchHeld: the gate keeps the batch back; nothing was written.
         """
         begun, self._stages = time.monotonic(), {}
-        done = self.reader.readable(lambda: self._execute(receipt, behind, accept_held))
+        done = self.reader.readable(lambda: self._execute(receipt, behind, accept_held, taken_back))
         return replace(done, seconds=time.monotonic() - begun, stages=self._stages)
 
-    def _execute(self, receipt: Receipt, behind: Frontier, accept_held: str | None) -> Committed:
+    def _execute(self, receipt: Receipt, behind: Frontier, accept_held: str | None, taken_back: range) -> Committed:
         # 1.
-        kafka, known = self._not_yet_held(self.reader.frame(receipt.ranges), receipt.ranges, behind)
+        kafka, known = self._not_yet_held(receipt, behind, taken_back)
         sample = receipt.ranges.first(_SAMPLE)
         if self.evolution.discovery is Discovery.SAMPLE_FIRST and sample != receipt.ranges:
             self.discover_schemas(self.reader.frame(sample), receipt.sequence)
@@ -153,6 +157,8 @@ class MicroBatchExecution:
                 frames.release(accepted)
         found = seen.get
         counts, left_out = _counts(found, done.rows, known), transform.left_out(batch.shape.stages, found)
+        if receipt.late.ranges and "since" not in receipt.read_from:
+            counts, left_out = without_drops(counts), {}
         broken, reasons = dict[str, int](), dict[str, int]()
         # 3.
         if not receipt.whole(counts.accepted):
@@ -196,11 +202,41 @@ class MicroBatchExecution:
         found = seen.get
         return {n: found[f"broken_{at}"] for at, n in enumerate(named)}, quarantine.reasons_of(found)
 
-    def _not_yet_held(self, kafka: DataFrame, ranges: OffsetRanges, behind: Frontier) -> tuple[DataFrame, int]:
-        """The records that neither table holds yet, and how many one of them does.
+    def not_yet_held(self, late: Late, taken_back: range) -> OffsetRanges:
+        """Between which offsets those records lie, of what may have come in late, that neither table holds yet.
 
-        After a RESTORE quarantine may hold records of the batch, and the table those that a replay has moved since.
+        Args:
+            taken_back: the numbers of batches that a RESTORE of the table took back. What these have refused is in
+                quarantine, and no account of it stands: it is among them.
         """
+        frame = self.context.source.frame(self.context.spark, late.ranges, read_from=late.read_from)
+        with storage_failures(self.context.source.address):
+            if self._unaccounted(frame, late.ranges, taken_back):
+                return late.ranges
+            return coordinates.extent(self._without_held(frame, late.ranges))
+
+    def _unaccounted(self, kafka: DataFrame, late: OffsetRanges, taken_back: range) -> int:
+        """How many records are in quarantine by batches that a RESTORE of the table took back."""
+        if not taken_back:
+            return 0
+        rows = quarantine.here(self.context.tables.refused())
+        theirs = rows.where(f"sequence BETWEEN {taken_back.start} AND {taken_back.stop - 1}")
+        return kafka.join(coordinates.of(theirs, late), list(COORDINATES), "left_semi").count()
+
+    def _without_held(self, kafka: DataFrame, ranges: OffsetRanges) -> DataFrame:
+        return kafka.join(self.context.tables.coordinates(ranges), list(COORDINATES), "left_anti")
+
+    def _not_yet_held(self, receipt: Receipt, behind: Frontier, taken_back: range) -> tuple[DataFrame, int]:
+        """The records of a batch that neither table holds yet, and how many one of them does.
+
+        After a RESTORE quarantine may hold records of the batch, and the table those that a replay has moved since. Of
+        records that came in late, those that are held are no part of the batch, but for what is not accounted for.
+        """
+        kafka, ranges = self.reader.records(receipt), receipt.ranges
+        if receipt.late.ranges:
+            with storage_failures(self.context.tables.quarantine.identifier):
+                known = self._unaccounted(kafka, receipt.late, taken_back)
+                return self._without_held(kafka, receipt.late), known
         if all(behind.get((r.topic, r.partition), 0) <= r.start for r in ranges):
             return kafka, 0
         with storage_failures(self.context.tables.quarantine.identifier):
@@ -372,6 +408,13 @@ def _decided(batch: BatchPlan, kafka: DataFrame) -> tuple[DataFrame, DataFrame, 
 def _time(millis: int | None) -> datetime | None:
     """Kafka gives records without a time −1."""
     return None if millis is None or millis < 0 else _EPOCH + timedelta(milliseconds=millis)
+
+
+def without_drops(counts: Counts) -> Counts:
+    """The counts of records that came in late, where it is not known which: what is in neither table may have been
+    dropped before, and counted then.
+    """
+    return replace(counts, consumed=counts.consumed - counts.dropped, dropped=0)
 
 
 def _counts(found: Mapping[str, Any], accepted: int, known: int) -> Counts:

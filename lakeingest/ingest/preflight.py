@@ -14,7 +14,8 @@ from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import Receipt, user
 from lakeingest.delta.table import Table
 from lakeingest.errors import SourceChanged, TableMismatch, UsageError
-from lakeingest.kafka import offsets, reader
+from lakeingest.ingest.source import RecordSource
+from lakeingest.kafka import offsets
 from lakeingest.kafka.offsets import Topics
 from lakeingest.record import COORDINATES, KEY, OFFSET, PARTITION, RESERVED, TIMESTAMP, TOPIC, OffsetRange, OffsetRanges
 from lakeingest.schema.readers import shut_out
@@ -223,11 +224,12 @@ def check_topics(last: Receipt | None, topics: Topics) -> None:
     """
     if last is None:
         return
+    where = "source.table" if topics.read_from else "source.bootstrap_servers"
     if last.cluster != topics.cluster:
         raise SourceChanged(
-            f"the table was fed from Kafka cluster {last.cluster}, source.bootstrap_servers now leads to "
+            f"the table was fed from Kafka cluster {last.cluster}, {where} now leads to "
             f"{topics.cluster}: the same offsets are other records there",
-            cure="correct source.bootstrap_servers, or give the pipeline a new name and table",
+            cure=f"correct {where}, or give the pipeline a new name and table",
         )
     known = {**last.left, **last.topics}
     for name, identity in topics.ids.items():
@@ -240,7 +242,7 @@ def check_topics(last: Receipt | None, topics: Topics) -> None:
             )
 
 
-def check_records(tables: PipelineTables, bootstrap_servers: str, log: CommitLog, topics: Topics) -> None:
+def check_records(tables: PipelineTables, source: RecordSource, log: CommitLog, topics: Topics) -> None:
     """Notice that a topic was made again where no topic id tells it: the cluster gives none, or has given none before.
 
     The newest record of each topic-partition that the last commit wrote is read again: it has its time.
@@ -258,13 +260,12 @@ def check_records(tables: PipelineTables, bootstrap_servers: str, log: CommitLog
     ranges = OffsetRanges(tuple(s for s in last.ranges if s.topic in blind and s.topic in known))
     if not ranges.offsets:
         return
-    config = tables.config
     with storage_failures(tables.main.identifier):
         rows = coordinates.within(tables.main.read(), ranges)
         newest = rows.groupBy(TOPIC, PARTITION).agg(F.max(F.struct(OFFSET, TIMESTAMP)).alias("row"))
         ours = {(r[0], r[1], r["row"][0]): r["row"][1] for r in newest.collect()}
         kept = (OffsetRange(t, p, o, o + 1) for t, p, o in ours if topics.first[t, p] <= o < topics.last[t, p])
-        kafka = reader.frame(tables.spark, config.source, bootstrap_servers, config.name, OffsetRanges(tuple(kept)))
+        kafka = source.frame(tables.spark, OffsetRanges(tuple(kept)))
         theirs = {tuple(r)[:3]: r[3] for r in kafka.select(*COORDINATES, TIMESTAMP).collect()}
     for place, time in theirs.items():
         if time != ours[place]:

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from lakeingest import transform
 from lakeingest.delta import commit_log
 from lakeingest.delta.commit_log import Commit, CommitLog
-from lakeingest.delta.receipt import Counts
-from lakeingest.errors import OffsetsLost
-from lakeingest.ingest.microbatch import MicroBatchExecution
+from lakeingest.delta.receipt import Counts, Receipt
+from lakeingest.errors import OffsetsLost, StorageError
+from lakeingest.ingest.batch_plan import BatchPlan
+from lakeingest.ingest.bronze import Late
+from lakeingest.ingest.microbatch import MicroBatchExecution, without_drops
 from lakeingest.record import COORDINATES, DROPPED, Frontier, OffsetRanges, count_where
 from lakeingest.spark import frames
 from lakeingest.spark.failures import storage_failures
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 def settle(
@@ -62,6 +70,9 @@ def _settle(execution: MicroBatchExecution, newest: Commit, number: int, first: 
     """Bring the records of a batch to quarantine that are in neither table, with the batch's account."""
     tables, reader = execution.context.tables, execution.reader
     receipt, sequence = newest.receipt, newest.receipt.sequence
+    if receipt.late.ranges:
+        _settle_late(execution, newest, number)
+        return
     gone, ranges = receipt.ranges.before(first), receipt.ranges.since(first)
     lost = gone.offsets - tables.coordinates(gone).count()
     if lost and not accept_gap:
@@ -71,24 +82,69 @@ def _settle(execution: MicroBatchExecution, newest: Commit, number: int, first: 
             cure="run once with --accept-gap to go on without them (`audit` will name them); make the topic's "
             "retention longer than any stop",
         )
-    kafka = reader.frame(ranges)
-    execution.discover_schemas(kafka, sequence)
-    batch = execution.plan(strict=False)
-    # By coordinates, and counted by jobs of their own: Kafka may have compacted what is in the tables already.
-    left = frames.keep(batch.decide(kafka).join(tables.coordinates(ranges), list(COORDINATES), "left_anti"))
-    try:
+    gaps = gone if lost else OffsetRanges(())
+    with _left(execution, reader.frame(ranges), ranges, sequence) as (left, batch):
         missing = left.where(f"NOT {DROPPED}")
-        with reader.failures():
-            dropped = left.agg(count_where(F.col(DROPPED)).alias("all"), *batch.left_out).collect()[0].asDict()
+        dropped, left_out = _dropped(execution, left, batch)
         # Those that were there before: its own rows, and what it was not to take again after a RESTORE.
         refused = missing.count() + tables.coordinates(receipt.ranges).count() - newest.rows
-        counts = Counts(newest.rows + refused + dropped["all"], newest.rows, refused, dropped["all"])
-        left_out = transform.left_out(batch.shape.stages, dropped)
-        account = replace(
-            receipt, sequence=number, run=execution.context.run, counts=counts, left_out=left_out, lost=lost
-        )
-        settles = sequence if number != sequence else 0
-        gaps = gone if lost else OffsetRanges(())
-        execution.quarantine(missing, batch, replace(account, settles=settles, gaps=gaps))
+        counts = Counts(newest.rows + refused + dropped, newest.rows, refused, dropped)
+        account = replace(_account(execution, receipt, number), counts=counts, left_out=left_out, lost=lost, gaps=gaps)
+        execution.quarantine(missing, batch, account)
+
+
+def _settle_late(execution: MicroBatchExecution, newest: Commit, number: int) -> None:
+    """The same of a batch whose records came into the source late: its rows are in the table."""
+    late = Late(newest.receipt.late, newest.receipt.read_from)
+    try:
+        _settle_late_by(execution, newest, number, late)
+    except StorageError:
+        # The older version can no longer be read; or else this fails again.
+        if late.inexact is None:
+            raise
+        _settle_late_by(execution, newest, number, late.inexact)
+
+
+def _settle_late_by(execution: MicroBatchExecution, newest: Commit, number: int, late: Late) -> None:
+    receipt = replace(newest.receipt, read_from=late.read_from)
+    records = execution.reader.records(receipt)
+    with _left(execution, records, receipt.late, receipt.sequence) as (left, batch):
+        missing = left.where(f"NOT {DROPPED}")
+        dropped, left_out = _dropped(execution, left, batch)
+        refused = missing.count()
+        counts = Counts(newest.rows + refused + dropped, newest.rows, refused, dropped)
+        if "since" not in receipt.read_from:
+            counts, left_out = without_drops(counts), {}
+        account = replace(_account(execution, receipt, number), counts=counts, left_out=left_out)
+        execution.quarantine(missing, batch, account)
+
+
+@contextmanager
+def _left(
+    execution: MicroBatchExecution, records: DataFrame, ranges: OffsetRanges, sequence: int
+) -> Iterator[tuple[DataFrame, BatchPlan]]:
+    """The records of a batch that are in neither table, decided by today's rules, and kept within the block.
+
+    By coordinates, and counted by jobs of their own: Kafka may have compacted what is in the tables already.
+    """
+    execution.discover_schemas(records, sequence)
+    batch = execution.plan(strict=False)
+    held = execution.context.tables.coordinates(ranges)
+    left = frames.keep(batch.decide(records).join(held, list(COORDINATES), "left_anti"))
+    try:
+        yield left, batch
     finally:
         frames.release(left)
+
+
+def _dropped(execution: MicroBatchExecution, left: DataFrame, batch: BatchPlan) -> tuple[int, dict[str, int]]:
+    """How many of them are dropped, and by which conditions."""
+    with execution.reader.failures():
+        found = left.agg(count_where(F.col(DROPPED)).alias("all"), *batch.left_out).collect()[0].asDict()
+    return found["all"], transform.left_out(batch.shape.stages, found)
+
+
+def _account(execution: MicroBatchExecution, receipt: Receipt, number: int) -> Receipt:
+    """The receipt of quarantine's commit, under the number that it has."""
+    settles = receipt.sequence if number != receipt.sequence else 0
+    return replace(receipt, sequence=number, run=execution.context.run, settles=settles)

@@ -18,7 +18,6 @@ from lakeingest.ingest.context import RunContext
 from lakeingest.ingest.events import Committed, Ended, Event, Started
 from lakeingest.ingest.preflight import Accept
 from lakeingest.ingest.retry import RetryBudget
-from lakeingest.kafka.broker import Broker
 from lakeingest.record import Frontier
 from lakeingest.spark.platforms import local
 
@@ -98,7 +97,6 @@ class PipelineRun:
     """
 
     context: RunContext
-    broker: Broker
     accept: Accept
     until_caught_up: bool
     tell: Callable[[Event], None]
@@ -109,7 +107,7 @@ class PipelineRun:
     def __post_init__(self) -> None:
         self._budget = RetryBudget(self.context.config.retry.wait.total_seconds())
         self._entry = CatalogEntry(self.context, self.tell)
-        self._following = Following(self.context, self.broker)
+        self._following = Following(self.context, self.context.source)
 
     def run(self) -> Counts:
         """The counts of all batches; for the errors see `Pipeline.run`."""
@@ -119,7 +117,8 @@ class PipelineRun:
         """Commit batch after batch, by the pipeline's trigger, up to the goal if there is one; then wait for the gate's
         results.
         """
-        topics, gate, spark = self.broker.topics(), self.context.gate, self.context.spark
+        source, gate, spark = self.context.source, self.context.gate, self.context.spark
+        topics = source.topics()
         if self.until_caught_up and self._goal is None:
             self._goal = topics.last
         with self.turn():
@@ -153,6 +152,6 @@ class PipelineRun:
                 if not attempt.full:
                     every = self.context.config.trigger.every.total_seconds()
                     self.stop.wait(max(0.0, every - (time.monotonic() - begun)))
-                topics = self.broker.topics()
+                topics = source.topics()
                 preflight.check_topics(attempt.last, topics)
         gate.wait(spark)

@@ -7,8 +7,9 @@ could be lost, stale or another pipeline's.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from lakeingest.config import Source
 from lakeingest.errors import OffsetsLost, SourceChanged, UsageError
@@ -23,12 +24,14 @@ class Topics:
         cluster: id of the Kafka cluster.
         ids: topic → topic id, "" where the cluster gives none; a topic that is deleted and made again has another one.
         first, last: (topic, partition) → first offset kept, and one past the last committed record.
+        read_from: where it is a table that says it, instead of Kafka: table and version.
     """
 
     cluster: str
     ids: Mapping[str, str]
     first: Frontier
     last: Frontier
+    read_from: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,12 @@ def starts(source: Source, topics: Topics, frontier: Frontier) -> dict[tuple[str
                 f"{tp[0]}-{tp[1]}: offsets {begin[tp]} to {first - 1} were never read, and Kafka no longer has them",
                 cure="run once with --accept-gap to go on behind them (its commit and `audit` will name them), or "
                 "begin a new table under another pipeline name; make the topic's retention longer than any stop",
+            )
+        if begin[tp] > last and topics.read_from:
+            raise SourceChanged(
+                f"{tp[0]}-{tp[1]}: the table was fed up to offset {begin[tp]}, but {topics.read_from['table']} ends at "
+                f"{last}: somebody has restored it, or this table was fed from Kafka meanwhile",
+                cure="run the pipeline of that table until it is caught up, then this one: nothing is taken twice",
             )
         if begin[tp] > last:
             raise SourceChanged(

@@ -238,7 +238,7 @@ class _Accounts:
                 lost += account.lost
                 continue
             # Without an account nothing but whole offsets can be vouched for: what is not there shows as missing.
-            counts += Counts(receipt.ranges.offsets, commit.rows)
+            counts += Counts(receipt.ranges.offsets or commit.rows, commit.rows)
             if not (receipt.whole(commit.rows) or complete) and receipt.sequence < oldest:
                 unknown += receipt.ranges
         took, accepted = (
@@ -260,12 +260,17 @@ class _Accounts:
 
 
 def _whole(log: CommitLog) -> OffsetRanges:
-    """From the first offset that the log knows of to the frontier, for each topic-partition."""
+    """From the first offset that the log knows of to the frontier, for each topic-partition.
+
+    What came late into the table that this one is fed from may lie before it; where the log is not whole, rows that it
+    has forgotten would be taken for such ones.
+    """
     ends = log.frontier
     starts: dict[tuple[str, int], int] = {}
     for commit in log.commits:
         # A gap before the oldest commit that is left is counted as lost.
-        for s in (*commit.receipt.gaps, *commit.receipt.ranges):
+        late = commit.receipt.late if log.complete else ()
+        for s in (*commit.receipt.gaps, *commit.receipt.ranges, *late):
             starts[s.topic, s.partition] = min(s.start, starts.get((s.topic, s.partition), s.start))
     return OffsetRanges(tuple(OffsetRange(*tp, start, ends.get(tp, start)) for tp, start in sorted(starts.items())))
 

@@ -12,7 +12,7 @@ from lakeingest.errors import OffsetsLost, UsageError
 from lakeingest.ingest import backfill
 from lakeingest.ingest.backfill import BackfillRun, Position
 from lakeingest.ingest.context import RunContext
-from lakeingest.kafka.broker import Broker
+from lakeingest.ingest.source import RecordSource
 from lakeingest.kafka.offsets import Topics
 from lakeingest.operations.shown import Listing, Shown
 from lakeingest.record import Frontier, OffsetRange, OffsetRanges, coordinates_of
@@ -210,12 +210,12 @@ class Backfilled(Shown):
         return {"ranges": self.ranges}
 
 
-def plan(context: RunContext, broker: Broker, asked: Asked) -> Backfilled:
+def plan(context: RunContext, asked: Asked) -> Backfilled:
     """What a backfill would take; writes nothing."""
-    tables, topics = context.tables, broker.topics()
+    tables, topics = context.tables, context.source.topics()
     for table in (tables.main, tables.quarantine):
         table.existing()
-    left = backfill.remaining(context, Position.read(tables), topics, resolved(broker, asked))
+    left = backfill.remaining(context, Position.read(tables), topics, resolved(context.source, asked))
     held, _ = backfill.rows_of(tables, left)
     return Backfilled(context.config.name, _listed(left), held, Counts(), 0, left.offsets)
 
@@ -227,7 +227,7 @@ def run(going: BackfillRun) -> Backfilled:
     return Backfilled(going.context.config.name, ranges, going.held, counts, going.commits, going.left)
 
 
-def resolved(broker: Broker, asked: Asked) -> backfill.Asked:
+def resolved(source: RecordSource, asked: Asked) -> backfill.Asked:
     """Lets Kafka say what the times are in offsets, when the tables' logs were read."""
 
     def ranges(frontier: Frontier, topics: Topics) -> OffsetRanges:
@@ -236,7 +236,7 @@ def resolved(broker: Broker, asked: Asked) -> backfill.Asked:
                 "the pipeline has committed nothing yet: nothing lies behind it",
                 cure="run it first (`lakeingest run FILE --until-caught-up`); source.start says where it begins",
             )
-        return asked.ranges(frontier, topics, {time: broker.reach(time).targets for time in asked.times})
+        return asked.ranges(frontier, topics, {time: source.reach(time).targets for time in asked.times})
 
     return ranges
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from lakeingest.config import PipelineConfig, periods
 from lakeingest.config.values import duration_text
-from lakeingest.kafka import peek
+from lakeingest.ingest.source import RecordSource
 from lakeingest.operations.completeness import Complete
 from lakeingest.operations.freshness import Worst
 
@@ -17,7 +17,7 @@ _SECOND = timedelta(seconds=1)
 
 def kept(
     config: PipelineConfig,
-    bootstrap_servers: str,
+    source: RecordSource,
     partitions: Sequence[Mapping[str, Any]],
     periods_of: Callable[[], tuple[Complete, dict[datetime, int]]],
     worst_of: Callable[[], Worst | None],
@@ -30,7 +30,7 @@ def kept(
         worst_of: see `freshness.worst`.
 
     Raises:
-        SourceUnreachable: Kafka does not say how old the waiting records are.
+        SourceError: Kafka does not say how old the waiting records are.
         StorageError: the tables do not say what is complete.
     """
     promised, now = config.contract, datetime.now(UTC)
@@ -38,7 +38,7 @@ def kept(
     if promised is not None and promised.freshness is not None:
         waiting = {(p["topic"], p["partition"]): p for p in partitions if p["lag"] and p["frontier"] is not None}
         starts, ends = ({tp: p[name] for tp, p in waiting.items()} for name in ("frontier", "end"))
-        times = peek.times(config.source, bootstrap_servers, starts, ends) if waiting else {}
+        times = source.times(starts, ends) if waiting else {}
         oldest, worst = min(times.values(), default=None), worst_of()
     if promised is not None and promised.completeness is not None:
         complete, counts = periods_of()

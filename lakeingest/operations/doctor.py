@@ -69,7 +69,7 @@ def look(path: Path, *, spark: bool = True) -> Iterator[Finding]:
     except PipelineFileError as wrong:
         yield Finding("file", "bad", "; ".join((wrong.what, *wrong.problems)), wrong.cure)
         return
-    yield Finding("file", "good", f"{config.name}: {', '.join(config.source.topics)} → {config.table.identifier}")
+    yield Finding("file", "good", f"{config.name}: {config.source.told} → {config.table.identifier}")
     packages = [*_packages()]
     yield from packages
     yield from _machine()
@@ -141,9 +141,9 @@ def _servers(config: PipelineConfig, servers: str, storage: Storage) -> Iterator
         records = sum(held.last[tp] - held.first[tp] for tp in held.last)
         return f"{servers}: {len(held.last)} partitions, {records:,} offsets, which may be read"
 
-    yield _tried("Kafka", topics)
+    yield _tried("Kafka", topics) if config.source.table is None else _bronze(config, storage)
     formats = (config.decode.value, config.decode.key)
-    if any(map(uses_registry, formats)):
+    if any(map(uses_registry, formats)) and config.source.topics:
 
         def registry() -> str:
             impatient = config.registry.model_copy(update={"wait": min(config.registry.wait, _REGISTRY_WAIT)})
@@ -154,8 +154,25 @@ def _servers(config: PipelineConfig, servers: str, storage: Storage) -> Iterator
 
         yield _tried("registry", registry)
     # One path for each bucket; of local ones each may be on another disk.
-    for path in {location.place(path).bucket or path: path for path in reversed(config.paths)}.values():
+    written = [path for path in config.tables if location.is_path(path)]
+    for path in {location.place(path).bucket or path: path for path in reversed(written)}.values():
         yield from _bucket(storage, path) if location.place(path).on_s3 else (_folder(path),)
+
+
+def _bronze(config: PipelineConfig, storage: Storage) -> Finding:
+    try:
+        from lakeingest.ingest.source import source_of
+        from lakeingest.spark import session
+    except ImportError:
+        return Finding("source", "skipped", "the table is not read without pyspark", "see pyspark above")
+
+    def topics() -> str:
+        spark = lambda: session.attach(storage, config.name, config.paths, config.names)  # noqa: E731
+        held = source_of(config, "", storage, spark).topics()
+        offsets = sum(held.last[tp] - held.first[tp] for tp in held.last)
+        return f"{config.source.table}: {len(held.last)} partitions, about {offsets:,} offsets"
+
+    return _tried("source", topics)
 
 
 def _tried(about: str, look: Callable[[], str]) -> Finding:

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
 
 Answer = TypeVar("Answer")
-_ELSEWHERE = ("SPARK_REMOTE", "SPARK_CONF_DIR", "SPARK_HOME", "HADOOP_CONF_DIR")
-"""Variables of the environment that may give a path, or a store, a meaning that Spark alone knows."""
 _RESULTS = """
     WITH mine AS (SELECT * REPLACE (epoch_us(time) AS time) FROM results WHERE pipeline = $pipeline)
     SELECT * FROM mine
@@ -64,7 +62,7 @@ def answered(
     Raises:
         StorageUnreachable: nothing listens where the store is to be.
     """
-    if (though_it_runs or not session.runs()) and not any(os.environ.get(name) for name in _ELSEWHERE):
+    if (though_it_runs or not session.runs()) and not session.is_elsewhere(os.environ):
         s3a.check_listens(storage, config.paths)
         with suppress(Unreadable):
             return answer()

@@ -142,18 +142,18 @@ def html(headline: str, listings: Mapping[str, Listing]) -> str:
 
 def of_file(config: PipelineConfig) -> str:
     """A pipeline file in one line."""
-    return f"{config.name}: {', '.join(config.source.topics)} → {config.table.identifier}"
+    return f"{config.name}: {config.source.told} → {config.table.identifier}"
 
 
-def file_as_html(config: PipelineConfig, brokers: str) -> str:
+def file_as_html(config: PipelineConfig, address: str) -> str:
     """A pipeline file in a few lines of HTML; none of its secrets.
 
     Args:
-        brokers: where its topics are, which the file need not say.
+        address: where its records are, which the file need not say.
     """
     cut = ["Kafka partition" if each.by == "kafka_partition" else each.field or "time" for each in config.partition]
     told = {
-        "brokers": brokers,
+        "table" if config.source.table else "brokers": address,
         "value": config.decode.value.format,
         "compatibility": config.compatibility,
         "gate": config.gate and config.gate.suite,

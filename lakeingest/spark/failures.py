@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from lakeingest.config import location
 from lakeingest.errors import (
     FilesLost,
     LakeingestError,
@@ -283,12 +284,24 @@ def translate(path: str, failed: Exception) -> LakeingestError:
     for case in _CASES:
         if match := re.search(case.said, said, re.DOTALL):
             facts = {**_facts(path), **match.groupdict(), "line": line}
+            if file := match.groupdict().get("file"):
+                facts["path"] = _owner(file, path)
             return case.kind(case.what.format_map(facts), cure=case.cure.format_map(facts))
     return StorageUnreachable(
         f"{path}: {line}",
         cure="look at the end of Spark's log (logs/NAME/COMMAND-TIME.log in the state folder, or the platform's), then "
         "run again",
     )
+
+
+def _owner(file: str, path: str) -> str:
+    """Which table a data file belongs to: the one at `path`, or another one that was read for it."""
+    if not location.is_path(path) or location.place(file).meets(location.place(path)):
+        return path
+    folder = file.rpartition("/")[0]
+    while "=" in folder.rpartition("/")[2]:
+        folder = folder.rpartition("/")[0]
+    return folder
 
 
 def _facts(path: str) -> dict[str, str]:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+_ELSEWHERE = ("SPARK_REMOTE", "SPARK_CONF_DIR", "SPARK_HOME", "HADOOP_CONF_DIR")
+
+
 def attach(storage: Storage, name: str, paths: Sequence[str] = (), names: Sequence[str] = ()) -> SparkSession:
     """The process's session, or a new local one; its time zone is UTC, so that times and partitions mean one thing.
 
@@ -71,6 +74,11 @@ def _check_remembers(session: SparkSession, names: Sequence[str]) -> None:
                 "lasting catalog (spark.sql.catalogImplementation hive and spark.hadoop.hive.metastore.uris, or "
                 "spark.sql.catalog.NAME)",
             )
+
+
+def is_elsewhere(environment: Mapping[str, str]) -> bool:
+    """Whether a variable may give a path, or a store, a meaning that Spark alone knows."""
+    return any(environment.get(name) for name in _ELSEWHERE)
 
 
 def runs() -> bool:

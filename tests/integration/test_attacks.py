@@ -170,10 +170,10 @@ def test_a_goal_that_another_run_has_passed(world: World) -> None:
     """A run that set out for offset 5 begins again when another one stands at 10: there is nothing for it to commit."""
     world.produce(*kit.clean(5))
     late = world.ingestion()
-    goal = late.broker.topics().last
+    goal = late.source.topics().last
     world.produce(*kit.clean(5))
     world.run()
-    topics = late.broker.topics()
+    topics = late.source.topics()
     assert attempt.Attempt.begin(late.context, topics, Accept()).next_batch(topics, goal) is None
     world.produce(*kit.clean(5))
     world.run()
@@ -423,11 +423,10 @@ def test_a_topic_made_again_without_ids(world: World) -> None:
     world.run()
     ingestion = world.ingestion()
     ledger = world.commit_log()
-    servers = ingestion.bootstrap_servers
 
     def check() -> None:
-        topics = replace(ingestion.broker.topics(), ids={world.name: ""})
-        preflight.check_records(ingestion.tables, servers, ledger, topics)
+        topics = replace(ingestion.source.topics(), ids={world.name: ""})
+        preflight.check_records(ingestion.tables, ingestion.source, ledger, topics)
 
     check()
     kit.recreate(world.stack, world.name)

@@ -49,7 +49,7 @@ def test_the_receipt_says_what_was_committed(world: World) -> None:
     ingestion = world.ingestion()
     ingestion.run(until_caught_up=True)
     history = world.spark.sql(f"DESCRIBE HISTORY delta.`s3a://lake/{world.name}` LIMIT 1").collect()
-    said, topics = json.loads(history[0]["userMetadata"]), ingestion.broker.topics()
+    said, topics = json.loads(history[0]["userMetadata"]), ingestion.source.topics()
     assert said == {
         "lakeingest": 1,
         "pipeline": world.name,

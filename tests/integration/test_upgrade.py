@@ -73,7 +73,7 @@ def kept(request: pytest.FixtureRequest, stack: Addresses, spark: SparkSession) 
     kept = Kept(request.param)
     produce(stack, kept.name, kept.records, partitions=2)
     ids = json.loads((kept.folder / "kept.json").read_text())
-    topics = kept.ingestion().broker.topics()
+    topics = kept.ingestion().source.topics()
     replaced = {ids["cluster"]: topics.cluster, ids["topics"][kept.name]: topics.ids[kept.name]}
     keys = {"aws_access_key_id": stack.s3_access_key, "aws_secret_access_key": stack.s3_secret_key}
     with closing(boto3.client("s3", endpoint_url=stack.s3, region_name="us-east-1", **keys)) as s3:

@@ -237,7 +237,8 @@ def _agreed(name: str, value: timedelta, element: str, what: str) -> dict[str, A
 def _custom(config: PipelineConfig) -> Iterator[dict[str, Any]]:
     promised = config.contract
     found: dict[str, Any] = {
-        "topics": [*config.source.topics],
+        "topics": [*config.source.topics] or None,
+        "bronze": config.source.table,
         "valueFormat": config.decode.value.format,
         "partition": [_partition(part) for part in config.partition] or None,
         "readers": [*config.readers] or None,

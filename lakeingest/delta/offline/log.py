@@ -177,6 +177,16 @@ class OfflineLog:
         with reading(self.identifier):
             return [{**_entry(*each), "added": _added(each[2])} for each in self._newest(limit)]
 
+    def behind(self, version: int) -> list[dict[str, Any]]:
+        """The commits behind a version as `history` gives them, but without their times; each with `added`, the files
+        of rows that it added, and `removes`, how many it took away. What moves rows only (OPTIMIZE) has none of both.
+        """
+        with reading(self.identifier):
+            if self._text(f"{version + 1:020}.json") is None:
+                return []
+            texts = enumerate(self._behind(version), version + 1)
+            return [_change(*each) for each in texts][::-1]
+
     def _newest(self, limit: int | None) -> list[tuple[int, datetime, str]]:
         """Version, time and text of the newest commits, the newest first, as far back as there is no gap."""
         newest = self.state.version
@@ -378,10 +388,16 @@ def _increasing(times: Iterable[datetime]) -> Iterator[datetime]:
         yield before
 
 
-def _entry(version: int, time: datetime, text: str) -> dict[str, Any]:
+def _entry(version: int, time: datetime | None, text: str) -> dict[str, Any]:
     info: Mapping[str, Any] = next((action for kind, action in _actions(text) if kind == "commitInfo"), {})
     names = ("operation", "operationParameters", "operationMetrics", "userMetadata")
     return {"version": version, "timestamp": time, **{name: info.get(name) for name in names}}
+
+
+def _change(version: int, text: str) -> dict[str, Any]:
+    changes = [(kind, each) for kind, each in _actions(text) if kind in ("add", "remove") and each["dataChange"]]
+    added = [_file(each) for kind, each in changes if kind == "add"]
+    return {**_entry(version, None, text), "added": added, "removes": len(changes) - len(added)}
 
 
 def _added(text: str) -> list[DataFile]:

@@ -138,7 +138,7 @@ class Lineage:
             eventType=state,
             run=Run(runId=self._id, facets=run),
             job=Job(namespace=namespace, name=pipeline, facets={"jobType": kind}),
-            inputs=list(self._inputs()),
+            inputs=list(self._inputs(namespace)),
             outputs=list(self._outputs(namespace)),
         )
         try:
@@ -146,7 +146,7 @@ class Lineage:
         except queue.Full:
             _log().warning("OpenLineage: %d events wait to be sent; one was left out", _MOST_WAITING)
 
-    def _inputs(self) -> Iterator[InputDataset]:
+    def _inputs(self, namespace: str) -> Iterator[InputDataset]:
         from openlineage.client.event_v2 import InputDataset
         from openlineage.client.facet_v2 import data_quality_assertions_dataset as quality
         from openlineage.client.facet_v2 import input_statistics_input_dataset as statistics
@@ -159,13 +159,16 @@ class Lineage:
             )
             for name, each in totals.gate.items()
         ]
-        for topic in self._begun.topics:
+        read = {(f"kafka://{broker}", topic): totals.inputs.get(topic) for topic in self._begun.topics}
+        if self._begun.read_from:
+            read = {dataset(self._begun.read_from, namespace): totals.inputs.total() if totals.inputs else None}
+        for (where, name), offsets in read.items():
             facets: dict[str, Any] = {}
-            if topic in totals.inputs:
-                facets["inputStatistics"] = statistics.InputStatisticsInputDatasetFacet(rowCount=totals.inputs[topic])
+            if offsets is not None:
+                facets["inputStatistics"] = statistics.InputStatisticsInputDatasetFacet(rowCount=offsets)
             if asserted:
                 facets["dataQualityAssertions"] = quality.DataQualityAssertionsDatasetFacet(assertions=asserted)
-            yield InputDataset(namespace=f"kafka://{broker}", name=topic, inputFacets=facets)
+            yield InputDataset(namespace=where, name=name, inputFacets=facets)
 
     def _outputs(self, namespace: str) -> Iterator[OutputDataset]:
         from openlineage.client.event_v2 import OutputDataset

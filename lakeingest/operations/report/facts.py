@@ -20,7 +20,7 @@ from lakeingest.delta.offline.log import NoTable, OfflineLog, Unreadable
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import Counts
 from lakeingest.errors import LakeingestError, UsageError
-from lakeingest.kafka.broker import Broker
+from lakeingest.ingest.source import RecordSource
 from lakeingest.kafka.offsets import Topics
 from lakeingest.operations import audit, completeness, contract, freshness, offline, schema_history, status
 from lakeingest.operations.completeness import Complete
@@ -42,8 +42,10 @@ class Asked(Protocol):
 
     config: PipelineConfig
     storage: Storage
-    bootstrap_servers: str
-    broker: Broker
+
+    @property
+    def source(self) -> RecordSource:
+        """Where its records come from."""
 
     @property
     def tables(self) -> PipelineTables:
@@ -121,7 +123,7 @@ def gather(
     """
     # Brokers that are away are waited for, some seconds: for all of them at once, and while tables are read.
     with ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:
-        topics = [pool.submit(each.broker.topics) for each in pipelines]
+        topics = [pool.submit(each.source.topics) for each in pipelines]
         found = []
         for each, future in zip(pipelines, topics, strict=True):
             say(each.config.name)
@@ -214,7 +216,7 @@ def _contract(pipeline: Asked, facts: Facts, worst: Worst | None) -> tuple[dict[
             though_it_runs=True,
         )
 
-    return contract.kept(config, pipeline.bootstrap_servers, facts.state.partitions, periods, lambda: worst)
+    return contract.kept(config, pipeline.source, facts.state.partitions, periods, lambda: worst)
 
 
 def _columns(log: OfflineLog) -> Iterator[dict[str, str]]:

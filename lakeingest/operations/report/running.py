@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from lakeingest.config import PipelineConfig
 from lakeingest.errors import UsageError
 from lakeingest.ingest import endpoints
-from lakeingest.kafka.broker import Broker
+from lakeingest.ingest.source import source_of
 from lakeingest.operations import offline
 
 
@@ -21,8 +21,8 @@ class Running:
 
     def __init__(self, config: PipelineConfig) -> None:
         self.config = config
-        self.bootstrap_servers, self.storage = endpoints.addresses(config)
-        self.broker = Broker(config.source, self.bootstrap_servers)
+        servers, self.storage = endpoints.addresses(config)
+        self.source = source_of(config, servers, self.storage, self._spark)
 
     @property
     def tables(self) -> NoReturn:
@@ -37,6 +37,9 @@ class Running:
     def results(self, batches: int) -> Sequence[dict[str, Any]]:
         """See `Pipeline.results`."""
         return offline.results(self.config, self.storage, batches)
+
+    def _spark(self) -> NoReturn:
+        raise self._refused()
 
     def _refused(self) -> UsageError:
         return UsageError(

@@ -49,11 +49,11 @@ class Asked:
             "table": {"path": str(folder / NAME)},
         }
         self.config: PipelineConfig = from_mapping({**values, **parts})
-        self.storage, self.bootstrap_servers = Storage(), "nowhere:1"
+        self.storage = Storage()
         self._ends = ends
 
     @property
-    def broker(self) -> Any:
+    def source(self) -> Any:
         return self
 
     def topics(self) -> Topics:

@@ -90,3 +90,17 @@ def test_a_failure_has_the_cure_that_would_work(text: str, kind: type[Lakeingest
     meant = failures.translate(PATH, RuntimeError(text))
     assert (type(meant), what in meant.what, cure in meant.cure) == (kind, True, True), meant
     assert ("credentials" in meant.cure) is (text == NO_KEYS)
+
+
+@pytest.mark.parametrize(
+    ("file", "owner"),
+    [
+        ("s3a://lake/bronze/part-0.parquet", "s3a://lake/bronze"),
+        ("s3a://lake/bronze/month=2026-11/day=1/part-0.parquet", "s3a://lake/bronze"),
+        (f"{PATH}/part-0.parquet", PATH),
+    ],
+)
+def test_a_lost_file_is_named_with_its_own_table(file: str, owner: str) -> None:
+    """A batch may be read from another table than it is written to."""
+    meant = failures.translate(PATH, RuntimeError(f"FILE_NOT_EXIST: no such file {file} any more"))
+    assert meant.what == f"{file} is gone, and the log of {owner} names it: its records are missing"
