@@ -291,7 +291,7 @@ class Pipeline:
             raise UsageError(
                 f"pipeline {self.config.name!r} reads {self.config.source.table}, and no topic: what comes into that "
                 "table late, its runs take themselves",
-                cure="backfill the pipeline that writes that table; or `lakeingest rebuild`, which begins at the beginning",
+                cure="backfill the pipeline that writes that table; `lakeingest rebuild` begins at its beginning",
             )
         asked, limits = backfill.Asked.of(since, until, datetime.now(UTC)), Limits(max_records, rate)
         if dry_run:
