@@ -19,6 +19,7 @@ from lakeingest.cli import (
     contract,
     doctor,
     explain,
+    export,
     gate,
     import_confluent,
     interrupt,
@@ -83,6 +84,7 @@ for _command in (
     report.report,
     sql.sql,
     read.read,
+    export.export,
     compact.compact,
 ):
     app.command()(_command)

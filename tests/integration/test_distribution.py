@@ -50,6 +50,7 @@ WORDS = {
     "reason": "x",
     "record": "v1.proto",
     "complete": "2026-11-23T14",
+    "to": "/out",
 }
 """What to give for the parameters that commands require, by their name, and for a file that they only accept."""
 PLAIN = {
