@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 from urllib.parse import unquote
 from uuid import uuid4
@@ -241,13 +242,12 @@ class _Export:
         """
         self._check_apart()
         last = self.log.newest()
-        identity = self._identity()
         if last is None:
             self._check_empty()
             return None
         for name, here, cure in (
             ("pipeline", self.pipeline, "export each pipeline into a place of its own"),
-            ("table_id", identity, "the table was made anew: export it into a new place"),
+            ("table_id", self._detail["id"], "the table was made anew: export it into a new place"),
             ("format", self.wanted.format, "export each format into a place of its own"),
         ):
             if last[name] != here:
@@ -257,9 +257,12 @@ class _Export:
         self._check_not_restored(history, int(last["to_version"]))
         return dict(last)
 
-    def _identity(self) -> str:
+    @cached_property
+    def _detail(self) -> dict[str, Any]:
+        """What Delta says of the table: its id, numFiles, sizeInBytes."""
         with storage_failures(self.table.identifier):
-            return str(self.table.spark.sql(f"DESCRIBE DETAIL {self.table.sql}").collect()[0]["id"])
+            row = self.table.spark.sql(f"DESCRIBE DETAIL {self.table.sql}").collect()[0]
+        return dict(row.asDict())
 
     def _check_apart(self) -> None:
         for other in {self.table.location, *self.others}:
@@ -302,9 +305,7 @@ class _Export:
     def _came(self, since: int | None, until: int) -> Additions:
         if since is not None:
             return additions.added(self.table, since, until)
-        with storage_failures(self.table.identifier):
-            detail = self.table.spark.sql(f"DESCRIBE DETAIL {self.table.sql}").collect()[0]
-        return Additions(int(detail["numFiles"]), int(detail["sizeInBytes"]), None)
+        return Additions(int(self._detail["numFiles"]), int(self._detail["sizeInBytes"]), None)
 
     # 2. The objects ---------------------------------------------------------------------------------------------------
 
@@ -416,7 +417,7 @@ class _Export:
             "run": run,
             "pipeline": self.pipeline,
             "table": self.table.identifier,
-            "table_id": self._identity(),
+            "table_id": self._detail["id"],
             "from_version": done.from_version,
             "to_version": done.to_version,
             "format": done.format,

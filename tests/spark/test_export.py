@@ -9,14 +9,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import exports
 import pytest
-from chispa import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakeingest.config import Storage
 from lakeingest.config.file import from_mapping
-from lakeingest.delta.export_log import FOLDER
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.errors import Fenced, UsageError
 from lakeingest.operations import export
@@ -56,26 +55,11 @@ class Shop:
         return self.spark.read.format("delta").load(self.path)
 
     def objects(self) -> list[str]:
-        """What the place names."""
-        exports = self.spark.read.format("delta").load(f"{self.place}/{FOLDER}")
-        return [row.path for row in exports.select(F.explode("objects.path").alias("path")).collect()]
-
-    def exported(self, schema: str = COLUMNS) -> DataFrame:
-        """The rows of the objects that the place names, as the table has them."""
-        paths = [f"{self.place}/{path}" for path in self.objects()]
-        if not paths:
-            return self.spark.createDataFrame([], schema)
-        if self.format == "jsonl":
-            return self.spark.read.schema(schema).json(paths)
-        options = {"header": True, "escape": '"', "multiLine": True} if self.format == "csv" else {}
-        read = self.spark.read.schema(schema) if self.format == "csv" else self.spark.read
-        return read.format(self.format).options(basePath=str(self.place), **options).load(paths).drop("export")
+        return exports.objects(self.spark, str(self.place))
 
     def checked(self) -> None:
         """What is exported are the table's rows."""
-        names = self.rows().columns
-        found = self.exported().select(names)
-        assert_df_equality(found, self.rows(), ignore_row_order=True, ignore_nullable=True, ignore_metadata=True)
+        exports.assert_exported(self.spark, str(self.place), self.format, self.rows())
 
     def offsets(self) -> list[tuple[int, int]]:
         return sorted(
