@@ -33,7 +33,7 @@ from lakeingest.delta.offline.log import Unreadable, reading, store
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import somebody
 from lakeingest.delta.table import Table
-from lakeingest.errors import FilesLost, LakeingestError, UsageError
+from lakeingest.errors import FilesLost, LakeingestError, StorageError, UsageError
 from lakeingest.record import COORDINATES, HEADERS, KEY, TIMESTAMP
 from lakeingest.schema import ddl
 from lakeingest.spark import s3a, text_values
@@ -159,12 +159,13 @@ class _Export:
         self.log = ExportLog(tables.spark, self.place)
 
     def run(self, *, dry_run: bool) -> Exported:
-        columns = self.table.existing().schema
+        self.table.existing()
+        history = TableHistory(self.table)
+        until = int(history.history(1)[0]["version"])
+        columns = self.table.existing(until).schema
         folders = self._partitions(columns)
         if self.wanted.format == "avro":
             _check_avro(columns)
-        history = TableHistory(self.table)
-        until = int(history.history(1)[0]["version"])
         last = self._last(history)
         since = int(last["to_version"]) if last else None
         if since == until:
@@ -191,7 +192,8 @@ class _Export:
             self.log.commit(self._row(found, sequence, run, folder))
         except LakeingestError:
             # The export that has this number by now may have deleted what was written.
-            self.log.check_free(sequence, run)
+            with suppress(StorageError):
+                self.log.check_free(sequence, run)
             raise
         return replace(found, removed=self._clean())
 

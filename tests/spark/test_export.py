@@ -62,9 +62,8 @@ class Shop:
         exports.assert_exported(self.spark, str(self.place), self.format, self.rows())
 
     def offsets(self) -> list[tuple[int, int]]:
-        return sorted(
-            (row._partition, row._offset) for row in self.exported().select("_partition", "_offset").collect()
-        )
+        found = exports.exported(self.spark, str(self.place), self.format, self.rows().schema)
+        return sorted((row._partition, row._offset) for row in found.select("_partition", "_offset").collect())
 
 
 @pytest.mark.parametrize("format_", export.FORMATS)
