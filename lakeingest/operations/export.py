@@ -155,7 +155,7 @@ class _Export:
         self.table, self.pipeline, self.storage, self.wanted = tables.main, tables.config.name, storage, wanted
         self.codec = tables.config.table.compression
         self.others = tables.config.paths
-        self.place = wanted.place.rstrip("/")
+        self.place = _normal(wanted.place)
         self.log = ExportLog(tables.spark, self.place)
 
     def run(self, *, dry_run: bool) -> Exported:
@@ -482,6 +482,13 @@ def _names(field: T.StructField) -> Iterator[str]:
                 inner.append(kind.elementType)
             case T.MapType() as kind:
                 inner.append(kind.valueType)
+
+
+def _normal(path: str) -> str:
+    """A place as Spark names what lies in it: without // and . and a / at the end."""
+    place = location.place(path)
+    root = f"{place.scheme}://{place.bucket}" if place.on_s3 else ""
+    return "/".join((root, *place.steps))
 
 
 def _plain(path: str) -> str:

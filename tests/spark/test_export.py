@@ -28,7 +28,7 @@ class Shop:
     """A table with records' coordinates, and a place that it is exported into."""
 
     def __init__(self, spark: SparkSession, folder: Path, format: ExportFormat = "jsonl", columns: str = COLUMNS):
-        self.spark, self.path, self.place, self.format = spark, str(folder / "table"), folder / "out", format
+        self.spark, self.path, self.place, self.format = spark, str(folder / "table"), folder / "an out%20+ü", format
         spark.sql(f"CREATE TABLE delta.`{self.path}` ({columns}) USING DELTA PARTITIONED BY (day)")
 
     @property
@@ -78,7 +78,7 @@ def test_each_row_once_in_each_format(spark: SparkSession, tmp_path: Path, forma
     assert all("/day=2026-01-0" in each.path and each.bytes > 0 and each.rows == 3 for each in first.objects)
     shop.append(range(6, 10))
     shop.sql("OPTIMIZE {table}")
-    second = shop.export()
+    second = shop.export(place=f"file:{shop.place}//./")
     assert (second.sequence, second.from_version, second.rows) == (2, first.to_version, 4)
     again = shop.export()
     assert (again.sequence, again.rows, again.objects) == (None, 0, ())
