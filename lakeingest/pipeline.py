@@ -34,6 +34,7 @@ from lakeingest.operations import (
     compare,
     completeness,
     contract,
+    export,
     history,
     maintenance,
     offline,
@@ -49,6 +50,7 @@ from lakeingest.operations.audit import Report
 from lakeingest.operations.backfill import Backfilled
 from lakeingest.operations.compare import Comparison
 from lakeingest.operations.completeness import Complete
+from lakeingest.operations.export import Exported, ExportFormat
 from lakeingest.operations.freshness import Worst
 from lakeingest.operations.plan import Plan
 from lakeingest.operations.replay import Replayed
@@ -73,7 +75,8 @@ class Pipeline:
     - `status`, `audit`, `schemas`, `quarantined` and `results` tell what was done. A notebook shows what they give as
       tables, and `to_pandas` and `to_arrow` give these as frames.
     - `backfill` takes what lies behind it: history before its start, and accepted gaps.
-    - `replay` and `discard` decide about refused records, `compact` makes large files of small ones.
+    - `replay` and `discard` decide about refused records, `compact` makes large files of small ones, `export`
+      writes what is new as files of other formats.
 
     Attributes:
         config: the pipeline file.
@@ -534,3 +537,39 @@ class Pipeline:
             on_event(event)
 
         return maintenance.compact(self.tables, target_bytes, where, dry_run=dry_run, tell=tell)
+
+    def export(
+        self,
+        to: str,
+        *,
+        format: ExportFormat = "jsonl",
+        partition_by: Sequence[str] | None = None,
+        compression: str = "none",
+        dry_run: bool = False,
+        on_step: Callable[[str], None] = lambda _: None,
+    ) -> Exported:
+        """Write the rows that came since the last export into that place, each once, as objects of a format.
+
+        What was exported stands in the Delta table `_lakeingest_export` of the place, with the paths of the objects.
+
+        Args:
+            to: a folder of its own: s3a://bucket/folder, or a local path from /.
+            format: "jsonl", "csv", "avro" or "parquet".
+            partition_by: columns that become folders; the table's own partition columns by default.
+            compression: of jsonl and csv, "none" or "gzip".
+            dry_run: look only.
+            on_step: called with what is done next.
+
+        Raises:
+            UsageError: there is no table yet; the place holds something else, or exports of another pipeline, table or
+                format; or exported rows were taken back by a RESTORE.
+            Fenced: another export into the place was made meanwhile; nothing of this one counts.
+            FilesLost: a VACUUM deleted files that the new rows are compared with.
+            StorageUnreachable, UnsafeStore: the object store.
+
+        Example:
+            pipeline.export("s3a://lake/handed-on/flights", format="csv", compression="gzip")
+        """
+        by = None if partition_by is None else tuple(partition_by)
+        wanted = export.Wanted(place=to, format=format, partition_by=by, compression=compression, tell=on_step)
+        return export.export(self.tables, self.storage, wanted, dry_run=dry_run)

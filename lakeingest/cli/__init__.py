@@ -20,6 +20,7 @@ from lakeingest.cli import (
     contract,
     doctor,
     explain,
+    export,
     gate,
     import_confluent,
     interrupt,
@@ -87,6 +88,7 @@ for _command in (
     report.report,
     sql.sql,
     read.read,
+    export.export,
     compact.compact,
 ):
     app.command()(_command)

@@ -132,7 +132,7 @@ class OfflineLog:
         if not location.is_path(identifier):
             raise Unreadable(f"{identifier} is a name, which a catalog of Spark's knows")
         with reading(identifier):
-            self.filesystem, self.folder = _store(identifier, storage)
+            self.filesystem, self.folder = store(identifier, storage)
 
     @cached_property
     def state(self) -> State:
@@ -316,8 +316,12 @@ class reading:  # noqa: N801
             raise ReadFailed(f"{self.identifier}: {failed}") from failed
 
 
-def _store(identifier: str, storage: Storage) -> tuple[Any, str]:
-    """The file system of a path, and the path within it."""
+def store(identifier: str, storage: Storage) -> tuple[Any, str]:
+    """The file system of a path, and the path within it.
+
+    Raises:
+        Unreadable: Arrow's client cannot be let into it as Spark is.
+    """
     from pyarrow import fs
 
     place = location.place(identifier)

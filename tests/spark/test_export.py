@@ -1,0 +1,309 @@
+"""What an export writes: each row once, in each format, whatever happens to the table between two exports."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import exports
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakeingest.config import Storage
+from lakeingest.config.file import from_mapping
+from lakeingest.delta.pipeline_tables import PipelineTables
+from lakeingest.errors import Fenced, UsageError
+from lakeingest.operations import export
+from lakeingest.operations.export import Exported, ExportFormat, Wanted
+
+COLUMNS = "_topic STRING, _partition INT, _offset BIGINT, _timestamp TIMESTAMP, day DATE, n INT, text STRING"
+
+
+class Shop:
+    """A table with records' coordinates, and a place that it is exported into."""
+
+    def __init__(self, spark: SparkSession, folder: Path, format: ExportFormat = "jsonl", columns: str = COLUMNS):
+        self.spark, self.path, self.place, self.format = spark, str(folder / "table"), folder / "an out%20+ü", format
+        spark.sql(f"CREATE TABLE delta.`{self.path}` ({columns}) USING DELTA PARTITIONED BY (day)")
+
+    @property
+    def tables(self) -> PipelineTables:
+        source = {"topics": ["t"], "bootstrap_servers": "nowhere:1"}
+        config = {"name": "p", "source": source, "schema": {"columns": "n INT"}, "table": {"path": self.path}}
+        return PipelineTables(self.spark, from_mapping(config))
+
+    def sql(self, statement: str) -> None:
+        self.spark.sql(statement.format(table=f"delta.`{self.path}`")).collect()
+
+    def append(self, offsets: Iterable[int], partition: int = 0) -> None:
+        rows = [("t", partition, n, n, f"text {n}") for n in offsets]
+        frame = self.spark.createDataFrame(rows, "_topic STRING, _partition INT, _offset BIGINT, n INT, text STRING")
+        day = F.date_add(F.lit("2026-01-01"), (F.col("n") % 2).cast("int"))
+        stamped = frame.withColumns({"_timestamp": F.timestamp_seconds(F.col("n") / 7), "day": day})
+        stamped.coalesce(1).write.format("delta").mode("append").save(self.path)
+
+    def export(self, *, dry_run: bool = False, **how: Any) -> Exported:
+        wanted = Wanted(**{"place": str(self.place), "format": self.format, **how})
+        return export.export(self.tables, Storage(), wanted, dry_run=dry_run)
+
+    def rows(self) -> DataFrame:
+        return self.spark.read.format("delta").load(self.path)
+
+    def objects(self) -> list[str]:
+        return exports.objects(self.spark, str(self.place))
+
+    def checked(self) -> None:
+        """What is exported are the table's rows."""
+        exports.assert_exported(self.spark, str(self.place), self.format, self.rows())
+
+    def offsets(self) -> list[tuple[int, int]]:
+        found = exports.exported(self.spark, str(self.place), self.format, self.rows().schema)
+        return sorted((row._partition, row._offset) for row in found.select("_partition", "_offset").collect())
+
+
+@pytest.mark.parametrize("format_", export.FORMATS)
+def test_each_row_once_in_each_format(spark: SparkSession, tmp_path: Path, format_: ExportFormat) -> None:
+    """Two exports have what came, the third has nothing, and a compaction between them adds nothing."""
+    shop = Shop(spark, tmp_path, format_)
+    shop.append(range(6))
+    looked = shop.export(dry_run=True)
+    assert (looked.rows, looked.sequence, shop.place.exists()) == (6, None, False)
+    first = shop.export()
+    assert (first.sequence, first.from_version, first.rows, len(first.objects)) == (1, None, 6, 2)
+    assert all("/day=2026-01-0" in each.path and each.bytes > 0 and each.rows == 3 for each in first.objects)
+    shop.append(range(6, 10))
+    shop.sql("OPTIMIZE {table}")
+    second = shop.export(place=f"file:{shop.place}//./")
+    assert (second.sequence, second.from_version, second.rows) == (2, first.to_version, 4)
+    again = shop.export()
+    assert (again.sequence, again.rows, again.objects) == (None, 0, ())
+    shop.checked()
+
+
+class Walk:
+    """A table that changes at random, and which of its offsets were there whenever it was exported."""
+
+    def __init__(self, shop: Shop, seed: int) -> None:
+        self.shop, self.random = shop, random.Random(seed)
+        self.now, self.next = set[int](), 0
+        self.ever = set[int]()
+        self.versions: dict[int, tuple[set[int], int]] = {}
+        self.exported_up_to = -1
+
+    def note(self) -> None:
+        self.versions[self.version] = (set(self.now), self.next)
+
+    @property
+    def version(self) -> int:
+        newest = self.shop.spark.sql(f"DESCRIBE HISTORY delta.`{self.shop.path}` LIMIT 1").collect()
+        return int(newest[0]["version"])
+
+    def append(self) -> None:
+        count = self.random.randint(1, 4)
+        self.shop.append(range(self.next, self.next + count))
+        self.now |= set(range(self.next, self.next + count))
+        self.next += count
+
+    def delete(self) -> None:
+        gone = {n for n in self.now if self.random.random() < 0.3}
+        self.shop.sql(f"DELETE FROM {{table}} WHERE _offset IN ({', '.join(map(str, [*gone, -1]))})")
+        self.now -= gone
+
+    def update(self) -> None:
+        self.shop.sql(f"UPDATE {{table}} SET n = n + 100 WHERE _offset % 3 = {self.random.randrange(3)}")
+
+    def compact(self) -> None:
+        self.shop.sql("OPTIMIZE {table}")
+
+    def restore(self) -> None:
+        version = self.random.choice(sorted(self.versions))
+        if version < self.exported_up_to:
+            self.shop.sql(f"RESTORE TABLE {{table}} TO VERSION AS OF {version}")
+            with pytest.raises(UsageError, match="was restored"):
+                self.shop.export()
+            # As the cure says.
+            version = self.exported_up_to
+        self.shop.sql(f"RESTORE TABLE {{table}} TO VERSION AS OF {version}")
+        self.now, self.next = set(self.versions[version][0]), self.versions[version][1]
+
+    def export(self) -> None:
+        self.exported_up_to = self.shop.export().to_version
+        self.ever |= self.now
+        assert self.shop.offsets() == [(0, n) for n in sorted(self.ever)]
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.faults) for n in range(1, 12))])
+def test_whatever_happens_each_row_is_exported_once(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    """Appends, deletions, updates, compactions and RESTOREs at random: exported is all that ever was there, once."""
+    shop = Shop(spark, tmp_path, "parquet")
+    shop.sql(f"ALTER TABLE {{table}} SET TBLPROPERTIES (delta.enableDeletionVectors = '{str(seed % 2 == 0).lower()}')")
+    walk = Walk(shop, seed)
+    walk.note()
+    steps = [walk.append, walk.delete, walk.update, walk.compact, walk.restore, walk.append]
+    for _ in range(3 if seed == 0 else 6):
+        for step in walk.random.sample(steps, 3):
+            step()
+            walk.note()
+        walk.export()
+
+
+def test_a_run_that_was_ended_leaves_nothing_that_counts(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ended between its objects and its commit, twice; the next export deletes what is left, and nothing else."""
+    shop = Shop(spark, tmp_path, "csv")
+    shop.append(range(4))
+    with monkeypatch.context() as ended:
+        ended.setattr(export.ExportLog, "commit", lambda *_: pytest.skip("ended here"))
+        for _ in range(2):
+            with pytest.raises(pytest.skip.Exception):
+                shop.export()
+    assert len(list(shop.place.glob("export=0000000001-*"))) == 2
+    (shop.place / "export=0000000002-deadbeef").mkdir()
+    (shop.place / "notes").mkdir()
+    done = shop.export()
+    assert (done.sequence, done.rows, done.removed) == (1, 4, 2)
+    # One of the next number may be at work.
+    assert sorted(each.name[:17] for each in shop.place.iterdir()) == [
+        "_lakeingest_export",
+        "export=0000000001",
+        "export=0000000002",
+        "notes",
+    ]
+    shop.checked()
+
+
+def test_of_two_exports_at_once_one_counts(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one is told, and what it wrote is deleted; whether it is at its commit or still writes."""
+    shop = Shop(spark, tmp_path)
+    shop.append(range(3))
+    written = export._Export._written
+
+    def overtaken(self: Any, *how: Any) -> Any:
+        found = written(self, *how)
+        with monkeypatch.context() as first:
+            first.setattr(export._Export, "_written", written)
+            shop.export()
+        return found
+
+    monkeypatch.setattr(export._Export, "_written", overtaken)
+    with pytest.raises(Fenced, match=r"export 1 into .* was made meanwhile by"):
+        shop.export()
+    monkeypatch.undo()
+    assert len(list(shop.place.glob("export=*"))) == 1
+    shop.checked()
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "format": ({"format": "csv"}, "holds exports of format jsonl, and this is csv"),
+    "column": ({"partition_by": ("color",)}, "no such column"),
+    "all": ({"partition_by": tuple(c.split()[0] for c in COLUMNS.split(", "))}, "all columns"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_a_place_refuses(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    """A sentence, and nothing is written."""
+    shop = Shop(spark, tmp_path)
+    shop.append(range(2))
+    shop.export()
+    before = sorted(map(str, shop.place.rglob("*")))
+    how, said = REFUSED[name]
+    with pytest.raises(UsageError, match=said):
+        shop.export(**how)
+    assert sorted(map(str, shop.place.rglob("*"))) == before
+
+
+def test_a_place_of_something_else(spark: SparkSession, tmp_path: Path) -> None:
+    """Foreign files, a Delta table, the table itself, what lies within it; another pipeline's, another table's."""
+    shop = Shop(spark, tmp_path)
+    shop.append(range(2))
+    for place in (shop.path, f"{shop.path}/out", str(tmp_path)):
+        with pytest.raises(UsageError, match="meets the table"):
+            shop.export(place=place)
+    spark.sql(f"CREATE TABLE delta.`{tmp_path}/other` (n INT) USING DELTA")
+    with pytest.raises(UsageError, match="something else than exports: a Delta table"):
+        shop.export(place=f"{tmp_path}/other")
+    shop.place.mkdir()
+    (shop.place / "notes.txt").write_text("mine")
+    with pytest.raises(UsageError, match=r"something else than exports: notes\.txt"):
+        shop.export()
+    assert [each.name for each in shop.place.iterdir()] == ["notes.txt"]
+    (shop.place / "notes.txt").unlink()
+    shop.export()
+    shutil.rmtree(shop.path)
+    spark.sql(f"CREATE TABLE delta.`{shop.path}` ({COLUMNS}) USING DELTA PARTITIONED BY (day)")
+    shop.append(range(2))
+    with pytest.raises(UsageError, match=r"exports of table id .*, and this is"):
+        shop.export()
+    stranger = shop.tables
+    object.__setattr__(stranger.config, "name", "q")
+    with pytest.raises(UsageError, match="exports of pipeline p, and this is q"):
+        export.export(stranger, Storage(), Wanted(place=str(shop.place)))
+
+
+VALUES = {
+    "text": ("STRING", "'a\"b,c\\\\d\\n\\r e '"),
+    "nothing": ("STRING", "CAST(NULL AS STRING)"),
+    "empty": ("STRING", "''"),
+    "bytes": ("BINARY", "X'ff00'"),
+    "utf8": ("BINARY", "X'c3bc'"),
+    "price": ("DECIMAL(38,18)", "CAST(0 AS DECIMAL(38,18))"),
+    "ratio": ("DOUBLE", "double('NaN')"),
+    "at": ("TIMESTAMP_NTZ", "timestamp_ntz'2026-01-01 00:00:00.000001'"),
+    "inner": ("STRUCT<a: BINARY, `b c`: ARRAY<TIMESTAMP>>", "struct(X'fe', array(timestamp'2026-01-01 00:00:00Z'))"),
+    "by_day": ("MAP<DATE, DECIMAL(3,1)>", "map(date'2026-01-01', 1.5)"),
+    "free": ("VARIANT", "parse_json('{\"a\": [1, null]}')"),
+    "größe": ("INT", "7"),
+}
+"""column → its type, and a value."""
+
+
+def test_values_of_all_types(spark: SparkSession, tmp_path: Path) -> None:
+    """What JSON and CSV have no type for is text, as the page says; Avro lacks names."""
+    columns = f"{COLUMNS.partition(', n INT')[0]}, " + ", ".join(f"`{n}` {kind}" for n, (kind, _) in VALUES.items())
+    shop = Shop(spark, tmp_path, columns=columns)
+    made = ", ".join(value for _, value in VALUES.values())
+    at = "timestamp'2026-01-01 10:00:00.123456Z'"
+    shop.sql(f"INSERT INTO {{table}} SELECT 't', 0, 0L, {at}, date'2026-01-01', {made}")
+    shop.export()
+    (line,) = (shop.place / shop.objects()[0]).read_text().split("\n")[:-1]
+    assert json.loads(line) == {
+        "_topic": "t",
+        "_partition": 0,
+        "_offset": 0,
+        "_timestamp": "2026-01-01T10:00:00.123456Z",
+        "day": "2026-01-01",
+        "text": 'a"b,c\\d\n\r e ',
+        "nothing": None,
+        "empty": "",
+        "bytes": {"base64": "/wA="},
+        "utf8": "ü",
+        "price": "0.000000000000000000",
+        "ratio": "NaN",
+        "at": "2026-01-01T00:00:00.000001",
+        "inner": {"a": {"base64": "/g=="}, "b c": ["2026-01-01T00:00:00Z"]},
+        "by_day": {"2026-01-01": "1.5"},
+        "free": {"a": [1, None]},
+        "größe": 7,
+    }
+    shop.place, shop.format = tmp_path / "csv", "csv"
+    shop.export()
+    text = (shop.place / shop.objects()[0]).read_bytes().decode()
+    assert text == (
+        "_topic,_partition,_offset,_timestamp,text,nothing,empty,bytes,utf8,price,ratio,at,inner,by_day,free,größe\n"
+        't,0,0,2026-01-01T10:00:00.123456Z,"a""b,c\\d\n\r e ",,"",/wA=,w7w=,0.000000000000000000,NaN,'
+        '2026-01-01T00:00:00.000001,"{""a"":{""base64"":""/g==""},""b c"":[""2026-01-01T00:00:00Z""]}",'
+        '"{""2026-01-01"":""1.5""}","{""a"":[1,null]}",7\n'
+    )
+    shop.place, shop.format = tmp_path / "avro", "avro"
+    with pytest.raises(UsageError, match="Avro has no field of the name 'b c'"):
+        shop.export()
+    assert not shop.place.exists()
