@@ -27,7 +27,7 @@ SECRET = "Ada Lovelace"
 def beside(asked: Asked) -> Running:
     """The pipeline, and a Kafka that answers."""
     running = Running(asked.config)
-    running.broker = asked.broker
+    running.source = asked.source
     return running
 
 
