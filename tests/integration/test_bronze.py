@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from lakeingest.config import file
 from lakeingest.delta.receipt import Counts
 from lakeingest.delta.table import Table
-from lakeingest.errors import SourceChanged
+from lakeingest.errors import SourceChanged, UsageError
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
 
@@ -53,6 +53,23 @@ def test_what_comes_into_bronze_late_is_taken(layers: Layers) -> None:
     assert layers.fed(decode={"on_null": "ignore"}) == Counts(2, 0, 0, 2)
     assert layers.fed(decode={"on_null": "ignore"}) == Counts()
     assert layers.agreed().dropped == 2
+
+
+@pytest.mark.faults
+def test_a_backfill_of_bronze_is_taken(layers: Layers) -> None:
+    """What lies before bronze's start comes below silver's frontier; silver itself has nothing to backfill."""
+    layers.produce(*clean(4))
+    layers.changes = {"source": {"topics": [layers.name], "start": "latest"}}
+    layers.run()
+    layers.produce(*clean(3, 10))
+    layers.run()
+    assert layers.fed() == Counts(3, 3)
+    assert layers.ingestion().backfill().counts == Counts(4, 4)
+    with pytest.raises(UsageError, match="its runs take themselves"):
+        layers.silver().backfill()
+    assert layers.fed() == Counts(4, 4)
+    assert layers.fed() == Counts()
+    layers.agreed()
 
 
 def test_a_restored_bronze_is_noticed(layers: Layers) -> None:
