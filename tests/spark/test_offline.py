@@ -294,6 +294,19 @@ def test_status_says_alike(kept: Path, spark: SparkSession) -> None:
     assert offline.status(tables.config, Storage(), TOPICS).to_json() == wanted.to_json()
 
 
+def test_status_says_alike_behind_a_long_backfill(spark: SparkSession, tables: PipelineTables) -> None:
+    """The pipeline's own commits lie further back than those that are read at first."""
+    log = Path(tables.main.identifier) / "_delta_log"
+    done = replace(receipt(1, 1, pipeline="p:backfill"), remaining=7).to_json()
+    info = {"timestamp": 1_790_000_000_000, "operation": "WRITE", "operationParameters": {}, "userMetadata": done}
+    for version in range(13, 34):
+        (log / f"{version:020}.json").write_text(json.dumps({"commitInfo": info}))
+    wanted = status_of.status(tables, TOPICS)
+    assert wanted.commits
+    assert [each["remaining"] for each in wanted.backfill] == [7]
+    assert offline.status(tables.config, Storage(), TOPICS).to_json() == wanted.to_json()
+
+
 def restored(spark: SparkSession, tables: PipelineTables) -> None:
     spark.sql(f"RESTORE TABLE {tables.main.sql} TO VERSION AS OF 3")
 
@@ -304,13 +317,6 @@ def forgetting(spark: SparkSession, tables: PipelineTables) -> None:
 
 def with_times_of_their_own(spark: SparkSession, tables: PipelineTables) -> None:
     tables.main.set_properties({"delta.enableInCommitTimestamps": "true"})
-
-
-def lost_in_others(spark: SparkSession, tables: PipelineTables) -> None:
-    log = Path(tables.main.identifier) / "_delta_log"
-    info = {"commitInfo": {"operation": "WRITE", "userMetadata": receipt(1, 1, pipeline="other").to_json()}}
-    for version in range(13, 34):
-        (log / f"{version:020}.json").write_text(json.dumps(info))
 
 
 def without_statistics(spark: SparkSession, tables: PipelineTables) -> None:
@@ -324,9 +330,7 @@ def masked_rows(spark: SparkSession, tables: PipelineTables) -> None:
     spark.sql(f"DELETE FROM {tables.main.sql} WHERE id = 8")
 
 
-@pytest.mark.parametrize(
-    "happens", [restored, forgetting, with_times_of_their_own, lost_in_others, without_statistics, masked_rows]
-)
+@pytest.mark.parametrize("happens", [restored, forgetting, with_times_of_their_own, without_statistics, masked_rows])
 def test_status_is_asked_of_spark_where_it_would_differ(
     spark: SparkSession, tables: PipelineTables, happens: Callable[[SparkSession, PipelineTables], None]
 ) -> None:
