@@ -57,7 +57,7 @@ def test_a_pattern_is_of_kafka(tmp_path: Path) -> None:
     """What topics there are, Kafka is asked; a table has those that it has."""
     values = {**VALUES, "name": "{topic}", "source": {"table": "s3a://lake/b", "topics": {"pattern": ".*"}}}
     (tmp_path / "p.yaml").write_text(json.dumps({**values, "table": {"path": "s3a://lake/{topic}"}}))
-    with pytest.raises(PipelineFileError, match="source.topics: a pattern is for Kafka's topics; name those"):
+    with pytest.raises(PipelineFileError, match="a pattern is for Kafka's topics; name those"):
         file.read_any(tmp_path / "p.yaml", {})
 
 
