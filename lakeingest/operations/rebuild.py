@@ -14,7 +14,7 @@ from typing import Any
 
 from lakeingest.config import PipelineConfig, location
 from lakeingest.config.values import table_place
-from lakeingest.delta import coordinates, quarantine, table_properties
+from lakeingest.delta import commit_log, coordinates, quarantine, table_properties
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.errors import UsageError
 from lakeingest.kafka.offsets import Topics
@@ -98,13 +98,13 @@ def check_place(tables: PipelineTables) -> None:
         if main.by_path and _has_files(tables):
             raise _taken(main.identifier, "files that are no Delta table")
         return
-    log, _ = tables.commit_logs()
-    if log.newest is None:
-        begun = config.known_as in table_properties.makers(log.properties)
+    newest = commit_log.read(main, config.known_as).newest
+    if newest is None:
+        begun = config.known_as in table_properties.makers(main.properties())
         if not begun or not main.read().isEmpty():
             raise _taken(main.identifier, f"a table that pipeline {config.known_as!r} did not write")
         return
-    read = log.newest.receipt.read_from.get("table")
+    read = newest.receipt.read_from.get("table")
     if read != config.source.table:
         whence = f"from {read}" if read else "from Kafka"
         raise _taken(main.identifier, f"a table of this pipeline that is fed {whence}")
@@ -132,7 +132,8 @@ def _taken(place: str, what: str) -> UsageError:
 
 def waiting(tables: PipelineTables, topics: Topics) -> int:
     """How many offsets of bronze the new table has not yet."""
-    frontier = {} if tables.main.schema() is None else tables.commit_logs()[0].frontier
+    begun = None not in (tables.main.schema(), tables.quarantine.schema())
+    frontier = tables.commit_logs()[0].frontier if begun else {}
     return sum(max(0, end - frontier.get(tp, topics.first[tp])) for tp, end in topics.last.items())
 
 

@@ -230,10 +230,7 @@ def test_places_that_hold_something_else(layers: Layers, lakeingest: Command, tm
     assert "no Delta table" in refused(f"s3a://lake/{layers.name}_x", "s3a://lake/nowhere")
     place = f"s3a://lake/{layers.name}_anew"
     assert lakeingest("rebuild", at, "--from", layers.path(), "--to", place).code == 0
-    layers.spark.sql(f"CREATE TABLE delta.`{layers.path()}_copy` SHALLOW CLONE delta.`{layers.path()}`")
-    assert "no receipt" in refused(place, f"{layers.path()}_copy") or "is fed from" in refused(
-        place, f"{layers.path()}_copy"
-    )
+    assert "is fed from" in refused(place, f"{layers.path()}_copy")
     at.write_text(json.dumps(layers.silver_values(source=kafka, partition=[{"by": "kafka_partition"}])))
     said = lakeingest("rebuild", at, "--from", layers.path(), "--to", place)
     assert (said.code, "partitioned by nothing" in said.err) == (1, True), said

@@ -44,6 +44,7 @@ def test_silver_is_fed_from_bronze(layers: Layers) -> None:
     layers.agreed()
 
 
+@pytest.mark.faults
 def test_what_comes_into_bronze_late_is_taken(layers: Layers) -> None:
     """A replay of bronze brings records below silver's frontier; silver takes them, and only them, once."""
     layers.produce(*clean(3), None, *clean(3, 3), None)
@@ -72,6 +73,7 @@ def test_a_backfill_of_bronze_is_taken(layers: Layers) -> None:
     layers.agreed()
 
 
+@pytest.mark.faults
 def test_a_restored_bronze_is_noticed(layers: Layers) -> None:
     """Bronze that was taken back lacks what silver has: that is said, and silver goes on when bronze has caught up."""
     layers.produce(*clean(3))
