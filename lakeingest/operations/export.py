@@ -295,8 +295,13 @@ class _Export:
             ) from gone
 
     def _check_not_restored(self, history: TableHistory, since: int) -> None:
+        back: int | None = None
         for entry in history.since(since):
-            if entry["operation"] == "RESTORE" and history.restored_to(entry, since) < since:
+            # What a RESTORE took back, an earlier RESTORE among it, is as if it had never been.
+            if entry["operation"] != "RESTORE" or (back is not None and entry["version"] > back):
+                continue
+            back = history.restored_to(entry, since)
+            if back < since:
                 raise UsageError(
                     f"{self.table} was restored (version {entry['version']}) to what it was before version {since}, up "
                     f"to which it was exported into {self.place}: rows that come again would be exported twice",

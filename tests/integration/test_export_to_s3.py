@@ -47,10 +47,10 @@ def test_the_command(world: World, tmp_path: Path, lakeingest: Command) -> None:
 def test_the_store_fails_at_a_step(world: World, s3: S3Proxy) -> None:
     """Before an object, before the commit, and behind it: the next export has each row once, and nothing is left."""
     place = f"s3a://{BUCKET}/{world.name}_out"
+    world.changes = {"table": {"path": f"s3a://{BUCKET}/{world.name}"}}
     world.produce(*kit.clean(8), partitions=2)
     world.run()
-    pipeline = world.ingestion(storage={**world.values()["storage"], "endpoint": s3.endpoint})
-    rows = world.spark.read.format("delta").load(world.path())
+    pipeline = world.ingestion()
 
     def writes(request: Request) -> bool:
         return request.kind == "PUT" and f"{world.name}_out/export=" in request.key
