@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -27,6 +27,7 @@ from lakeingest.ingest.run import PipelineRun, announced
 from lakeingest.ingest.turns import Turns
 from lakeingest.kafka.broker import Broker
 from lakeingest.operations import (
+    adopt,
     audit,
     compare,
     completeness,
@@ -42,6 +43,7 @@ from lakeingest.operations import (
     shown,
     status,
 )
+from lakeingest.operations.adopt import Adopted
 from lakeingest.operations.audit import Report
 from lakeingest.operations.compare import Comparison
 from lakeingest.operations.completeness import Complete
@@ -375,6 +377,46 @@ class Pipeline:
             pipeline.quarantined_record("flights", 2, 1041)
         """
         return refused.record(self.tables, topic, partition, offset)
+
+    def adopt(
+        self,
+        *,
+        coordinates: Mapping[str, str] | None = None,
+        frontier: Mapping[tuple[str, int], int] | None = None,
+        group: str | None = None,
+        dry_run: bool = False,
+        yes: bool = False,
+    ) -> Adopted:
+        """Let the pipeline go on in a table that something else wrote: its first receipt says from which offsets.
+
+        By default the coordinates are in the columns that lakeingest writes, as a copy or a clone of its table has
+        them.
+
+        Args:
+            coordinates: topic, partition, offset → the column that has it; a topic in quotes is the topic itself.
+                Without a topic it is the pipeline's only one.
+            frontier: (topic, partition) → the first offset that is not in the table, of each topic-partition.
+            group: a consumer group whose committed offsets are that frontier.
+            dry_run: look only.
+            yes: adopt it although there are `doubts`.
+
+        Raises:
+            UsageError: there is no table, the pipeline has commits in it already, or what was told makes no sense; or
+                there are doubts.
+            TableMismatch: the table cannot become the pipeline's; or others have added rows meanwhile: then no run
+                goes on before it is adopted again.
+            SourceChanged: Kafka does not reach so far.
+            Fenced: another adoption of this pipeline was faster.
+
+        Example:
+            pipeline.adopt(coordinates={"topic": "'flights'", "partition": "part", "offset": "off"}, dry_run=True)
+        """
+        if sum(told is not None for told in (coordinates, frontier, group)) > 1:
+            raise UsageError(
+                "coordinates, frontier and group exclude each other", cure="say in one way where the pipeline goes on"
+            )
+        told = adopt.Source(coordinates, self.broker.committed(group) if group else frontier, group)
+        return adopt.adopt(self.context, self.broker.topics(), told, dry_run=dry_run, yes=yes)
 
     def replay(
         self, why: str, *, where: str | None = None, limit: int | None = None, dry_run: bool = False

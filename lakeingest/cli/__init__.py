@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from lakeingest.cli import (
+    adopt,
     audit,
     compact,
     contract,
@@ -76,6 +77,7 @@ for _command in (
     contract.contract,
     doctor.doctor,
     plan.plan,
+    adopt.adopt,
     run.run,
     status.status,
     wait.wait,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from lakeingest.delta import table_properties
 from lakeingest.delta.history import RECENT, Restores, TableHistory
 from lakeingest.delta.receipt import Receipt
 from lakeingest.errors import TableMismatch
@@ -51,6 +52,7 @@ class CommitLog:
 
     Attributes:
         taken_back: whether a RESTORE took commits of the pipeline back, and it has committed none since.
+        unadopted: whether a RESTORE took back that the table was adopted, and it was not since.
         restored: whether a RESTORE came since the pipeline's newest commit, whosever commits it took back.
         version: the table's newest version; None where there is no table.
         complete: whether the log still begins with the table's first version.
@@ -67,6 +69,7 @@ class CommitLog:
     commits: tuple[Commit, ...] = ()
     last_sequence: int = 0
     taken_back: bool = False
+    unadopted: bool = False
     restored: bool = False
     version: int | None = None
     complete: bool = True
@@ -84,6 +87,21 @@ class CommitLog:
     @property
     def newest(self) -> Commit | None:
         return self.commits[0] if self.commits else None
+
+    @property
+    def adopted(self) -> Mapping[str, Any]:
+        """What the table's adoption said (see `Receipt.adopted`); empty where it was not adopted, and after a RESTORE
+        to before that.
+        """
+        told = next((c.receipt.adopted for c in self.commits if c.receipt.adopted), None)
+        kept = table_properties.adoption(self.properties, self.pipeline)
+        return told or (kept[0] if kept else {})
+
+    @property
+    def since_adoption(self) -> CommitLog:
+        """Without the commits before the newest adoption: of two, the second is a correction of the first."""
+        at = next((at for at, c in enumerate(self.commits) if c.receipt.adopted), len(self.commits))
+        return replace(self, commits=self.commits[: at + 1])
 
     @property
     def frontier(self) -> dict[tuple[str, int], int]:
@@ -117,7 +135,7 @@ def read(table: Table, pipeline: str, *, back: int | None = 1) -> CommitLog:
 
 def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restores) -> CommitLog:
     """The commits of `pipeline` among the entries of a table's history, the newest first."""
-    commits, last, taken_back, restored = list[Commit](), 0, False, False
+    commits, last, taken_back, unadopted, restored = list[Commit](), 0, False, False, False
     begun: dict[tuple[str, int], int] = {}
     others: dict[str, Receipt] = {}
     restored_to: int | None = None
@@ -138,7 +156,7 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
             rows, files, size = (int(metrics.get(f"num{name}", 0)) for name in ("OutputRows", "Files", "OutputBytes"))
             commits.append(Commit(entry["version"], entry["timestamp"], rows, receipt, files, size))
         elif not commits:
-            taken_back = True
+            taken_back, unadopted = True, unadopted or bool(receipt.adopted)
             begun |= {(s.topic, s.partition): s.start for s in receipt.ranges}
     return CommitLog(
         path=log.identifier,
@@ -146,6 +164,7 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
         commits=tuple(commits),
         last_sequence=last,
         taken_back=taken_back,
+        unadopted=unadopted,
         restored=restored,
         version=history[0]["version"] if history else None,
         complete=not history or history[-1]["version"] == 0,

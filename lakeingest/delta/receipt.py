@@ -85,6 +85,9 @@ class Receipt:
         base: the table's version when the batch was decided, if it was known; on the table only.
         settles: the batch that this commit accounts for, where that is not `sequence`; on quarantine only.
         accepted: who let a held batch through, why, and which expectations it breaks; on the table only.
+        adopted: on the table only, of a commit that consumes nothing: the table held rows already which no receipt
+            tells of, and the pipeline goes on behind them, at `spans`. The `version` that was looked at; the `rows` it
+            had, and how many of them are `without` coordinates; `how` the offsets were told, and by whom (`who`).
     """
 
     pipeline: str
@@ -101,6 +104,7 @@ class Receipt:
     schemas: SchemaLedger = field(default_factory=SchemaLedger)
     gaps: OffsetRanges = field(default_factory=lambda: OffsetRanges(()))
     accepted: Mapping[str, Any] = field(default_factory=dict)
+    adopted: Mapping[str, Any] = field(default_factory=dict)
     lost: int = 0
     settles: int = 0
     base: int | None = None
@@ -139,6 +143,8 @@ class Receipt:
             data["gaps"] = self.gaps.to_json()
         if self.accepted:
             data["accepted"] = dict(self.accepted)
+        if self.adopted:
+            data["adopted"] = dict(self.adopted)
         if self.lost:
             data["lost"] = self.lost
         if self.settles:
@@ -181,6 +187,7 @@ class Receipt:
             schemas=SchemaLedger.from_json(data.get("schemas", {})),
             gaps=OffsetRanges.from_json(data.get("gaps", {})),
             accepted=data.get("accepted", {}),
+            adopted=data.get("adopted", {}),
             lost=data.get("lost", 0),
             settles=data.get("settles", 0),
             base=data.get("base"),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from lakeingest.config import PipelineConfig
 from lakeingest.delta import coordinates, replay_marks
 from lakeingest.delta.commit_log import Commit, CommitLog
-from lakeingest.delta.pipeline_tables import PipelineTables
+from lakeingest.delta.pipeline_tables import PipelineTables, without_coordinates
 from lakeingest.delta.receipt import Counts
 from lakeingest.delta.replay_marks import Unsettled
 from lakeingest.ingest import preflight
@@ -46,7 +46,9 @@ class Report(Shown):
         lost: offsets that Kafka had deleted unread, and whose loss was accepted (`run --accept-gap`).
         unproved: offsets in neither table of commits whose counts went with the clean-up of quarantine's log.
         earlier: rows that were committed before the oldest receipt which the table's log still has: proved while they
-            were younger (30 days by default), and not any more.
+            were younger (30 days by default), and not any more. Of a table that was adopted, those that it had then:
+            they were never proved.
+        adopted: what its adoption said; empty where the table was not adopted (see `Receipt.adopted`).
         commits: how many commits were audited.
         others: other pipelines that have written records of these topics to the table: name → their newest batch. What
             both have consumed is there twice.
@@ -69,6 +71,7 @@ class Report(Shown):
     earlier: int
     commits: int
     others: dict[str, int] = field(default_factory=dict)
+    adopted: dict[str, Any] = field(default_factory=dict)
     breaks: tuple[str, ...] = ()
     named: dict[str, list[str]] = field(default_factory=dict)
 
@@ -115,6 +118,9 @@ class Rows(Protocol):
         `unknown` and `skipped`; rows that are unexpected, and earlier than the log tells.
         """
 
+    def without(self) -> int:
+        """How many rows of the table have no coordinates."""
+
     def named(self, *, missing: int, doubtful: int) -> dict[str, list[str]]:
         """The first coordinates of each kind, looked for only where there are some."""
 
@@ -140,6 +146,7 @@ def of_logs(
         log, refused: all that the pipeline committed to the table and to quarantine.
         rows_of: gives the rows, where the log says that these offsets were consumed.
     """
+    adopted, log = dict(log.adopted), log.since_adoption
     topics = {*config.source.topics, *(s.topic for commit in log.commits for s in commit.receipt.ranges)}
     whole, accounts = _whole(log), _Accounts.of(log, refused)
     rows = rows_of(whole)
@@ -149,8 +156,13 @@ def of_logs(
     missing = consumed - accounts.counts.dropped - found["distinct"]
     # What the clean-up of quarantine's log leaves open is neither missing nor proved to be no record.
     unproved = min(max(missing, 0), accounts.unknown.offsets - found["known"])
+    # Who writes rows without coordinates to a table that was adopted is the job that wrote it before.
+    without = rows.without() if adopted else 0
+    strange = max(0, without - adopted.get("without", 0))
     duplicated = found["in_table"] + found["in_quarantine"] - found["distinct"]
     named = rows.named(missing=missing - unproved, doubtful=duplicated + found["unexpected"])
+    if strange:
+        named.setdefault("unexpected", []).append(f"{strange:,} rows without coordinates, added since the adoption")
     accepted = [s for commit in (*log.commits, *refused.commits) for s in commit.receipt.gaps]
     if accepted:
         named["lost"] = [hole(s.topic, s.partition, s.start, s.end) for s in sorted(accepted)]
@@ -163,13 +175,14 @@ def of_logs(
         left_out=accounts.left_out,
         missing=missing - unproved,
         duplicated=duplicated,
-        unexpected=found["unexpected"],
+        unexpected=found["unexpected"] + strange,
         gaps=whole.offsets - lost - consumed,
         lost=lost,
         unproved=unproved,
-        earlier=found["earlier"],
+        earlier=found["earlier"] + without - strange,
         commits=len(log.commits),
         others={name: receipt.sequence for name, receipt in log.others_of(topics).items()},
+        adopted=adopted,
         breaks=tuple(_breaks(log)),
         named=named,
     )
@@ -323,6 +336,11 @@ class _SparkRows:
         )
         with storage_failures(self.tables.main.identifier):
             return totals.collect()[0].asDict()
+
+    def without(self) -> int:
+        """See `Rows.without`."""
+        with storage_failures(self.tables.main.identifier):
+            return without_coordinates(self.tables.main.read()).count()
 
     def named(self, *, missing: int, doubtful: int) -> dict[str, list[str]]:
         """See `Rows.named`."""
