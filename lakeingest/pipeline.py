@@ -44,6 +44,7 @@ from lakeingest.operations import (
     status,
 )
 from lakeingest.operations.adopt import Adopted
+from lakeingest.operations.adoption import Source
 from lakeingest.operations.audit import Report
 from lakeingest.operations.compare import Comparison
 from lakeingest.operations.completeness import Complete
@@ -415,7 +416,7 @@ class Pipeline:
             raise UsageError(
                 "coordinates, frontier and group exclude each other", cure="say in one way where the pipeline goes on"
             )
-        told = adopt.Source(coordinates, self.broker.committed(group) if group else frontier, group)
+        told = Source(coordinates, self.broker.committed(group) if group else frontier, group)
         return adopt.adopt(self.context, self.broker.topics(), told, dry_run=dry_run, yes=yes)
 
     def replay(
