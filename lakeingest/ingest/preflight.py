@@ -209,7 +209,8 @@ def check_maker(config: PipelineConfig, properties: Mapping[str, str]) -> None:
                 f"{config.table.identifier} was made for {', '.join(topics)} of pipeline {name!r}, whose first batch "
                 f"may be under way; {config.known_as!r} would write the same records a second time",
                 cure=f"if {name!r} was this pipeline's name before, write renamed_from: {name} beneath name in its "
-                "file; else give this one a table of its own",
+                "file; if the table is a clone, adopt it: `lakeingest adopt FILE --dry-run`; else give this one a "
+                "table of its own",
             )
 
 

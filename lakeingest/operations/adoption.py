@@ -243,8 +243,8 @@ def doubles(found: Found) -> Iterable[str]:
     double = {tp: many for tp, (_, _, _, many) in found.places.items() if many}
     if double:
         yield (
-            f"{sum(double.values()):,} rows are double, the same coordinates a second time (in {_names(sorted(double))})"
-            ": lakeingest does not take them out"
+            f"{sum(double.values()):,} rows are double, the same coordinates a second time, in "
+            f"{_names(sorted(double))}: lakeingest does not take them out"
         )
 
 
