@@ -20,14 +20,15 @@ _FILE = "STRUCT<path: STRING, deletionVector: STRUCT<pathOrInlineDv: STRING, off
 _SERVICES = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES"})
 """Operations that change no row."""
 _ADDING = ("WRITE", "STREAMING UPDATE", "MERGE", "COPY INTO", "SELECT", "CLONE")
-_ADDED = ("numOutputRows", "numTargetRowsInserted", "num_added_rows", "numCopiedFiles")
+_ADDED = ("numTargetRowsInserted", "numOutputRows", "num_added_rows", "numCopiedFiles")
+"""What Spark, and delta-rs, count of them; of a MERGE the first, as its output has the rows too that it keeps."""
 
 
 def adds_rows(entry: Mapping[str, Any]) -> bool:
     """Whether an entry of a history may have added rows: other tools count them otherwise, or not at all."""
     metrics = entry["operationMetrics"] or {}
-    counted = [int(metrics[name]) for name in _ADDED if str(metrics.get(name, "")).isdecimal()]
-    return any(word in str(entry["operation"]).upper() for word in _ADDING) and (any(counted) or not counted)
+    counted = next((metrics[name] for name in _ADDED if name in metrics), None)
+    return any(word in str(entry["operation"]).upper() for word in _ADDING) and str(counted) != "0"
 
 
 class Restores(Protocol):
