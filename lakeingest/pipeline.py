@@ -66,7 +66,7 @@ Asked = ParamSpec("Asked")
 class Pipeline:
     """A pipeline that can be run, asked and audited; made by `lakeingest.load`. Spark starts when it is needed.
 
-    - `run` ingests. `plan` tells beforehand what a run would do.
+    - `run` ingests. `plan` tells beforehand what a run would do. `adopt` lets it go on in a table that others wrote.
     - `table`, `quarantine` and `history` are Spark frames.
     - `status`, `audit`, `schemas`, `quarantined` and `results` tell what was done. A notebook shows what they give as
       tables, and `to_pandas` and `to_arrow` give these as frames.

@@ -96,12 +96,7 @@ def check_tables(config: PipelineConfig, log: CommitLog, refused: CommitLog) -> 
         commit_log.check_deleted(log.path, log.newest)
     if log.newest is None:
         _check_name(config, log)
-        if log.unadopted:
-            raise TableMismatch(
-                f"{config.table.identifier} was restored to what it was before pipeline {config.name!r} adopted it: "
-                "which records it has now is not known",
-                cure="adopt it again: `lakeingest adopt FILE --dry-run`",
-            )
+        check_still_adopted(config, log)
         check_maker(config, log.properties)
         # A table that a RESTORE took back to its beginning still knows the sequence numbers.
         if refused.newest is not None and not log.recovered and not log.last_sequence:
@@ -129,6 +124,20 @@ def _check_readers(config: PipelineConfig, properties: Mapping[str, str]) -> Non
             f"{config.table.identifier} has {', '.join(features)}, which {who} cannot read",
             cure=f"drop it from the table (ALTER TABLE … DROP FEATURE {features[0]}), or drop {who} from readers; "
             f"or {NEW_TABLE}",
+        )
+
+
+def check_still_adopted(config: PipelineConfig, log: CommitLog) -> None:
+    """Notice that a RESTORE took back that the table was adopted, and with it what is known of its rows.
+
+    Raises:
+        TableMismatch: it did.
+    """
+    if log.unadopted:
+        raise TableMismatch(
+            f"{config.table.identifier} was restored to what it was before pipeline {config.name!r} adopted it: "
+            "which records it has now is not known",
+            cure="adopt it again: `lakeingest adopt FILE --dry-run`",
         )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.pipeline_tables import PipelineTables
@@ -26,6 +26,9 @@ from lakeingest.operations import adoption
 from lakeingest.operations.adoption import Source
 from lakeingest.operations.shown import Listing, Shown
 from lakeingest.record import TIMESTAMP, OffsetRange, OffsetRanges
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 
 @dataclass(frozen=True, repr=False)
@@ -82,8 +85,7 @@ def adopt(context: RunContext, topics: Topics, source: Source, *, dry_run: bool,
         preflight.check_times(tables, context.bootstrap_servers, topics, adoption.last_records(found))
     doubts = (*adoption.copies(tables, log), *adoption.doubles(found))
     sequence = max(log.last_sequence, refused.last_sequence) + 1
-    execution = MicroBatchExecution(context, columns, log)
-    _check_table(execution, sequence)
+    execution = _checked(context, columns, log, sequence)
     told = Adopted(
         config.name,
         tables.main.identifier,
@@ -134,7 +136,7 @@ def _check_not_yet(tables: PipelineTables, log: CommitLog) -> None:
     newest, name = log.newest, tables.config.name
     if newest is None:
         return
-    what, back = f"has commits of pipeline {name!r}, up to its batch {newest.receipt.sequence}", ""
+    what, back = f"has commits of pipeline {name!r}, up to its batch {newest.receipt.sequence} ({newest.version})", ""
     if newest.receipt.adopted:
         try:
             preflight.check_adopted(tables, log)
@@ -146,24 +148,25 @@ def _check_not_yet(tables: PipelineTables, log: CommitLog) -> None:
             "adopt it then"
         )
     raise UsageError(
-        f"{tables.main} {what} (version {newest.version}): there is nothing to adopt",
+        f"{tables.main} {what}: there is nothing to adopt",
         cure=f"let the pipeline run: `lakeingest run FILE`{back}",
     )
 
 
-def _check_table(execution: MicroBatchExecution, sequence: int) -> None:
-    """What the first run would check, so that it does not fail behind the adoption.
+def _checked(context: RunContext, columns: StructType, log: CommitLog, sequence: int) -> MicroBatchExecution:
+    """What commits the receipt, once it was checked what the first run would check.
 
     Raises:
         TableMismatch: the table is another than the file says.
         UsageError: no record has brought a schema yet.
     """
-    if not execution.evolution.columns_from_registry(sequence):
-        raise UsageError(
-            "no record has brought a schema yet, so that what the table's columns have to be is not known",
-            cure="register the schema, or let a record of it come, and adopt the table then",
-        )
     try:
+        execution = MicroBatchExecution(context, columns, log)
+        if not execution.evolution.columns_from_registry(sequence):
+            raise UsageError(
+                "no record has brought a schema yet, so that what the table's columns have to be is not known",
+                cure="register the schema, or let a record of it come, and adopt the table then",
+            )
         execution.check_table()
         batch = execution.plan(strict=False)
     except TableMismatch as mismatch:
@@ -175,11 +178,12 @@ def _check_table(execution: MicroBatchExecution, sequence: int) -> None:
     if never := _never_filled(batch):
         named = ", ".join(never)
         raise TableMismatch(
-            f"{execution.context.tables.main} demands NOT NULL of {named}, which no record of the pipeline fills: "
+            f"{context.tables.main} demands NOT NULL of {named}, which no record of the pipeline fills: "
             "each one would be refused",
             cure=f"let the column be null (ALTER TABLE … ALTER COLUMN {never[0]} DROP NOT NULL), or fill it "
             "(schema.columns, transform)",
         )
+    return execution
 
 
 def _never_filled(batch: BatchPlan) -> tuple[str, ...]:

@@ -164,7 +164,8 @@ def frontier(tables: PipelineTables, topics: Topics, source: Source, found: Foun
             raise UsageError(
                 f"{tables.main} has no row of {', '.join(config.source.topics)}: its {found.rows:,} rows tell no "
                 "offset where the pipeline could go on",
-                cure="correct --coordinates or source.topics; or say where it goes on with --frontier or --from-group",
+                cure="correct --coordinates or source.topics; or say where it goes on with --frontier or --from-group; "
+                "an empty table needs no adoption: `lakeingest run FILE`",
             )
         if source.coordinates is None:
             told = tables.with_quarantine(told)

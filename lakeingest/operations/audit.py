@@ -130,9 +130,11 @@ def audit(tables: PipelineTables) -> Report:
 
     Raises:
         StorageUnreachable: a table cannot be read.
+        TableMismatch: which records its rows are is not known: it has to be adopted.
     """
     preflight.check_exists(tables)
     log, refused = tables.commit_logs(back=None)
+    preflight.check_still_adopted(tables.config, log)
     unsettled = replay_marks.unsettled(tables)
     return of_logs(tables.config, log, refused, lambda whole: _SparkRows(tables, whole, unsettled))
 

@@ -21,7 +21,7 @@ class OldJob:
 
     Attributes:
         path: its table's.
-        names: as SQL, what it makes of topic, partition and offset.
+        names, values: as SQL, what it makes of topic, partition and offset, and of the value.
     """
 
     stack: Addresses
@@ -29,6 +29,7 @@ class OldJob:
     topic: str
     path: str
     names: tuple[str, ...] = ("struct(topic) AS src", "partition AS part", "offset AS off")
+    values: tuple[str, ...] = ("v.n", "v.text")
     reached: dict[int, int] = field(default_factory=dict)
 
     def take(self) -> int:
@@ -46,7 +47,7 @@ class OldJob:
         taken = self.spark.read.format("kafka").options(**options).load().cache()
         try:
             value = F.from_json(F.col("value").cast("string"), "n INT, text STRING")
-            rows = taken.withColumn("v", value).selectExpr("v.n", "v.text", *self.names)
+            rows = taken.withColumn("v", value).selectExpr(*self.values, *self.names)
             rows.write.format("delta").mode("append").save(self.path)
             ends = taken.groupBy("partition").agg(F.max("offset") + 1, F.count("offset")).collect()
             self.reached |= {p: end for p, end, _ in ends}
