@@ -151,7 +151,8 @@ def check_adopted(tables: PipelineTables, log: CommitLog) -> None:
     newest = log.newest
     if newest is None or not newest.receipt.adopted:
         return
-    theirs = [e for e in TableHistory(tables.main).adding(newest.receipt.adopted["version"]) if not _of_lakeingest(e)]
+    added = TableHistory(tables.main).adding(newest.receipt.adopted["version"])
+    theirs = [entry for entry in added if _is_strange(entry, tables.config)]
     if theirs:
         first = theirs[-1]
         raise TableMismatch(
@@ -182,8 +183,12 @@ def check_adoptable(config: PipelineConfig, log: CommitLog, refused: CommitLog, 
         )
 
 
-def _of_lakeingest(entry: Mapping[str, Any]) -> bool:
-    return Receipt.from_json(entry["userMetadata"]) is not None
+def _is_strange(entry: Mapping[str, Any], config: PipelineConfig) -> bool:
+    """Whether an entry of the table's history may have records of the pipeline's topics, and is not its own."""
+    receipt = Receipt.from_json(entry["userMetadata"])
+    if receipt is None:
+        return True
+    return receipt.pipeline != config.known_as and any(s.topic in config.source.topics for s in receipt.ranges)
 
 
 def _check_name(config: PipelineConfig, log: CommitLog) -> None:

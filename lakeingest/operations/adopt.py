@@ -136,7 +136,7 @@ def _check_not_yet(tables: PipelineTables, log: CommitLog) -> None:
     newest, name = log.newest, tables.config.name
     if newest is None:
         return
-    what, back = f"has commits of pipeline {name!r}, up to its batch {newest.receipt.sequence} ({newest.version})", ""
+    what, back = f"has commits of pipeline {name!r}, up to its batch {newest.receipt.sequence}", ""
     if newest.receipt.adopted:
         try:
             preflight.check_adopted(tables, log)
