@@ -102,7 +102,7 @@ def prepared(world: World, records: int = 10, **how: Any) -> OldJob:
     return job
 
 
-# @pytest.mark.faults
+@pytest.mark.faults
 def test_a_frontier(world: World) -> None:
     """Of a table without coordinates: each partition has to be named, and Kafka has to reach so far."""
     world.produce(*kit.clean(10), partitions=2)
@@ -125,7 +125,7 @@ def test_a_frontier(world: World) -> None:
     checked(world, earlier=10, table=8)
 
 
-# @pytest.mark.faults
+@pytest.mark.faults
 def test_a_consumer_group(world: World) -> None:
     """Its committed offsets are the frontier; a partition of which it has none, and which has records, is named."""
     prepared(world, partitions=2)
@@ -141,7 +141,7 @@ def test_a_consumer_group(world: World) -> None:
     checked(world, earlier=10, table=8)
 
 
-# @pytest.mark.faults
+@pytest.mark.faults
 def test_double_rows(world: World) -> None:
     """What the job has written twice is told, and takes a yes; it stays."""
     job = prepared(world)
@@ -159,7 +159,7 @@ def test_double_rows(world: World) -> None:
     assert (report.conserved, report.earlier, report.table) == (True, 22, 5), report
 
 
-# @pytest.mark.faults
+@pytest.mark.faults
 @pytest.mark.parametrize("how", ["CREATE TABLE {copy} USING delta AS SELECT * FROM {table}", "INSERT", "SHALLOW CLONE"])
 def test_a_copy_of_ours(world: World, how: str) -> None:
     """Its own coordinates tell. A clone bears the original's name, which is told; under another name both go on."""
@@ -190,7 +190,7 @@ def test_a_copy_of_ours(world: World, how: str) -> None:
     assert (report.conserved, report.earlier, report.table, report.quarantine) == (True, 8, 8, 2), report
 
 
-# @pytest.mark.faults
+@pytest.mark.faults
 def test_the_log_forgot(world: World) -> None:
     """Clean-up took the receipt before a record came: a property tells where the pipeline goes on."""
     prepared(world)
@@ -207,7 +207,7 @@ def test_the_log_forgot(world: World) -> None:
     assert (report.conserved, report.table, report.unexpected) == (True, 5, 0), report
 
 
-# @pytest.mark.faults
+@pytest.mark.faults
 def test_restored(world: World) -> None:
     """RESTORE to the adoption: what followed is read again. To before it: no run goes on until it is adopted again."""
     prepared(world)
@@ -227,7 +227,7 @@ def test_restored(world: World) -> None:
     checked(world, earlier=10, table=8)
 
 
-# @pytest.mark.faults
+@pytest.mark.faults
 def test_adopted_otherwise(world: World) -> None:
     """Whoever adopted it by a wrong frontier is told how to take that back."""
     prepared(world)
@@ -241,7 +241,7 @@ def test_adopted_otherwise(world: World) -> None:
     checked(world, earlier=10, table=8)
 
 
-# @pytest.mark.faults
+@pytest.mark.faults
 def test_a_writer_meanwhile(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that come while it is adopted, and before its first run: neither is gone over, and it is adopted again."""
     job = prepared(world)
@@ -276,7 +276,7 @@ def _once(act: Callable[[], object], then: Callable[[Receipt], str]) -> Callable
     return written
 
 
-# @pytest.mark.faults
+@pytest.mark.faults
 def test_a_gap(world: World) -> None:
     """Kafka has deleted what follows the rows: that is told, and a run takes it with consent alone."""
     prepared(world)
@@ -313,7 +313,7 @@ REFUSED = {"partitioned": "is partitioned by part", "not null": "NOT NULL of mor
 """The tables that cannot be adopted so, and why."""
 
 
-# @pytest.mark.faults
+@pytest.mark.faults
 @pytest.mark.parametrize("feature", FEATURES)
 def test_tables_of_all_kinds(world: World, feature: str) -> None:
     """A table is adopted and a run goes on, or the reason why not is told, and nothing was written."""
@@ -338,7 +338,7 @@ def test_tables_of_all_kinds(world: World, feature: str) -> None:
     checked(world, earlier=5, table=table)
 
 
-# @pytest.mark.faults
+@pytest.mark.faults
 def test_two_at_once(world: World) -> None:
     """One adopts; the other is fenced off, or told that it is adopted."""
     prepared(world)
@@ -351,7 +351,7 @@ def test_two_at_once(world: World) -> None:
     checked(world, earlier=10, table=8)
 
 
-# @pytest.mark.faults
+@pytest.mark.faults
 def test_read(world: World) -> None:
     """Records are asked for by coordinates: the rows that have none are left out, and are in the way of nothing."""
     prepared(world)
@@ -364,7 +364,7 @@ def test_read(world: World) -> None:
     checked(world, earlier=10, table=8)
 
 
-# @pytest.mark.faults
+@pytest.mark.faults
 def test_an_empty_table(world: World) -> None:
     """One that was made by hand, without coordinates and rows, needs no adoption."""
     world.sql("CREATE TABLE {table} (text STRING, n INT) USING delta")
