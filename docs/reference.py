@@ -74,6 +74,13 @@ STORED = {
     "ledger": "82ca8c7044ae762a",
     "gaps": {"flights": {"0": [4000, 5000]}},
     "accepted": {"who": "ada on host-2", "why": "holiday", "broken": ["expect_table_row_count_to_be_between"]},
+    "adopted": {
+        "version": 12,
+        "rows": 336776,
+        "without": 336776,
+        "how": "the coordinates topic='flights', partition=part, offset=off",
+        "who": "ada on host-2",
+    },
     "lost": 1000,
     "settles": 7,
     "base": 12,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -28,7 +28,9 @@ from lakeingest.ingest.progress_bar import ProgressBar
 from lakeingest.ingest.run import PipelineRun, announced
 from lakeingest.ingest.source import source_of
 from lakeingest.ingest.turns import Turns
+from lakeingest.kafka.broker import Broker
 from lakeingest.operations import (
+    adopt,
     audit,
     backfill,
     compare,
@@ -46,6 +48,8 @@ from lakeingest.operations import (
     shown,
     status,
 )
+from lakeingest.operations.adopt import Adopted
+from lakeingest.operations.adoption import Source
 from lakeingest.operations.audit import Report
 from lakeingest.operations.backfill import Backfilled
 from lakeingest.operations.compare import Comparison
@@ -70,7 +74,7 @@ Asked = ParamSpec("Asked")
 class Pipeline:
     """A pipeline that can be run, asked and audited; made by `lakeingest.load`. Spark starts when it is needed.
 
-    - `run` ingests. `plan` tells beforehand what a run would do.
+    - `run` ingests. `plan` tells beforehand what a run would do. `adopt` lets it go on in a table that others wrote.
     - `table`, `quarantine` and `history` are Spark frames.
     - `status`, `audit`, `schemas`, `quarantined` and `results` tell what was done. A notebook shows what they give as
       tables, and `to_pandas` and `to_arrow` give these as frames.
@@ -466,6 +470,47 @@ class Pipeline:
             pipeline.quarantined_record("flights", 2, 1041)
         """
         return refused.record(self.tables, topic, partition, offset)
+
+    def adopt(
+        self,
+        *,
+        coordinates: Mapping[str, str] | None = None,
+        frontier: Mapping[tuple[str, int], int] | None = None,
+        group: str | None = None,
+        dry_run: bool = False,
+        yes: bool = False,
+    ) -> Adopted:
+        """Let the pipeline go on in a table that something else wrote: its first receipt says from which offsets.
+
+        By default the coordinates are in the columns that lakeingest writes, as a copy or a clone of its table has
+        them.
+
+        Args:
+            coordinates: topic, partition, offset → the column that has it; a topic in quotes is the topic itself.
+                Without a topic it is the pipeline's only one.
+            frontier: (topic, partition) → the first offset that is not in the table, of each topic-partition.
+            group: a consumer group whose committed offsets are that frontier.
+            dry_run: look only.
+            yes: adopt it although there are `doubts`.
+
+        Raises:
+            UsageError: there is no table, the pipeline has commits in it already, or what was told makes no sense; or
+                there are doubts.
+            TableMismatch: the table cannot become the pipeline's; or others have added rows meanwhile: then no run
+                goes on before it is adopted again.
+            SourceChanged: Kafka does not reach so far.
+            Fenced: another adoption of this pipeline was faster.
+
+        Example:
+            pipeline.adopt(coordinates={"topic": "'flights'", "partition": "part", "offset": "off"}, dry_run=True)
+        """
+        if sum(told is not None for told in (coordinates, frontier, group)) > 1:
+            raise UsageError(
+                "coordinates, frontier and group exclude each other", cure="say in one way where the pipeline goes on"
+            )
+        known = Broker(self.config.source, self.bootstrap_servers).committed(group) if group else frontier
+        told = Source(coordinates, known, group)
+        return adopt.adopt(self.context, self.source.topics(), told, dry_run=dry_run, yes=yes)
 
     def replay(
         self, why: str, *, where: str | None = None, limit: int | None = None, dry_run: bool = False

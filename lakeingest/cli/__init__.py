@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from lakeingest.cli import (
+    adopt,
     audit,
     backfill,
     compact,
@@ -79,6 +80,7 @@ for _command in (
     contract.contract,
     doctor.doctor,
     plan.plan,
+    adopt.adopt,
     run.run,
     backfill.backfill,
     rebuild.rebuild,

@@ -41,7 +41,13 @@ def audit(file: File, output: Format = "text") -> None:
         out.line(f"  {report.gaps:,} offsets hold no record (compaction, transaction markers)")
     if report.unproved:
         out.line(f"  {report.unproved:,} offsets, in neither table, cannot be proved: quarantine's log was cleaned up")
-    if report.earlier:
+    if report.earlier and report.adopted:
+        out.line(
+            f"  {report.earlier:,} rows were there before, and are not proved: the table was adopted, by "
+            f"{report.adopted['how']} (it was looked at in version {report.adopted['version']}, and had "
+            f"{report.adopted['rows']:,} rows)"
+        )
+    elif report.earlier:
         out.line(f"  {report.earlier:,} rows, older than the log's receipts, cannot be proved any more")
     if report.conserved:
         out.line("  conserved: every record is there, exactly once")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from lakeingest.delta import table_properties
 from lakeingest.delta.history import RECENT, History, Restores, TableHistory
 from lakeingest.delta.receipt import Receipt, of_backfill
 from lakeingest.errors import TableMismatch
@@ -53,6 +54,7 @@ class CommitLog:
         taken_back: whether a RESTORE took commits of the pipeline back, and it has committed none since.
         taken: the numbers of all batches that a RESTORE took back.
         restores: whether there is a RESTORE in what was read.
+        unadopted: whether a RESTORE took back that the table was adopted, and it was not since.
         restored: whether a RESTORE came since the pipeline's newest commit, whosever commits it took back.
         version: the table's newest version; None where there is no table.
         complete: whether the log still begins with the table's first version.
@@ -73,6 +75,7 @@ class CommitLog:
     taken_back: bool = False
     taken: frozenset[int] = frozenset()
     restores: bool = False
+    unadopted: bool = False
     restored: bool = False
     version: int | None = None
     complete: bool = True
@@ -102,6 +105,21 @@ class CommitLog:
     def stands(self, sequence: int) -> bool:
         """Whether the table has what it had behind this batch: no RESTORE took it back, as far as the log was read."""
         return sequence <= self.standing and sequence not in self.taken
+
+    @property
+    def adopted(self) -> Mapping[str, Any]:
+        """What the table's adoption said (see `Receipt.adopted`); empty where it was not adopted, and after a RESTORE
+        to before that.
+        """
+        told = next((c.receipt.adopted for c in self.commits if c.receipt.adopted), None)
+        kept = table_properties.adoption(self.properties, self.pipeline)
+        return told or (kept[0] if kept else {})
+
+    @property
+    def since_adoption(self) -> CommitLog:
+        """Without the commits before the newest adoption: of two, the second is a correction of the first."""
+        at = next((at for at, c in enumerate(self.commits) if c.receipt.adopted), len(self.commits))
+        return replace(self, commits=self.commits[: at + 1])
 
     @property
     def frontier(self) -> dict[tuple[str, int], int]:
@@ -139,7 +157,8 @@ def of_log(log: History, pipeline: str, back: int | None) -> CommitLog:
 
 def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restores) -> CommitLog:
     """The commits of `pipeline` among the entries of a table's history, the newest first."""
-    commits, backfills, last, taken_back, restored = list[Commit](), list[Commit](), 0, False, False
+    commits, backfills, last = list[Commit](), list[Commit](), 0
+    taken_back = unadopted = restored = False
     begun: dict[tuple[str, int], int] = {}
     others: dict[str, Receipt] = {}
     taken, restored_to = set[int](), None
@@ -163,7 +182,7 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
             continue
         taken.add(receipt.sequence)
         if not commits:
-            taken_back = True
+            taken_back, unadopted = True, unadopted or bool(receipt.adopted)
             begun |= {(s.topic, s.partition): s.start for s in receipt.ranges}
     return CommitLog(
         path=log.identifier,
@@ -173,6 +192,7 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
         taken_back=taken_back,
         taken=frozenset(taken),
         restores=any(entry["operation"] == "RESTORE" for entry in history),
+        unadopted=unadopted,
         restored=restored,
         version=history[0]["version"] if history else None,
         complete=not history or history[-1]["version"] == 0,

@@ -38,6 +38,11 @@ class Constraints:
     columns: T.StructType
 
     @property
+    def not_null(self) -> tuple[str, ...]:
+        """The columns that somebody demands not to be null."""
+        return tuple(f.name for f in self.columns if f"{f.name} NOT NULL" in self.checks)
+
+    @property
     def refusal(self) -> Refusal:
         """Refuse a record that breaks one, and name all that it breaks."""
         tests = {name: F.coalesce(F.expr(check), F.lit(False)) for name, check in self.checks.items()}

@@ -19,6 +19,16 @@ RECENT = 20
 _FILE = "STRUCT<path: STRING, deletionVector: STRUCT<pathOrInlineDv: STRING, offset: INT>>"
 _SERVICES = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES"})
 """Operations that change no row."""
+_ADDING = ("WRITE", "STREAMING UPDATE", "MERGE", "COPY INTO", "SELECT", "CLONE")
+_ADDED = ("numTargetRowsInserted", "numOutputRows", "num_added_rows", "numCopiedFiles")
+"""What Spark, and delta-rs, count of them; of a MERGE the first, as its output has the rows too that it keeps."""
+
+
+def adds_rows(entry: Mapping[str, Any]) -> bool:
+    """Whether an entry of a history may have added rows: other tools count them otherwise, or not at all."""
+    metrics = entry["operationMetrics"] or {}
+    counted = next((metrics[name] for name in _ADDED if name in metrics), None)
+    return any(word in str(entry["operation"]).upper() for word in _ADDING) and str(counted) != "0"
 
 
 class Restores(Protocol):
@@ -87,6 +97,20 @@ class TableHistory:
             return False
         entries = (entry for entry in self.since(version) if before is None or entry["version"] < before)
         return any(entry["operation"] == "RESTORE" for entry in entries)
+
+    def adding(self, version: int) -> list[Mapping[str, Any]]:
+        """The commits behind this version that have added rows, the newest first, but for those that a RESTORE took
+        back.
+        """
+        found, restored_to, entries = list[Mapping[str, Any]](), None, self.since(version)
+        for entry in entries:
+            if restored_to is not None and entry["version"] > restored_to:
+                continue
+            if entry["operation"] == "RESTORE":
+                restored_to = self.restored_to(entry, entries[-1]["version"])
+            elif adds_rows(entry):
+                found.append(entry)
+        return found
 
     def take_back(self, version: int, mine: Callable[[Mapping[str, Any]], bool]) -> bool:
         """Restore the table to what it was before this version; whether that is possible.

@@ -15,7 +15,7 @@ from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.completeness import CompletenessTable
 from lakeingest.delta.table import Table
 from lakeingest.errors import TableMismatch
-from lakeingest.record import OFFSET, PARTITION, TOPIC, Frontier, OffsetRanges
+from lakeingest.record import COORDINATES, OFFSET, PARTITION, TOPIC, Frontier, OffsetRanges
 from lakeingest.schema.ledger import SchemaLedger
 from lakeingest.spark.failures import storage_failures
 
@@ -93,7 +93,9 @@ class PipelineTables:
 
     # How far it has come -----------------------------------------------------------------------------------------
 
-    def commit_logs(self, *, back: int | None = 1, new: Collection[Table] = ()) -> tuple[CommitLog, CommitLog]:
+    def commit_logs(
+        self, *, back: int | None = 1, new: Collection[Table] = (), adopting: bool = False
+    ) -> tuple[CommitLog, CommitLog]:
         """What the pipeline committed to the main table, and to quarantine (see `commit_log.read`).
 
         Where the log does not say how far the pipeline has come (clean-up took its receipts, after 30 days by default;
@@ -103,9 +105,11 @@ class PipelineTables:
         Args:
             back: how many commits at least (see `commit_log.read`).
             new: tables that are missing or were just made, and are not asked: their logs are empty.
+            adopting: whether the rows are not asked for the frontier.
 
         Raises:
-            TableMismatch: the table forgets which commits were made (see `_RETENTION`).
+            TableMismatch: the table forgets which commits were made (see `_RETENTION`); or it has rows that neither a
+                receipt nor their coordinates tell of.
         """
         mine, refused = (
             CommitLog(table.identifier, self.config.known_as)
@@ -120,9 +124,9 @@ class PipelineTables:
             _check_retention(self.main, properties)
             kept = table_properties.ledger(properties, self.config.known_as)
             mine = replace(mine, kept=kept, properties=properties)
-            if mine.newest is None and not (mine.begun and mine.complete):
-                mine = replace(mine, recovered=self._frontier_of_rows())
-        known = mine.newest is not None or mine.recovered
+            if not adopting and mine.newest is None and not (mine.begun and mine.complete):
+                mine = replace(mine, recovered=self._frontier_of_rows(properties))
+        known = adopting or mine.newest is not None or mine.recovered
         return replace(mine, schemas=self._schemas(mine)) if known else mine, refused
 
     def _schemas(self, mine: CommitLog) -> SchemaLedger:
@@ -136,23 +140,50 @@ class PipelineTables:
         every = commit_log.read(self.main, mine.pipeline, back=None).commits
         return next((c.receipt.schemas for c in every if c.receipt.schemas.digest == newest.ledger), mine.kept)
 
-    def _frontier_of_rows(self) -> dict[tuple[str, int], int]:
-        """The first offset behind the table's rows, and behind quarantine's that follow them without a gap.
+    def _frontier_of_rows(self, properties: Mapping[str, str]) -> dict[tuple[str, int], int]:
+        """The first offset behind the table's rows, and behind quarantine's that follow them without a gap; of a table
+        that was adopted at least where the pipeline went on then.
+
+        Args:
+            properties: the main table's.
+
+        Raises:
+            TableMismatch: the table has rows without coordinates, and was not adopted.
+        """
+        kept = table_properties.adoption(properties, self.config.known_as)
+        ends = dict(kept[1].frontier) if kept else {}
+        rows = self.main.read()
+        known = set(COORDINATES) <= set(rows.columns)
+        with storage_failures(self.main.identifier):
+            if kept is None and not (without_coordinates(rows) if known else rows).isEmpty():
+                raise TableMismatch(
+                    f"{self.main} has rows that no commit of pipeline {self.config.name!r} tells of, and they have no "
+                    "coordinates: which records they are is not known, and a run would write them a second time",
+                    cure="let the pipeline go on behind them: `lakeingest adopt FILE --dry-run`; or give it a table of "
+                    "its own",
+                )
+            if known:
+                ours = F.col(TOPIC).isin(*self.config.source.topics)
+                reached = rows.where(ours).groupBy(TOPIC, PARTITION).agg(F.max(OFFSET) + 1)
+                for topic, partition, end in reached.collect():
+                    ends[topic, partition] = max(end, ends.get((topic, partition), 0))
+        return self.with_quarantine(ends)
+
+    def with_quarantine(self, reached: Frontier) -> dict[tuple[str, int], int]:
+        """A frontier, moved on by the rows of quarantine that follow it without a gap.
 
         What lies further on in quarantine is left out by its coordinates when it is read again.
         """
-        ours = F.col(TOPIC).isin(*self.config.source.topics)
-        with storage_failures(self.main.identifier):
-            rows = self.main.read().where(ours).groupBy(TOPIC, PARTITION).agg(F.max(OFFSET) + 1)
-            ends = {(topic, partition): end for topic, partition, end in rows.collect()}
+        ends = dict(reached)
         if self.quarantine.schema() is None:
             return ends
-        reached = F.coalesce(
+        ours = F.col(TOPIC).isin(*self.config.source.topics)
+        begin_at = F.coalesce(
             *(F.when((F.col(TOPIC) == t) & (F.col(PARTITION) == p), F.lit(end)) for (t, p), end in ends.items()),
             F.lit(0),
         )
         with storage_failures(self.quarantine.identifier):
-            behind = self.refused().where(ours).where(F.col(OFFSET) >= reached)
+            behind = self.refused().where(ours).where(F.col(OFFSET) >= begin_at)
             extents = behind.groupBy(TOPIC, PARTITION).agg(F.min(OFFSET), F.max(OFFSET) + 1, F.count_distinct(OFFSET))
             for topic, partition, start, end, count in extents.collect():
                 begin = ends.setdefault((topic, partition), start)
@@ -171,6 +202,11 @@ class PipelineTables:
         with storage_failures(self.quarantine.identifier):
             ends = self.refused().where(ahead).groupBy(TOPIC, PARTITION).agg(F.max(OFFSET) + 1)
             return {(topic, partition): end for topic, partition, end in ends.collect()}
+
+
+def without_coordinates(rows: DataFrame) -> DataFrame:
+    """The rows of a table that are known by no coordinates: they were there before it was adopted, or are others'."""
+    return rows.where(" OR ".join(f"{name} IS NULL" for name in COORDINATES))
 
 
 def _check_retention(table: Table, properties: Mapping[str, str]) -> None:

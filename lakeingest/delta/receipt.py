@@ -94,6 +94,9 @@ class Receipt:
         late: of a batch that took such records: offsets that they lie within, all of them below the frontier.
         accepted: who let a held batch through, why, and which expectations it breaks; on the table only.
         remaining: of a backfill: how many offsets it has still to take behind this batch; None for any other.
+        adopted: on the table only, of a commit that consumes nothing: the table held rows already which no receipt
+            tells of, and the pipeline goes on behind them, at `spans`. The `version` that was looked at; the `rows` it
+            had, and how many of them are `without` coordinates; `how` the offsets were told, and by whom (`who`).
     """
 
     pipeline: str
@@ -110,6 +113,7 @@ class Receipt:
     schemas: SchemaLedger = field(default_factory=SchemaLedger)
     gaps: OffsetRanges = field(default_factory=lambda: OffsetRanges(()))
     accepted: Mapping[str, Any] = field(default_factory=dict)
+    adopted: Mapping[str, Any] = field(default_factory=dict)
     lost: int = 0
     settles: int = 0
     base: int | None = None
@@ -145,6 +149,7 @@ class Receipt:
             "schemas": self.schemas.to_json() if self.schemas.entries else None,
             "gaps": self.gaps.to_json(),
             "accepted": dict(self.accepted),
+            "adopted": dict(self.adopted),
             "lost": self.lost or None,
             "settles": self.settles or None,
             "base": self.base,
@@ -189,6 +194,7 @@ class Receipt:
             schemas=SchemaLedger.from_json(data.get("schemas", {})),
             gaps=OffsetRanges.from_json(data.get("gaps", {})),
             accepted=data.get("accepted", {}),
+            adopted=data.get("adopted", {}),
             lost=data.get("lost", 0),
             settles=data.get("settles", 0),
             base=data.get("base"),

@@ -1,5 +1,5 @@
-"""What a pipeline keeps among its table's properties: the ledger of schemas, the partitions, for whom it was made, and
-its contract.
+"""What a pipeline keeps among its table's properties: the ledger of schemas, the partitions, for whom it was made,
+its contract, and where the pipeline went on if it was adopted.
 
 They outlive the log's receipts, and spare them from repeating the ledger. A property is the pipeline's own, under a
 digest of its name, and its value is in hexadecimal digits: Spark shows no property with a word such as url, password
@@ -17,10 +17,11 @@ from typing import Any
 
 from lakeingest.config import PipelineConfig
 from lakeingest.config.values import duration_text
+from lakeingest.record import OffsetRanges
 from lakeingest.schema import readers
 from lakeingest.schema.ledger import SchemaLedger
 
-_SCHEMAS, _PARTITIONS, _MAKER, _CONTRACT = "schemas", "partition", "maker", "contract"
+_SCHEMAS, _PARTITIONS, _MAKER, _CONTRACT, _ADOPTED = "schemas", "partition", "maker", "contract", "adopted"
 _PROMISES = (
     "owners",
     "freshness",
@@ -124,6 +125,20 @@ def makers(properties: Mapping[str, str]) -> dict[str, list[str]]:
     prefix = f"lakeingest.{_MAKER}."
     found = [_unpacked(value) for name, value in properties.items() if name.startswith(prefix)]
     return {maker["name"]: maker["topics"] for maker in found}
+
+
+def adopted(pipeline: str, what: Mapping[str, Any], ranges: OffsetRanges) -> dict[str, str]:
+    """What a table keeps that was adopted: see `Receipt.adopted`, and the offsets where the pipeline goes on."""
+    return {_name(_ADOPTED, pipeline): _packed({"adopted": dict(what), "offsets": ranges.to_json()})}
+
+
+def adoption(properties: Mapping[str, str], pipeline: str) -> tuple[dict[str, Any], OffsetRanges] | None:
+    """The same, among a table's properties; None where it was not adopted."""
+    value = properties.get(_name(_ADOPTED, pipeline))
+    if value is None:
+        return None
+    tree = _unpacked(value)
+    return tree["adopted"], OffsetRanges.from_json(tree["offsets"])
 
 
 def _packed(tree: Any) -> str:

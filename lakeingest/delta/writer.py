@@ -139,6 +139,16 @@ class TableWriter:
             self.tables.main.set_properties(wanted)
             self._kept, self.properties = ledger, {**self.properties, **wanted}
 
+    def keep_adoption(self, receipt: Receipt | None) -> None:
+        """Keep where the pipeline went on in a table that it adopted, if that is its newest commit."""
+        config = self.tables.config
+        if receipt is None or not receipt.adopted:
+            return
+        wanted = table_properties.adopted(config.known_as, receipt.adopted, receipt.ranges)
+        if any(self.properties.get(name) != value for name, value in wanted.items()):
+            self.tables.main.set_properties(wanted)
+            self.properties = {**self.properties, **wanted}
+
     def promise(self) -> None:
         """Let the main table say the contract of the file, where it says another one."""
         wanted, gone = table_properties.outdated(self.properties, self.tables.config)

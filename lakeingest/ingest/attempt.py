@@ -77,10 +77,12 @@ class Attempt:
             log, refused = tables.commit_logs(new=new)
         preflight.check(config, log, refused, topics, accept)
         preflight.check_records(tables, context.source, log, topics)
+        preflight.check_adopted(tables, log)
         # 2.
         execution = MicroBatchExecution(context, columns, log)
         if execution.evolution.settled:
             execution.ensure_table()
+        execution.writer.keep_adoption(log.newest.receipt if log.newest else None)
         # 3.
         settled = recovery.settle(execution, log, refused, topics.first, accept_gap=accept.gaps)
         if log.restored:

@@ -106,8 +106,24 @@ def remaining(
     preflight.check_records(context.tables, context.source, at.log, topics)
     wanted = asked(at.log.frontier, topics) if goal is None else goal
     left = wanted.shared(at.behind).without(at.consumed)
+    _check_known(at.log, left)
     check_kept(left, topics)
     return left
+
+
+def _check_known(log: CommitLog, left: OffsetRanges) -> None:
+    """Notice that coordinates cannot tell which records the table has: it was adopted with rows that have none.
+
+    Raises:
+        UsageError: so it is.
+    """
+    adoption = next((c.receipt for c in log.commits if c.receipt.adopted.get("without")), None)
+    if adoption is not None and left.before(adoption.ranges.frontier).ranges:
+        raise UsageError(
+            f"the table was adopted with {adoption.adopted['without']:,} rows without coordinates: what lies before "
+            "the adoption may be among them, and would be there twice",
+            cure="name a beginning behind the adoption (`lakeingest audit` tells it); or rebuild the table from Kafka",
+        )
 
 
 def check_kept(left: OffsetRanges, topics: Topics) -> None:

@@ -322,10 +322,7 @@ class MicroBatchExecution:
         Raises:
             TableMismatch: the table is another than the file says.
         """
-        wanted = self.evolution.shape(None, strict=False)
-        with self._planning():
-            made = layout(self.config, wanted, self.context.suite, datetime.now(UTC))
-        self._check_table(wanted, made)
+        wanted, made = self.check_table()
         main = self.context.tables.main
         if self.writer.ensure(shape.table_columns(self.config, wanted), made.columns, self.evolution.ledger):
             self.context.prefetch(main)
@@ -334,6 +331,34 @@ class MicroBatchExecution:
             if not table.by_path:
                 s3a.warn_of_log_store(self.context.spark, [table.location], stacklevel=2)
         self._describe(self.config.comment)
+
+    def check_table(self) -> tuple[Shape, Layout]:
+        """Hold the table to the file, if it is there; the columns of a batch, and how it is partitioned.
+
+        Raises:
+            TableMismatch: the table is another than the file says.
+        """
+        wanted = self.evolution.shape(None, strict=False)
+        with self._planning():
+            made = layout(self.config, wanted, self.context.suite, datetime.now(UTC))
+        self._check_table(wanted, made)
+        return wanted, made
+
+    def adopt(self, receipt: Receipt) -> int:
+        """Commit a receipt to a table that is there, with the columns that it lacks and no row; the version.
+
+        Raises:
+            Fenced: another run committed this sequence number; nothing was written.
+            TableMismatch: the table is another than the file says.
+        """
+        self.ensure_table()
+        batch = self.plan(strict=False)
+        loosened = self.evolution.loosened(self._columns(), batch.shape.table)
+        nothing = batch.accepted(batch.decide(self.reader.frame(receipt.ranges)))
+        done = self.writer.append(nothing, receipt, self.evolution.ledger, loosened, batch.layout.columns)
+        self.writer.keep(self.evolution.ledger)
+        self.writer.keep_adoption(receipt)
+        return done.version
 
     def _describe(self, comment: str | None = None) -> None:
         """Let the table have the contract of the file, and the comments of file and schema, where a commit may have

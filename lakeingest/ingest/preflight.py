@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from lakeingest.config import PipelineConfig
 from lakeingest.delta import commit_log, coordinates, table_properties
 from lakeingest.delta.commit_log import CommitLog
+from lakeingest.delta.history import TableHistory
 from lakeingest.delta.partitioning import PartitionColumn
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import Receipt, user
@@ -96,6 +97,7 @@ def check_tables(config: PipelineConfig, log: CommitLog, refused: CommitLog) -> 
         commit_log.check_deleted(log.path, log.newest)
     if log.newest is None:
         _check_name(config, log)
+        check_still_adopted(config, log)
         check_maker(config, log.properties)
         # A table that a RESTORE took back to its beginning still knows the sequence numbers.
         if refused.newest is not None and not log.recovered and not log.last_sequence:
@@ -124,6 +126,70 @@ def _check_readers(config: PipelineConfig, properties: Mapping[str, str]) -> Non
             cure=f"drop it from the table (ALTER TABLE … DROP FEATURE {features[0]}), or drop {who} from readers; "
             f"or {NEW_TABLE}",
         )
+
+
+def check_still_adopted(config: PipelineConfig, log: CommitLog) -> None:
+    """Notice that a RESTORE took back that the table was adopted, and with it what is known of its rows.
+
+    Raises:
+        TableMismatch: it did.
+    """
+    if log.unadopted:
+        raise TableMismatch(
+            f"{config.table.identifier} was restored to what it was before pipeline {config.name!r} adopted it: "
+            "which records it has now is not known",
+            cure="adopt it again: `lakeingest adopt FILE --dry-run`",
+        )
+
+
+def check_adopted(tables: PipelineTables, log: CommitLog) -> None:
+    """Notice that others have added rows since the table was looked at to adopt it, as long as that is the pipeline's
+    newest commit: where it goes on was told from what was there then.
+
+    Raises:
+        TableMismatch: it names the first of their commits.
+    """
+    newest = log.newest
+    if newest is None or not newest.receipt.adopted:
+        return
+    added = TableHistory(tables.main).adding(newest.receipt.adopted["version"])
+    theirs = [entry for entry in added if _is_strange(entry, tables.config)]
+    if theirs:
+        first = theirs[-1]
+        raise TableMismatch(
+            f"somebody has added rows to {tables.main} since it was looked at to adopt it (version "
+            f"{newest.receipt.adopted['version']}): version {first['version']}, {first['operation']}, at "
+            f"{first['timestamp']:%Y-%m-%d %H:%M:%S}; a run might write the same records a second time",
+            cure="stop the job that writes there, then adopt the table again: `lakeingest adopt FILE --dry-run`",
+        )
+
+
+def check_adoptable(config: PipelineConfig, log: CommitLog, refused: CommitLog, *, by_rows: bool) -> None:
+    """Notice that a table cannot become the pipeline's, whatever it holds.
+
+    Args:
+        by_rows: whether lakeingest wrote its rows, so that the quarantine may be theirs.
+
+    Raises:
+        TableMismatch: with what to do about it.
+    """
+    _check_readers(config, log.properties)
+    if log.newest is None:
+        _check_name(config, log)
+    if refused.newest is not None and not log.last_sequence and not by_rows:
+        raise TableMismatch(
+            f"{config.quarantine.identifier} has commits of pipeline {config.name!r}, up to sequence "
+            f"{refused.last_sequence}, and {config.table.identifier} has none: it is the quarantine of another table",
+            cure="name another quarantine.path, or give the pipeline a new name",
+        )
+
+
+def _is_strange(entry: Mapping[str, Any], config: PipelineConfig) -> bool:
+    """Whether an entry of the table's history may have records of the pipeline's topics, and is not its own."""
+    receipt = Receipt.from_json(entry["userMetadata"])
+    if receipt is None:
+        return True
+    return receipt.pipeline != config.known_as and any(s.topic in config.source.topics for s in receipt.ranges)
 
 
 def _check_name(config: PipelineConfig, log: CommitLog) -> None:
@@ -158,7 +224,8 @@ def check_maker(config: PipelineConfig, properties: Mapping[str, str]) -> None:
                 f"{config.table.identifier} was made for {', '.join(topics)} of pipeline {name!r}, whose first batch "
                 f"may be under way; {config.known_as!r} would write the same records a second time",
                 cure=f"if {name!r} was this pipeline's name before, write renamed_from: {name} beneath name in its "
-                "file; else give this one a table of its own",
+                "file; if the table is a clone, adopt it: `lakeingest adopt FILE --dry-run`; else give this one a "
+                "table of its own",
             )
 
 
@@ -250,8 +317,6 @@ def check_records(tables: PipelineTables, source: RecordSource, log: CommitLog, 
     Raises:
         SourceChanged: it has another one.
     """
-    from pyspark.sql import functions as F
-
     if log.newest is None:
         return
     last = log.newest.receipt
@@ -260,11 +325,23 @@ def check_records(tables: PipelineTables, source: RecordSource, log: CommitLog, 
     ranges = OffsetRanges(tuple(s for s in last.ranges if s.topic in blind and s.topic in known))
     if not ranges.offsets:
         return
+    check_times(tables, source, topics, ranges)
+
+
+def check_times(tables: PipelineTables, source: RecordSource, topics: Topics, ranges: OffsetRanges) -> None:
+    """Notice that the newest record of each range has another time in Kafka than in the table.
+
+    Raises:
+        SourceChanged: it has.
+    """
+    from pyspark.sql import functions as F
+
     with storage_failures(tables.main.identifier):
         rows = coordinates.within(tables.main.read(), ranges)
         newest = rows.groupBy(TOPIC, PARTITION).agg(F.max(F.struct(OFFSET, TIMESTAMP)).alias("row"))
         ours = {(r[0], r[1], r["row"][0]): r["row"][1] for r in newest.collect()}
-        kept = (OffsetRange(t, p, o, o + 1) for t, p, o in ours if topics.first[t, p] <= o < topics.last[t, p])
+        held = [place for place in ours if place[:2] in topics.last]
+        kept = (OffsetRange(t, p, o, o + 1) for t, p, o in held if topics.first[t, p] <= o < topics.last[t, p])
         kafka = source.frame(tables.spark, OffsetRanges(tuple(kept)))
         theirs = {tuple(r)[:3]: r[3] for r in kafka.select(*COORDINATES, TIMESTAMP).collect()}
     for place, time in theirs.items():

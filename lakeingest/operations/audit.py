@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from lakeingest.config import PipelineConfig
 from lakeingest.delta import coordinates, replay_marks
 from lakeingest.delta.commit_log import Commit, CommitLog
-from lakeingest.delta.pipeline_tables import PipelineTables
+from lakeingest.delta.pipeline_tables import PipelineTables, without_coordinates
 from lakeingest.delta.receipt import Counts
 from lakeingest.delta.replay_marks import Unsettled
 from lakeingest.ingest import preflight
@@ -46,7 +46,9 @@ class Report(Shown):
         lost: offsets that Kafka had deleted unread, and whose loss was accepted (`run --accept-gap`).
         unproved: offsets in neither table of commits whose counts went with the clean-up of quarantine's log.
         earlier: rows that were committed before the oldest receipt which the table's log still has: proved while they
-            were younger (30 days by default), and not any more.
+            were younger (30 days by default), and not any more. Of a table that was adopted, those that it had then:
+            they were never proved.
+        adopted: what its adoption said; empty where the table was not adopted (see `Receipt.adopted`).
         commits: how many commits of the pipeline's own were audited.
         backfills: how many commits of backfills were.
         backfilled: of the records consumed, those that backfills did.
@@ -73,6 +75,7 @@ class Report(Shown):
     backfills: int = 0
     backfilled: int = 0
     others: dict[str, int] = field(default_factory=dict)
+    adopted: dict[str, Any] = field(default_factory=dict)
     breaks: tuple[str, ...] = ()
     named: dict[str, list[str]] = field(default_factory=dict)
 
@@ -119,6 +122,9 @@ class Rows(Protocol):
         `unknown` and `skipped`; rows that are unexpected, and earlier than the log tells.
         """
 
+    def without(self) -> int:
+        """How many rows of the table have no coordinates."""
+
     def named(self, *, missing: int, doubtful: int) -> dict[str, list[str]]:
         """The first coordinates of each kind, looked for only where there are some."""
 
@@ -128,9 +134,11 @@ def audit(tables: PipelineTables) -> Report:
 
     Raises:
         StorageUnreachable: a table cannot be read.
+        TableMismatch: which records its rows are is not known: it has to be adopted.
     """
     preflight.check_exists(tables)
     log, refused = tables.commit_logs(back=None)
+    preflight.check_still_adopted(tables.config, log)
     unsettled = replay_marks.unsettled(tables)
     return of_logs(tables.config, log, refused, lambda known: _SparkRows(tables, known, unsettled))
 
@@ -163,6 +171,7 @@ def of_logs(config: PipelineConfig, log: CommitLog, refused: CommitLog, rows_of:
         log, refused: all that the pipeline, and its backfills, committed to the table and to quarantine.
         rows_of: gives the rows, where the log says what was consumed.
     """
+    adopted, log = dict(log.adopted), log.since_adoption
     topics = {*config.source.topics, *(s.topic for commit in log.commits for s in commit.receipt.ranges)}
     # Quarantine's log tells the pipeline's last number also where clean-up took receipts, and not its backfills'.
     last = max((commit.receipt.sequence for commit in log.backfills), default=0)
@@ -177,8 +186,13 @@ def of_logs(config: PipelineConfig, log: CommitLog, refused: CommitLog, rows_of:
     missing = consumed - accounts.counts.dropped - found["distinct"]
     # What the clean-up of quarantine's log leaves open is neither missing nor proved to be no record.
     unproved = min(max(missing, 0), accounts.unknown.offsets - found["known"])
+    # Who writes rows without coordinates to a table that was adopted is the job that wrote it before.
+    without = rows.without() if adopted else 0
+    strange = max(0, without - adopted.get("without", 0))
     duplicated = found["in_table"] + found["in_quarantine"] - found["distinct"]
     named = rows.named(missing=missing - unproved, doubtful=duplicated + found["unexpected"])
+    if strange:
+        named.setdefault("unexpected", []).append(f"{strange:,} rows without coordinates, added since the adoption")
     settled = (s for commit in (*refused.commits, *refused.backfills) for s in commit.receipt.gaps)
     if accepted := [*accounts.accepted, *settled]:
         named["lost"] = [hole(s.topic, s.partition, s.start, s.end) for s in sorted(accepted)]
@@ -191,15 +205,16 @@ def of_logs(config: PipelineConfig, log: CommitLog, refused: CommitLog, rows_of:
         left_out=dict(accounts.left_out),
         missing=missing - unproved,
         duplicated=duplicated,
-        unexpected=found["unexpected"],
+        unexpected=found["unexpected"] + strange,
         gaps=known.whole.offsets - lost - consumed,
         lost=lost,
         unproved=unproved,
-        earlier=found["earlier"],
+        earlier=found["earlier"] + without - strange,
         commits=len(log.commits),
         backfills=len(log.backfills),
         backfilled=by_backfill.counts.consumed,
         others={name: receipt.sequence for name, receipt in log.others_of(topics).items()},
+        adopted=adopted,
         breaks=tuple(_breaks(log)),
         named=named,
     )
@@ -384,6 +399,11 @@ class _SparkRows:
         )
         with storage_failures(self.tables.main.identifier):
             return totals.collect()[0].asDict()
+
+    def without(self) -> int:
+        """See `Rows.without`."""
+        with storage_failures(self.tables.main.identifier):
+            return without_coordinates(self.tables.main.read()).count()
 
     def named(self, *, missing: int, doubtful: int) -> dict[str, list[str]]:
         """See `Rows.named`."""

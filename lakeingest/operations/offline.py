@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import reduce
 from itertools import repeat
-from operator import itemgetter
+from operator import itemgetter, or_
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakeingest.config import PipelineConfig, Storage
@@ -101,7 +102,10 @@ def audit(config: PipelineConfig, storage: Storage) -> Report:
     done, marks = map(commit_log.of_history, repeat(replay_marks.name_of(config)), histories, logs)
     unsettled = replay_marks.of_logs(done, lambda: marks)
     return audit_of.of_logs(
-        config, log, refused, lambda known: _OfflineRows(_runs(config, logs, known, settle=unsettled.moved is not None))
+        config,
+        log,
+        refused,
+        lambda known: _OfflineRows(logs[0], _runs(config, logs, known, settle=unsettled.moved is not None)),
     )
 
 
@@ -109,11 +113,20 @@ def audit(config: PipelineConfig, storage: Storage) -> Report:
 class _OfflineRows:
     """The rows of both tables, as runs of offsets."""
 
+    main: OfflineLog
     runs: Runs
 
     def counted(self, unknown: OffsetRanges, skipped: OffsetRanges) -> dict[str, int]:
         """See `audit.Rows.counted`."""
         return self.runs.counted(unknown, skipped)
+
+    def without(self) -> int:
+        """See `audit.Rows.without`."""
+        from pyarrow import dataset as ds
+
+        with reading(self.main.identifier):
+            nulls = (ds.field(name).is_null() for name in COORDINATES)
+            return int(rows.dataset(self.main).count_rows(filter=reduce(or_, nulls)))
 
     def named(self, *, missing: int, doubtful: int) -> dict[str, list[str]]:
         """See `audit.Rows.named`."""
@@ -173,6 +186,7 @@ def _checked(log: OfflineLog, found: CommitLog) -> CommitLog:
         raise Unreadable("somebody has restored the table")
     if "delta.setTransactionRetentionDuration" in log.state.properties:
         raise Unreadable("the table forgets which commits were made")
+    found = replace(found, properties=log.state.properties)
     if found.newest is None and not found.complete:
         raise Unreadable("the pipeline's commits are further back")
     return found

@@ -185,7 +185,8 @@ class _Source:
             (wanted.until, lambda value: ds.field(TIMESTAMP) < value),
             (wanted.key, self._has_key),
         ]
-        condition = ds.scalar(True)
+        # A row that was there before the table was adopted is no record that is known.
+        condition = ds.field(TOPIC).is_valid() & ds.field(PARTITION).is_valid() & ds.field(OFFSET).is_valid()
         for value, says in each:
             if value is not None:
                 condition = condition & says(value)

@@ -1,0 +1,194 @@
+"""Adopts a table that something else wrote: a first receipt says where the pipeline goes on, and what is not known.
+
+1. The table is looked at as it stands in one version: its rows, and the coordinates that they bear.
+2. What was told is held against Kafka, and the table against the pipeline file, as a run does.
+3. The receipt is committed, with the columns that the table lacks and no row. It consumes nothing: its ranges are
+   empty, at the offsets where the pipeline goes on.
+4. Whoever added rows since 1 is noticed, and again when the first run begins: then the table is adopted anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from lakeingest.delta.commit_log import CommitLog
+from lakeingest.delta.pipeline_tables import PipelineTables
+from lakeingest.delta.receipt import Receipt, somebody
+from lakeingest.errors import TableMismatch, UsageError
+from lakeingest.ingest import preflight
+from lakeingest.ingest.batch_plan import BatchPlan
+from lakeingest.ingest.context import RunContext
+from lakeingest.ingest.microbatch import MicroBatchExecution
+from lakeingest.kafka.offsets import Topics
+from lakeingest.operations import adoption
+from lakeingest.operations.adoption import Source
+from lakeingest.operations.shown import Listing, Shown
+from lakeingest.record import TIMESTAMP, OffsetRange, OffsetRanges
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+@dataclass(frozen=True, repr=False)
+class Adopted(Shown):
+    """What an adoption found, and did unless it was a dry run. Its listings: partitions, doubts, unknown.
+
+    Attributes:
+        version: the table's version that has the receipt; None in a dry run.
+        rows: how many the table had.
+        partitions: one a topic-partition: topic, partition, rows, first (offset of a row, None where no coordinates
+            tell), frontier (where the pipeline goes on), double (rows too many), kafka_first, kafka_end (offsets that
+            Kafka has).
+        doubts: what speaks against it, each in a sentence: it takes a yes.
+        unknown: what lakeingest cannot know, each in a sentence.
+    """
+
+    pipeline: str
+    table: str
+    version: int | None
+    how: str
+    rows: int
+    partitions: tuple[dict[str, Any], ...]
+    doubts: tuple[str, ...]
+    unknown: tuple[str, ...]
+
+    @property
+    def headline(self) -> str:
+        done = "can be adopted" if self.version is None else f"is adopted since version {self.version}"
+        return f"{self.pipeline}: {self.table} {done}, with {self.rows:,} rows, by {self.how}"
+
+    @property
+    def listings(self) -> Mapping[str, Listing]:
+        return {
+            "partitions": self.partitions,
+            "doubts": [{"doubt": each} for each in self.doubts],
+            "unknown": [{"unknown": each} for each in self.unknown],
+        }
+
+
+def adopt(context: RunContext, topics: Topics, source: Source, *, dry_run: bool, yes: bool) -> Adopted:
+    """See `Pipeline.adopt`."""
+    config, tables = context.config, context.tables
+    columns = tables.main.existing().schema
+    new = {tables.quarantine} if tables.quarantine.schema() is None else set()
+    log, refused = tables.commit_logs(new=new, adopting=True)
+    _check_not_yet(tables, log)
+    is_own = source.frontier is None and source.coordinates is None
+    preflight.check_adoptable(config, log, refused, by_rows=is_own)
+    # 1.
+    found = adoption.look(tables, log, source)
+    # 2.
+    frontier = adoption.frontier(tables, topics, source, found)
+    if is_own and TIMESTAMP in columns.names:
+        preflight.check_times(tables, context.source, topics, adoption.last_records(found))
+    doubts = (*adoption.copies(tables, log), *adoption.doubles(found))
+    sequence = max(log.last_sequence, refused.last_sequence) + 1
+    execution = _checked(context, columns, log, sequence)
+    told = Adopted(
+        config.name,
+        tables.main.identifier,
+        None,
+        source.how,
+        found.rows,
+        tuple(adoption.partitions(topics, found, frontier)),
+        doubts,
+        tuple(adoption.unknown(tables, topics, source, found, frontier)),
+    )
+    if dry_run:
+        return told
+    if doubts and not yes:
+        raise UsageError(
+            f"{tables.main} was not adopted, since {'; and '.join(doubts)}",
+            cure="look at it, and say --yes if it is to be adopted all the same (in Python yes=True)",
+        )
+    # 3.
+    tables.ensure_quarantine()
+    adopted = {
+        "version": found.version,
+        "rows": found.rows,
+        "without": found.without,
+        "how": source.how,
+        "who": somebody(),
+    }
+    ranges = OffsetRanges(tuple(OffsetRange(*tp, at, at) for tp, at in sorted(frontier.items())))
+    receipt = Receipt(
+        config.known_as,
+        sequence,
+        context.run,
+        topics.cluster,
+        topics.ids,
+        ranges,
+        tables.quarantine.identifier,
+        adopted=adopted,
+    )
+    version = execution.reader.readable(lambda: execution.adopt(receipt))
+    # 4.
+    preflight.check_adopted(tables, tables.commit_logs()[0])
+    return replace(told, version=version)
+
+
+def _check_not_yet(tables: PipelineTables, log: CommitLog) -> None:
+    """Raises:
+    UsageError: the pipeline has commits in the table already, and goes on by them.
+    """
+    newest, name = log.newest, tables.config.name
+    if newest is None:
+        return
+    what, back = f"has commits of pipeline {name!r}, up to its batch {newest.receipt.sequence}", ""
+    if newest.receipt.adopted:
+        try:
+            preflight.check_adopted(tables, log)
+        except TableMismatch:
+            return
+        what = f"is adopted since version {newest.version}, by {newest.receipt.adopted['how']}"
+        back = (
+            f"; to adopt it otherwise, RESTORE TABLE {tables.main.sql} TO VERSION AS OF {newest.version - 1}, and "
+            "adopt it then"
+        )
+    raise UsageError(
+        f"{tables.main} {what}: there is nothing to adopt",
+        cure=f"let the pipeline run: `lakeingest run FILE`{back}",
+    )
+
+
+def _checked(context: RunContext, columns: StructType, log: CommitLog, sequence: int) -> MicroBatchExecution:
+    """What commits the receipt, once it was checked what the first run would check.
+
+    Raises:
+        TableMismatch: the table is another than the file says.
+        UsageError: no record has brought a schema yet.
+    """
+    try:
+        execution = MicroBatchExecution(context, columns, log)
+        if not execution.evolution.columns_from_registry(sequence):
+            raise UsageError(
+                "no record has brought a schema yet, so that what the table's columns have to be is not known",
+                cure="register the schema, or let a record of it come, and adopt the table then",
+            )
+        execution.check_table()
+        batch = execution.plan(strict=False)
+    except TableMismatch as mismatch:
+        raise TableMismatch(
+            mismatch.what,
+            cure="let the pipeline file say what the table has (partition, schema.columns, transform), and look again: "
+            "`lakeingest adopt FILE --dry-run`; or give the pipeline a table of its own",
+        ) from mismatch
+    if never := _never_filled(batch):
+        named = ", ".join(never)
+        raise TableMismatch(
+            f"{context.tables.main} demands NOT NULL of {named}, which no record of the pipeline fills: "
+            "each one would be refused",
+            cure=f"let the column be null (ALTER TABLE … ALTER COLUMN {never[0]} DROP NOT NULL), or fill it "
+            "(schema.columns, transform)",
+        )
+    return execution
+
+
+def _never_filled(batch: BatchPlan) -> tuple[str, ...]:
+    """The table's columns that may not be null, and that neither a record nor Delta fills."""
+    if batch.constraints is None:
+        return ()
+    filled = {*batch.columns, *(column.name for column in batch.layout.columns)}
+    return tuple(name for name in batch.constraints.not_null if name not in filled)
