@@ -122,7 +122,7 @@ def _check_known(log: CommitLog, left: OffsetRanges) -> None:
         raise UsageError(
             f"the table was adopted with {adoption.adopted['without']:,} rows without coordinates: what lies before "
             "the adoption may be among them, and would be there twice",
-            cure="name a beginning behind the adoption (`lakeingest audit` tells it); or rebuild the table from Kafka",
+            cure="name a beginning behind the adoption; or rebuild the table from Kafka",
         )
 
 
