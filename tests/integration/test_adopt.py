@@ -123,6 +123,9 @@ def test_a_frontier(world: World) -> None:
     assert "every record before these offsets" in " ".join(done.unknown)
     world.run()
     checked(world, earlier=10, table=8)
+    # Which of the records before them are there, nothing tells.
+    with pytest.raises(UsageError, match="adopted with 10 rows without coordinates"):
+        world.ingestion().backfill()
 
 
 @pytest.mark.faults
