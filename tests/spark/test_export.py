@@ -39,7 +39,7 @@ class Shop:
         return PipelineTables(self.spark, from_mapping(config))
 
     def sql(self, statement: str) -> None:
-        self.spark.sql(statement.format(table=f"delta.`{self.path}`")).collect()
+        self.spark.sql(statement.replace("{table}", f"delta.`{self.path}`")).collect()
 
     def append(self, offsets: Iterable[int], partition: int = 0) -> None:
         rows = [("t", partition, n, n, f"text {n}") for n in offsets]
@@ -96,6 +96,7 @@ def test_each_row_once_in_each_format(spark: SparkSession, tmp_path: Path) -> No
         shop.checked()
 
 
+@pytest.mark.faults
 def test_a_restore(spark: SparkSession, tmp_path: Path) -> None:
     """Exported rows that were taken back stop exports until it is undone; others do not."""
     shop = Shop(spark, tmp_path, "parquet")
@@ -116,6 +117,7 @@ def test_a_restore(spark: SparkSession, tmp_path: Path) -> None:
     assert shop.offsets() == [(0, n) for n in range(7)]
 
 
+@pytest.mark.faults
 def test_behind_a_vacuum(spark: SparkSession, tmp_path: Path) -> None:
     """Files that new rows are compared with may be gone: of appends alone none are needed, of a compaction they are."""
     shop = Shop(spark, tmp_path)
@@ -216,7 +218,7 @@ def test_a_run_that_was_ended_leaves_nothing_that_counts(
     done = shop.export()
     assert (done.sequence, done.rows, done.removed) == (1, 4, 2)
     # One of the next number may be at work.
-    assert sorted(each.name[:18] for each in shop.place.iterdir()) == [
+    assert sorted(each.name.partition("-")[0] for each in shop.place.iterdir()) == [
         "_lakeingest_export",
         "export=0000000001",
         "export=0000000002",
@@ -265,6 +267,7 @@ def test_what_a_place_refuses(spark: SparkSession, tmp_path: Path) -> None:
     assert sorted(map(str, shop.place.rglob("*"))) == before
 
 
+@pytest.mark.faults
 def test_a_place_of_something_else(spark: SparkSession, tmp_path: Path) -> None:
     """Foreign files, a Delta table, the table itself, what lies within it; another pipeline's, another table's."""
     shop = Shop(spark, tmp_path)

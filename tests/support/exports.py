@@ -24,11 +24,12 @@ def exported(spark: SparkSession, place: str, format_: str, schema: StructType) 
     if format_ == "jsonl":
         return spark.read.schema(schema).json(paths)
     options = {"header": True, "escape": '"', "multiLine": True} if format_ == "csv" else {}
-    read = spark.read.schema(schema) if format_ == "csv" else spark.read
-    return read.format(format_).options(basePath=place, **options).load(paths)
+    found = spark.read.format(format_).options(basePath=place, **options).load(paths)
+    # CSV has no types.
+    return found.select(*(F.col(field.name).cast(field.dataType) for field in schema))
 
 
 def assert_exported(spark: SparkSession, place: str, format_: str, rows: DataFrame) -> None:
     """What the place holds are these rows, each once."""
-    found = exported(spark, place, format_, rows.schema).select(rows.columns)
+    found = exported(spark, place, format_, rows.schema)
     assert_df_equality(found, rows, ignore_row_order=True, ignore_nullable=True, ignore_metadata=True)
