@@ -155,7 +155,9 @@ class PipelineTables:
         rows = self.main.read()
         known = set(COORDINATES) <= set(rows.columns)
         with storage_failures(self.main.identifier):
-            if kept is None and not (without_coordinates(rows) if known else rows).isEmpty():
+            strange = without_coordinates(rows) if known else rows
+            # Those of a table that another pipeline adopted are of that one's topics.
+            if not table_properties.is_adopted(properties) and not strange.isEmpty():
                 raise TableMismatch(
                     f"{self.main} has rows that no commit of pipeline {self.config.name!r} tells of, and they have no "
                     "coordinates: which records they are is not known, and a run would write them a second time",

@@ -141,6 +141,11 @@ def adoption(properties: Mapping[str, str], pipeline: str) -> tuple[dict[str, An
     return tree["adopted"], OffsetRanges.from_json(tree["offsets"])
 
 
+def is_adopted(properties: Mapping[str, str]) -> bool:
+    """Whether some pipeline adopted the table."""
+    return any(name.startswith(f"lakeingest.{_ADOPTED}.") for name in properties)
+
+
 def _packed(tree: Any) -> str:
     return zlib.compress(json.dumps(tree, separators=(",", ":")).encode()).hex()
 

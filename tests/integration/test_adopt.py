@@ -368,6 +368,21 @@ def test_read(world: World) -> None:
 
 
 @pytest.mark.faults
+def test_another_pipeline_in_an_adopted_table(world: World) -> None:
+    """Of another topic: the old rows are not its own, and nothing of the first one's is."""
+    prepared(world)
+    adopt(world)
+    other = World(world.stack, world.spark, f"{world.name}_b", table={"path": world.path()})
+    other.produce(*kit.clean(5))
+    other.run()
+    world.run()
+    report = world.ingestion().audit()
+    assert (report.conserved, report.earlier, report.table) == (True, 10, 8), report
+    report = other.ingestion().audit()
+    assert (report.conserved, report.earlier, report.table) == (True, 0, 5), report
+
+
+@pytest.mark.faults
 def test_an_empty_table(world: World) -> None:
     """One that was made by hand, without coordinates and rows, needs no adoption."""
     world.sql("CREATE TABLE {table} (text STRING, n INT) USING delta")

@@ -90,6 +90,8 @@ def test_properties_outlive_the_log() -> None:
     assert found is not None
     assert found[1].frontier == {("t", 0): 5}
     assert table_properties.adoption(properties, "other") is None
+    assert table_properties.is_adopted(properties)
+    assert not table_properties.is_adopted({"lakeingest.maker.p": ""})
 
 
 @pytest.mark.parametrize(
