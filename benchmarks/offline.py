@@ -7,7 +7,7 @@ A pipeline commits three batches of ten records; those between are written as it
 statistics, receipts), with a checkpoint of Delta's own behind them; it commits the last three again. Each batch has a
 record that cannot be decoded, each tenth one also a record that the gate refuses. So table, quarantine and the gate's
 results have as many commits, and as many small files. Each answer is that of a process of its own; Spark is asked
-where `$SPARK_CONF_DIR` names a folder.
+where `$SPARK_CONF_DIR` names a folder. Before that, `read` tells how many of the files it opens for three batches.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import io
 import json
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
@@ -249,6 +250,23 @@ def measured(file: Path, rounds: int, only: list[str]) -> dict[str, Any]:
     return found
 
 
+def opened(file: Path, commits: int) -> None:
+    """What `read` opens of a table with a file for each commit, and how long it takes."""
+    middle = commits * BATCH // 2
+    ask = ["read", str(file), "--partition", "0", "--from-offset", str(middle), "--to-offset", str(middle + 3 * BATCH)]
+    begun = time.monotonic()
+    told = subprocess.run(
+        [sys.executable, "-c", "from lakeingest.cli import main; main()", *ask],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    seconds = time.monotonic() - begun
+    print(
+        f"read: {len(told.stdout.splitlines())} records in {seconds:.2f} s; {told.stderr.splitlines()[-1]}", flush=True
+    )
+
+
 def shown(found: Mapping[str, Any]) -> str:
     """A table in Markdown, of medians."""
     lines = [
@@ -283,6 +301,7 @@ def main() -> None:
         run(Pipeline(pipeline_file.from_mapping(config)), 3)
         grow(stack, Pipeline(pipeline_file.from_mapping(config)), asked.commits)
         run(Pipeline(pipeline_file.from_mapping(config)))
+        opened(file, asked.commits)
         found = measured(file, asked.rounds, asked.only)
     if asked.json:
         asked.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
