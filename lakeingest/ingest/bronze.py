@@ -160,7 +160,10 @@ class BronzeSource:
             return self._asked(self._newest)
         entries = self._behind(before.version)
         if entries is None or any(entry["operation"] == "RESTORE" for entry in entries):
+            self._first = {}
             return self._asked(self._newest)
+        if any(not _regular(entry) and _may_begin_earlier(entry) for entry in entries):
+            self._first = {}
         newest = {receipt.pipeline: receipt for entry in reversed(entries) if (receipt := _regular(entry))}
         version = entries[0]["version"] if entries else before.version
         return _Look(version, {**before.receipts, **newest}, before.id)
@@ -266,8 +269,8 @@ class BronzeSource:
             OffsetsLost: the table begins behind the frontier, and was not the one that was read before.
         """
         assert self._look is not None, "topics() comes first"
-        begun = {tp: end for tp, end in frontier.items() if tp in self._first and end > self._first[tp]}
-        below = OffsetRanges(tuple(OffsetRange(*tp, self._first[tp], end) for tp, end in sorted(begun.items())))
+        # From 0 on: what is brought in may lie before all that was there.
+        below = OffsetRanges(tuple(OffsetRange(*tp, 0, end) for tp, end in sorted(frontier.items())))
         whole = Late(below, self._read_from(self._look))
         since = self._seen(read_from, self._look)
         entries = None if since is None else self._behind(since)
@@ -449,6 +452,11 @@ def _mode(entry: Entry) -> str:
 def _may_add(entry: Entry) -> bool:
     """Whether a commit may have added rows, as far as the name of its operation tells."""
     return entry["operation"] in _APPENDS | _TAKES_AWAY or "TABLE AS SELECT" in entry["operation"]
+
+
+def _may_begin_earlier(entry: Entry) -> bool:
+    """Whether a commit that is none of a run may have added rows before all others."""
+    return bool(entry["added"]) if "added" in entry else _may_add(entry)
 
 
 def _takes_away(entry: Entry) -> bool:

@@ -144,6 +144,19 @@ def test_what_a_replay_added_is_late(bronze: Bronze) -> None:
     assert [late.read_from["version"] for late in bronze.late(3)] == [5]
 
 
+def test_history_before_the_beginning_is_late(tmp_path: Path) -> None:
+    """A backfill brings in what lies before all that bronze had when it was first looked at."""
+    bronze = Bronze(tmp_path / "bronze")
+    bronze.batch(1, ranges(t={0: (50, 100)}), added("a", 50, 99))
+    source = bronze.source()
+    before = source.topics()
+    assert before.first == {("t", 0): 50}
+    bronze.commit("WRITE", receipt(1, ranges(), name="bronze:backfill"), added("h", 0, 49), mode="Append")
+    assert source.topics().first == {("t", 0): 0}
+    (late,) = source.late(before.read_from, {("t", 0): 100})
+    assert late.ranges == ranges(t={0: (0, 50)})
+
+
 def test_what_is_beyond_the_frontier_is_not_late(bronze: Bronze) -> None:
     """A replay of records that the pipeline has not come to yet is read with the others."""
     bronze.batch(3, ranges(t={0: (100, 300), 1: (50, 50)}), added("c", 100, 200))
@@ -151,10 +164,13 @@ def test_what_is_beyond_the_frontier_is_not_late(bronze: Bronze) -> None:
     assert [*bronze.late(2)] == []
 
 
-def test_without_statistics_all_below_the_frontier_is_looked_at(bronze: Bronze) -> None:
+def test_without_statistics_all_below_the_frontier_is_looked_at(
+    bronze: Bronze, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where a file does not say which offsets it has."""
     source = bronze.source()
     source.topics()
+    monkeypatch.setattr(source, "_first_offsets", lambda last: dict.fromkeys(last, 0))
     bronze.commit("WRITE", receipt(1, ranges(), name="bronze:replay"), added("r", 1, 2, stats=None), mode="Append")
     (late,) = source.late(source.topics().read_from | {"version": 2}, FRONTIER)
     assert late.ranges.frontier == FRONTIER
