@@ -50,6 +50,7 @@ from lakeingest.operations import (
 )
 from lakeingest.operations.adopt import Adopted
 from lakeingest.operations.adoption import Source
+from lakeingest.operations.answered import answered
 from lakeingest.operations.audit import Report
 from lakeingest.operations.backfill import Backfilled
 from lakeingest.operations.compare import Comparison
@@ -157,7 +158,7 @@ class Pipeline:
         **named: Asked.kwargs,
     ) -> Answer:
         """What the tables' files tell without Spark, or else what Spark says."""
-        return offline.answered(
+        return answered(
             self.config,
             self.storage,
             lambda: without_spark(self.config, self.storage, *asked, **named),
@@ -369,7 +370,7 @@ class Pipeline:
         def worst() -> Worst | None:
             # Spark's history has no statistics of files.
             without_spark = partial(offline.worst, self.config, self.storage)
-            return offline.answered(self.config, self.storage, without_spark, lambda: None, though_it_runs=True)
+            return answered(self.config, self.storage, without_spark, lambda: None, though_it_runs=True)
 
         kept = contract.kept(self.config, self.source, found.partitions, periods, worst)
         return replace(found, contract=kept)

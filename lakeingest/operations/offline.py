@@ -5,9 +5,7 @@ Each function raises `Unreadable` where it cannot, and Spark is asked then; so i
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import reduce
@@ -33,7 +31,6 @@ from lakeingest.operations.freshness import Worst
 from lakeingest.operations.status import Status
 from lakeingest.record import COORDINATES, TOPIC, OffsetRanges
 from lakeingest.schema import ddl
-from lakeingest.spark import s3a, session
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
@@ -45,29 +42,6 @@ _RESULTS = """
     WHERE time IN (SELECT DISTINCT time FROM mine ORDER BY time DESC LIMIT $batches)
     ORDER BY time DESC, expectation NULLS FIRST
 """
-
-
-def answered(
-    config: PipelineConfig,
-    storage: Storage,
-    answer: Callable[[], Answer],
-    otherwise: Callable[[], Answer],
-    *,
-    though_it_runs: bool = False,
-) -> Answer:
-    """What `answer` says without Spark, or Spark, which is asked where it runs already.
-
-    Args:
-        though_it_runs: whether a Spark that runs is asked only if it must be, since it says less.
-
-    Raises:
-        StorageUnreachable: nothing listens where the store is to be.
-    """
-    if (though_it_runs or not session.runs()) and not session.is_elsewhere(os.environ):
-        s3a.check_listens(storage, config.paths)
-        with suppress(Unreadable):
-            return answer()
-    return otherwise()
 
 
 def status(config: PipelineConfig, storage: Storage, topics: Topics) -> Status:

@@ -14,7 +14,8 @@ from lakeingest.delta.offline.log import OfflineLog, ReadFailed
 from lakeingest.errors import LakeingestError, StorageUnreachable
 from lakeingest.kafka.broker import Broker
 from lakeingest.kafka.offsets import Reach
-from lakeingest.operations import completeness, offline
+from lakeingest.operations import completeness
+from lakeingest.operations.answered import answered
 from lakeingest.operations.completeness import Complete, Row
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ class Waiter:
         Raises:
             SetupError, StorageError: the tables cannot be read.
         """
-        said, log = offline.answered(
+        said, log = answered(
             self.config, self.storage, self._without_spark, lambda: completeness.of_spark(self._tables())
         )
         return said.standing(log).of(self.start) or self._waits_for(log)

@@ -30,6 +30,7 @@ from lakeingest.operations import audit as audit_of
 from lakeingest.operations import offline, offline_refused, refused
 from lakeingest.operations import sql as ask_sql
 from lakeingest.operations import status as status_of
+from lakeingest.operations.answered import answered
 from lakeingest.record import OffsetRange, OffsetRanges
 from lakeingest.spark import types
 
@@ -364,7 +365,7 @@ def test_results_of_the_gate_are_alike(spark: SparkSession, tmp_path: Path) -> N
 def test_spark_is_asked_where_it_runs(spark: SparkSession, tmp_path: Path) -> None:
     """A session knows more: its owner's settings, its catalog."""
     config = config_of(tmp_path)
-    assert offline.answered(config, Storage(), lambda: pytest.fail("answered without it"), lambda: 1) == 1
+    assert answered(config, Storage(), lambda: pytest.fail("answered without it"), lambda: 1) == 1
 
 
 def test_sql_counts_what_spark_counts(kept: Path, spark: SparkSession) -> None:

@@ -23,6 +23,7 @@ from lakeingest.errors import LakeingestError, UsageError
 from lakeingest.ingest.source import RecordSource
 from lakeingest.kafka.offsets import Topics
 from lakeingest.operations import audit, completeness, contract, freshness, offline, schema_history, status
+from lakeingest.operations.answered import answered
 from lakeingest.operations.completeness import Complete
 from lakeingest.operations.freshness import Ages, Worst
 from lakeingest.operations.report import files, refused
@@ -168,7 +169,7 @@ def _read(pipeline: Asked, facts: Facts, ask: Callable[[], Topics], samples: int
         facts.schema = {"compatibility": str(config.compatibility), "steps": steps}
     if quarantine:
         with _telling(facts, "status"):
-            facts.state = offline.answered(
+            facts.state = answered(
                 config,
                 storage,
                 lambda: offline.status(config, storage, topics),
@@ -176,7 +177,7 @@ def _read(pipeline: Asked, facts: Facts, ask: Callable[[], Topics], samples: int
                 though_it_runs=True,
             )
         with _telling(facts, "refused"):
-            facts.refused = offline.answered(
+            facts.refused = answered(
                 config,
                 storage,
                 lambda: refused.summary(config, storage, samples),
@@ -208,7 +209,7 @@ def _contract(pipeline: Asked, facts: Facts, worst: Worst | None) -> tuple[dict[
         raise UsageError("what waits in Kafka is not known", cure="see why the lag is not known")
 
     def periods() -> tuple[Complete, dict[datetime, int]]:
-        return offline.answered(
+        return answered(
             config,
             storage,
             lambda: offline.periods(config, storage),
@@ -266,7 +267,7 @@ def _logs(pipeline: Asked, *, quarantine: bool) -> tuple[CommitLog, CommitLog, A
     def with_spark() -> tuple[CommitLog, CommitLog, Ages]:
         return *pipeline.tables.commit_logs(back=COMMITS), Ages()
 
-    return offline.answered(config, storage, without_spark, with_spark, though_it_runs=True)
+    return answered(config, storage, without_spark, with_spark, though_it_runs=True)
 
 
 def _with_schemas(log: CommitLog, table: OfflineLog) -> CommitLog:
