@@ -136,6 +136,7 @@ def test_run(file: Path, named: str, lakeingest: Command) -> None:
         "dropped": 0,
         "lag": 0,
         "catalog_behind": {},
+        "stopped": False,
     }
     log = [json.loads(line) for line in again.err.splitlines()]
     assert [line["message"] for line in log[:2]] == ["starting Spark", "reading the tables' logs"]
