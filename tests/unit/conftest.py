@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from lakeingest.spark import session
+
 _WATCHED = {"on": False}
 """An audit hook stays as long as the process, which may go on with other folders."""
 _STARTS = ("subprocess.Popen", "os.exec", "os.posix_spawn", "os.spawn")
@@ -37,6 +39,8 @@ def guarded(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFa
     """Watch this test, and hide Java from the programs that it starts; gives the folder in which there is none."""
     nothing = tmp_path_factory.getbasetemp() / "no-java"
     monkeypatch.setenv("JAVA_HOME", str(nothing))
+    # Tests of other folders may have left a session in this process.
+    monkeypatch.setattr(session, "runs", lambda: False)
     _WATCHED["on"] = True
     yield nothing
     _WATCHED["on"] = False

@@ -25,6 +25,7 @@ from lakeingest.errors import SetupError, StorageUnreachable, UsageError
 from lakeingest.fleet import Outcome
 from lakeingest.ingest.events import Ended, Event, Looked
 from lakeingest.ingest.listeners import endpoint
+from lakeingest.spark import session
 
 DOWN = StorageUnreachable("the store is down", cure="look at it")
 
@@ -92,6 +93,10 @@ def test_a_run_links_to_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         nothing = dict.fromkeys(("serve_forever", "shutdown", "server_close"), lambda: None)
         return SimpleNamespace(server_port=1, **nothing)
 
+    def no_java(*_: Any) -> None:
+        raise SetupError("there is no Java", cure="install it")
+
+    monkeypatch.setattr(session, "attach", no_java)
     monkeypatch.setattr(endpoint, "make_server", make_server)
     monkeypatch.setattr(subprocess, "run", lambda command, **given: handed(pickle.loads(given["input"])))
     for name in names:
