@@ -29,4 +29,19 @@ FilesOrFolders = Annotated[
 AllowCode = Annotated[
     bool, typer.Option("--allow-code", help="Let the classes of your own run that the file names. Trust both first.")
 ]
+AcceptHeld = Annotated[
+    str | None,
+    typer.Option(
+        "--accept-held", metavar="REASON", help="Let the first batch through that the gate would hold, and say why."
+    ),
+]
+LogFormat = Annotated[
+    str | None,
+    typer.Option(
+        "--log-format",
+        help="Log to stderr, an event a line: text, json, or none. Default: text where stderr is no terminal.",
+        show_default=False,
+        autocompletion=complete.log_formats,
+    ),
+]
 Format = Annotated[str, typer.Option("--output", help="text, or json for programs.", autocompletion=complete.formats)]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakeingest.cli import complete, watching
-from lakeingest.cli.arguments import AllowCode, File, Format
+from lakeingest.cli import watching
+from lakeingest.cli.arguments import AcceptHeld, AllowCode, File, Format, LogFormat
 from lakeingest.cli.live import duration, finishing, live
 from lakeingest.cli.output import Output, number_of
 
@@ -62,21 +62,8 @@ def backfill(
         bool,
         typer.Option("--accept-gap", help="Go on although Kafka has deleted records of a batch that was cut off."),
     ] = False,
-    accept_held: Annotated[
-        str | None,
-        typer.Option(
-            "--accept-held", metavar="REASON", help="Let the first batch through that the gate would hold, and say why."
-        ),
-    ] = None,
-    log_format: Annotated[
-        str | None,
-        typer.Option(
-            "--log-format",
-            help="Log to stderr, an event a line: text, json, or none. Default: text where stderr is no terminal.",
-            show_default=False,
-            autocompletion=complete.log_formats,
-        ),
-    ] = None,
+    accept_held: AcceptHeld = None,
+    log_format: LogFormat = None,
     allow_code: AllowCode = False,
     output: Format = "text",
 ) -> None:

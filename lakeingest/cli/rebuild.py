@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakeingest.cli import audit, run, watching
-from lakeingest.cli.arguments import AllowCode, File, Format
+from lakeingest.cli.arguments import AcceptHeld, AllowCode, File, Format
 from lakeingest.cli.output import Output, number_of
 
 if TYPE_CHECKING:
@@ -35,12 +35,7 @@ def rebuild(
         ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; write nothing.")] = False,
-    accept_held: Annotated[
-        str | None,
-        typer.Option(
-            "--accept-held", metavar="REASON", help="Let the first batch through that the gate would hold, and say why."
-        ),
-    ] = None,
+    accept_held: AcceptHeld = None,
     allow_code: AllowCode = False,
     output: Format = "text",
 ) -> None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakeingest.cli import complete, fleet, report, watching
-from lakeingest.cli.arguments import AllowCode, FilesOrFolders, Format
+from lakeingest.cli import fleet, report, watching
+from lakeingest.cli.arguments import AcceptHeld, AllowCode, FilesOrFolders, Format, LogFormat
 from lakeingest.cli.live import Live, finishing, live
 from lakeingest.cli.output import Output, number_of
 from lakeingest.errors import UsageError
@@ -39,12 +39,7 @@ def run(
         bool,
         typer.Option("--accept-gap", help="Go on although Kafka has deleted offsets that were never read; name them."),
     ] = False,
-    accept_held: Annotated[
-        str | None,
-        typer.Option(
-            "--accept-held", metavar="REASON", help="Let the first batch through that the gate would hold, and say why."
-        ),
-    ] = None,
+    accept_held: AcceptHeld = None,
     at_once: Annotated[
         int | None,
         typer.Option(
@@ -63,15 +58,7 @@ def run(
             show_default=False,
         ),
     ] = None,
-    log_format: Annotated[
-        str | None,
-        typer.Option(
-            "--log-format",
-            help="Log to stderr, an event a line: text, json, or none. Default: text where stderr is no terminal.",
-            show_default=False,
-            autocompletion=complete.log_formats,
-        ),
-    ] = None,
+    log_format: LogFormat = None,
     allow_code: AllowCode = False,
     output: Format = "text",
 ) -> None:
