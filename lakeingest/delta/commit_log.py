@@ -208,6 +208,12 @@ def _commit(entry: Mapping[str, Any], receipt: Receipt) -> Commit:
     return Commit(entry["version"], entry["timestamp"], rows, receipt, files, size)
 
 
+def over_a_restore(table: Table, done: Commit) -> bool:
+    """Whether somebody restored the table between a batch's decision and its commit, which Delta lets happen."""
+    base = done.receipt.base
+    return base is not None and TableHistory(table).restored(base, done.version)
+
+
 def check_deleted(table: str, newest: Commit) -> None:
     """Notice that a table was deleted while a batch was on its way: for the batch Delta makes a new one, unasked.
 

@@ -112,7 +112,7 @@ class TableWriter:
         done = commit.append(main, rows, receipt, config.table.compression, evolve=evolves)
         # 3.
         commit_log.check_deleted(main.identifier, done)
-        if receipt.base is not None and TableHistory(main).restored(receipt.base, done.version):
+        if commit_log.over_a_restore(main, done):
             raise self._restored
         self._version, self._done = done.version, done
         if evolves or altered:

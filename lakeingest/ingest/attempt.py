@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from lakeingest.delta import replay_marks
+from lakeingest.delta import commit_log, replay_marks
 from lakeingest.delta.commit_log import Commit, CommitLog
 from lakeingest.delta.history import TableHistory
 from lakeingest.delta.pipeline_tables import PipelineTables
@@ -219,17 +219,11 @@ def _made_over_a_restore(tables: PipelineTables, log: CommitLog) -> bool:
         TableMismatch: others have changed rows since.
     """
     newest = log.newest
-    if newest is None or not over_a_restore(tables, newest):
+    if newest is None or not commit_log.over_a_restore(tables.main, newest):
         return False
     known_as = tables.config.known_as
     take_back(tables, newest, {replay_marks.name_of(tables.config), of_backfill(known_as)})
     return True
-
-
-def over_a_restore(tables: PipelineTables, done: Commit) -> bool:
-    """Whether somebody restored the table between a batch's decision and its commit."""
-    base = done.receipt.base
-    return base is not None and TableHistory(tables.main).restored(base, done.version)
 
 
 def take_back(tables: PipelineTables, done: Commit, too: Collection[str]) -> None:

@@ -192,7 +192,7 @@ class BackfillAttempt:
         tables.ensure_quarantine()
         at = Position.read(tables)
         newest = at.mine.newest
-        if newest is not None and at.takes_again and attempt.over_a_restore(tables, newest):
+        if newest is not None and at.takes_again and commit_log.over_a_restore(tables.main, newest):
             attempt.take_back(tables, newest, ())
             columns, at = tables.main.existing().schema, Position.read(tables)
         # 2.
