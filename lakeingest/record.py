@@ -107,6 +107,16 @@ class OffsetRanges:
 
     ranges: tuple[OffsetRange, ...]
 
+    @classmethod
+    def up_to(cls, frontier: Frontier) -> OffsetRanges:
+        """All offsets that lie before a frontier."""
+        return cls(tuple(OffsetRange(*tp, 0, end) for tp, end in sorted(frontier.items())))
+
+    @classmethod
+    def none_at(cls, frontier: Frontier) -> OffsetRanges:
+        """No offset: the empty ranges by which a commit that consumes nothing keeps a frontier."""
+        return cls(tuple(OffsetRange(*tp, end, end) for tp, end in sorted(frontier.items())))
+
     def __iter__(self) -> Iterator[OffsetRange]:
         return iter(self.ranges)
 

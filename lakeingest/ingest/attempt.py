@@ -23,7 +23,7 @@ from lakeingest.ingest.microbatch import MicroBatchExecution
 from lakeingest.ingest.preflight import Accept
 from lakeingest.kafka import offsets
 from lakeingest.kafka.offsets import Topics
-from lakeingest.record import Frontier, OffsetRange, OffsetRanges
+from lakeingest.record import Frontier, OffsetRanges
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -159,7 +159,7 @@ class Attempt:
                 if not ranges.ranges:
                     continue
                 self.sequence += 1
-                stands = OffsetRanges(tuple(OffsetRange(*tp, end, end) for tp, end in sorted(self.frontier.items())))
+                stands = OffsetRanges.none_at(self.frontier)
                 receipt = replace(self._receipt(topics, stands), late=ranges, read_from=late.read_from)
                 done = self.execution.execute(receipt, {}, self.accept.held, self._taken_back)
                 self.last = receipt

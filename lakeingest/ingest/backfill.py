@@ -31,7 +31,7 @@ from lakeingest.ingest.retry import RetryBudget
 from lakeingest.ingest.run import tried_again
 from lakeingest.kafka import offsets
 from lakeingest.kafka.offsets import Topics
-from lakeingest.record import Frontier, OffsetRange, OffsetRanges
+from lakeingest.record import Frontier, OffsetRanges
 from lakeingest.spark.failures import storage_failures
 
 Asked = Callable[[Frontier, Topics], OffsetRanges]
@@ -74,7 +74,7 @@ class Position:
     @property
     def behind(self) -> OffsetRanges:
         """All offsets before the frontier."""
-        return OffsetRanges(tuple(OffsetRange(*tp, 0, end) for tp, end in self.log.frontier.items()))
+        return OffsetRanges.up_to(self.log.frontier)
 
     @property
     def takes_again(self) -> bool:

@@ -270,7 +270,7 @@ class BronzeSource:
         """
         assert self._look is not None, "topics() comes first"
         # From 0 on: what is brought in may lie before all that was there.
-        below = OffsetRanges(tuple(OffsetRange(*tp, 0, end) for tp, end in sorted(frontier.items())))
+        below = OffsetRanges.up_to(frontier)
         whole = Late(below, self._read_from(self._look))
         since = self._seen(read_from, self._look)
         entries = None if since is None else self._behind(since)

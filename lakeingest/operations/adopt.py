@@ -25,7 +25,7 @@ from lakeingest.kafka.offsets import Topics
 from lakeingest.operations import adoption
 from lakeingest.operations.adoption import Source
 from lakeingest.operations.shown import Listing, Shown
-from lakeingest.record import TIMESTAMP, OffsetRange, OffsetRanges
+from lakeingest.record import TIMESTAMP, OffsetRanges
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -112,7 +112,7 @@ def adopt(context: RunContext, topics: Topics, source: Source, *, dry_run: bool,
         "how": source.how,
         "who": somebody(),
     }
-    ranges = OffsetRanges(tuple(OffsetRange(*tp, at, at) for tp, at in sorted(frontier.items())))
+    ranges = OffsetRanges.none_at(frontier)
     receipt = Receipt(
         config.known_as,
         sequence,

@@ -18,7 +18,7 @@ from lakeingest.delta import commit_log, coordinates, quarantine, table_properti
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.errors import UsageError
 from lakeingest.kafka.offsets import Topics
-from lakeingest.record import Frontier, OffsetRange, OffsetRanges
+from lakeingest.record import Frontier, OffsetRanges
 from lakeingest.spark.failures import storage_failures
 
 
@@ -142,8 +142,8 @@ def compare(old: PipelineTables, new: PipelineTables) -> Compared | None:
     if old.main.schema() is None or old.quarantine.schema() is None:
         return None
     frontiers: list[Frontier] = [tables.commit_logs()[0].frontier for tables in (old, new)]
-    shared = sorted(frontiers[0].keys() & frontiers[1].keys())
-    ranges = OffsetRanges(tuple(OffsetRange(*tp, 0, min(each[tp] for each in frontiers)) for tp in shared))
+    shared = frontiers[0].keys() & frontiers[1].keys()
+    ranges = OffsetRanges.up_to({tp: min(each[tp] for each in frontiers) for tp in shared})
     (before, refused), (rebuilt, refused_anew) = (tuple(_counts(tables, ranges)) for tables in (old, new))
     return Compared(ranges, (before, rebuilt), (refused, refused_anew))
 
