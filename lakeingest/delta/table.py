@@ -6,7 +6,7 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakeingest.config import location
 from lakeingest.delta import coordinates
@@ -150,6 +150,13 @@ class Table:
         names, header = [name for name, _ in rows], "# Detailed Table Information"
         # Of a global temporary view nothing is said.
         return dict(rows[names.index(header) + 1 :]) if header in names else {}
+
+    def measured(self) -> dict[str, Any]:
+        """What DESCRIBE DETAIL says: id STRING, numFiles, sizeInBytes BIGINT and more. It adds up the files, for
+        seconds.
+        """
+        with storage_failures(self.identifier):
+            return dict(self.spark.sql(f"DESCRIBE DETAIL {self.sql}").collect()[0].asDict())
 
     def coordinates(self, ranges: OffsetRanges) -> DataFrame:
         """The coordinates of the rows within `ranges`: _topic STRING, _partition INT, _offset BIGINT."""

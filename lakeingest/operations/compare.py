@@ -12,6 +12,7 @@ from lakeingest.errors import UsageError
 from lakeingest.ingest import preflight
 from lakeingest.operations.audit import Known
 from lakeingest.record import OFFSET, PARTITION, TOPIC, OffsetRange, OffsetRanges
+from lakeingest.spark import listing
 from lakeingest.spark.failures import storage_failures
 
 if TYPE_CHECKING:
@@ -134,8 +135,7 @@ def _objects(spark: SparkSession, place: str) -> Iterator[tuple[str, int]]:
     from pyspark.sql import functions as F
 
     with storage_failures(place):
-        listed = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(place).select("path")
-        paths = [row.path for row in listed.collect()]
+        paths = [row.path for row in listing.below(spark, place).select("path").collect()]
         by_format: dict[str, list[str]] = {}
         for path in paths:
             name = _NAME.fullmatch(path.rpartition("/")[2])
@@ -153,7 +153,7 @@ def _plain(path: str) -> str:
     """A path as both of Spark's columns have it."""
     from urllib.parse import unquote
 
-    return re.sub(r"^file:/+", "/", unquote(path))
+    return listing.without_scheme(unquote(path))
 
 
 def _windows(of: tuple[str, int], objects: Iterable[tuple[int, int, str]]) -> Iterator[Window]:

@@ -36,7 +36,7 @@ from lakeingest.delta.table import Table
 from lakeingest.errors import FilesLost, LakeingestError, StorageError, UsageError
 from lakeingest.record import COORDINATES, HEADERS, KEY, TIMESTAMP
 from lakeingest.schema import ddl
-from lakeingest.spark import s3a, text_values
+from lakeingest.spark import listing, s3a, text_values
 from lakeingest.spark.failures import spark_failures, storage_failures, translate
 
 if TYPE_CHECKING:
@@ -262,9 +262,7 @@ class _Export:
     @cached_property
     def _detail(self) -> dict[str, Any]:
         """What Delta says of the table: its id, numFiles, sizeInBytes."""
-        with storage_failures(self.table.identifier):
-            row = self.table.spark.sql(f"DESCRIBE DETAIL {self.table.sql}").collect()[0]
-        return dict(row.asDict())
+        return self.table.measured()
 
     def _check_apart(self) -> None:
         for other in {self.table.location, *self.others}:
@@ -378,10 +376,8 @@ class _Export:
         """The path of each object below a folder, within the place, and its bytes."""
         from pyspark.errors import AnalysisException
 
-        spark = self.table.spark
         try:
-            listed = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(folder)
-            found = listed.select("path", "length").collect()
+            found = listing.below(self.table.spark, folder).collect()
         except AnalysisException as none:
             if none.getCondition() == "PATH_NOT_FOUND":
                 return []
@@ -414,7 +410,7 @@ class _Export:
 
     def _within(self, path: str) -> str:
         """A path within the place, of one that Spark gives."""
-        return _plain(path).removeprefix(f"{_plain(self.place)}/")
+        return listing.without_scheme(path).removeprefix(f"{listing.without_scheme(self.place)}/")
 
     # 4. and 5. ------------------------------------------------------------------------------------------------------
 
@@ -494,8 +490,3 @@ def _normal(path: str) -> str:
     place = location.place(path)
     root = f"{place.scheme}://{place.bucket}" if place.on_s3 else ""
     return "/".join((root, *place.steps))
-
-
-def _plain(path: str) -> str:
-    """A local path without its scheme, which Spark writes in two ways."""
-    return re.sub(r"^file:/+", "/", path)

@@ -19,6 +19,7 @@ from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.errors import UsageError
 from lakeingest.kafka.offsets import Topics
 from lakeingest.record import Frontier, OffsetRanges
+from lakeingest.spark import listing
 from lakeingest.spark.failures import storage_failures
 
 
@@ -114,10 +115,9 @@ def _has_files(tables: PipelineTables) -> bool:
     """Whether there are files; those of a log alone are what a rebuild leaves that is killed at its beginning."""
     from pyspark.errors import AnalysisException
 
-    files = tables.spark.read.format("binaryFile").option("recursiveFileLookup", "true")
     try:
         with storage_failures(tables.main.identifier):
-            return not files.load(tables.main.identifier).select("path").isEmpty()
+            return not listing.below(tables.spark, tables.main.identifier).select("path").isEmpty()
     except AnalysisException:
         return False
     except UsageError:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakeingest.errors import UsageError
-from lakeingest.spark.failures import spark_failures, storage_failures, translate
+from lakeingest.spark.failures import spark_failures, translate
 from lakeingest.spark.session import setting
 
 if TYPE_CHECKING:
@@ -54,8 +54,7 @@ def table_files(table: Table) -> TableFiles:
         UsageError: there is no such table.
         StorageUnreachable: the object store.
     """
-    with storage_failures(table.identifier):
-        detail = table.spark.sql(f"DESCRIBE DETAIL {table.sql}").collect()[0]
+    detail = table.measured()
     return TableFiles(int(detail["numFiles"]), int(detail["sizeInBytes"]))
 
 
