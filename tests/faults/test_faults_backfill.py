@@ -5,21 +5,14 @@ from __future__ import annotations
 import time
 
 import pytest
-from rehearsal import Cell
+from rehearsal import OF_A_DIRTY_BATCH, Cell
 
 from lakeingest.testing.s3 import S3Proxy
 from lakeingest.testing.steps import Step
 
 STEPS = {
     "clean": (Step.WRITING, Step.COMMITTING, Step.COMMITTED),
-    "dirty": (
-        Step.WRITING,
-        Step.COMMITTING,
-        Step.COMMITTED,
-        Step.SETTING_ASIDE,
-        Step.ACCOUNTING,
-        Step.ACCOUNTED,
-    ),
+    "dirty": OF_A_DIRTY_BATCH[1:],
     "evolving": (Step.COMMITTED, Step.ACCOUNTING),
 }
 """The steps that a batch of each kind comes by; it never makes a table, and keeps no ledger."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from rehearsal import BUCKET, Cell
+from rehearsal import BUCKET, OF_A_DIRTY_BATCH, Cell
 
 from lakeingest.errors import StorageUnreachable
 from lakeingest.testing.s3 import S3Proxy
@@ -14,15 +14,7 @@ from lakeingest.testing.steps import Step, cut_off_at
 LIMITS = {"trigger": {"max_records": 300}}
 STEPS = {
     "clean": (Step.MAKING, Step.WRITING, Step.COMMITTING, Step.COMMITTED),
-    "dirty": (
-        Step.MAKING,
-        Step.WRITING,
-        Step.COMMITTING,
-        Step.COMMITTED,
-        Step.SETTING_ASIDE,
-        Step.ACCOUNTING,
-        Step.ACCOUNTED,
-    ),
+    "dirty": OF_A_DIRTY_BATCH,
     "evolving": tuple(step for step in Step if step not in (Step.MARKING, Step.MARKED)),
 }
 """The steps that a batch of each kind comes by."""

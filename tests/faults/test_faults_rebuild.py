@@ -11,7 +11,7 @@ import kit
 import pytest
 from command import Command
 from pyspark.sql import SparkSession
-from rehearsal import BUCKET, Cell
+from rehearsal import BUCKET, OF_A_DIRTY_BATCH, Cell
 
 from lakeingest.config import file
 from lakeingest.delta.receipt import Counts
@@ -23,15 +23,6 @@ from lakeingest.testing.s3 import S3Proxy
 from lakeingest.testing.steps import Step, cut_off_at
 
 LIMITS = {"trigger": {"max_records": 300}}
-STEPS = (
-    Step.MAKING,
-    Step.WRITING,
-    Step.COMMITTING,
-    Step.COMMITTED,
-    Step.SETTING_ASIDE,
-    Step.ACCOUNTING,
-    Step.ACCOUNTED,
-)
 
 
 def bronze_of(cell: Cell, **changes: Any) -> Pipeline:
@@ -48,7 +39,7 @@ def words(cell: Cell) -> tuple[str, ...]:
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name.lower())
+@pytest.mark.parametrize("step", OF_A_DIRTY_BATCH, ids=lambda step: step.name.lower())
 def test_a_rebuild_is_killed(cells: dict[str, Cell], s3: S3Proxy, lakeingest: Command, step: Step) -> None:
     """SIGKILL at a step of its second batch (or of its start): the same words, elsewhere, complete the table. Then the
     pipeline goes on in it from Kafka.
