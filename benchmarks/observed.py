@@ -7,6 +7,11 @@ Off: none of these, and a batch observes neither its bytes nor its newest time, 
 round takes the same records into two new tables, now the one first, now the other, so a round gives a ratio of seconds
 and one of CPU seconds (of Python and of Spark's JVM). What counts is the median of the rounds' ratios, and the interval
 that it lies in with 95 % certainty. Java grows faster for some rounds: those to warm up do not count.
+
+A machine whose own speed changes by more than a few per cent cannot show a difference of one per cent like that. So the
+parts are measured too, and added up: the CPU seconds within the listeners of the runs above, those of a scrape (with
+the client's half of it), a scrape a second, and those of bytes and newest time of a record. The last are the difference
+of two queries over the same records in memory, in turn. The sum is told as a share of a run's CPU seconds.
 """
 
 from __future__ import annotations
@@ -18,9 +23,10 @@ import random
 import statistics
 import sys
 import threading
+import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -30,6 +36,7 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 from embedded import embedded  # noqa: E402
 from meter import spent  # noqa: E402
+from openlineage.client import OpenLineageClient  # noqa: E402
 from pyspark.sql import DataFrame, Observation  # noqa: E402
 from pyspark.sql import functions as F  # noqa: E402
 from ways import Bench  # noqa: E402
@@ -38,8 +45,20 @@ from lakeingest import extend  # noqa: E402
 from lakeingest.ingest import batch_plan, microbatch  # noqa: E402
 from lakeingest.ingest.events import Event  # noqa: E402
 from lakeingest.ingest.listeners.endpoint import Endpoint  # noqa: E402
+from lakeingest.ingest.listeners.lineage import Lineage  # noqa: E402
 from lakeingest.ingest.listeners.log import Log  # noqa: E402
-from lakeingest.record import DROPPED, REFUSED, count_where  # noqa: E402
+from lakeingest.kafka import reader  # noqa: E402
+from lakeingest.record import (  # noqa: E402
+    DROPPED,
+    RAW_KEY,
+    RAW_VALUE,
+    REFUSED,
+    TIMESTAMP,
+    OffsetRanges,
+    count_where,
+)
+
+_SCRAPES, _QUERIES = 300, 60
 
 
 class Own:
@@ -47,6 +66,67 @@ class Own:
 
     def heard(self, pipeline: str, event: Event) -> None:
         pass
+
+
+class Clock:
+    """The CPU seconds of a thread within calls of some methods, as long as the block lasts."""
+
+    def __init__(self, *methods: tuple[type, str]) -> None:
+        self.cpu_s, self._methods, self._stack = 0.0, methods, ExitStack()
+
+    def __enter__(self) -> Clock:
+        for owner, name in self._methods:
+            self._stack.enter_context(mock.patch.object(owner, name, self._clocked(getattr(owner, name))))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _clocked(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        def clocked(*given: Any, **named: Any) -> Any:
+            begun = time.thread_time()
+            try:
+                return method(*given, **named)
+            finally:
+                self.cpu_s += time.thread_time() - begun
+
+        return clocked
+
+
+def scrape_cpu_s(endpoint: Endpoint) -> float:
+    """CPU seconds of one scrape, the client's half too."""
+
+    def scrapes() -> None:
+        for _ in range(_SCRAPES):
+            urllib.request.urlopen(f"{endpoint.url}/metrics", timeout=5).read()
+
+    begun = time.process_time()
+    scrapes()
+    return (time.process_time() - begun) / _SCRAPES
+
+
+def observing_cpu_s(bench: Bench) -> float:
+    """CPU seconds of bytes and newest time of one record: queries with them beside queries without, in turn."""
+    ingestion = bench.ingestion("observing")
+    ends = ingestion.source.topics().last
+    records = reader.frame(
+        ingestion.spark, ingestion.config.source, bench.stack.kafka, bench.name, OffsetRanges.up_to(ends)
+    ).select(RAW_KEY, RAW_VALUE, TIMESTAMP)
+    records = records.cache()
+    # Both read all three columns, as a batch does that parses them.
+    read = F.max(F.xxhash64(RAW_KEY, RAW_VALUE, TIMESTAMP))
+    size = batch_plan._bytes()
+    more = F.sum(size), F.unix_millis(F.max(TIMESTAMP))
+    count = records.count()
+    ways = (records.select(read), records.select(read, *more))
+    took: tuple[list[float], list[float]] = ([], [])
+    for _ in range(_QUERIES):
+        for way, found in zip(ways, took, strict=True):
+            found.append(spent(way.collect).cpu_s)
+    records.unpersist()
+    differences = [more - less for less, more in zip(*took, strict=True)]
+    # The first half warms up.
+    return max(0.0, statistics.fmean(differences[_QUERIES // 2 :])) / count
 
 
 @contextmanager
@@ -112,24 +192,35 @@ def main() -> None:
     with embedded() as (stack, folder):
         bench = Bench(stack, folder, "narrow", "json", asked.bad, asked.records, asked.batch)
 
+        parts: dict[str, list[float]] = {"listeners": [], "scrape": []}
+
         def take(kind: str, table: str) -> None:
             ingestion = bench.ingestion(table)
-            with watched(folder) if kind == "on" else unwatched() as listeners:
+            listening = [(each, "heard") for each in (Log, Endpoint, Own, Lineage)]
+            with (
+                Clock(*listening, (OpenLineageClient, "emit")) as clock,
+                watched(folder) if kind == "on" else unwatched() as listeners,
+            ):
                 took = spent(
                     lambda: ingestion.run(
                         until_caught_up=True, on_event=lambda event: extend.tell(listeners, table, event)
                     )
                 )
+                if kind == "on":
+                    parts["scrape"].append(scrape_cpu_s(listeners[1]))
             found[kind].append((took.seconds, took.cpu_s))
+            if kind == "on":
+                parts["listeners"].append(clock.cpu_s)
             print(f"{table} {kind}: {took.seconds:.2f} s, {took.cpu_s:.2f} CPU s", flush=True)
 
         _ = bench.ingestion("warm").spark
         for number in range(-asked.warm, asked.rounds):
             if number == 0:
-                for each in found.values():
+                for each in (*found.values(), *parts.values()):
                     each.clear()
             for kind in ("on", "off") if number % 2 else ("off", "on"):
                 take(kind, f"round_{number}_{kind}".replace("-", "warm_"))
+        observing = observing_cpu_s(bench)
     result = {}
     for at, name in enumerate(("seconds", "cpu_s")):
         on, off = ([each[at] for each in found[kind]] for kind in ("on", "off"))
@@ -143,6 +234,21 @@ def main() -> None:
             "high": high,
         }
         print(name, "  ".join(f"{key} {value:.3f}" for key, value in result[name].items()))
+    run = {name: result[name]["on"] for name in ("seconds", "cpu_s")}
+    median = {name: statistics.median(each) for name, each in parts.items()}
+    shares = {
+        "listeners": median["listeners"] / run["cpu_s"],
+        "scrapes": median["scrape"] * run["seconds"] / run["cpu_s"],
+        "observing": observing * asked.records / run["cpu_s"],
+    }
+    result["parts"] = {
+        "listeners_ms": 1e3 * median["listeners"],
+        "scrape_ms": 1e3 * median["scrape"],
+        "observing_ns_per_record": 1e9 * observing,
+        **{f"{name}_share": share for name, share in shares.items()},
+        "share": sum(shares.values()),
+    }
+    print("parts", "  ".join(f"{key} {value:.4f}" for key, value in result["parts"].items()))
     if asked.json:
         asked.json.write_text(json.dumps({"figures": result, "rounds": found}, indent=2) + "\n", encoding="utf-8")
 
