@@ -509,6 +509,11 @@ class Pipeline:
             raise UsageError(
                 "coordinates, frontier and group exclude each other", cure="say in one way where the pipeline goes on"
             )
+        if group and self.config.source.table:
+            raise UsageError(
+                f"a consumer group has offsets in Kafka, and this pipeline reads the table {self.config.source.table}",
+                cure="say with --frontier or --coordinates where it goes on",
+            )
         known = Broker(self.config.source, self.bootstrap_servers).committed(group) if group else frontier
         told = Source(coordinates, known, group)
         return adopt.adopt(self.context, self.source.topics(), told, dry_run=dry_run, yes=yes)

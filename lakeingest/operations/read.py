@@ -287,7 +287,8 @@ def _scalar(value: Any) -> Any:
         case bytes():
             return _text(value)
         case float() if not math.isfinite(value):
-            return str(value)
+            # Spark's words, which an export writes too.
+            return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
         case Decimal():
             return format(value, "f")
         case datetime():

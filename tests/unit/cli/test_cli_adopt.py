@@ -66,3 +66,12 @@ def test_as_json(lakeingest: Command, tmp_path: Path) -> None:
     """A program is told, too, where there is nothing to adopt."""
     said = lakeingest("adopt", tmp_path / "none.yaml", "--output", "json")
     assert (said.code, json.loads(said.out)["error"]) == (2, "PipelineFileError"), said
+
+
+def test_a_group_and_a_table(lakeingest: Command, tmp_path: Path) -> None:
+    """A bronze table has offsets of its own: no group of Kafka's stands in it."""
+    (tmp_path / "p.yaml").write_text(
+        "{name: p, source: {table: /bronze, topics: [t]}, table: {path: /t}, schema: {columns: n INT}}"
+    )
+    said = lakeingest("adopt", tmp_path / "p.yaml", "--from-group", "sink")
+    assert (said.code, "a consumer group has offsets in Kafka" in said.err) == (2, True), said

@@ -155,7 +155,8 @@ def test_partitions_and_missing_statistics() -> None:
     [
         (pa.binary(), b"text", "text"),
         (pa.binary(), b"\xff", {"base64": "/w=="}),
-        (pa.float64(), float("nan"), "nan"),
+        (pa.float64(), float("nan"), "NaN"),
+        (pa.float64(), float("-inf"), "-Infinity"),
         (pa.float64(), 1.5, 1.5),
         (pa.decimal128(20, 2), Decimal("12345678901234567.10"), "12345678901234567.10"),
         (pa.decimal128(20, 10), Decimal("0E-10"), "0.0000000000"),
@@ -163,7 +164,7 @@ def test_partitions_and_missing_statistics() -> None:
         (pa.timestamp("us"), datetime(2026, 1, 2, 3), "2026-01-02T03:00:00"),
         (pa.date32(), date(1, 1, 1), "0001-01-01"),
         (pa.list_(pa.binary()), [b"a", None], ["a", None]),
-        (pa.struct([("a", pa.list_(pa.float64()))]), {"a": [float("inf")]}, {"a": ["inf"]}),
+        (pa.struct([("a", pa.list_(pa.float64()))]), {"a": [float("inf")]}, {"a": ["Infinity"]}),
         (pa.map_(pa.int64(), pa.binary()), {1: b"x", 2: None}, {"1": "x", "2": None}),
         (pa.bool_(), True, True),
     ],
