@@ -57,9 +57,8 @@ def checked(cell: Cell, earlier: int) -> None:
     assert {*found} <= cell.manifest.keys()
 
 
-@pytest.mark.parametrize(
-    "end", [end if end == "after the receipt" else pytest.param(end, marks=pytest.mark.faults) for end in ENDS]
-)
+@pytest.mark.faults
+@pytest.mark.parametrize("end", ENDS)
 def test_cut_off(cells: dict[str, Cell], s3: S3Proxy, end: str) -> None:
     """The store answers nothing from a step on: it is adopted once, then or when it is called again."""
     cell = cells["dirty"]

@@ -59,15 +59,8 @@ def test_a_rebuild_is_killed(cells: dict[str, Cell], s3: S3Proxy, lakeingest: Co
     cell.recover(f"rebuild killed {step}", "then Kafka went on from its frontier")
 
 
-@pytest.mark.parametrize(
-    "step",
-    [
-        Step.COMMITTED,
-        pytest.param(Step.COMMITTING, marks=pytest.mark.faults),
-        pytest.param(Step.ACCOUNTED, marks=pytest.mark.faults),
-    ],
-    ids=lambda step: step.name.lower(),
-)
+@pytest.mark.faults
+@pytest.mark.parametrize("step", [Step.COMMITTED, Step.COMMITTING, Step.ACCOUNTED], ids=lambda step: step.name.lower())
 def test_what_came_late_is_cut_off(cells: dict[str, Cell], s3: S3Proxy, step: Step) -> None:
     """The store is gone at a step of the batch that takes what a replay brought into bronze: that is taken once."""
     cell = cells["dirty"]

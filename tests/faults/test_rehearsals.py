@@ -28,9 +28,8 @@ def dirty(stack: Addresses, spark: SparkSession, named: str, tmp_path: Path) -> 
     return Cell(stack, spark, named, "dirty", tmp_path, [])
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.faults)], ids=lambda n: n.name
-)
+@pytest.mark.faults
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda n: n.name)
 def test_asked_to_stop(dirty: Cell, number: signal.Signals) -> None:
     """SIGTERM and Ctrl-C: the batch in hand is committed, exit code 0 within 30 s."""
     dirty.produce(2_000)

@@ -108,7 +108,8 @@ def test_restored_while_it_runs(world: World) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", ["table", pytest.param("quarantine", marks=pytest.mark.faults)])
+@pytest.mark.faults
+@pytest.mark.parametrize("step", ["table", "quarantine"])
 def test_restored_while_a_commit_is_on_its_way(proxied: World, s3: S3Proxy, step: str) -> None:
     """The RESTORE is made when the store sees the commit: it fails, and is decided anew; or was before the RESTORE."""
     world, other = proxied, World(proxied.stack, proxied.spark, proxied.name)

@@ -91,6 +91,7 @@ def test_a_restored_bronze_is_noticed(layers: Layers) -> None:
     layers.agreed()
 
 
+@pytest.mark.faults
 def test_a_table_is_rebuilt_from_bronze_and_goes_on_from_kafka(
     layers: Layers, lakeingest: Command, tmp_path: Path
 ) -> None:

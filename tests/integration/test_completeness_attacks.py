@@ -134,6 +134,7 @@ def test_a_topic_that_ends_with_an_aborted_transaction(
     world.checked()
 
 
+@pytest.mark.faults
 def test_the_end_of_a_transaction_is_no_record_of_its_time(world: World, stack: Addresses) -> None:
     """Its marker bears the time at which it ended, and records behind it, by their own times, may be older: those of a
     stream that catches up, which keeps the times of what it read.
@@ -225,7 +226,8 @@ def told(world: World) -> World:
     return world
 
 
-@pytest.mark.parametrize("to", ["version", pytest.param("time", marks=pytest.mark.faults)])
+@pytest.mark.faults
+@pytest.mark.parametrize("to", ["version", "time"])
 def test_after_a_restore_no_reader_relies_on_what_was_taken_back(
     told: World, lakeingest: Command, tmp_path: Path, to: str
 ) -> None:

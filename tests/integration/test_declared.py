@@ -62,6 +62,7 @@ def refused_by_all(world: World, match: str, **changes: Any) -> None:
 # The name ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.faults
 def test_a_renamed_pipeline(stack: Addresses, spark: SparkSession) -> None:
     """The same file under another name would write all again: it is refused, and goes on with renamed_from."""
     world = World(stack, spark, "renamed_a", quarantine={"path": "s3a://lake/renamed_a_quarantine"})
@@ -265,6 +266,7 @@ def test_a_wider_column_under_full(stack: Addresses, spark: SparkSession) -> Non
 # Columns -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.faults
 def test_a_corrected_schema_and_a_replay(stack: Addresses, spark: SparkSession) -> None:
     """Wrong types and missing required fields leave quarantine once the declaration was widened and loosened."""
     world = World(stack, spark, "corrected", schema=columns("n INT NOT NULL, amount DECIMAL(10,2)"))

@@ -19,6 +19,7 @@ from lakeingest.testing.s3 import Request, S3Proxy, call_after, denied
 COLUMNS = ["_topic", "_partition", "_offset", "_timestamp", "n", "text"]
 
 
+@pytest.mark.faults
 def test_the_store_fails_at_a_step(world: World, tmp_path: Path, s3: S3Proxy, lakeingest: Command) -> None:
     """Before the commit, and behind it: the next export has each row once, and nothing is left of the first."""
     place = f"s3a://{BUCKET}/{world.name}_out"

@@ -226,6 +226,7 @@ def test_the_first_has_no_store(worlds: list[World]) -> None:
     good.checked()
 
 
+@pytest.mark.faults
 def test_one_quarantine_for_all(worlds: list[World]) -> None:
     """Each finds its own records in it, and settles its own batches."""
     for world in worlds:
