@@ -208,10 +208,22 @@ def _commit(entry: Mapping[str, Any], receipt: Receipt) -> Commit:
     return Commit(entry["version"], entry["timestamp"], rows, receipt, files, size)
 
 
-def over_a_restore(table: Table, done: Commit) -> bool:
-    """Whether somebody restored the table between a batch's decision and its commit, which Delta lets happen."""
+def over_a_restore(table: Table, done: Commit) -> int | None:
+    """From which version on a batch is to be taken back, since somebody restored the table between its decision and its
+    commit, which Delta lets happen; None if nobody did.
+
+    So is a batch before which a backfill committed over a RESTORE: it may have what is the run's again since then.
+    """
     base = done.receipt.base
-    return base is not None and TableHistory(table).restored(base, done.version)
+    if base is None or done.version == base + 1:
+        return None
+    between = [entry for entry in TableHistory(table).since(base) if entry["version"] < done.version]
+    found = [done.version] if any(entry["operation"] == "RESTORE" for entry in between) else []
+    receipts = ((entry, Receipt.from_json(entry["userMetadata"])) for entry in between)
+    backfill = of_backfill(done.receipt.pipeline)
+    theirs = (_commit(entry, receipt) for entry, receipt in receipts if receipt and receipt.pipeline == backfill)
+    found += [first for each in theirs if (first := over_a_restore(table, each)) is not None]
+    return min(found, default=None)
 
 
 def check_deleted(table: str, newest: Commit) -> None:

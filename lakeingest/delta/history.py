@@ -91,12 +91,9 @@ class TableHistory:
                 break
         return [entry for entry in history if entry["version"] > version]
 
-    def restored(self, version: int, before: int | None = None) -> bool:
-        """Whether somebody has restored the table since this version, and before that one."""
-        if before is not None and before <= version + 1:
-            return False
-        entries = (entry for entry in self.since(version) if before is None or entry["version"] < before)
-        return any(entry["operation"] == "RESTORE" for entry in entries)
+    def restored(self, version: int) -> bool:
+        """Whether somebody has restored the table since this version."""
+        return any(entry["operation"] == "RESTORE" for entry in self.since(version))
 
     def adding(self, version: int) -> list[Mapping[str, Any]]:
         """The commits behind this version that have added rows, the newest first, but for those that a RESTORE took

@@ -112,7 +112,7 @@ class TableWriter:
         done = commit.append(main, rows, receipt, config.table.compression, evolve=evolves)
         # 3.
         commit_log.check_deleted(main.identifier, done)
-        if commit_log.over_a_restore(main, done):
+        if commit_log.over_a_restore(main, done) is not None:
             raise self._restored
         self._version, self._done = done.version, done
         if evolves or altered:

@@ -5,17 +5,15 @@ A run that goes on after a failure begins another one, as after a crash: nothing
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from lakeingest.delta import commit_log, replay_marks
-from lakeingest.delta.commit_log import Commit, CommitLog
-from lakeingest.delta.history import TableHistory
-from lakeingest.delta.pipeline_tables import PipelineTables
-from lakeingest.delta.receipt import Receipt, of_backfill
-from lakeingest.errors import StorageError, TableMismatch
-from lakeingest.ingest import preflight, recovery
+from lakeingest.delta import replay_marks
+from lakeingest.delta.commit_log import CommitLog
+from lakeingest.delta.receipt import Receipt
+from lakeingest.errors import StorageError
+from lakeingest.ingest import preflight, recovery, restores
 from lakeingest.ingest.bronze import Late
 from lakeingest.ingest.context import RunContext
 from lakeingest.ingest.events import Committed, Event, Looked
@@ -72,7 +70,7 @@ class Attempt:
         else:
             context.prefetch(tables.main)
         log, refused = tables.commit_logs(new=new)
-        if _made_over_a_restore(tables, log):
+        while restores.undo(tables, log):
             columns = tables.main.schema()
             log, refused = tables.commit_logs(new=new)
         preflight.check(config, log, refused, topics, accept)
@@ -206,44 +204,4 @@ class Attempt:
             where,
             left=left,
             read_from=topics.read_from,
-        )
-
-
-def _made_over_a_restore(tables: PipelineTables, log: CommitLog) -> bool:
-    """Take back the newest batch if somebody restored the table between its decision and its commit, which Delta lets
-    happen: it jumps over what the RESTORE took back, or doubles what it brought back.
-
-    What a replay or a backfill has committed since is taken back too: the next one takes it again.
-
-    Raises:
-        TableMismatch: others have changed rows since.
-    """
-    newest = log.newest
-    if newest is None or not commit_log.over_a_restore(tables.main, newest):
-        return False
-    known_as = tables.config.known_as
-    take_back(tables, newest, {replay_marks.name_of(tables.config), of_backfill(known_as)})
-    return True
-
-
-def take_back(tables: PipelineTables, done: Commit, too: Collection[str]) -> None:
-    """Restore the main table to what it was before a batch that was committed over a RESTORE.
-
-    Args:
-        too: whose commits since then may be taken back with it, by the names of their receipts.
-
-    Raises:
-        TableMismatch: others have changed rows since.
-    """
-
-    def mine(entry: Mapping[str, Any]) -> bool:
-        receipt = Receipt.from_json(entry["userMetadata"])
-        return receipt is not None and receipt.pipeline in too
-
-    if not TableHistory(tables.main).take_back(done.version, mine):
-        raise TableMismatch(
-            f"{tables.main} was restored while batch {done.receipt.sequence} of {done.receipt.pipeline!r} was on its "
-            f"way (version {done.version}), and others have changed rows since",
-            cure=f"RESTORE TABLE {tables.main.sql} TO VERSION AS OF {done.version - 1}, make those changes "
-            "again, and run again",
         )

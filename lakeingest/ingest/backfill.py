@@ -22,7 +22,7 @@ from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import Counts, Receipt, of_backfill
 from lakeingest.errors import OffsetsLost, UsageError
-from lakeingest.ingest import attempt, preflight, recovery
+from lakeingest.ingest import preflight, recovery, restores
 from lakeingest.ingest.context import RunContext
 from lakeingest.ingest.events import Committed, Event
 from lakeingest.ingest.microbatch import MicroBatchExecution
@@ -69,24 +69,12 @@ class Position:
     @property
     def consumed(self) -> OffsetRanges:
         """The offsets that receipts name; accepted gaps are not among them."""
-        return _taken(self.log, self.mine)
+        return restores.taken(self.log, self.mine)
 
     @property
     def behind(self) -> OffsetRanges:
         """All offsets before the frontier."""
         return OffsetRanges.up_to(self.log.frontier)
-
-    @property
-    def takes_again(self) -> bool:
-        """Whether the newest batch of a backfill has offsets that others have consumed too."""
-        if self.mine.newest is None:
-            return False
-        others = _taken(self.log, replace(self.mine, commits=self.mine.commits[1:]))
-        return bool(self.mine.newest.receipt.ranges.shared(others).ranges)
-
-
-def _taken(*logs: CommitLog) -> OffsetRanges:
-    return OffsetRanges(tuple(s for log in logs for commit in log.commits for s in commit.receipt.ranges)).merged
 
 
 def remaining(
@@ -179,8 +167,8 @@ class BackfillAttempt:
     ) -> BackfillAttempt:
         """What comes before the first batch.
 
-        1. Read the logs, and take back a batch that was made over a RESTORE, if it is there twice now. 2. See what is
-        to be taken. 3. Settle what a crash left open.
+        1. Read the logs, and take back a batch that was made over a RESTORE, if it is there twice now or would be. 2.
+        See what is to be taken. 3. Settle what a crash left open.
 
         Raises:
             UsageError: there is no table yet, or see `remaining`.
@@ -191,9 +179,7 @@ class BackfillAttempt:
         columns = tables.main.existing().schema
         tables.ensure_quarantine()
         at = Position.read(tables)
-        newest = at.mine.newest
-        if newest is not None and at.takes_again and commit_log.over_a_restore(tables.main, newest):
-            attempt.take_back(tables, newest, ())
+        while restores.undo_backfill(tables, at.log, at.mine):
             columns, at = tables.main.existing().schema, Position.read(tables)
         # 2.
         left = remaining(context, at, topics, asked, goal)

@@ -184,6 +184,43 @@ def test_restored_while_it_runs(late: World, monkeypatch: pytest.MonkeyPatch, wh
 
 
 @pytest.mark.faults
+@pytest.mark.parametrize("run", ["later", "before its commit", "before and later"])
+def test_restored_to_before_a_gap(world: World, monkeypatch: pytest.MonkeyPatch, run: str) -> None:
+    """A gap's records are with a backfill, on their way, and after a RESTORE they are the run's to take."""
+    world.produce(*kit.mixed(10))
+    world.run()
+    before = version(world)
+    world.produce(*kit.mixed(10))
+    topics, append = Broker.topics, commit.append
+
+    def begins_later(broker: Broker) -> Topics:
+        return replace(topics(broker), first={(world.name, 0): 16})
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Broker, "topics", begins_later)
+        world.ingestion().run(until_caught_up=True, accept_gap=True)
+
+    def restored(*given: Any, **more: Any) -> Any:
+        patched.setattr(commit, "append", append)
+        world.sql(f"RESTORE TABLE {{table}} TO VERSION AS OF {before}")
+        if run != "later":
+            world.run(trigger={"max_records": 6})
+        return append(*given, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(commit, "append", restored)
+        with pytest.raises(TableChanged):
+            world.ingestion().backfill()
+    if run == "before and later":
+        world.produce(*kit.mixed(4))
+    if run != "before its commit":
+        world.run()
+    world.ingestion().backfill()
+    world.run()
+    assert world.checked().conserved
+
+
+@pytest.mark.faults
 def test_the_pipeline_is_restored_meanwhile(late: World) -> None:
     """The run takes again what was its own; the backfill never does."""
     late.produce(*kit.clean(4), partitions=2)

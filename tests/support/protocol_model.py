@@ -1,7 +1,7 @@
-"""The commit protocol as a model: two tables' logs, Kafka's retention, runs and replays at any of their steps.
+"""The commit protocol as a model: two tables' logs, Kafka's retention, runs, replays, backfills at any of their steps.
 
 A state is a value; `steps` gives every state that can follow it. `explore` goes through all of them, and from each one
-demands that whatever was going on may be killed there: one more run and one more replay bring every record to where it
+demands that whatever was going on may be killed there: one more run, backfill and replay bring every record to where it
 belongs, once. It owes lakeingest nothing but the protocol's rules; tests/unit/test_protocol_model.py holds these
 against the real code.
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NamedTuple
 
 CURES = frozenset(
@@ -26,6 +27,7 @@ CURES = frozenset(
         "table too",
         "look",
         "undo",
+        "undo beyond",
     }
 )
 """What keeps the scenarios of tests/integration/test_attacks.py from happening: each can be taken out."""
@@ -38,7 +40,7 @@ class Stopped(Exception):
 
 
 class Commit(NamedTuple):
-    """A version of a table: a batch of [start, end), a replay, or a RESTORE to version `number`."""
+    """A version of a table: a batch of [start, end), of a run or a backfill, a replay, or a RESTORE to a version."""
 
     kind: str
     number: int
@@ -64,7 +66,7 @@ class Refused(NamedTuple):
 
 
 class Account(NamedTuple):
-    """A batch's receipt on quarantine (kind batch), or the marks of a replay."""
+    """A batch's receipt on quarantine (kind batch or backfill), or the marks of a replay."""
 
     pipeline: str
     kind: str
@@ -77,14 +79,17 @@ class Account(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A run between two steps: what it has read, and what it is about to do."""
+    """A run, or a backfill, between two steps: what it has read, and what it is about to do."""
 
     pipeline: str
     goal: int
+    kind: str = "batch"
     step: str = "begin"
     frontier: int = 0
     sequence: int = 0
     behind: int = -1
+    left: tuple[int, ...] = ()
+    """Of a backfill: what is not taken yet."""
     batch: Commit | None = None
     refused: tuple[int, ...] = ()
     account: Account | None = None
@@ -113,7 +118,14 @@ class Bounds:
     retries: int = 0
     restores: int = 0
     expiries: int = 0
+    returns: int = 0
+    """How often Kafka has again what expired, as from a copy."""
+    accepts: bool = False
+    """Whether runs go on over what expired."""
     discards: int = 0
+    backfills: int = 0
+    history: int = 0
+    """Where the first run begins."""
 
 
 @dataclass(frozen=True)
@@ -156,18 +168,35 @@ class State:
                     back = True
         return kept[::-1], last, back
 
+    def consumed(self, pipeline: str, but: Commit | None = None) -> set[int]:
+        """The offsets that receipts name; `but` one is not counted."""
+        both = (self.valid(pipeline, kind)[0] for kind in ("batch", "backfill"))
+        return {offset for commits in both for c in commits if c != but for offset in c.taken}
+
+    def frontier(self, pipeline: str) -> int:
+        batches = self.valid(pipeline, "batch")[0]
+        return batches[-1].end if batches else 0
+
     def restored(self, pipeline: str) -> bool:
         """Whether a RESTORE came since the newest batch."""
         batches, log = self.valid(pipeline, "batch")[0], self.log(pipeline)
         newest = log.index(batches[-1]) if batches else -1
         return any(commit.kind == "restore" for commit in log[newest + 1 :])
 
-    def over_a_restore(self, pipeline: str) -> int:
-        """The newest batch's version, if a RESTORE came between its decision and its commit; else 0."""
-        batches, log = self.valid(pipeline, "batch")[0], self.log(pipeline)
-        newest = len(log) - log[::-1].index(batches[-1]) if batches else 0
-        between = log[batches[-1].base : newest] if batches else ()
-        return newest if any(commit.kind == "restore" for commit in between) else 0
+    def over_a_restore(self, pipeline: str, kind: str = "batch") -> int:
+        """From which version on all is to be taken back: the newest batch was committed over a RESTORE; else 0."""
+        batches, log = self.valid(pipeline, kind)[0], self.log(pipeline)
+        return self._over(log, len(log) - log[::-1].index(batches[-1])) if batches else 0
+
+    def _over(self, log: tuple[Commit, ...], version: int) -> int:
+        """Over a RESTORE, or over a backfill's batch that was."""
+        between, first = range(log[version - 1].base + 1, version), 0
+        if any(log[at - 1].kind == "restore" for at in between):
+            first = version
+        for at in between:
+            if "undo beyond" in self.cures and log[at - 1].kind == "backfill" and (theirs := self._over(log, at)):
+                return theirs
+        return first
 
     def mine(self, pipeline: str) -> list[Refused]:
         """The pipeline's rows of quarantine that no replay moved."""
@@ -190,7 +219,7 @@ class State:
         return replace(self, tables=tuple(sorted(tables.items())))
 
     def refuse(self, pipeline: str, offsets: tuple[int, ...], account: Account) -> State:
-        if account.number <= self.accounted(pipeline):
+        if account.number <= self.accounted(pipeline, account.kind):
             raise Stopped("fenced")
         rows = tuple(Refused(pipeline, offset) for offset in offsets)
         return replace(self, quarantine=(*self.quarantine, *rows), accounts=(*self.accounts, account))
@@ -204,18 +233,20 @@ class State:
 
 def begin(state: State, run: Run, *, accept_gap: bool = False) -> Run:
     """Read both logs, and see what a crash has left open."""
-    batches, last, _ = state.valid(run.pipeline, "batch")
+    batches, last, _ = state.valid(run.pipeline, run.kind)
     newest = batches[-1] if batches else None
     run = run._replace(
         step="batch",
-        frontier=newest.end if newest else 0,
-        sequence=max(last, state.accounted(run.pipeline)),
+        frontier=newest.end if newest else state.bounds.history,
+        sequence=max(last, state.accounted(run.pipeline, run.kind)),
         behind=-1,
         version=len(state.log(run.pipeline)),
     )
+    if run.kind == "backfill":
+        run = left_to(state, run)
     if newest is None or len(newest.rows) == len(newest.taken):
         return run
-    if newest.number in {a.of or a.number for a in state.accounts if (a.pipeline, a.kind) == (run.pipeline, "batch")}:
+    if newest.number in {a.of or a.number for a in state.accounts if (a.pipeline, a.kind) == (run.pipeline, run.kind)}:
         return run
     known = {*state.rows(run.pipeline), *(row.offset for row in state.mine(run.pipeline))}
     if "settle what is left" not in state.cures and newest.start < state.first:
@@ -226,15 +257,37 @@ def begin(state: State, run: Run, *, accept_gap: bool = False) -> Run:
     left = [o for o in newest.taken if o >= state.first and o not in known]
     missing = tuple(o for o in left if state.kind(o) != "d")
     held = len(known & {*newest.taken} - {*newest.rows})
-    number = newest.number if state.accounted(run.pipeline) < newest.number else run.sequence + 1
+    number = newest.number if state.accounted(run.pipeline, run.kind) < newest.number else run.sequence + 1
     dropped = len(left) - len(missing)
-    account = Account(run.pipeline, "batch", number, len(missing) + held, dropped, lost, newest.number)
+    account = Account(run.pipeline, run.kind, number, len(missing) + held, dropped, lost, newest.number)
     run = run._replace(sequence=max(run.sequence, number))
     return run._replace(step="settle", refused=missing, account=account)
 
 
+def left_to(state: State, run: Run) -> Run:
+    """What a backfill is to take, and how far the tables' rows reach there."""
+    if not state.valid(run.pipeline, "batch")[0]:
+        return run._replace(left=())
+    behind = range(state.first, state.frontier(run.pipeline))
+    left = tuple(o for o in behind if o not in state.consumed(run.pipeline))
+    held = ({*state.rows(run.pipeline)} | {row.offset for row in state.mine(run.pipeline)}) & {*left}
+    return run._replace(left=left, behind=max((o + 1 for o in held), default=0))
+
+
+def take_left(state: State, run: Run) -> Run | None:
+    """Read and decide the next batch of a backfill; None if there is none."""
+    if not run.left:
+        return None
+    if run.left[0] < state.first:
+        raise Stopped("offsets lost")
+    taken = tuple(o for at, o in enumerate(run.left[:BATCH]) if o == run.left[0] + at)
+    return decide(state, run, range(taken[0], taken[-1] + 1), ())
+
+
 def take(state: State, run: Run, *, accept_gap: bool = False) -> Run | None:
     """Read and decide the next batch; None if there is none."""
+    if run.kind == "backfill":
+        return take_left(state, run)
     gap = tuple(range(run.frontier, state.first))
     if gap and not accept_gap:
         raise Stopped("offsets lost")
@@ -244,12 +297,16 @@ def take(state: State, run: Run, *, accept_gap: bool = False) -> Run | None:
         end = max(start, end)
     if end == start and not gap:
         return None
+    return decide(state, run, range(start, end), gap)
+
+
+def decide(state: State, run: Run, taken: range, gap: tuple[int, ...]) -> Run:
+    """What becomes of a batch."""
     if "look" in state.cures and any(c.kind == "restore" for c in state.log(run.pipeline)[run.version :]):
         return run._replace(step="begin")
-    behind = run.behind
+    behind, start, end = run.behind, taken.start, taken.stop
     if behind < 0:
         behind = max((row.offset + 1 for row in state.quarantine if row.pipeline == run.pipeline), default=0)
-    taken = range(start, end)
     held = {row.offset for row in state.mine(run.pipeline)} if behind > start else set()
     if behind > start and "table too" in state.cures:
         held |= {*state.rows(run.pipeline)}
@@ -258,11 +315,11 @@ def take(state: State, run: Run, *, accept_gap: bool = False) -> Run | None:
     refused = tuple(offset for offset in fresh if state.kind(offset) in "br")
     known = sum(offset in held for offset in taken)
     number = run.sequence + 1
-    account = Account(run.pipeline, "batch", number, len(refused) + known, sum(state.kind(o) == "d" for o in fresh))
-    batch = Commit("batch", number, rows, start, end, gap, run.version)
+    account = Account(run.pipeline, run.kind, number, len(refused) + known, sum(state.kind(o) == "d" for o in fresh))
+    batch = Commit(run.kind, number, rows, start, end, gap, run.version)
     return run._replace(
         step="commit", sequence=number, frontier=end, behind=behind, batch=batch, refused=refused,
-        account=None if len(rows) == len(taken) else account,
+        account=None if len(rows) == len(taken) else account, left=tuple(o for o in run.left if o not in taken),
     )  # fmt: skip
 
 
@@ -276,10 +333,10 @@ def run_on(  # noqa: PLR0911
     """
     name, log = run.pipeline, state.log(run.pipeline)
     if run.step == "begin":
-        if "undo" in state.cures and (version := state.over_a_restore(name)):
+        while "undo" in state.cures and (version := undone(state, run)):
             state = state.commit(name, Commit("restore", version - 1))
         after = begin(state, run, accept_gap=accept_gap)
-        return settle(state, name) if state.restored(name) else state, after
+        return settle(state, name) if run.kind == "batch" and state.restored(name) else state, after
     if run.step in ("settle", "set aside"):
         # No process is held up between this look and the commit for as long as another one's whole batch takes.
         if "look" in state.cures and any(commit.kind == "restore" for commit in log[run.version :]):
@@ -291,9 +348,29 @@ def run_on(  # noqa: PLR0911
     if run.step == "commit":
         assert run.batch is not None
         return state.commit(name, run.batch), run._replace(step="confirm", batch=None, version=len(log) + 1)
-    if "undo" in state.cures and state.over_a_restore(name):
+    if "undo" in state.cures and state.over_a_restore(name, run.kind):
         return state, run._replace(step="begin")
     return state, run._replace(step="set aside" if run.account else "batch")
+
+
+def undone(state: State, run: Run) -> int:
+    """The version to be taken back, since it was committed over a RESTORE; 0 if there is none."""
+    name = run.pipeline
+    version = state.over_a_restore(name, run.kind)
+    if version and run.kind == "batch":
+        return version
+    if run.kind == "batch" and "undo beyond" not in state.cures:
+        return 0
+    version = state.over_a_restore(name, "backfill")
+    if not version:
+        return 0
+    newest = state.valid(name, "backfill")[0][-1]
+    again = state.consumed(name, but=newest) & {*newest.taken}
+    if not again and ("undo beyond" not in state.cures or newest.end <= state.frontier(name)):
+        return 0
+    if any(commit.kind == "batch" for commit in state.log(name)[version:]):
+        raise Stopped("others have changed rows since")
+    return version
 
 
 # A replay ------------------------------------------------------------------------------------------------------------
@@ -356,20 +433,49 @@ def discard(state: State, pipeline: str) -> State:
 # What may follow -----------------------------------------------------------------------------------------------------
 
 
+def spent(state: State, **what: int) -> State:
+    """That so much of the bounds is used up."""
+    left = {name: getattr(state.bounds, name) - n for name, n in what.items()}
+    return replace(state, bounds=replace(state.bounds, **left))
+
+
 def steps(state: State) -> Iterator[tuple[str, State]]:
     """Whatever may happen next."""
+    yield from _around(state)
     b = state.bounds
+    for at, work in enumerate(state.works):
+        others = (*state.works[:at], *state.works[at + 1 :])
+        name = f"{work.kind if isinstance(work, Run) else 'replay'} {at}"
+        try:
+            if isinstance(work, Run):
+                after, now = run_on(state, work, accept_gap=b.accepts)
+            else:
+                after, now = replay_on(state, work)
+            yield f"{name}: {work.step}", replace(after, works=(*others, now) if now else others)
+        except Stopped as why:
+            yield f"{name}: {work.step} ({why})", replace(state, works=others)
+        if b.kills:
+            yield f"{name}: killed", replace(spent(state, kills=1), works=others)
+        if b.retries and isinstance(work, Run) and work.step != "begin":
+            again = Run(work.pipeline, work.goal, work.kind)
+            yield f"{name}: tries again", replace(spent(state, retries=1), works=(*others, again))
 
-    def spend(**what: int) -> State:
-        return replace(state, bounds=replace(b, **{name: getattr(b, name) - n for name, n in what.items()}))
 
+def _around(state: State) -> Iterator[tuple[str, State]]:
+    """What may happen besides the steps of those who are at work."""
+    b, spend = state.bounds, partial(spent, state)
     if b.produced:
         yield "produce", replace(spend(produced=1), last=state.last + BATCH)
     if b.expiries and state.first < state.last:
         yield "expire", replace(spend(expiries=1), first=state.last)
+    if b.returns and state.first:
+        yield "return", replace(spend(returns=1), first=0)
     for pipeline in b.pipelines:
         if b.runs and state.last:
             yield f"run {pipeline}", replace(spend(runs=1), works=(*state.works, Run(pipeline, state.last)))
+        if b.backfills and state.log(pipeline):
+            work = Run(pipeline, state.last, "backfill")
+            yield f"backfill {pipeline}", replace(spend(backfills=1), works=(*state.works, work))
         if b.replays and state.quarantine:
             yield f"replay {pipeline}", replace(spend(replays=1), works=(*state.works, Replay(pipeline)))
         if b.discards and state.quarantine:
@@ -377,18 +483,6 @@ def steps(state: State) -> Iterator[tuple[str, State]]:
         if b.restores:
             for version in range(len(state.log(pipeline))):
                 yield f"restore {pipeline} {version}", spend(restores=1).commit(pipeline, Commit("restore", version))
-    for at, work in enumerate(state.works):
-        others = (*state.works[:at], *state.works[at + 1 :])
-        name = f"{type(work).__name__.lower()} {at}"
-        try:
-            after, now = run_on(state, work) if isinstance(work, Run) else replay_on(state, work)
-            yield f"{name}: {work.step}", replace(after, works=(*others, now) if now else others)
-        except Stopped as why:
-            yield f"{name}: {work.step} ({why})", replace(state, works=others)
-        if b.kills:
-            yield f"{name}: killed", replace(spend(kills=1), works=others)
-        if b.retries and isinstance(work, Run) and work.step != "begin":
-            yield f"{name}: tries again", replace(spend(retries=1), works=(*others, Run(work.pipeline, work.goal)))
 
 
 # What must hold ------------------------------------------------------------------------------------------------------
@@ -402,6 +496,10 @@ def wrong(state: State) -> str | None:
     for pipeline in state.bounds.pipelines:
         try:
             state = completed(state, pipeline)
+            # The first backfill may have to take back its last batch, and with it what the run did since.
+            for _ in range(2 if state.bounds.history or state.valid(pipeline, "backfill")[1] else 0):
+                if state.valid(pipeline, "batch")[0]:
+                    state = completed(completed(state, pipeline, "backfill"), pipeline)
             again: Replay | None = Replay(pipeline)
             while again:
                 state, again = replay_on(state, again)
@@ -410,18 +508,20 @@ def wrong(state: State) -> str | None:
     return next((found for p in state.bounds.pipelines if (found := _unbalanced(state, p))), None)
 
 
-def completed(state: State, pipeline: str) -> State:
-    """After a run with --accept-gap."""
-    run: Run | None = Run(pipeline, state.last)
+def completed(state: State, pipeline: str, kind: str = "batch") -> State:
+    """After a run, or a backfill, with --accept-gap."""
+    run: Run | None = Run(pipeline, state.last, kind)
     while run:
         state, run = run_on(state, run, accept_gap=True)
     return state
 
 
 def _unbalanced(state: State, pipeline: str) -> str | None:
-    batches = state.valid(pipeline, "batch")[0]
-    accounts = {a.of or a.number: a for a in state.accounts if (a.pipeline, a.kind) == (pipeline, "batch")}
+    batches = [commit for kind in ("batch", "backfill") for commit in state.valid(pipeline, kind)[0]]
+    accounts = {(a.kind, a.of or a.number): a for a in state.accounts if a.pipeline == pipeline and a.kind != "marks"}
     gone = {o for c in batches for o in c.gap} | {o for a in accounts.values() for o in a.lost}
+    begun = state.first if state.valid(pipeline, "batch")[0] else state.last
+    gone |= {*range(min(begun, state.bounds.history))} - state.consumed(pipeline)
     there = state.rows(pipeline)
     open_ = [row.offset for row in state.quarantine if row.pipeline == pipeline and not row.moved]
     for offset in range(state.last):
@@ -434,20 +534,20 @@ def _unbalanced(state: State, pipeline: str) -> str | None:
 
 
 def _unproved(
-    batches: list[Commit], accounts: dict[int, Account], there: tuple[int, ...], open_: list[int]
+    batches: list[Commit], accounts: dict[tuple[str, int], Account], there: tuple[int, ...], open_: list[int]
 ) -> str | None:
     """What the audit would find from the receipts alone."""
     consumed = dropped = 0
     for batch in batches:
-        account = accounts.get(batch.number)
+        account = accounts.get((batch.kind, batch.number))
         if len(batch.rows) == len(batch.taken):
             consumed += len(batch.rows)
         elif account is None:
-            return f"batch {batch.number} has no account"
+            return f"{batch.kind} {batch.number} has no account"
         else:
             consumed += len(batch.rows) + account.refused + account.dropped
             dropped += account.dropped
-    gaps = {offset for batch in batches for offset in batch.gap}
+    gaps = {offset for batch in batches for offset in batch.gap} - {o for b in batches for o in b.taken}
     found = len({*there, *open_} - gaps)
     return (
         None if consumed - dropped == found else f"the audit counts {consumed - dropped} records, and {found} are there"

@@ -17,6 +17,11 @@ WORLDS = {
     "replays restored": Bounds("gr", produced=1, replays=2, restores=1),
     "replays discarded": Bounds("gr", produced=1, runs=1, replays=2, discards=1),
     "shared quarantine": Bounds("gr", pipelines="AB", produced=1, replays=1),
+    "two backfills": Bounds("gbd", runs=1, history=2, backfills=2),
+    "a backfill restored": Bounds("gb", runs=1, history=2, backfills=1, restores=1),
+    "a backfill replayed": Bounds("gr", runs=1, history=2, backfills=1, replays=1),
+    "a gap that came back": Bounds("gb", runs=1, expiries=1, returns=1, accepts=True, backfills=1),
+    "a gap, restored": Bounds("g", runs=1, expiries=1, returns=1, accepts=True, backfills=1, restores=1),
 }
 """What may happen in a small world, in any order, with one kill at any step."""
 
@@ -40,6 +45,7 @@ def test_nothing_is_lost_doubled_or_stuck(world: str) -> None:
         ("table too", "replays restored", "doubled: offset"),
         ("look", "restored", "doubled: offset"),
         ("undo", "restored", "lost: offset"),
+        ("undo beyond", "a gap, restored", "stopped for ever: others have changed rows"),
     ],
 )
 def test_the_model_finds_what_a_cure_prevents(cure: str, world: str, found: str) -> None:
