@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from lakeingest.config import Source
 from lakeingest.errors import SourceRefused, SourceUnreachable, UsageError
-from lakeingest.kafka import offsets, options, peek
+from lakeingest.kafka import offsets, options, peek, refusals
 from lakeingest.kafka.offsets import Reach, Topics, topic_id
 from lakeingest.record import Frontier
 
@@ -20,40 +20,44 @@ TIMEOUT_S = 30.0
 _PAUSES_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 _LISTEN_S, _GRACE_S = 0.2, 5.0
 _CURE = "start the broker, or correct source.bootstrap_servers or security.protocol in source.options"
-_CURES = {
-    "_AUTHENTICATION": "correct source.options (sasl.username, sasl.password, sasl.mechanism)",
-    "_SSL": "let source.options name the CA of the broker's certificate (ssl.ca.location), and "
-    "source.bootstrap_servers the broker as its certificate names it",
-}
-"""What librdkafka tells of a refusal, and only there: the requests themselves time out."""
 
 
 class Broker:
     """Asks Kafka about topics and offsets; records themselves are read by Spark.
 
     Raises:
-        UsageError: from the constructor, when source.options make no sense.
-        SourceUnreachable: from every method, when the broker does not answer within `timeout_s` seconds, or for five
-            after a password or a certificate was refused, or no broker let itself be connected.
+        UsageError, SetupError: from the constructor, when source.options make no sense, or need what is not installed.
+        SourceUnreachable: from the constructor, when the client's own certificate has expired; from every method, when
+            the broker does not answer within `timeout_s` seconds, or for five after a password or a certificate was
+            refused, no token was given, or no broker let itself be connected.
         SourceRefused: from every method, when the broker lets us in, and not to what we ask for.
     """
 
     def __init__(self, source: Source, bootstrap_servers: str, *, timeout_s: float = TIMEOUT_S) -> None:
-        from confluent_kafka import KafkaException
-        from confluent_kafka.admin import AdminClient
-
         self._source = source
         self._servers = bootstrap_servers
         self._timeout_s = timeout_s
         self._heard: deque[Any] = deque(maxlen=20)
-        own: dict[str, Any] = {"bootstrap.servers": bootstrap_servers, "error_cb": self._heard.append}
+        self._client: Any = self._made()
+
+    def _made(self) -> Any:
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
+
+        own: dict[str, Any] = {"bootstrap.servers": self._servers, "error_cb": self._heard.append}
         try:
-            self._admin = AdminClient({**options.librdkafka(source), **own}, logger=_silent())
+            return AdminClient({**options.librdkafka(self._source, self._servers), **own}, logger=_silent())
         except KafkaException as failed:
             raise UsageError(
-                f"source.options cannot be used: {options.without_values(source, failed.args[0].str())}",
+                f"source.options cannot be used: {options.without_values(self._source, failed.args[0].str())}",
                 cure="correct them; they are those of librdkafka, as Kafka's clients in other languages have them",
             ) from None
+
+    @property
+    def _admin(self) -> Any:
+        if self._client is None:
+            self._client = self._made()
+        return self._client
 
     def topics(self) -> Topics:
         """Ids, first and last offsets of every partition of the pipeline's topics.
@@ -126,11 +130,14 @@ class Broker:
         return {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
 
     def _unreachable(self, failed: Exception) -> SourceUnreachable:
+        # The next question is asked by a client of its own: a certificate that was renewed since is read anew.
+        self._client = None
         heard = self._refusal() or next((e for e in reversed(self._heard) if e.name() != "_ALL_BROKERS_DOWN"), None)
+        refusal = refusals.of(heard, self._source) if heard else refusals.no_token(self._source)
         said = heard.str() if heard else str(failed) or f"no answer within {self._timeout_s:g} s"
-        cure = _CURES.get(heard.name() if heard else "", _CURE)
+        what, cure = (refusal.what, refusal.cure) if refusal else (said, _CURE)
         return SourceUnreachable(
-            f"Kafka at {self._servers} does not answer: {said}", cure=f"{cure}; nothing was lost, run again"
+            f"Kafka at {self._servers} does not answer: {what}", cure=f"{cure}; nothing was lost, run again"
         )
 
     def _denied(self, topics: str, said: str) -> SourceRefused:
@@ -141,7 +148,7 @@ class Broker:
         )
 
     def _refusal(self) -> Any:
-        return next((error for error in self._heard if error.name() in _CURES), None)
+        return next((error for error in self._heard if refusals.is_one(error)), None)
 
     def _hopeless(self) -> bool:
         """Whether we are refused, or each broker that is known: a port is closed, or a name unknown."""
@@ -149,12 +156,18 @@ class Broker:
 
     def _answer(self, future: Any) -> Any:
         """The result of a request. Where there is little hope of one, a few seconds are enough."""
-        until = time.monotonic() + self._timeout_s
+        begun = time.monotonic()
+        until, looked = begun + self._timeout_s, False
         while True:
             try:
                 return future.result(_LISTEN_S)
             except TimeoutError:
                 self._admin.poll(0)
+                if not (looked or self._heard) and time.monotonic() > begun + _GRACE_S:
+                    # librdkafka says nothing of a server that answers, and gives no token.
+                    looked = True
+                    if refusals.no_token(self._source):
+                        raise
                 if self._hopeless():
                     until = min(until, time.monotonic() + _GRACE_S)
                 if time.monotonic() > until:

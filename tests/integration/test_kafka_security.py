@@ -1,10 +1,14 @@
-"""Kafka behind TLS and passwords: who may come in ingests, who may not is told why, and no secret is told."""
+"""Kafka behind TLS, passwords, certificates and tokens: who may come in ingests, who may not is told why, and no secret
+is told.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import kit
@@ -27,31 +31,96 @@ from lakeingest.errors import SourceRefused, SourceUnreachable
 from lakeingest.kafka.broker import Broker
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
-from lakeingest.testing.kafka import Cluster, SaslSsl, issue
+from lakeingest.testing.kafka import (
+    Authority,
+    Certificate,
+    Cluster,
+    Listener,
+    SaslSsl,
+    issue,
+    mutual_tls,
+    oauthbearer,
+)
+from lakeingest.testing.oidc import Issuer
 
 pytestmark = pytest.mark.slow
 
 USER, PASSWORD = "ingest", "hush-a1b2c3"
+CLIENT, SECRET = "pipeline", "hush-g7h8i9"
+HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class Proofs:
+    """The certificates of a module's cluster and its clients, and who gives tokens."""
+
+    authority: Authority
+    broker: Certificate
+    client: Certificate
+    expired: Certificate
+    issuer: Issuer
+
+    @property
+    def trust(self) -> dict[str, str]:
+        return {"security.protocol": "SSL", "ssl.ca.location": str(self.authority.file)}
+
+    def certificate(self, of: Certificate | None = None) -> dict[str, str]:
+        """Options of a client that proves itself by a certificate."""
+        shown = of or self.client
+        return {
+            **self.trust,
+            "ssl.certificate.location": str(shown.certificate),
+            "ssl.key.location": str(shown.key),
+        }
+
+    def token(self, **others: str) -> dict[str, str]:
+        """Options of a client that shows a token; the server that gives them has a certificate of the same CA."""
+        ca = str(self.authority.file)
+        more = {"ssl.ca.location": ca, "https.ca.location": ca}
+        return {**self.issuer.client_options(CLIENT), **more, **{n.replace("__", "."): v for n, v in others.items()}}
 
 
 @pytest.fixture(scope="module")
-def sasl_ssl(tmp_path_factory: pytest.TempPathFactory) -> SaslSsl:
-    return issue(tmp_path_factory.mktemp("tls"), {USER: PASSWORD})
+def proofs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proofs]:
+    authority, gone = Authority(tmp_path_factory.mktemp("tls")), datetime.now(UTC) - timedelta(hours=1)
+    made = {name: authority.certify(name, HOST) for name in ("broker", "issuer")}
+    client, expired = authority.certify("client", CLIENT), authority.certify("expired", HOST, gone)
+    with Issuer({CLIENT: SECRET}, certificate=made["issuer"]) as issuer:
+        yield Proofs(authority, made["broker"], client, expired, issuer)
 
 
 @pytest.fixture(scope="module")
-def cluster(sasl_ssl: SaslSsl, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with Cluster(tmp_path_factory.mktemp("kafka"), sasl_ssl=sasl_ssl) as cluster:
+def sasl_ssl(proofs: Proofs) -> SaslSsl:
+    return SaslSsl({USER: PASSWORD}, proofs.authority.file, proofs.broker.certificate, proofs.broker.key)
+
+
+@pytest.fixture(scope="module")
+def cluster(sasl_ssl: SaslSsl, proofs: Proofs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    listeners = {
+        "mutual": mutual_tls(proofs.broker, proofs.authority.file),
+        "expired": Listener("SSL", proofs.expired),
+        "oauth": oauthbearer(proofs.broker, proofs.issuer, 5),
+    }
+    with Cluster(tmp_path_factory.mktemp("kafka"), sasl_ssl=sasl_ssl, listeners=listeners) as cluster:
         yield cluster
 
 
-def test_who_may_come_in_ingests(stack: Addresses, spark: SparkSession, cluster: Cluster, named: str) -> None:
-    """One set of options lets both clients in, the one that asks for offsets and Spark's; by PLAIN and by SCRAM."""
+def test_who_may_come_in_ingests(
+    stack: Addresses, spark: SparkSession, cluster: Cluster, proofs: Proofs, named: str
+) -> None:
+    """One set of options lets both clients in, the one that asks for offsets and Spark's; by password, certificate and
+    token, all into the one table.
+    """
     beside = replace(stack, kafka=cluster.direct)
-    for mechanism in ("PLAIN", "SCRAM-SHA-512"):
+    ways = (
+        (cluster.bootstrap, cluster.client_options(USER, "PLAIN")),
+        (cluster.bootstrap, cluster.client_options(USER, "SCRAM-SHA-512")),
+        (cluster.at("mutual"), proofs.certificate()),
+        (cluster.at("oauth"), proofs.token()),
+    )
+    for address, options in ways:
         produce(beside, named, mixed(100), partitions=2)
-        options = cluster.client_options(USER, mechanism)
-        source = {"topics": [named], "bootstrap_servers": cluster.bootstrap, "options": options}
+        source = {"topics": [named], "bootstrap_servers": address, "options": options}
         ingestion = Pipeline(kit.config_of(stack, named, source=source))
         assert ingestion.run(until_caught_up=True).consumed == 100
     assert ingestion.audit().conserved
@@ -105,6 +174,74 @@ def test_who_may_not_is_told_why(cluster: Cluster, tmp_path: Path, wrong: dict[s
     assert said in error.what
     assert cure in error.cure
     assert "guess-d4e5f6" not in str(error)
+
+
+def refusals(cluster: Cluster, proofs: Proofs, tmp: Path) -> dict[str, tuple[str, dict[str, str], str, str]]:
+    """What is wrong → whom to ask, with which options, what is told, and the cure."""
+    mutual, oauth, url = cluster.at("mutual"), cluster.at("oauth"), "sasl.oauthbearer.token.endpoint.url"
+    other = Authority(tmp / "other")
+    foreign = other.certify("foreign", CLIENT)
+    nobodys = "let the broker know the issuer"
+    return {
+        "server expired": (cluster.at("expired"), proofs.trust, "certificate has expired", "renew the broker's"),
+        "another authority": (
+            mutual,
+            {**proofs.certificate(), "ssl.ca.location": str(other.file)},
+            "unable to get local issuer",
+            "ssl.ca.location",
+        ),
+        "no client certificate": (mutual, proofs.trust, "asks for a client's certificate", "write ssl.certificate.loc"),
+        "client of another": (mutual, proofs.certificate(foreign), "does not trust the client's", "be issued by an"),
+        "wrong secret": (
+            oauth,
+            proofs.token(sasl__oauthbearer__client__secret="guess-d4e5f6"),
+            "invalid_client",
+            "correct sasl.oauthbearer.client.id",
+        ),
+        "no server of tokens": (
+            oauth,
+            proofs.token(**{url: "http://127.0.0.1:9/t"}),
+            "connect to",
+            "start that server",
+        ),
+        "another server of tokens": (
+            oauth,
+            proofs.token(**{url: proofs.issuer.keys_url}),
+            "no token comes from http://127.0.0.1:",
+            "look at that server",
+        ),
+        "tokens of a server that is not trusted": (
+            oauth,
+            proofs.token(https__ca__location=str(other.file)),
+            "no token comes from https://127.0.0.1:",
+            "https.ca.location",
+        ),
+        "another audience": (
+            oauth,
+            proofs.token(sasl__oauthbearer__scope="nobody"),
+            "does not take the token",
+            nobodys,
+        ),
+        "all are dead": ("127.0.0.1:1,127.0.0.1:2", {}, "Connection refused", "start the broker"),
+    }
+
+
+def test_whoever_is_refused_is_told_which_it_is(cluster: Cluster, proofs: Proofs, tmp_path: Path) -> None:
+    """Each in seconds, with a cure of its own, and without a secret; all at once, to be as quick as one."""
+    cases = refusals(cluster, proofs, tmp_path)
+    with ThreadPoolExecutor(len(cases)) as pool:
+        found = dict(zip(cases, pool.map(lambda case: refused(case[0], case[1], 30.0), cases.values()), strict=True))
+    for name, (_, _, said, cure) in cases.items():
+        assert said in found[name].what, name
+        assert cure in found[name].cure, name
+        assert not {SECRET, "guess-d4e5f6"} & {*str(found[name]).split()}, name
+
+
+def test_half_of_the_brokers_are_dead(cluster: Cluster, named: str, stack: Addresses) -> None:
+    """Those that live are enough."""
+    produce(replace(stack, kafka=cluster.direct), named, [b"{}"])
+    source = Source.model_validate({"topics": [named]})
+    assert Broker(source, f"127.0.0.1:1,{cluster.direct},127.0.0.1:2").topics().last == {(named, 0): 1}
 
 
 def test_a_certificate_of_another_host_is_not_trusted(cluster: Cluster) -> None:
