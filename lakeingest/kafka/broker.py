@@ -39,6 +39,7 @@ class Broker:
         self._timeout_s = timeout_s
         self._heard: deque[Any] = deque(maxlen=20)
         self._client: Any = self._made()
+        self._failed = False
 
     def _made(self) -> Any:
         from confluent_kafka import KafkaException
@@ -55,8 +56,9 @@ class Broker:
 
     @property
     def _admin(self) -> Any:
-        if self._client is None:
-            self._client = self._made()
+        if self._failed:
+            # A certificate that was renewed since is read anew.
+            self._client, self._failed = self._made(), False
         return self._client
 
     def topics(self) -> Topics:
@@ -121,17 +123,73 @@ class Broker:
             (future,) = self._admin.list_consumer_group_offsets(asked, request_timeout=self._timeout_s).values()
             found = self._answer(future).topic_partitions
         except (KafkaException, TimeoutError) as failed:
-            if isinstance(failed, KafkaException) and failed.args[0].code() in _denials():
-                raise SourceRefused(
-                    f"Kafka at {self._servers} denies access to the group {group}: {failed.args[0].str()}",
-                    cure=f"let the user of source.options Describe the group {group}, or name another user",
-                ) from failed
-            raise self._unreachable(failed) from failed
+            raise self._of_group(group, "Describe", failed) from failed
         return {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
 
+    def commit(self, group: str, frontier: Frontier) -> None:
+        """Let a consumer group stand at these offsets; it must have no member.
+
+        Raises:
+            SourceRefused: it has one, or may not be committed to.
+            SourceUnreachable: the broker does not answer within five seconds.
+        """
+        from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+
+        self._admin.poll(0)
+        self._heard.clear()
+        places = [TopicPartition(topic, partition, offset) for (topic, partition), offset in sorted(frontier.items())]
+        try:
+            asked = [ConsumerGroupTopicPartitions(group, places)]
+            (future,) = self._admin.alter_consumer_group_offsets(asked, request_timeout=_GRACE_S).values()
+            for each in self._answer(future).topic_partitions:
+                if each.error is not None:
+                    raise KafkaException(each.error)
+        except (KafkaException, TimeoutError) as failed:
+            raise self._of_group(group, "Read", failed) from failed
+
+    def group(self, group: str) -> tuple[int, bool]:
+        """How many members a consumer group has, and whether we may commit to it.
+
+        Raises:
+            SourceRefused: it may not be described.
+            SourceUnreachable: the broker does not answer.
+        """
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AclOperation
+
+        self._admin.poll(0)
+        self._heard.clear()
+        try:
+            described = self._admin.describe_consumer_groups(
+                [group], request_timeout=self._timeout_s, include_authorized_operations=True
+            )
+            found = self._answer(described[group])
+        except (KafkaException, TimeoutError) as failed:
+            raise self._of_group(group, "Describe", failed) from failed
+        allowed = found.authorized_operations or [AclOperation.READ]
+        return len(found.members), AclOperation.READ in allowed
+
+    def _of_group(self, group: str, right: str, failed: Exception) -> SourceRefused | SourceUnreachable:
+        from confluent_kafka import KafkaError, KafkaException
+
+        if not isinstance(failed, KafkaException):
+            return self._unreachable(failed)
+        code, said = failed.args[0].code(), failed.args[0].str()
+        if code in _denials():
+            return SourceRefused(
+                f"Kafka at {self._servers} denies access to the group {group}: {said}",
+                cure=f"let the user of source.options {right} the group {group}, or name another user",
+            )
+        if code in (KafkaError.NON_EMPTY_GROUP, KafkaError.UNKNOWN_MEMBER_ID):
+            return SourceRefused(
+                f"the group {group} has live members, and Kafka at {self._servers} lets none but them commit: {said}",
+                cure="end those consumers, or write a group of this pipeline's own into source.commit_to_group",
+            )
+        return self._unreachable(failed)
+
     def _unreachable(self, failed: Exception) -> SourceUnreachable:
-        # The next question is asked by a client of its own: a certificate that was renewed since is read anew.
-        self._client = None
+        # By the next question: to end a client that waits for a token takes seconds.
+        self._failed = True
         heard = self._refusal() or next((e for e in reversed(self._heard) if e.name() != "_ALL_BROKERS_DOWN"), None)
         refusal = refusals.of(heard, self._source) if heard else refusals.no_token(self._source)
         said = heard.str() if heard else str(failed) or f"no answer within {self._timeout_s:g} s"

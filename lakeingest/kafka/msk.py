@@ -15,11 +15,12 @@ def tokens(servers: str) -> Callable[[str], tuple[str, float]]:
     """What librdkafka calls whenever it needs a token; gives it, and until when it is good (seconds since 1970).
 
     Raises:
-        SetupError: the package that signs is not installed.
+        SetupError: the package that signs is not installed, or no keys are to be found.
         UsageError: the region is not to be found.
     """
     try:
         from aws_msk_iam_sasl_signer import MSKAuthTokenProvider
+        from botocore.exceptions import BotoCoreError, ClientError
     except ImportError:
         raise SetupError(
             "sasl.mechanism AWS_MSK_IAM needs the package aws-msk-iam-sasl-signer-python",
@@ -31,6 +32,16 @@ def tokens(servers: str) -> Callable[[str], tuple[str, float]]:
         signed, until_ms = MSKAuthTokenProvider.generate_auth_token(region)
         return signed, until_ms / 1000
 
+    try:
+        # librdkafka would wait for ten seconds, and not tell why.
+        token("")
+    except (AttributeError, BotoCoreError, ClientError, ValueError) as failed:
+        # The signer has an AttributeError for "there are none".
+        told = "" if isinstance(failed, AttributeError) else f": {failed}"
+        raise SetupError(
+            f"no keys of AWS are to be found, with which to come into MSK by IAM{told}",
+            cure="let this process have a role, or export AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
+        ) from None
     return token
 
 

@@ -56,7 +56,7 @@ def of(error: Any, source: Source) -> Refusal | None:
     if said.startswith(_TOKEN):
         return _no_token(said.removeprefix(f"{_TOKEN}: "), given)
     if error.name() == "_AUTHENTICATION":
-        return _not_let_in(said, given)
+        return no_token(source) or _not_let_in(said, given)
     if "verify failed" in said:
         return _not_trusted(said, given)
     if "alert" in said:
@@ -115,8 +115,8 @@ def _not_let_in(said: str, given: Mapping[str, str]) -> Refusal:
     if chosen == "OAUTHBEARER":
         return Refusal(
             f"the broker does not take the token: {said}",
-            "let the broker know the issuer (its JWKS, issuer and audience), and correct sasl.oauthbearer.scope; an "
-            "expired token is not taken either: set the clocks",
+            "let the broker know the issuer (its JWKS, issuer and audience), correct sasl.oauthbearer.scope, and set "
+            "the clocks: an expired token is not taken either",
         )
     if chosen == "AWS_MSK_IAM":
         return Refusal(

@@ -239,10 +239,10 @@ _KAFKA_SECURITY = (
     ),
     _Case(
         SourceUnreachable,
-        rf"{_JAVAS}(token endpoint|OAuthBearer(LoginModule|LoginCallbackHandler)|HttpAccessTokenRetriever)",
+        rf"{_JAVAS}(token endpoint|LoginException: [^\n]* token )",
         "Spark's reader gets no token: {line}",
         "let driver and executors reach the server of sasl.oauthbearer.token.endpoint.url, and trust its certificate "
-        "(https.ca.location); then run again",
+        "(https.ca.location), and let it know sasl.oauthbearer.client.id and .client.secret; then run again",
     ),
     _Case(
         SourceUnreachable,

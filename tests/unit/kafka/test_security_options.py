@@ -17,7 +17,7 @@ from cryptography.x509 import load_pem_x509_certificate
 from pydantic import ValidationError
 
 from lakeingest.config import Source
-from lakeingest.errors import SourceUnreachable, UsageError
+from lakeingest.errors import SetupError, SourceUnreachable, UsageError
 from lakeingest.kafka import msk, options, refusals
 from lakeingest.testing.kafka import Authority, Certificate
 
@@ -248,6 +248,17 @@ def test_a_token_of_msk_is_a_signed_url(monkeypatch: pytest.MonkeyPatch) -> None
     assert len(asked["X-Amz-Signature"]) == 64
     assert "hush-a1b2" not in url.query
     assert 600 < until - time.time() < 1000
+
+
+def test_no_keys_of_aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It is told at once, where librdkafka would wait for a token and not say why there is none."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_ROLE_ARN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    with pytest.raises(SetupError, match="no keys of AWS are to be found"):
+        msk.tokens(BROKERS)
 
 
 @pytest.mark.parametrize(
