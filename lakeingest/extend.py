@@ -60,7 +60,7 @@ class Listener(Protocol):
 
         Args:
             event: one of lakeingest.ingest.events: `Started`, `Looked`, `Committed`, `Retrying`, `CatalogUpdate`,
-                `Ended`; and of a compaction `Maintained`. More may come: leave out what is not known.
+                `GroupUpdate`, `Ended`; and of a compaction `Maintained`. More may come: leave out what is not known.
         """
 
 

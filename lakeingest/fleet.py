@@ -189,13 +189,20 @@ def _no_topic(file: PerTopic, names: list[str]) -> UsageError:
 
 def _check_apart(one: PipelineConfig, other: PipelineConfig) -> None:
     """Raises:
-    UsageError: the two are one pipeline under Delta's eyes, or would commit to one table.
+    UsageError: the two are one pipeline under Delta's eyes, or would commit to one table, or to one consumer group.
     """
     names = {one.name, one.known_as} & {other.name, other.known_as}
     if names:
         raise UsageError(
             f"two files have the name {names.pop()!r}: by it commits are known",
             cure="give one of the pipelines another name (and a table of its own), or leave one of the files out",
+        )
+    shared = {*one.source.topics} & {*other.source.topics}
+    if one.source.commit_to_group and one.source.commit_to_group == other.source.commit_to_group and shared:
+        raise UsageError(
+            f"pipelines {one.name!r} and {other.name!r} both commit offsets of {shared.pop()} to the group "
+            f"{one.source.commit_to_group}",
+            cure="give each a group of its own in source.commit_to_group: one has another lag than the other",
         )
     if location.one_place(one.table.identifier, other.table.identifier):
         raise UsageError(

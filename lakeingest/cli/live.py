@@ -18,7 +18,7 @@ from lakeingest.cli.watching import Watch
 from lakeingest.errors import LakeingestError, printable
 
 if TYPE_CHECKING:
-    from lakeingest.ingest.events import CatalogUpdate, Committed, Event, Looked, Retrying
+    from lakeingest.ingest.events import CatalogUpdate, Committed, Event, GroupUpdate, Looked, Retrying
 
 GRACE_S = 25.0
 """How long SIGTERM lets the batch in hand go on: Kubernetes kills after 30 s."""
@@ -86,7 +86,7 @@ class Live:
 
     def heard(self, event: Event) -> None:
         """What the run tells."""
-        from lakeingest.ingest.events import CatalogUpdate, Committed, Looked, Retrying
+        from lakeingest.ingest.events import CatalogUpdate, Committed, GroupUpdate, Looked, Retrying
 
         match event:
             case Committed():
@@ -97,6 +97,8 @@ class Live:
                 self.retry(event)
             case CatalogUpdate():
                 self.catalog(event)
+            case GroupUpdate():
+                self.group(event)
 
     def commit(self, done: Committed) -> None:
         """A batch was committed."""
@@ -143,6 +145,13 @@ class Live:
             self.tell(f"the catalog is behind: {update.failure.what}; the next batch tries again")
         else:
             self.tell(f"the catalog has {update.name} as it is now")
+
+    def group(self, update: GroupUpdate) -> None:
+        """The consumer group that follows the table could not be committed to, or could again."""
+        if update.failure:
+            self.tell(f"{update.failure.what}; the next batch tries again · cure: {update.failure.cure}")
+        else:
+            self.tell(f"the consumer group {update.group} stands where the table does again")
 
     def _tell(self, text: str) -> None:
         if self._status:

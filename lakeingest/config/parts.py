@@ -65,10 +65,29 @@ class Source(Part):
         examples=[{"security.protocol": "SSL"}],
     )
 
+    commit_to_group: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9._-]+$",
+        max_length=255,
+        description="A consumer group to which the table's offsets are committed after each commit, for tools that "
+        "show its lag (Burrow, kafka-consumer-groups.sh). They are never read back, and no run stops for them. It must "
+        "be nobody else's. Default: none.",
+        examples=["lakeingest-flights"],
+    )
+
     @property
     def told(self) -> str:
         """What is read, in a few words."""
         return ", ".join([*([self.table] if self.table else []), *self.topics])
+
+    @model_validator(mode="after")
+    def _commits_to_kafka(self) -> Source:
+        if self.table is not None and self.commit_to_group is not None:
+            raise ValueError(
+                "commit_to_group is for Kafka's offsets, and source.table is read without asking Kafka, which may hold "
+                "none of them any more; drop one of the two"
+            )
+        return self
 
     @model_validator(mode="after")
     def _starts_in_topics(self) -> Source:

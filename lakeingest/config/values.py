@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, WithJson
 from pydantic_core import PydanticKnownError
 
 from lakeingest import extend
-from lakeingest.config import location, time_format
+from lakeingest.config import kafka_options, location, time_format
 from lakeingest.record import RESERVED
 from lakeingest.schema import ddl
 
@@ -283,39 +283,6 @@ def _registry_options(value: dict[str, SecretStr]) -> dict[str, SecretStr]:
     return value
 
 
-_RUNS_CODE = (
-    "plugin.library.paths",
-    "sasl.kerberos.kinit.cmd",
-    "ssl.engine.location",
-    "ssl.engine.id",
-    "ssl.providers",
-)
-_CALLS_OUT = ("JndiLoginModule", "LdapLoginModule")
-_READERS_OWN = (
-    "auto.offset.reset",
-    "enable.auto.commit",
-    "interceptor.classes",
-    "key.deserializer",
-    "value.deserializer",
-)
-"""As Spark's guide to Kafka lists them."""
-
-
-_FUNCTIONS = ("logger", "default.topic.config", "default_topic_conf", "opaque", "msg_order_cmp")
-
-
-def _source_options(value: dict[str, SecretStr]) -> dict[str, SecretStr]:
-    if taken := [name for name in value if name.strip().endswith("_cb") or name.strip() in _FUNCTIONS]:
-        raise ValueError(f"holds what only a program can give, and no file: {', '.join(taken)}; drop it")
-    if taken := [name for name in value if name.strip() in _RUNS_CODE]:
-        raise ValueError(f"holds what would load or run a program: {', '.join(taken)}; drop it")
-    if taken := [name for name in value if name.strip() in _READERS_OWN]:
-        raise ValueError(f"holds what Spark's Kafka reader decides by itself: {', '.join(taken)}; drop it")
-    if any(module in each.get_secret_value() for each in value.values() for module in _CALLS_OUT):
-        raise ValueError("holds a login module that fetches code from elsewhere; write another one")
-    return value
-
-
 def _storage_options(value: dict[str, SecretStr]) -> dict[str, SecretStr]:
     if strange := [name for name in value if not _HADOOP.fullmatch(name)]:
         raise ValueError(f"holds what is no option of a file system: {', '.join(strange)}; their names begin with fs.")
@@ -375,6 +342,6 @@ TableName = Annotated[str, AfterValidator(_table_name), Kind("table's name")]
 TablePlace = Annotated[str, AfterValidator(table_place), Kind("path, or table's name")]
 Url = Annotated[str, AfterValidator(_url), Kind("http or https URL")]
 Secret = Annotated[SecretStr, Kind("secret text")]
-SourceOptions = Annotated[dict[str, Secret], AfterValidator(_source_options), Kind("map of name: secret text")]
+SourceOptions = Annotated[dict[str, Secret], AfterValidator(kafka_options.check), Kind("map of name: secret text")]
 StorageOptions = Annotated[dict[str, Secret], AfterValidator(_storage_options), Kind("map of name: secret text")]
 RegistryOptions = Annotated[dict[str, Secret], AfterValidator(_registry_options), Kind("map of name: secret text")]

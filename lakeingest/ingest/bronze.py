@@ -417,6 +417,9 @@ class BronzeSource:
                 stacklevel=2,
             )
 
+    def commit(self, group: str, frontier: Frontier) -> None:
+        """Nothing: the pipeline file names no group where it names a table."""
+
     def unreadable(self, failed: Exception) -> LakeingestError:
         """See `RecordSource.unreadable`."""
         return failures.translate(self.address, failed)

@@ -162,6 +162,19 @@ class CatalogUpdate(Event):
 
 
 @dataclass(frozen=True)
+class GroupUpdate(Event):
+    """The consumer group of source.commit_to_group could not be brought up to date, or is so again; the run goes on.
+
+    Attributes:
+        group: its name.
+        failure: why it could not; None if it has. The next batch tries again; the same failure is told once.
+    """
+
+    group: str
+    failure: LakeingestError | None = None
+
+
+@dataclass(frozen=True)
 class Maintained(Event):
     """A table of the pipeline was compacted: the same rows in other files. No run tells it, but `Pipeline.compact`.
 

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from lakeingest.errors import printable
-from lakeingest.ingest.events import CatalogUpdate, Committed, Event, Retrying
+from lakeingest.ingest.events import CatalogUpdate, Committed, Event, GroupUpdate, Retrying
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -69,6 +69,9 @@ class ProgressBar:
                 self._say(f"{pipeline}: the catalog has {event.name} as it is now")
             case CatalogUpdate():
                 self._say(f"{pipeline}: the catalog is behind the table; the next batch tries again")
+            case GroupUpdate():
+                told = event.failure.what if event.failure else f"the group {event.group} stands where the table does"
+                self._say(f"{pipeline}: {told}")
 
     def _committed(self, pipeline: str, done: Committed) -> None:
         self._commits += 1

@@ -14,10 +14,12 @@ from lakeingest.ingest import preflight
 from lakeingest.ingest.attempt import Attempt
 from lakeingest.ingest.catalog_entry import CatalogEntry
 from lakeingest.ingest.completeness import Following
+from lakeingest.ingest.consumer_group import ConsumerGroup
 from lakeingest.ingest.context import RunContext
 from lakeingest.ingest.events import Committed, Ended, Event, Started
 from lakeingest.ingest.preflight import Accept
 from lakeingest.ingest.retry import RetryBudget
+from lakeingest.kafka.offsets import Topics
 from lakeingest.record import Frontier
 from lakeingest.spark.platforms import local
 
@@ -107,6 +109,7 @@ class PipelineRun:
     def __post_init__(self) -> None:
         self._budget = RetryBudget(self.context.config.retry.wait.total_seconds())
         self._entry = CatalogEntry(self.context, self.tell)
+        self._group = ConsumerGroup(self.context, self.tell)
         self._following = Following(self.context, self.context.source)
 
     def run(self) -> Counts:
@@ -129,6 +132,7 @@ class PipelineRun:
             self._budget.underway()
             self._entry.follow(attempt.columns)
             self._following.begin(attempt)
+        self._show(attempt, topics)
         while not self.stop.is_set():
             begun = time.monotonic()
             with self.turn():
@@ -140,6 +144,7 @@ class PipelineRun:
                 self._entry.follow(attempt.columns)
             if done is not None:
                 yield done
+            self._show(attempt, topics)
             if self._following.active:
                 with self.turn():
                     self._following.follow(attempt)
@@ -155,3 +160,8 @@ class PipelineRun:
                 topics = source.topics()
                 preflight.check_topics(attempt.last, topics)
         gate.wait(spark)
+
+    def _show(self, attempt: Attempt, topics: Topics) -> None:
+        # Before its first commit a run may know offsets that no table stands for.
+        if attempt.last is not None:
+            self._group.follow(attempt.frontier, topics)

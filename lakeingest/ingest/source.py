@@ -66,6 +66,9 @@ class RecordSource(Protocol):
             read_from: see `Late`; by default, what `topics` has seen last.
         """
 
+    def commit(self, group: str, frontier: Frontier) -> None:
+        """Let a consumer group stand at these offsets, so that others see how far the table is."""
+
     def unreadable(self, failed: Exception) -> LakeingestError:
         """What a failure of Spark means where records are read, and nothing is written."""
 
@@ -113,9 +116,13 @@ class KafkaSource:
         where = self.config.source, self.address, self.config.name
         return reader.frame(spark, *where, ranges, by_consumer=by_consumer)
 
+    def commit(self, group: str, frontier: Frontier) -> None:
+        """See `Broker.commit`."""
+        self._broker.commit(group, frontier)
+
     def unreadable(self, failed: Exception) -> LakeingestError:
         """See `RecordSource.unreadable`."""
-        return SourceUnreachable(
+        return failures.of_kafka(failed) or SourceUnreachable(
             f"the batch cannot be read from Kafka at {self.address}: {failures.summary(failed)}",
             cure="look at the broker and its log; nothing was consumed, run again",
         )

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from lakeingest.config import Source
 from lakeingest.errors import SourceRefused, SourceUnreachable, UsageError
-from lakeingest.kafka import offsets, options, peek
+from lakeingest.kafka import offsets, options, peek, refusals
 from lakeingest.kafka.offsets import Reach, Topics, topic_id
 from lakeingest.record import Frontier
 
@@ -20,40 +20,46 @@ TIMEOUT_S = 30.0
 _PAUSES_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 _LISTEN_S, _GRACE_S = 0.2, 5.0
 _CURE = "start the broker, or correct source.bootstrap_servers or security.protocol in source.options"
-_CURES = {
-    "_AUTHENTICATION": "correct source.options (sasl.username, sasl.password, sasl.mechanism)",
-    "_SSL": "let source.options name the CA of the broker's certificate (ssl.ca.location), and "
-    "source.bootstrap_servers the broker as its certificate names it",
-}
-"""What librdkafka tells of a refusal, and only there: the requests themselves time out."""
 
 
 class Broker:
     """Asks Kafka about topics and offsets; records themselves are read by Spark.
 
     Raises:
-        UsageError: from the constructor, when source.options make no sense.
-        SourceUnreachable: from every method, when the broker does not answer within `timeout_s` seconds, or for five
-            after a password or a certificate was refused, or no broker let itself be connected.
+        UsageError, SetupError: from the constructor, when source.options make no sense, or need what is not installed.
+        SourceUnreachable: from the constructor, when the client's own certificate has expired; from every method, when
+            the broker does not answer within `timeout_s` seconds, or for five after a password or a certificate was
+            refused, no token was given, or no broker let itself be connected.
         SourceRefused: from every method, when the broker lets us in, and not to what we ask for.
     """
 
     def __init__(self, source: Source, bootstrap_servers: str, *, timeout_s: float = TIMEOUT_S) -> None:
-        from confluent_kafka import KafkaException
-        from confluent_kafka.admin import AdminClient
-
         self._source = source
         self._servers = bootstrap_servers
         self._timeout_s = timeout_s
         self._heard: deque[Any] = deque(maxlen=20)
-        own: dict[str, Any] = {"bootstrap.servers": bootstrap_servers, "error_cb": self._heard.append}
+        self._client: Any = self._made()
+        self._failed = False
+
+    def _made(self) -> Any:
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
+
+        own: dict[str, Any] = {"bootstrap.servers": self._servers, "error_cb": self._heard.append}
         try:
-            self._admin = AdminClient({**options.librdkafka(source), **own}, logger=_silent())
+            return AdminClient({**options.librdkafka(self._source, self._servers), **own}, logger=_silent())
         except KafkaException as failed:
             raise UsageError(
-                f"source.options cannot be used: {options.without_values(source, failed.args[0].str())}",
+                f"source.options cannot be used: {options.without_values(self._source, failed.args[0].str())}",
                 cure="correct them; they are those of librdkafka, as Kafka's clients in other languages have them",
             ) from None
+
+    @property
+    def _admin(self) -> Any:
+        if self._failed:
+            # A certificate that was renewed since is read anew.
+            self._client, self._failed = self._made(), False
+        return self._client
 
     def topics(self) -> Topics:
         """Ids, first and last offsets of every partition of the pipeline's topics.
@@ -117,20 +123,79 @@ class Broker:
             (future,) = self._admin.list_consumer_group_offsets(asked, request_timeout=self._timeout_s).values()
             found = self._answer(future).topic_partitions
         except (KafkaException, TimeoutError) as failed:
-            if isinstance(failed, KafkaException) and failed.args[0].code() in _denials():
-                raise SourceRefused(
-                    f"Kafka at {self._servers} denies access to the group {group}: {failed.args[0].str()}",
-                    cure=f"let the user of source.options Describe the group {group}, or name another user",
-                ) from failed
-            raise self._unreachable(failed) from failed
+            raise self._of_group(group, "Describe", failed) from failed
         return {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
 
+    def commit(self, group: str, frontier: Frontier) -> None:
+        """Let a consumer group stand at these offsets; it must have no member.
+
+        Raises:
+            SourceRefused: it has one, or may not be committed to.
+            SourceUnreachable: the broker does not answer within five seconds.
+        """
+        from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+
+        self._admin.poll(0)
+        self._heard.clear()
+        places = [TopicPartition(topic, partition, offset) for (topic, partition), offset in sorted(frontier.items())]
+        try:
+            asked = [ConsumerGroupTopicPartitions(group, places)]
+            (future,) = self._admin.alter_consumer_group_offsets(asked, request_timeout=_GRACE_S).values()
+            for each in self._answer(future).topic_partitions:
+                if each.error is not None:
+                    raise KafkaException(each.error)
+        except (KafkaException, TimeoutError) as failed:
+            raise self._of_group(group, "Read", failed) from failed
+
+    def group(self, group: str) -> tuple[int, bool]:
+        """How many members a consumer group has, and whether we may commit to it.
+
+        Raises:
+            SourceRefused: it may not be described.
+            SourceUnreachable: the broker does not answer.
+        """
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AclOperation
+
+        self._admin.poll(0)
+        self._heard.clear()
+        try:
+            described = self._admin.describe_consumer_groups(
+                [group], request_timeout=self._timeout_s, include_authorized_operations=True
+            )
+            found = self._answer(described[group])
+        except (KafkaException, TimeoutError) as failed:
+            raise self._of_group(group, "Describe", failed) from failed
+        allowed = found.authorized_operations or [AclOperation.READ]
+        return len(found.members), AclOperation.READ in allowed
+
+    def _of_group(self, group: str, right: str, failed: Exception) -> SourceRefused | SourceUnreachable:
+        from confluent_kafka import KafkaError, KafkaException
+
+        if not isinstance(failed, KafkaException):
+            return self._unreachable(failed)
+        code, said = failed.args[0].code(), failed.args[0].str()
+        if code in _denials():
+            return SourceRefused(
+                f"Kafka at {self._servers} denies access to the group {group}: {said}",
+                cure=f"let the user of source.options {right} the group {group}, or name another user",
+            )
+        if code in (KafkaError.NON_EMPTY_GROUP, KafkaError.UNKNOWN_MEMBER_ID):
+            return SourceRefused(
+                f"the group {group} has live members, and Kafka at {self._servers} lets none but them commit: {said}",
+                cure="end those consumers, or write a group of this pipeline's own into source.commit_to_group",
+            )
+        return self._unreachable(failed)
+
     def _unreachable(self, failed: Exception) -> SourceUnreachable:
+        # By the next question: to end a client that waits for a token takes seconds.
+        self._failed = True
         heard = self._refusal() or next((e for e in reversed(self._heard) if e.name() != "_ALL_BROKERS_DOWN"), None)
+        refusal = refusals.of(heard, self._source) if heard else refusals.no_token(self._source)
         said = heard.str() if heard else str(failed) or f"no answer within {self._timeout_s:g} s"
-        cure = _CURES.get(heard.name() if heard else "", _CURE)
+        what, cure = (refusal.what, refusal.cure) if refusal else (said, _CURE)
         return SourceUnreachable(
-            f"Kafka at {self._servers} does not answer: {said}", cure=f"{cure}; nothing was lost, run again"
+            f"Kafka at {self._servers} does not answer: {what}", cure=f"{cure}; nothing was lost, run again"
         )
 
     def _denied(self, topics: str, said: str) -> SourceRefused:
@@ -141,7 +206,7 @@ class Broker:
         )
 
     def _refusal(self) -> Any:
-        return next((error for error in self._heard if error.name() in _CURES), None)
+        return next((error for error in self._heard if refusals.is_one(error)), None)
 
     def _hopeless(self) -> bool:
         """Whether we are refused, or each broker that is known: a port is closed, or a name unknown."""
@@ -149,12 +214,18 @@ class Broker:
 
     def _answer(self, future: Any) -> Any:
         """The result of a request. Where there is little hope of one, a few seconds are enough."""
-        until = time.monotonic() + self._timeout_s
+        begun = time.monotonic()
+        until, looked = begun + self._timeout_s, False
         while True:
             try:
                 return future.result(_LISTEN_S)
             except TimeoutError:
                 self._admin.poll(0)
+                if not (looked or self._heard) and time.monotonic() > begun + _GRACE_S:
+                    # librdkafka says nothing of a server that answers, and gives no token.
+                    looked = True
+                    if refusals.no_token(self._source):
+                        raise
                 if self._hopeless():
                     until = min(until, time.monotonic() + _GRACE_S)
                 if time.monotonic() > until:

@@ -29,7 +29,7 @@ _YEARS = (-62_135_596_800_000, 253_402_300_799_999)
 """0001 to 9999, in milliseconds."""
 
 
-def frame(spark: SparkSession, options: Mapping[str, str], ranges: OffsetRanges, columns: str) -> DataFrame:
+def frame(spark: SparkSession, options: Mapping[str, Any], ranges: OffsetRanges, columns: str) -> DataFrame:
     """Exactly the committed records of `ranges`, as bytes.
 
     Args:
@@ -62,7 +62,7 @@ def frame(spark: SparkSession, options: Mapping[str, str], ranges: OffsetRanges,
     return asked.repartition(len(shares)).mapInArrow(lambda batches: _read(batches, own), columns)
 
 
-def _read(batches: Iterable[Any], options: dict[str, str]) -> Iterator[Any]:
+def _read(batches: Iterable[Any], options: dict[str, Any]) -> Iterator[Any]:
     """Runs on executors."""
     from confluent_kafka import Consumer
 

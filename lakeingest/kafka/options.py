@@ -5,44 +5,167 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
+from collections.abc import Mapping
+from typing import Any
 
 from lakeingest.config import Source
+from lakeingest.config.kafka_options import MSK_IAM, mechanism
+from lakeingest.kafka import msk, pem
 
 _SALT = os.urandom(16)
+_SECRET = re.compile(r"password|secret|\bkey\b|_key|\bpem\b")
+_LOGIN_S = 10
+"""How long Java's client waits for a server that gives tokens; by itself it waits for ever."""
+_AS_TEXT = re.compile(r"ssl\.(ca|certificate|key|keystore)\..*|ssl_\w+|https\.ca\..*")
+_OIDC = "sasl.oauthbearer."
 
 
-def librdkafka(source: Source) -> dict[str, str]:
-    """`source.options` as librdkafka takes them. The values hold secrets: never print them."""
+def given(source: Source) -> dict[str, str]:
+    """`source.options` as the file has them. The values hold secrets: never print them."""
     return {name: secret.get_secret_value() for name, secret in source.options.items()}
+
+
+def librdkafka(source: Source, servers: str) -> dict[str, Any]:
+    """The options as librdkafka takes them, on this machine.
+
+    Raises:
+        UsageError, SourceUnreachable: see `pem.identity`, `pem.authorities` and `msk.tokens`: they are checked here,
+            because librdkafka tells less of what is wrong with them.
+        SetupError: see `msk.tokens`.
+    """
+    options: dict[str, Any] = given(source)
+    for of in ("ssl", "https"):
+        pem.authorities(options, of)
+    pem.identity(options)
+    return _with_tokens(options, servers)
+
+
+def for_executors(source: Source, servers: str) -> dict[str, Any]:
+    """The same, for other machines: with what the files hold in the place of their names.
+
+    Raises:
+        UsageError, SourceUnreachable, SetupError: see `librdkafka`.
+    """
+    options: dict[str, Any] = given(source)
+    kept = {name: value for name, value in options.items() if not _AS_TEXT.fullmatch(name)}
+    for of in ("ssl", "https"):
+        if authorities := pem.authorities(options, of):
+            kept[f"{of}.ca.pem"] = authorities
+    if identity := pem.identity(options):
+        kept |= dict(zip(("ssl.certificate.pem", "ssl.key.pem"), identity, strict=True))
+    return _with_tokens(kept, servers)
+
+
+def _with_tokens(options: dict[str, Any], servers: str) -> dict[str, Any]:
+    if mechanism(options) != MSK_IAM:
+        return options
+    kept = {name: value for name, value in options.items() if name not in ("sasl.mechanism", "sasl.mechanisms")}
+    return {**kept, "sasl.mechanism": "OAUTHBEARER", "oauth_cb": msk.tokens(servers)}
 
 
 def without_values(source: Source, text: str) -> str:
     """A message of librdkafka's without the values of the options, which may be secrets."""
-    for value in librdkafka(source).values():
+    for value in given(source).values():
         text = text.replace(value, "…") if len(value) > 3 else text
     return text
 
 
-def for_java(source: Source, package: str = "org.apache.kafka") -> dict[str, str]:
+def without_secrets(source: Source, text: str) -> str:
+    """A text of a server's without those values of the options that are secrets."""
+    for name, value in given(source).items():
+        text = text.replace(value, "…") if _SECRET.search(name) and value else text
+    return text
+
+
+def for_java(
+    source: Source, package: str = "org.apache.kafka", msk_package: str = "software.amazon.msk"
+) -> dict[str, str]:
     """The same options under the names that Kafka's Java client has, so that a file says them once.
+
+    Certificates and keys are read here, and given as text: executors need no files.
 
     Args:
         package: where the session has that client's classes; see `Capabilities.kafka_package`.
+        msk_package: where it has those of MSK's login; see `Capabilities.msk_package`.
+
+    Raises:
+        UsageError, SourceUnreachable: see `pem.identity` and `pem.authorities`.
     """
-    options = librdkafka(source)
-    user, password = options.pop("sasl.username", None), options.pop("sasl.password", None)
-    mechanism = options.pop("sasl.mechanisms", options.pop("sasl.mechanism", None))
-    if mechanism is not None:
-        options["sasl.mechanism"] = mechanism
+    options = given(source)
+    ours = {
+        name: value
+        for name, value in options.items()
+        if not (_AS_TEXT.fullmatch(name) or name.startswith(_OIDC) or name in _TRANSLATED)
+    }
+    if (protocol := options.get("security.protocol")) is not None:
+        ours["security.protocol"] = protocol.strip().upper()
+    if (algorithm := options.get("ssl.endpoint.identification.algorithm")) is not None:
+        # Java's word for none is nothing at all.
+        ours["ssl.endpoint.identification.algorithm"] = "" if algorithm.strip().lower() == "none" else "https"
+    if authorities := pem.authorities(options):
+        ours |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": authorities}
+    if identity := pem.identity(options):
+        chain, key = identity
+        store = {"ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": chain, "ssl.keystore.key": key}
+        ours |= store
+    ours |= _login(options, package, msk_package)
+    return {f"kafka.{name}": value for name, value in ours.items()}
+
+
+_TRANSLATED = (
+    *("security.protocol", "ssl.endpoint.identification.algorithm", "enable.ssl.certificate.verification"),
+    *("sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password"),
+)
+
+
+def _login(options: Mapping[str, str], package: str, msk_package: str) -> dict[str, str]:
+    """How Java's client proves who it is by SASL."""
+    chosen = mechanism(options)
+    ours = {"sasl.mechanism": chosen} if chosen else {}
+    user, password = options.get("sasl.username"), options.get("sasl.password")
+    if chosen == "OAUTHBEARER":
+        return ours | _oidc(options, f"{package}.common.security.oauthbearer")
+    if chosen == MSK_IAM:
+        handler = f"{msk_package}.auth.iam.IAMClientCallbackHandler"
+        ours["sasl.jaas.config"] = f"{msk_package}.auth.iam.IAMLoginModule required;"
+        return {**ours, "sasl.client.callback.handler.class": handler}
     if user is not None and password is not None:
-        module = "scram.ScramLoginModule" if (mechanism or "").startswith("SCRAM") else "plain.PlainLoginModule"
-        user, password = (text.replace("\\", "\\\\").replace('"', '\\"') for text in (user, password))
-        options["sasl.jaas.config"] = (
-            f'{package}.common.security.{module} required username="{user}" password="{password}";'
+        module = "scram.ScramLoginModule" if chosen.startswith("SCRAM") else "plain.PlainLoginModule"
+        ours["sasl.jaas.config"] = _jaas(
+            f"{package}.common.security.{module}", {"username": user, "password": password}
         )
-    if authority := options.pop("ssl.ca.location", None):
-        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": authority}
-    return {f"kafka.{name}": value for name, value in options.items()}
+    return ours
+
+
+def _oidc(options: Mapping[str, str], package: str) -> dict[str, str]:
+    """Java's client asks for tokens by itself, with what stands in its login's configuration."""
+    said = {name.removeprefix(_OIDC).removeprefix("client.credentials."): v for name, v in options.items()}
+    login = {"clientId": said["client.id"], "clientSecret": said["client.secret"]}
+    if scope := said.get("scope"):
+        login["scope"] = scope
+    for pair in filter(None, said.get("extensions", "").split(",")):
+        name, _, value = pair.partition("=")
+        login[f"extension_{name.strip()}"] = value.strip()
+    if authorities := pem.authorities(options, "https"):
+        login |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": authorities}
+    ours = {
+        "sasl.jaas.config": _jaas(f"{package}.OAuthBearerLoginModule", login),
+        "sasl.login.callback.handler.class": f"{package}.OAuthBearerLoginCallbackHandler",
+        f"{_OIDC}token.endpoint.url": said["token.endpoint.url"],
+        "sasl.login.connect.timeout.ms": str(_LOGIN_S * 1000),
+        "sasl.login.read.timeout.ms": str(_LOGIN_S * 1000),
+        # For how long it asks again where the server has an error; by itself for ten seconds.
+        "sasl.login.retry.backoff.max.ms": "2000",
+    }
+    if claim := said.get("sub.claim.name"):
+        ours[f"{_OIDC}sub.claim.name"] = claim
+    return ours
+
+
+def _jaas(module: str, options: Mapping[str, str]) -> str:
+    escaped = {n: v.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") for n, v in options.items()}
+    return f"{module} required " + " ".join(f'{name}="{value}"' for name, value in escaped.items()) + ";"
 
 
 def group(pipeline: str, source: Source) -> str:
@@ -51,5 +174,5 @@ def group(pipeline: str, source: Source) -> str:
     Spark refuses to go on with a name whose options have changed, as they do when a password is rotated. What is made
     of them says nothing about them outside this process.
     """
-    options = json.dumps(librdkafka(source), sort_keys=True).encode()
+    options = json.dumps(given(source), sort_keys=True).encode()
     return f"lakeingest-{pipeline}-{hashlib.blake2s(options, key=_SALT, digest_size=4).hexdigest()}"

@@ -61,7 +61,7 @@ def read(
         # A batch that is larger is given all the same.
         **({"fetch.message.max.bytes": _OF_ONE_BYTES, "queued.min.messages": 1} if each == 1 else {}),
     }
-    consumer: Any = Consumer({**options.librdkafka(source), **own})
+    consumer: Any = Consumer({**options.librdkafka(source, servers), **own})
     found, size, waiting, left = list[Any](), 0, set(starts), dict.fromkeys(starts, each or most)
     until = time.monotonic() + _PATIENCE_S
     try:

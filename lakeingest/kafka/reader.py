@@ -48,6 +48,7 @@ def frame(
 
     Raises:
         SetupError: see `consumer.frame`.
+        UsageError, SourceUnreachable: see `options.for_java`.
     """
     taken: dict[str, dict[str, list[int]]] = {
         topic: {p: span for p, span in partitions.items() if span[1] > span[0]}
@@ -59,7 +60,8 @@ def frame(
     if by_consumer:
         theirs = {"bootstrap.servers": bootstrap_servers, "isolation.level": READ_COMMITTED}
         theirs["group.id"] = options.group(pipeline, source)
-        return consumer.frame(spark, options.librdkafka(source) | theirs, ranges, _COLUMNS)
+        return consumer.frame(spark, options.for_executors(source, bootstrap_servers) | theirs, ranges, _COLUMNS)
+    can = capabilities.of(spark)
     asked = {
         "kafka.bootstrap.servers": bootstrap_servers,
         "kafka.group.id": options.group(pipeline, source),
@@ -75,7 +77,7 @@ def frame(
         # long. Spark asks for the ends of the log behind it, on the same connection: half a second lost in each task.
         "kafka.fetch.max.wait.ms": "10",
         "maxRecordsPerPartition": str(_MOST_IN_A_TASK),
-        **options.for_java(source, capabilities.of(spark).kafka_package),
+        **options.for_java(source, can.kafka_package, can.msk_package),
     }
     reader = spark.read.format("kafka").options(**asked)
     names = {

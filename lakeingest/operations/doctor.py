@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import platform
+import socket
 import tempfile
 import time
 import uuid
@@ -36,6 +37,7 @@ _SKEW_S = 60.0
 """A clock that is further off is told; from 900 s on S3 refuses every request."""
 _REGISTRY_WAIT = timedelta(seconds=3)
 """A run waits longer for a registry that is away."""
+_BROKER_WAIT_S = 2.0
 _PACKAGES = ("pyspark", "pyarrow", "confluent_kafka")
 _GIB = 1024**3
 
@@ -141,7 +143,13 @@ def _servers(config: PipelineConfig, servers: str, storage: Storage) -> Iterator
         records = sum(held.last[tp] - held.first[tp] for tp in held.last)
         return f"{servers}: {len(held.last)} partitions, {records:,} offsets, which may be read"
 
-    yield _tried("Kafka", topics) if config.source.table is None else _bronze(config, storage)
+    if config.source.table is not None:
+        yield _bronze(config, storage)
+    else:
+        yield _tried("Kafka", topics)
+        yield from _brokers(servers)
+        if config.source.commit_to_group:
+            yield _group(config, servers, config.source.commit_to_group)
     formats = (config.decode.value, config.decode.key)
     if any(map(uses_registry, formats)) and config.source.topics:
 
@@ -157,6 +165,37 @@ def _servers(config: PipelineConfig, servers: str, storage: Storage) -> Iterator
     written = [path for path in config.tables if location.is_path(path)]
     for path in {location.place(path).bucket or path: path for path in reversed(written)}.values():
         yield from _bucket(storage, path) if location.place(path).on_s3 else (_folder(path),)
+
+
+def _brokers(servers: str) -> Iterator[Finding]:
+    """Those that do not answer: a run does without them as long as one is left."""
+    named = [each.strip() for each in servers.split(",") if each.strip()]
+    dead = list[str]()
+    for each in named:
+        host, _, port = each.rpartition("://")[2].rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), _BROKER_WAIT_S).close()
+        except (OSError, ValueError):
+            dead.append(each)
+    if dead and len(dead) < len(named):
+        cure = "start them, or take them out of source.bootstrap_servers: the others alone are asked now"
+        yield Finding("brokers", "warning", f"{len(dead)} of {len(named)} do not answer: {', '.join(dead)}", cure)
+
+
+def _group(config: PipelineConfig, servers: str, group: str) -> Finding:
+    from lakeingest.kafka.broker import Broker
+
+    try:
+        members, may = Broker(config.source, servers).group(group)
+    except LakeingestError as wrong:
+        return Finding("consumer group", "warning", wrong.what, wrong.cure)
+    if not may:
+        cure = f"let the user of source.options Read the group {group}; a run goes on without"
+        return Finding("consumer group", "warning", f"{group} may not be committed to", cure)
+    if members:
+        cure = "end those consumers, or write a group of this pipeline's own into source.commit_to_group"
+        return Finding("consumer group", "warning", f"{group} has {members} live members: others consume by it", cure)
+    return Finding("consumer group", "good", f"{group} may be committed to")
 
 
 def _bronze(config: PipelineConfig, storage: Storage) -> Finding:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -220,13 +220,65 @@ _STORE = (
         "look at the store at {where} and its log; the keys come from {keys}; then run again",
     ),
 )
+_JAVAS = r"org\.apache\.kafka\..*"
+"""What Kafka's Java client says comes with its own exceptions; a store's errors of TLS do not."""
+_KAFKA_SECURITY = (
+    _Case(
+        SourceUnreachable,
+        r"allowed\.urls",
+        "Spark's reader may not ask the server that gives tokens: {line}",
+        "start the session with -Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=URL (that of "
+        "sasl.oauthbearer.token.endpoint.url) in spark.driver.extraJavaOptions and spark.executor.extraJavaOptions: "
+        "Kafka's client 4.0 and newer ask no other",
+    ),
+    _Case(
+        SetupError,
+        rf"{_JAVAS}(LoginModule class|ClassNotFoundException): [\w.]*msk\.auth\.iam",
+        "this Spark session has no classes for sasl.mechanism AWS_MSK_IAM: {line}",
+        "start it with software.amazon.msk:aws-msk-iam-auth:2.3.5 (spark.jars.packages), on driver and executors",
+    ),
+    _Case(
+        SourceUnreachable,
+        rf"{_JAVAS}(token endpoint|LoginException: [^\n]* token )",
+        "Spark's reader gets no token: {line}",
+        "let driver and executors reach the server of sasl.oauthbearer.token.endpoint.url, and trust its certificate "
+        "(https.ca.location), and let it know sasl.oauthbearer.client.id and .client.secret; then run again",
+    ),
+    _Case(
+        SourceUnreachable,
+        rf"{_JAVAS}(NotAfter|CertificateExpiredException)",
+        "the broker's certificate has expired, says Spark's reader: {line}",
+        "renew it, or correct the clocks of driver and executors; nothing was consumed, run again",
+    ),
+    _Case(
+        SourceUnreachable,
+        rf"{_JAVAS}(PKIX path|valid certification path|No (subject alternative|name matching))",
+        "Spark's reader does not trust the broker's certificate: {line}",
+        "let source.options name the CA of that certificate (ssl.ca.location), and source.bootstrap_servers the broker "
+        "as it names it; nothing was consumed, run again",
+    ),
+    _Case(
+        SourceUnreachable,
+        rf"{_JAVAS}(fatal alert: \w*certificate|alert bad certificate)",
+        "the broker does not take the certificate of Spark's reader: {line}",
+        "write ssl.certificate.location and ssl.key.location into source.options, of a certificate that the broker "
+        "trusts and that has not expired; nothing was consumed, run again",
+    ),
+    _Case(
+        SourceUnreachable,
+        rf"{_JAVAS}(SaslAuthenticationException|UnsupportedSaslMechanismException|SslAuthenticationException)",
+        "the broker does not let Spark's reader in: {line}",
+        "correct source.options (sasl.username, sasl.password, sasl.mechanism); where they are right, look at the "
+        "broker's log; nothing was consumed, run again",
+    ),
+)
 _KAFKA = _Case(
     SourceUnreachable,
     r"org\.apache\.kafka\.|KAFKA_DATA_LOSS|not available in Kafka any more",
     "records cannot be read from Kafka: {line}",
     "look at the broker and its log; nothing of the batch was consumed, run again",
 )
-_CASES = (*_TABLE, _KAFKA, *_MACHINE, *_KEYS, *_STORE)
+_CASES = (*_TABLE, *_KAFKA_SECURITY, _KAFKA, *_MACHINE, *_KEYS, *_STORE)
 
 
 def spark_failures() -> tuple[type[Exception], ...]:
@@ -251,6 +303,20 @@ def storage_failures(path: str) -> Iterator[None]:
         yield
     except spark_failures() as failed:
         raise translate(path, failed) from failed
+
+
+def of_kafka(failed: Exception) -> LakeingestError | None:
+    """What a failure of Spark means where Kafka did not let its reader in; None where it means something else."""
+    found = _meant(_KAFKA_SECURITY, "\n".join(_said(failed)))
+    if found is None:
+        return None
+    case, _ = found
+    return case.kind(case.what.format(line=summary(failed)), cure=case.cure)
+
+
+def _meant(cases: Iterable[_Case], said: str) -> tuple[_Case, re.Match[str]] | None:
+    matches = ((case, re.search(case.said, said, re.DOTALL)) for case in cases)
+    return next(((case, match) for case, match in matches if match), None)
 
 
 def summary(failed: Exception) -> str:
@@ -281,12 +347,12 @@ def translate(path: str, failed: Exception) -> LakeingestError:
         what, _, cure = reason.partition("; ")
         return UnsafeStore(what, cure=cure or "use a store that honours If-None-Match")
     said, line = "\n".join(_said(failed)), summary(failed)
-    for case in _CASES:
-        if match := re.search(case.said, said, re.DOTALL):
-            facts = {**_facts(path), **match.groupdict(), "line": line}
-            if file := match.groupdict().get("file"):
-                facts["path"] = _owner(file, path)
-            return case.kind(case.what.format_map(facts), cure=case.cure.format_map(facts))
+    if found := _meant(_CASES, said):
+        case, match = found
+        facts = {**_facts(path), **match.groupdict(), "line": line}
+        if file := match.groupdict().get("file"):
+            facts["path"] = _owner(file, path)
+        return case.kind(case.what.format_map(facts), cure=case.cure.format_map(facts))
     return StorageUnreachable(
         f"{path}: {line}",
         cure="look at the end of Spark's log (logs/NAME/COMMAND-TIME.log in the state folder, or the platform's), then "

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -16,6 +17,7 @@ from lakeingest.errors import SetupError
 from lakeingest.local.addresses import HOST
 from lakeingest.local.kafka import PROPERTIES, brokers_at, new_cluster, prepare, replication
 from lakeingest.local.server import free_ports, listens
+from lakeingest.testing.oidc import Issuer
 
 _JVM = ("-Xmx256m", "-XX:TieredStopAtLevel=1")
 _SECURITY = "org.apache.kafka.common.security"
@@ -27,6 +29,49 @@ _NOTICED = {
     "broker.heartbeat.interval.ms": "500",
     "auto.leader.rebalance.enable": "false",
 }
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """PEM files of a certificate (with its chain), and of its key as PKCS#8."""
+
+    certificate: Path
+    key: Path
+
+
+class Authority:
+    """A CA of our own; needs the packages trustme and cryptography.
+
+    Attributes:
+        file: PEM file of its certificate, which those who trust it name.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """`folder`: where its files are put; made if it is not there."""
+        import trustme
+
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder, self.file, self._ca = folder, folder / "ca.pem", trustme.CA()
+        self._ca.cert_pem.write_to_path(str(self.file))
+
+    def certify(self, name: str, of: str, until: datetime | None = None) -> Certificate:
+        """A certificate, for a host or a client.
+
+        Args:
+            name: of its two files, without suffix.
+            of: the host, or the client's name.
+            until: when it expires (aware); by default in many years.
+        """
+        from cryptography.hazmat.primitives import serialization as s
+
+        begin = until - timedelta(days=1) if until else None
+        issued = self._ca.issue_cert(of, common_name=of, not_before=begin, not_after=until)
+        key = s.load_pem_private_key(issued.private_key_pem.bytes(), None)
+        made = Certificate(self._folder / f"{name}.pem", self._folder / f"{name}.key")
+        made.certificate.write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
+        made.key.touch(mode=0o600)
+        made.key.write_bytes(key.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, s.NoEncryption()))
+        return made
 
 
 @dataclass(frozen=True)
@@ -47,18 +92,57 @@ class SaslSsl:
 
 def issue(folder: Path, users: Mapping[str, str], host: str = HOST) -> SaslSsl:
     """Make a CA of our own and let it certify `host`; needs the packages trustme and cryptography."""
-    import trustme
-    from cryptography.hazmat.primitives import serialization as s
+    authority = Authority(folder)
+    made = authority.certify("broker", host)
+    return SaslSsl(users, authority.file, made.certificate, made.key)
 
-    folder.mkdir(parents=True, exist_ok=True)
-    made = SaslSsl(users, folder / "ca.pem", folder / "broker.pem", folder / "broker.key")
-    authority = trustme.CA()
-    issued = authority.issue_cert(host)
-    key = s.load_pem_private_key(issued.private_key_pem.bytes(), None)
-    authority.cert_pem.write_to_path(str(made.authority))
-    made.certificate.write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
-    made.key.write_bytes(key.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, s.NoEncryption()))
-    return made
+
+@dataclass(frozen=True)
+class Listener:
+    """A further address of each broker, with a security of its own.
+
+    Attributes:
+        protocol: SSL, SASL_SSL or SASL_PLAINTEXT.
+        broker: how the broker proves itself; None with SASL_PLAINTEXT.
+        properties: of this listener, as server.properties has them behind `listener.name.NAME.`.
+        jvm: options that the broker's Java needs for it.
+    """
+
+    protocol: str
+    broker: Certificate | None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    jvm: Sequence[str] = ()
+
+
+def mutual_tls(broker: Certificate, authority: Path) -> Listener:
+    """A listener that lets in who shows a certificate of this authority (PEM)."""
+    truststore = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(authority)}
+    return Listener("SSL", broker, {"ssl.client.auth": "required", **truststore})
+
+
+def oauthbearer(broker: Certificate, issuer: Issuer, reauthenticate_s: float = 0) -> Listener:
+    """A listener that lets in who shows a token of this issuer.
+
+    Args:
+        reauthenticate_s: after how many seconds at most a client must show a new one; 0: never.
+    """
+    package = f"{_SECURITY}.oauthbearer"
+    return Listener(
+        "SASL_SSL",
+        broker,
+        {
+            "sasl.enabled.mechanisms": "OAUTHBEARER",
+            "oauthbearer.sasl.jaas.config": f"{package}.OAuthBearerLoginModule required;",
+            "oauthbearer.sasl.server.callback.handler.class": f"{package}.OAuthBearerValidatorCallbackHandler",
+            "oauthbearer.connections.max.reauth.ms": str(int(reauthenticate_s * 1000)),
+            "sasl.oauthbearer.jwks.endpoint.url": issuer.keys_url,
+            "sasl.oauthbearer.expected.issuer": issuer.name,
+            "sasl.oauthbearer.expected.audience": issuer.audience,
+            "sasl.oauthbearer.clock.skew.seconds": "1",
+        },
+        # Kafka 4 asks no address that is not named so.
+        (f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={issuer.keys_url}",),
+    )
 
 
 class Cluster:
@@ -73,6 +157,7 @@ class Cluster:
         sasl_ssl: clients must come over SASL_SSL; left out, over PLAINTEXT.
         advertised: host:port that clients of a single broker are sent to, for a proxy that passes on to `behind`.
         properties: more of server.properties, or others.
+        listeners: further addresses of each broker, by names of lower-case letters; see `at`.
 
     Raises:
         SetupError: from `with` and `start`, when a broker does not serve within a minute.
@@ -83,16 +168,21 @@ class Cluster:
         folder: Path,
         brokers: int = 1,
         sasl_ssl: SaslSsl | None = None,
+        *,
         advertised: str | None = None,
         properties: Mapping[str, str] | None = None,
+        listeners: Mapping[str, Listener] | None = None,
     ) -> None:
         if advertised is not None and brokers > 1:
             raise ValueError("one address cannot stand for several brokers")
         self.nodes = range(1, brokers + 1)
         self._folder, self._sasl_ssl, self._advertised = folder, sasl_ssl, advertised
         self._properties = dict(properties or {})
+        self._listeners = dict(listeners or {})
         self._id = new_cluster()
-        names = [f"{what}{node}" for node in self.nodes for what in ("client", "direct", "controller")]
+        names = [
+            f"{what}{node}" for node in self.nodes for what in ("client", "direct", "controller", *self._listeners)
+        ]
         self._ports = free_ports(names, {}, set())
         self._running: dict[int, subprocess.Popen[bytes]] = {}
 
@@ -110,6 +200,10 @@ class Cluster:
     def direct(self) -> str:
         """Addresses that bypass proxy and SASL_SSL: listeners of their own, always PLAINTEXT."""
         return ",".join(self._at("direct", node) for node in self.nodes)
+
+    def at(self, listener: str) -> str:
+        """The addresses of all brokers behind one of `listeners`."""
+        return ",".join(self._at(listener, node) for node in self.nodes)
 
     def client_options(self, user: str, mechanism: str = "PLAIN") -> dict[str, str]:
         """What a pipeline file says in source.options to come in as `user`; empty without `sasl_ssl`."""
@@ -207,7 +301,8 @@ class Cluster:
         data.mkdir(parents=True, exist_ok=True)
         users = self._sasl_ssl.users if self._sasl_ssl else {}
         storage = [f"--add-scram=SCRAM-SHA-512=[name={name},password={word}]" for name, word in users.items()]
-        command = prepare(self._settings(node), data, data, cluster=self._id, jvm=_JVM, storage=storage)
+        jvm = [*_JVM, *(option for each in self._listeners.values() for option in each.jvm)]
+        command = prepare(self._settings(node), data, data, cluster=self._id, jvm=jvm, storage=storage)
         with (data / "output.log").open("ab") as output:
             self._running[node] = subprocess.Popen(
                 command,
@@ -222,29 +317,38 @@ class Cluster:
     def _settings(self, node: int) -> dict[str, str]:
         client, direct, controller = (self._at(what, node) for what in ("client", "direct", "controller"))
         protocol = "PLAINTEXT" if self._sasl_ssl is None else "SASL_SSL"
+        own = "".join(f",{name.upper()}://{self._at(name, node)}" for name in self._listeners)
+        protocols = "".join(f",{name.upper()}:{each.protocol}" for name, each in self._listeners.items())
         return {
             **PROPERTIES,
             **replication(len(self.nodes)),
             **_NOTICED,
             "node.id": str(node),
             "controller.quorum.voters": ",".join(f"{n}@{self._at('controller', n)}" for n in self.nodes),
-            "listeners": f"CLIENT://{client},DIRECT://{direct},CONTROLLER://{controller}",
-            "advertised.listeners": f"CLIENT://{self._advertised or client},DIRECT://{direct}",
-            "listener.security.protocol.map": f"CLIENT:{protocol},DIRECT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "listeners": f"CLIENT://{client},DIRECT://{direct},CONTROLLER://{controller}{own}",
+            "advertised.listeners": f"CLIENT://{self._advertised or client},DIRECT://{direct}{own}",
+            "listener.security.protocol.map": f"CLIENT:{protocol},DIRECT:PLAINTEXT,CONTROLLER:PLAINTEXT{protocols}",
             "inter.broker.listener.name": "DIRECT",
             **(self._secured(self._sasl_ssl, node) if self._sasl_ssl else {}),
+            **{n: v for name, each in self._listeners.items() for n, v in self._listened(name, each, node).items()},
             **self._properties,
         }
 
-    def _secured(self, sasl_ssl: SaslSsl, node: int) -> dict[str, str]:
-        both = self._folder / f"broker-{node}" / "keystore.pem"
+    def _listened(self, name: str, listener: Listener, node: int) -> dict[str, str]:
+        proof = self._keystore(name, listener.broker, node) if listener.broker else {}
+        return {f"listener.name.{name}.{key}": value for key, value in {**proof, **listener.properties}.items()}
+
+    def _keystore(self, name: str, proof: Certificate | SaslSsl, node: int) -> dict[str, str]:
+        both = self._folder / f"broker-{node}" / f"{name}.pem"
         both.touch(mode=0o600)
-        both.write_bytes(sasl_ssl.key.read_bytes() + sasl_ssl.certificate.read_bytes())
+        both.write_bytes(proof.key.read_bytes() + proof.certificate.read_bytes())
+        return {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(both)}
+
+    def _secured(self, sasl_ssl: SaslSsl, node: int) -> dict[str, str]:
         users = " ".join(f'user_{name}="{password}"' for name, password in sasl_ssl.users.items())
         listener = "listener.name.client"
         return {
-            f"{listener}.ssl.keystore.type": "PEM",
-            f"{listener}.ssl.keystore.location": str(both),
+            **{f"{listener}.{key}": value for key, value in self._keystore("client", sasl_ssl, node).items()},
             f"{listener}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
             f"{listener}.plain.sasl.jaas.config": f"{_SECURITY}.plain.PlainLoginModule required {users};",
             f"{listener}.scram-sha-512.sasl.jaas.config": f"{_SECURITY}.scram.ScramLoginModule required;",

@@ -1,10 +1,15 @@
-"""Kafka behind TLS and passwords: who may come in ingests, who may not is told why, and no secret is told."""
+"""Kafka behind TLS, passwords, certificates and tokens: who may come in ingests, who may not is told why, and no secret
+is told.
+"""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import kit
@@ -22,36 +27,105 @@ from confluent_kafka.admin import (
 from kit import mixed, produce
 from pyspark.sql import SparkSession
 
-from lakeingest.config import Source
+from lakeingest.config import Source, file
 from lakeingest.errors import SourceRefused, SourceUnreachable
+from lakeingest.ingest.events import Retrying
+from lakeingest.ingest.source import KafkaSource
 from lakeingest.kafka.broker import Broker
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
-from lakeingest.testing.kafka import Cluster, SaslSsl, issue
+from lakeingest.record import OffsetRange, OffsetRanges
+from lakeingest.spark import failures
+from lakeingest.testing.kafka import (
+    Authority,
+    Certificate,
+    Cluster,
+    Listener,
+    SaslSsl,
+    issue,
+    mutual_tls,
+    oauthbearer,
+)
+from lakeingest.testing.oidc import Issuer
 
 pytestmark = pytest.mark.slow
 
 USER, PASSWORD = "ingest", "hush-a1b2c3"
+CLIENT, SECRET = "pipeline", "hush-g7h8i9"
+HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class Proofs:
+    """The certificates of a module's cluster and its clients, and who gives tokens."""
+
+    authority: Authority
+    broker: Certificate
+    client: Certificate
+    expired: Certificate
+    issuer: Issuer
+
+    @property
+    def trust(self) -> dict[str, str]:
+        return {"security.protocol": "SSL", "ssl.ca.location": str(self.authority.file)}
+
+    def certificate(self, of: Certificate | None = None) -> dict[str, str]:
+        """Options of a client that proves itself by a certificate."""
+        shown = of or self.client
+        return {
+            **self.trust,
+            "ssl.certificate.location": str(shown.certificate),
+            "ssl.key.location": str(shown.key),
+        }
+
+    def token(self, **others: str) -> dict[str, str]:
+        """Options of a client that shows a token; the server that gives them has a certificate of the same CA."""
+        ca = str(self.authority.file)
+        more = {"ssl.ca.location": ca, "https.ca.location": ca}
+        return {**self.issuer.client_options(CLIENT), **more, **{n.replace("__", "."): v for n, v in others.items()}}
 
 
 @pytest.fixture(scope="module")
-def sasl_ssl(tmp_path_factory: pytest.TempPathFactory) -> SaslSsl:
-    return issue(tmp_path_factory.mktemp("tls"), {USER: PASSWORD})
+def proofs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proofs]:
+    authority, gone = Authority(tmp_path_factory.mktemp("tls")), datetime.now(UTC) - timedelta(hours=1)
+    made = {name: authority.certify(name, HOST) for name in ("broker", "issuer")}
+    client, expired = authority.certify("client", CLIENT), authority.certify("expired", HOST, gone)
+    with Issuer({CLIENT: SECRET}, certificate=made["issuer"]) as issuer:
+        yield Proofs(authority, made["broker"], client, expired, issuer)
 
 
 @pytest.fixture(scope="module")
-def cluster(sasl_ssl: SaslSsl, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with Cluster(tmp_path_factory.mktemp("kafka"), sasl_ssl=sasl_ssl) as cluster:
+def sasl_ssl(proofs: Proofs) -> SaslSsl:
+    return SaslSsl({USER: PASSWORD}, proofs.authority.file, proofs.broker.certificate, proofs.broker.key)
+
+
+@pytest.fixture(scope="module")
+def cluster(sasl_ssl: SaslSsl, proofs: Proofs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    listeners = {
+        "mutual": mutual_tls(proofs.broker, proofs.authority.file),
+        "expired": Listener("SSL", proofs.expired),
+        "oauth": oauthbearer(proofs.broker, proofs.issuer, 5),
+    }
+    with Cluster(tmp_path_factory.mktemp("kafka"), sasl_ssl=sasl_ssl, listeners=listeners) as cluster:
         yield cluster
 
 
-def test_who_may_come_in_ingests(stack: Addresses, spark: SparkSession, cluster: Cluster, named: str) -> None:
-    """One set of options lets both clients in, the one that asks for offsets and Spark's; by PLAIN and by SCRAM."""
+def test_who_may_come_in_ingests(
+    stack: Addresses, spark: SparkSession, cluster: Cluster, proofs: Proofs, named: str
+) -> None:
+    """One set of options lets both clients in, the one that asks for offsets and Spark's; by password, certificate and
+    token, all into the one table.
+    """
     beside = replace(stack, kafka=cluster.direct)
-    for mechanism in ("PLAIN", "SCRAM-SHA-512"):
+    ways = (
+        (cluster.bootstrap, cluster.client_options(USER, "PLAIN")),
+        (cluster.bootstrap, cluster.client_options(USER, "SCRAM-SHA-512")),
+        (cluster.at("mutual"), proofs.certificate()),
+        (cluster.at("oauth"), proofs.token()),
+    )
+    for address, options in ways:
         produce(beside, named, mixed(100), partitions=2)
-        options = cluster.client_options(USER, mechanism)
-        source = {"topics": [named], "bootstrap_servers": cluster.bootstrap, "options": options}
+        source = {"topics": [named], "bootstrap_servers": address, "options": options}
         ingestion = Pipeline(kit.config_of(stack, named, source=source))
         assert ingestion.run(until_caught_up=True).consumed == 100
     assert ingestion.audit().conserved
@@ -105,6 +179,164 @@ def test_who_may_not_is_told_why(cluster: Cluster, tmp_path: Path, wrong: dict[s
     assert said in error.what
     assert cure in error.cure
     assert "guess-d4e5f6" not in str(error)
+
+
+Refused = tuple[str, dict[str, str], str, str]
+
+
+def refusals(cluster: Cluster, proofs: Proofs, tmp: Path) -> dict[str, Refused]:
+    """What is wrong → whom to ask, with which options, what is told, and the cure."""
+    mutual, other = cluster.at("mutual"), Authority(tmp / "other")
+    foreign = proofs.certificate(other.certify("foreign", CLIENT))
+    strange = {**proofs.certificate(), "ssl.ca.location": str(other.file)}
+    return {
+        "server expired": (cluster.at("expired"), proofs.trust, "certificate has expired", "renew the broker's"),
+        "another authority": (mutual, strange, "unable to get local issuer", "ssl.ca.location"),
+        "no client certificate": (mutual, proofs.trust, "asks for a client's certificate", "write ssl.certificate.loc"),
+        "client of another": (mutual, foreign, "does not trust the client's", "be issued by an"),
+        "all are dead": ("127.0.0.1:1,127.0.0.1:2", {}, "Connection refused", "start the broker"),
+    }
+
+
+def without_token(cluster: Cluster, proofs: Proofs, tmp: Path, issuers: tuple[Issuer, Issuer]) -> dict[str, Refused]:
+    """The same, of tokens, by one issuer that refuses all, and another that the broker does not know."""
+    away, strange = issuers
+    away.refuses = True
+    url, id_ = "sasl.oauthbearer.token.endpoint.url", "correct sasl.oauthbearer.client.id"
+    other = str(Authority(tmp / "others").file)
+    cases = {
+        "secret": ({"sasl.oauthbearer.client.secret": "guess-d4e5f6"}, "invalid_client", id_),
+        "nobody there": ({url: "http://127.0.0.1:9/t"}, "onnect", "start that server"),
+        "it has an error": ({url: away.token_url}, "it answers 503", "look at that server"),
+        "not trusted": ({"https.ca.location": other}, "no token comes from https://127.0.0.1:", "https.ca.location"),
+        "another issuer": ({url: strange.token_url}, "does not take the token", "let the broker know the issuer"),
+    }
+    return {
+        name: (cluster.at("oauth"), {**proofs.token(), **more}, said, cure)
+        for name, (more, said, cure) in cases.items()
+    }
+
+
+def test_whoever_is_refused_is_told_which_it_is(cluster: Cluster, proofs: Proofs, tmp_path: Path) -> None:
+    """Each in seconds, with a cure of its own, and without a secret; all at once, to be as quick as one."""
+    with Issuer({CLIENT: SECRET}) as away, Issuer({CLIENT: SECRET}) as strange:
+        cases = refusals(cluster, proofs, tmp_path) | without_token(cluster, proofs, tmp_path, (away, strange))
+        with ThreadPoolExecutor(len(cases)) as pool:
+            asked = pool.map(lambda case: refused(case[0], case[1], 30.0), cases.values())
+            found = dict(zip(cases, asked, strict=True))
+    for name, (_, _, said, cure) in cases.items():
+        assert said in found[name].what, (name, found[name])
+        assert cure in found[name].cure, (name, found[name])
+        assert not [word for word in (SECRET, "guess-d4e5f6", "PRIVATE KEY") if word in str(found[name])]
+
+
+def read(spark: SparkSession, topic: str, address: str, options: dict[str, str]) -> int:
+    """How many records Spark's reader gives of one that there is; what fails is translated as in a run."""
+    source = {"topics": [topic], "bootstrap_servers": address, "options": options}
+    others = {"table": {"path": "/tmp/none"}, "decode": {"value": {"format": "bytes"}}}
+    config = file.from_mapping({"name": topic, "source": source, **others})
+    kafka = KafkaSource(config, address)
+    try:
+        return kafka.frame(spark, OffsetRanges((OffsetRange(topic, 0, 0, 1),))).count()
+    except failures.spark_failures() as failed:
+        raise kafka.unreadable(failed) from None
+
+
+@pytest.mark.classic
+def test_spark_has_the_login_of_msk(
+    spark: SparkSession, cluster: Cluster, named: str, stack: Addresses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no MSK here: its login is loaded, and the broker says that it does not know the mechanism."""
+    for name in ("AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "eu-west-1")
+    produce(replace(stack, kafka=cluster.direct), named, [b"{}"])
+    options = {**cluster.client_options(USER), "sasl.mechanism": "AWS_MSK_IAM"}
+    begun = time.monotonic()
+    with pytest.raises(SourceUnreachable, match="mechanism 'AWS_MSK_IAM' not enabled in the server") as caught:
+        read(spark, named, cluster.bootstrap, options)
+    assert "does not let Spark's reader in" in caught.value.what
+    assert time.monotonic() - begun < 20
+
+
+@pytest.mark.faults
+@pytest.mark.classic
+def test_what_sparks_reader_alone_meets(spark: SparkSession, cluster: Cluster, proofs: Proofs, tmp_path: Path) -> None:
+    """The same refusals, said by Java: cause and cure in seconds."""
+    named = "alone"
+    password = {**cluster.client_options(USER), "sasl.password": "guess-d4e5f6"}
+    with Issuer({CLIENT: SECRET}) as away, Issuer({CLIENT: SECRET}) as strange:
+        cases = refusals(cluster, proofs, tmp_path) | without_token(cluster, proofs, tmp_path, (away, strange))
+        cures = {
+            "server expired": "renew it",
+            "another authority": "ssl.ca.location",
+            "no client certificate": "ssl.certificate.location",
+            "client of another": "of a certificate that the broker trusts",
+            "secret": "let it know sasl.oauthbearer.client.id",
+            "nobody there": "reach the server of sasl.oauthbearer.token.endpoint.url",
+            "it has an error": "reach the server of sasl.oauthbearer.token.endpoint.url",
+            "not trusted": "https.ca.location",
+            "another issuer": "look at the broker's log",
+            "password": "sasl.password",
+        }
+        cases["password"] = (cluster.bootstrap, password, "", "")
+        for name, cure in cures.items():
+            address, options = cases[name][:2]
+            begun = time.monotonic()
+            with pytest.raises(SourceUnreachable) as caught:
+                read(spark, named, address, options)
+            seconds, error = time.monotonic() - begun, caught.value
+            print(f"{name}: {seconds:.1f} s: {error}")
+            assert cure in error.cure, (name, error)
+            assert seconds < 20, name
+            assert not [word for word in (SECRET, "guess-d4e5f6", "PRIVATE KEY") if word in str(error)]
+
+
+@pytest.mark.faults
+def test_a_token_is_renewed(
+    stack: Addresses, spark: SparkSession, cluster: Cluster, proofs: Proofs, named: str
+) -> None:
+    """Tokens of eight seconds, a broker that asks for new ones after five: a run of half a minute goes on; where the
+    server of tokens fails, the run says so, and goes on when it is back.
+    """
+    beside, told = replace(stack, kafka=cluster.direct), list[Retrying]()
+    produce(beside, named, mixed(10), partitions=2)
+    source = {"topics": [named], "bootstrap_servers": cluster.at("oauth"), "options": proofs.token()}
+    ingestion = Pipeline(kit.config_of(stack, named, source=source, retry={"wait": "5 minutes"}))
+    stop, proofs.issuer.lifetime_s = threading.Event(), 8
+    issued = proofs.issuer.issued
+
+    def change() -> None:
+        try:
+            for n in range(12):
+                time.sleep(3)
+                # Away from the fifth to the eighth.
+                proofs.issuer.refuses = 4 <= n < 8
+                produce(beside, named, mixed(10), partitions=2)
+            time.sleep(10)
+        finally:
+            proofs.issuer.refuses = False
+            stop.set()
+
+    changing = threading.Thread(target=change)
+    changing.start()
+    try:
+        ingestion.run(stop=stop, on_event=kit.only(Retrying, told.append))
+    finally:
+        stop.set()
+        changing.join()
+        proofs.issuer.lifetime_s = 3600
+    ingestion.run(until_caught_up=True)
+    kit.assert_exactly_once(spark, ingestion, kit.manifest(beside, named))
+    print(f"{proofs.issuer.issued - issued} tokens; told: {[str(each.failure) for each in told]}")
+    assert proofs.issuer.issued - issued > 5
+    assert any("no token" in each.failure.what for each in told)
+
+
+def test_half_of_the_brokers_are_dead(cluster: Cluster, named: str, stack: Addresses) -> None:
+    """Those that live are enough."""
+    produce(replace(stack, kafka=cluster.direct), named, [b"{}"])
+    source = Source.model_validate({"topics": [named]})
+    assert Broker(source, f"127.0.0.1:1,{cluster.direct},127.0.0.1:2").topics().last == {(named, 0): 1}
 
 
 def test_a_certificate_of_another_host_is_not_trusted(cluster: Cluster) -> None:

@@ -429,7 +429,11 @@ def source(t: Translation) -> None:
     if begin == "latest":
         t.set("source.start", "latest")
     t.tell(f"{override}auto.offset.reset", "carried" if begin != "none" else "changed", "source.start")
-    t.tell(f"{override}group.id", "ignored", why="the table's log holds the offsets; --offsets takes the group's once")
+    t.tell(
+        f"{override}group.id",
+        "ignored",
+        why="the table's log holds the offsets; --offsets takes the group's once; source.commit_to_group shows the lag",
+    )
     level = t.get(f"{override}isolation.level")
     why = "committed records alone are read" if level != "read_uncommitted" else "aborted records are never read here"
     t.tell(f"{override}isolation.level", "ignored" if level != "read_uncommitted" else "changed", "source", why)

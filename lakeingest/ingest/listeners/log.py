@@ -14,7 +14,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lakeingest.errors import LakeingestError, printable
-from lakeingest.ingest.events import CatalogUpdate, Committed, Ended, Event, Looked, Maintained, Retrying, Started
+from lakeingest.ingest.events import (
+    CatalogUpdate,
+    Committed,
+    Ended,
+    Event,
+    GroupUpdate,
+    Looked,
+    Maintained,
+    Retrying,
+    Started,
+)
 
 FORMATS = ("text", "json")
 _LOGGERS = ("lakeingest", "py.warnings")
@@ -66,7 +76,7 @@ def _level(event: Event) -> int:
     match event:
         case Ended(failure=Exception()):
             return logging.ERROR
-        case Retrying() | CatalogUpdate(failure=LakeingestError()):
+        case Retrying() | CatalogUpdate(failure=LakeingestError()) | GroupUpdate(failure=LakeingestError()):
             return logging.WARNING
         case Committed() if any(not each.success for each in event.gate):
             return logging.WARNING
@@ -91,6 +101,10 @@ def sentence(event: Event) -> str:
             text = f"the catalog has {event.name} as it is now"
         case CatalogUpdate():
             text = f"the catalog is behind: {event.failure and event.failure.what}; the next batch tries again"
+        case GroupUpdate(failure=None):
+            text = f"the consumer group {event.group} stands where the table does again"
+        case GroupUpdate():
+            text = f"{event.failure and event.failure.what}; the next batch tries again"
         case Maintained():
             text = _maintained(event)
         case Ended():
@@ -144,6 +158,8 @@ def as_data(event: Event) -> dict[str, Any]:
             data = {**_error(event.failure), "pause_s": round(event.pause_s, 3), "left_s": round(event.left_s, 3)}
         case CatalogUpdate():
             data = {"name": event.name, **(_error(event.failure) if event.failure else {})}
+        case GroupUpdate():
+            data = {"group": event.group, **(_error(event.failure) if event.failure else {})}
         case Maintained():
             data = {**asdict(event.files), "seconds": round(event.seconds, 3)}
         case Ended():

@@ -75,6 +75,11 @@ class Capabilities:
         """
         return "kafkashaded.org.apache.kafka" if self.databricks else "org.apache.kafka"
 
+    @property
+    def msk_package(self) -> str:
+        """Where the classes of MSK's login are; Databricks has its own copy of them, renamed otherwise (same page)."""
+        return "shadedmskiam.software.amazon.msk" if self.databricks else "software.amazon.msk"
+
     def remembers(self, table: str) -> bool:
         """Whether the catalog of a table's name keeps it when the session ends."""
         catalog, _, rest = table.partition(".")

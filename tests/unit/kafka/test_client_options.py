@@ -16,7 +16,6 @@ USER, PASSWORD = "ingest", "hush-a1b2c3"
     [
         ({"security.protocol": PASSWORD}, 'Invalid value "…" for configuration property "security.protocol"'),
         ({"sasl.pasword": PASSWORD}, 'No such configuration property: "sasl.pasword"'),
-        ({"security.protocol": "SSL", "ssl.ca.location": "/nowhere/ca.pem"}, "ssl.ca.location failed"),
     ],
 )
 def test_options_that_make_no_sense(options: dict[str, str], said: str) -> None:

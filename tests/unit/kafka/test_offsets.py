@@ -10,7 +10,6 @@ from pydantic import ValidationError
 from lakeingest.config import Source
 from lakeingest.errors import OffsetsLost, SourceChanged, UsageError
 from lakeingest.kafka.offsets import Topics, lag, next_ranges, starts
-from lakeingest.kafka.options import for_java
 from lakeingest.record import OffsetRange, OffsetRanges
 
 
@@ -108,38 +107,6 @@ def test_spans_survive_json() -> None:
 def test_lag_counts_what_lies_beyond_the_frontier() -> None:
     """A partition that was never read lags from its beginning."""
     assert lag({("a", 0): 4}, {("a", 0): 9, ("a", 1): 3}) == 8
-
-
-@pytest.mark.parametrize(
-    ("given", "java"),
-    [
-        ({}, {}),
-        ({"security.protocol": "SSL"}, {"kafka.security.protocol": "SSL"}),
-        (
-            {"ssl.ca.location": "ca.pem"},
-            {"kafka.ssl.truststore.type": "PEM", "kafka.ssl.truststore.location": "ca.pem"},
-        ),
-        (
-            {"sasl.mechanisms": "PLAIN", "sasl.username": "u", "sasl.password": 'p"\\'},
-            {
-                "kafka.sasl.mechanism": "PLAIN",
-                "kafka.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
-                'username="u" password="p\\"\\\\";',
-            },
-        ),
-        (
-            {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "u", "sasl.password": "p"},
-            {
-                "kafka.sasl.mechanism": "SCRAM-SHA-512",
-                "kafka.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
-                'username="u" password="p";',
-            },
-        ),
-    ],
-)
-def test_options_are_said_once_for_both_clients(given: dict[str, str], java: dict[str, str]) -> None:
-    """The names of librdkafka become those of Kafka's Java client."""
-    assert for_java(source(options=given)) == java
 
 
 def test_secrets_are_never_shown() -> None:

@@ -1,0 +1,174 @@
+"""What it means that Kafka, or the server that gives tokens, does not let us in; librdkafka leaves half of it out.
+
+librdkafka tells that a certificate was not verified, and not why; and it tells nothing of a server that has no tokens.
+So both are asked once more, when a connection has failed.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http.client import HTTPException
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlencode, urlsplit
+from urllib.request import HTTPSHandler, Request, build_opener
+
+from lakeingest.config import Source
+from lakeingest.config.kafka_options import mechanism
+from lakeingest.kafka import options, pem
+
+_WAIT_S = 5.0
+_PLACE = re.compile(r"//([^/\s]+):(\d+)/")
+_TOKEN = "Failed to acquire SASL OAUTHBEARER token"
+_LOGIN = "correct source.options (sasl.username, sasl.password, sasl.mechanism)"
+_TRUST = "let source.options name the CA of the broker's certificate (ssl.ca.location)"
+_ADDRESS = f"{_TRUST}, and source.bootstrap_servers the broker as its certificate names it"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why we are not let in.
+
+    Attributes:
+        what: in words, without a secret.
+        cure: what to do about it.
+    """
+
+    what: str
+    cure: str
+
+
+def is_one(error: Any) -> bool:
+    """Whether what librdkafka tells is that we are refused, or do not trust the broker: waiting helps little then."""
+    return error.name() in ("_AUTHENTICATION", "_SSL") or "alert" in error.str()
+
+
+def of(error: Any, source: Source) -> Refusal | None:
+    """What such an error of librdkafka's means; None where it is none. May ask the broker for its certificate."""
+    if not is_one(error):
+        return None
+    said, given = options.without_secrets(source, error.str()), options.given(source)
+    if said.startswith(_TOKEN):
+        return _no_token(said.removeprefix(f"{_TOKEN}: "), given)
+    if error.name() == "_AUTHENTICATION":
+        return no_token(source) or _not_let_in(said, given)
+    if "verify failed" in said:
+        return _not_trusted(said, given)
+    if "alert" in said:
+        return _of_client(said, given)
+    return Refusal(said, _ADDRESS)
+
+
+def no_token(source: Source) -> Refusal | None:
+    """What is wrong with the server that gives tokens, by one request to it; None where nothing is, or none is used."""
+    given = options.given(source)
+    if mechanism(given) != "OAUTHBEARER":
+        return None
+    said = {name.replace(".client.credentials.", "."): value for name, value in given.items()}
+    client, secret, url = (
+        said[f"sasl.oauthbearer.{name}"] for name in ("client.id", "client.secret", "token.endpoint.url")
+    )
+    form = {"grant_type": "client_credentials"}
+    if scope := said.get("sasl.oauthbearer.scope"):
+        form["scope"] = scope
+    basic = b64encode(f"{client}:{secret}".encode()).decode()
+    try:
+        request = Request(url, urlencode(form).encode(), {"Authorization": f"Basic {basic}"})
+        context = ssl.create_default_context(cadata=pem.authorities(given, "https") or None)
+        with build_opener(HTTPSHandler(context=context)).open(request, timeout=_WAIT_S) as answer:
+            answer.read()
+    except HTTPError as failed:
+        return _no_token(f"it answers {failed.code}", given)
+    except (URLError, HTTPException, OSError, ValueError) as failed:
+        told = failed.reason if isinstance(failed, URLError) else failed
+        return _no_token(options.without_secrets(source, f"Could not connect: {told}"), given)
+    return None
+
+
+def _no_token(said: str, given: Mapping[str, str]) -> Refusal:
+    url = urlsplit(given.get("sasl.oauthbearer.token.endpoint.url", ""))
+    # What else stands in it may be a secret.
+    where = f"{url.scheme}://{url.hostname}" + (f":{url.port}" if url.port else "")
+    what = f"no token comes from {where} (sasl.oauthbearer.token.endpoint.url): {said}"
+    if re.search(r"certificate|trust anchor|SSL", said):
+        cure = "let https.ca.location in source.options name the CA of that server's certificate"
+    elif re.search(r"[Cc]ould not (connect|resolve)|timed? ?out|refused", said):
+        cure = "start that server, or correct the URL or the way to it (a proxy, a firewall)"
+    elif re.search(r"invalid_client|unauthorized_client|access_denied|\b40[013]\b", said):
+        cure = "correct sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret, or let that server know them"
+    elif re.search(r"unexpired|expired", said):
+        cure = "set the clocks of that server and of this machine, and let its tokens be good for some minutes"
+    elif "scope" in said:
+        cure = "correct sasl.oauthbearer.scope"
+    else:
+        cure = "look at that server and its log"
+    return Refusal(what, cure)
+
+
+def _not_let_in(said: str, given: Mapping[str, str]) -> Refusal:
+    chosen = mechanism(given)
+    if chosen == "OAUTHBEARER":
+        return Refusal(
+            f"the broker does not take the token: {said}",
+            "let the broker know the issuer (its JWKS, issuer and audience), correct sasl.oauthbearer.scope, and set "
+            "the clocks: an expired token is not taken either",
+        )
+    if chosen == "AWS_MSK_IAM":
+        return Refusal(
+            f"the broker does not take the token: {said}",
+            "let the IAM role of this process connect (kafka-cluster:Connect, DescribeTopic, ReadData), and write the "
+            "port of IAM (9098) into source.bootstrap_servers",
+        )
+    return Refusal(said, _LOGIN)
+
+
+def _of_client(said: str, given: Mapping[str, str]) -> Refusal:
+    """The broker has broken the handshake off by an alert, which is of our certificate."""
+    try:
+        identity = pem.identity(given)
+    except Exception as wrong:
+        return Refusal(str(getattr(wrong, "what", wrong)), str(getattr(wrong, "cure", "correct source.options")))
+    if not re.search(r"certificate|unknown ca", said):
+        return Refusal(said, f"let broker and client have a version of TLS in common, and {_TRUST}")
+    if identity is None:
+        return Refusal(
+            f"the broker asks for a client's certificate, and source.options name none: {said}",
+            "write ssl.certificate.location and ssl.key.location into source.options",
+        )
+    return Refusal(
+        f"the broker does not trust the client's certificate ({pem.issued(identity[0])}): {said}",
+        "let it be issued by an authority that the broker's trust store has, for clients, and not be revoked",
+    )
+
+
+_ELSEWHERE = f"let source.bootstrap_servers name the broker as its certificate names it, or {_TRUST}"
+_OF_CODES = {
+    9: "correct the clock of this machine, or of the one that made the broker's certificate",
+    10: "renew the broker's certificate, or correct the clock of this machine",
+    62: _ELSEWHERE,
+    64: _ELSEWHERE,
+}
+"""The cure for each of OpenSSL's codes: not valid yet, expired, another host, another address."""
+
+
+def _not_trusted(said: str, given: Mapping[str, str]) -> Refusal:
+    place = _PLACE.search(said)
+    if place is None:
+        return Refusal(said, _ADDRESS)
+    host, port = place.group(1).strip("[]"), int(place.group(2))
+    try:
+        context = ssl.create_default_context(cadata=pem.authorities(given) or None)
+        context.check_hostname = given.get("ssl.endpoint.identification.algorithm", "https").strip().lower() != "none"
+        with socket.create_connection((host, port), _WAIT_S) as line, context.wrap_socket(line, server_hostname=host):
+            return Refusal(said, _ADDRESS)
+    except ssl.SSLCertVerificationError as failed:
+        why, code = failed.verify_message, failed.verify_code
+    except (OSError, ValueError):
+        return Refusal(said, _ADDRESS)
+    what = f"the certificate of the broker {host}:{port} is not trusted (certificate verify failed): {why}"
+    return Refusal(what, _OF_CODES.get(code, _TRUST))
