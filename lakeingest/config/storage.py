@@ -12,7 +12,7 @@ from urllib.parse import urlparse
 from pydantic import AfterValidator, Field, model_validator
 
 from lakeingest.config.base import Part
-from lakeingest.config.values import Duration, Kind, Secret, StorageOptions, Url
+from lakeingest.config.values import Duration, Kind, Secret, StorageOptions
 
 _KMS = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:(key|alias)/[A-Za-z0-9/_-]+")
 _ROLE = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+", re.ASCII)
@@ -122,23 +122,15 @@ class Role(Part):
         "than the role allows (1 hour, where the base keys are a role's themselves).",
         json_schema_extra={"default": "1 hour"},
     )
-    endpoint: Url | None = Field(
-        None,
-        description="https URL of STS, where it is not sts.amazonaws.com: that of a region, or of a VPC endpoint. "
-        "Needs storage.region.",
-        examples=["https://sts.eu-west-1.amazonaws.com"],
-    )
 
     @property
     def external(self) -> str | None:
         return self.external_id.get_secret_value() if self.external_id else None
 
     @model_validator(mode="after")
-    def _is_possible(self) -> Role:
+    def _lasts(self) -> Role:
         if not _SHORTEST <= self.duration <= _LONGEST:
             raise ValueError("duration is out of STS's range; write 15 minutes to 12 hours")
-        if self.endpoint and urlparse(self.endpoint).scheme != "https":
-            raise ValueError("endpoint is not https, and Hadoop asks STS by TLS alone; write https://…")
         return self
 
 
@@ -161,8 +153,9 @@ class Storage(Part):
     path_style: bool = Field(False, description="Whether the bucket is part of the path instead of the host name.")
     role: Role | None = Field(
         None,
-        description="The IAM role that S3 is asked under, assumed with the keys above or the platform's. It is for S3 "
-        "alone: Glue and MSK are asked with the keys themselves.",
+        description="The IAM role that S3 is asked under, assumed with the keys above or the platform's. STS is asked "
+        "in the region that AWS_REGION names, which the environment must have. The role is for S3 alone: Glue and MSK "
+        "are asked with the keys themselves.",
     )
     encryption: Encryption | None = Field(
         None, description="How S3 encrypts what is written. Left out: as the bucket does by default."
@@ -204,8 +197,8 @@ class Storage(Part):
             return "storage.access_points are not known to Arrow's client of S3"
         if self.requester_pays:
             return "storage.requester_pays cannot be said by Arrow's client of S3"
-        if self.role and (self.aws_keys or self.role.endpoint):
-            return "storage.role is assumed by Arrow's client with the platform's keys and AWS's own STS alone"
+        if self.role and self.aws_keys:
+            return "storage.role is assumed by Arrow's client with the platform's keys alone"
         return ""
 
     @model_validator(mode="after")
@@ -228,8 +221,6 @@ class Storage(Part):
                 "encryption SSE-C sends its key with each request, and endpoint is not https; write https://, or "
                 "another type"
             )
-        if self.role and self.role.endpoint and not self.region:
-            raise ValueError("role.endpoint needs region, which the request to STS is signed for; write storage.region")
         return self
 
     def _check_region(self, arn: str, whose: str) -> None:

@@ -268,7 +268,7 @@ def _assumed(storage: Storage) -> dict[str, str]:
 
     role = storage.role
     assert role is not None
-    sts = boto3.client("sts", endpoint_url=role.endpoint, region_name=storage.region or "us-east-1", **storage.aws_keys)
+    sts = boto3.client("sts", region_name=storage.region or "us-east-1", **storage.aws_keys)
     said = {"RoleArn": role.arn, "RoleSessionName": role.session_name or "lakeingest", "ExternalId": role.external}
     found = sts.assume_role(
         **{name: value for name, value in said.items() if value is not None},

@@ -11,11 +11,11 @@ import socket
 import time
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlparse
 
-from lakeingest.config import Storage, location
+from lakeingest.config import Role, Storage, location
 from lakeingest.errors import StorageUnreachable, UsageError
 from lakeingest.spark import jvm
 from lakeingest.spark.platforms import capabilities
@@ -63,10 +63,12 @@ class Keys:
     Attributes:
         source: where the keys come from, as the end of a sentence.
         access_key: the pipeline's, if it has one.
+        customer_key: whether objects are encrypted by a key of the pipeline's (SSE-C).
     """
 
     source: str
     access_key: SecretStr | None = None
+    customer_key: bool = False
 
 
 def check_listens(storage: Storage, paths: Iterable[str]) -> None:
@@ -120,7 +122,7 @@ def s3a_options(storage: Storage) -> dict[str, str]:
         options["fs.s3a.path.style.access"] = "true"
     if storage.role is not None:
         base = options.get(_PROVIDER, _BASE)
-        options |= {_PROVIDER: _ASSUMED, "fs.s3a.assumed.role.credentials.provider": base, **_role(storage)}
+        options |= {_PROVIDER: _ASSUMED, "fs.s3a.assumed.role.credentials.provider": base, **_role(storage.role)}
     if storage.encryption is not None:
         kind = storage.encryption.type
         options["fs.s3a.encryption.algorithm"] = _ALGORITHMS.get(kind, kind)
@@ -134,17 +136,12 @@ def s3a_options(storage: Storage) -> dict[str, str]:
     return options
 
 
-def _role(storage: Storage) -> dict[str, str]:
-    role = storage.role
-    assert role is not None
+def _role(role: Role) -> dict[str, str]:
     said = {
         "arn": role.arn,
         "external.id": role.external,
         "session.name": role.session_name,
         "session.duration": f"{int(role.duration.total_seconds())}s",
-        # S3A puts https:// before it by itself.
-        "sts.endpoint": urlparse(role.endpoint).netloc if role.endpoint else None,
-        "sts.endpoint.region": storage.region if role.endpoint else None,
     }
     return {f"fs.s3a.assumed.role.{name}": value for name, value in said.items() if value is not None}
 
@@ -179,7 +176,9 @@ def let_in(session: SparkSession, storage: Storage, paths: Iterable[str]) -> Non
                 cure="run this pipeline in a process of its own",
             )
     _OPENED.update(places)
-    _KEYS.update({bucket: _keys(session, storage, bucket) for bucket in places})
+    by_customer = storage.encryption is not None and storage.encryption.type == "SSE-C"
+    found = {bucket: _keys(session, storage, bucket) for bucket in places}
+    _KEYS.update({bucket: replace(keys, customer_key=by_customer) for bucket, keys in found.items()})
     for name, value in ours.items():
         session.conf.set(name, value)
     _SET.update(ours)

@@ -320,7 +320,7 @@ def _credentials(t: Translation) -> None:
     for option in ("session.name", "external.id"):
         t.tell(f"{prefix}sts.role.{option}", "ignored", why="no role is named")
     t.tell("aws.sts.role.session.duration", "ignored", why="see storage.role.duration; a session is renewed by itself")
-    t.tell("aws.sts.config.endpoint", "ignored", why="see storage.role.endpoint")
+    t.tell("aws.sts.config.endpoint", "ignored", why="export AWS_ENDPOINT_URL_STS, where STS is not the region's own")
     provider = simple(t.get(f"{prefix}class") or t.get("aws.credentials.provider"))
     usual = not provider or role or "Default" in provider or "Chain" in provider
     for option in (f"{prefix}class", "aws.credentials.provider"):
