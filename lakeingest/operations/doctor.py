@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 State = Literal["good", "warning", "bad", "skipped"]
 STATES: tuple[State, ...] = ("good", "warning", "bad", "skipped")
-PROBE = "_lakeingest_doctor"
+PROBE = ".lakeingest-probe-"
 """The folder of the object with which a conditional PUT is tried. Delta passes over what begins with _."""
 _SKEW_S = 60.0
 """A clock that is further off is told; from 900 s on S3 refuses every request."""
@@ -206,7 +206,8 @@ def _bucket(storage: Storage, path: str) -> Iterator[Finding]:
     from lakeingest.spark.failures import translate
 
     place = location.place(path)
-    key = "/".join((*place.steps[:-1], PROBE, uuid.uuid4().hex))
+    # Where the log store's own probe is, and so where a run may write and delete.
+    key = "/".join((*place.steps, "_delta_log", f"{PROBE}{uuid.uuid4().hex}"))
     try:
         s3a.check_listens(storage, [path])
         with direct(storage.endpoint or ""):
@@ -214,7 +215,7 @@ def _bucket(storage: Storage, path: str) -> Iterator[Finding]:
         sent = time.time()
         asked = {"Bucket": storage.access_points.get(place.bucket, place.bucket), **_payer(storage)}
         # In the first answer is the store's own time.
-        answer = client.list_objects_v2(**asked, Prefix=place.steps[0], MaxKeys=1)
+        answer = client.list_objects_v2(**asked, Prefix="/".join(place.steps), MaxKeys=1)
         yield _clock(answer["ResponseMetadata"]["HTTPHeaders"].get("date"), (sent + time.time()) / 2)
         put = {**asked, "Key": key, "Body": b"", "IfNoneMatch": "*", **_written(storage)}
         client.put_object(**put)
