@@ -13,6 +13,7 @@
     │   └── OffsetsLost           the broker no longer has offsets that were never read
     ├── StorageError              the table side
     │   ├── StorageUnreachable    the object store does not answer, or denies access    (a retry helps)
+    │   ├── StorageRefused        the object store names a right, a role or a key that is missing
     │   ├── UnsafeStore           the object store cannot commit safely
     │   ├── FilesLost             a data file is gone that the table's log names
     │   ├── TableChanged          the table was changed while a batch was on its way        (a retry helps)
@@ -142,6 +143,12 @@ class StorageUnreachable(StorageError):
     """The object store does not answer, or denies access."""
 
     retry_helps = True
+    exit_code = 4
+
+
+class StorageRefused(StorageError):
+    """The object store names a right, a role or a key that is missing; waiting helps nothing."""
+
     exit_code = 4
 
 

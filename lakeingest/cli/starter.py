@@ -12,7 +12,7 @@ from lakeingest.config.options import Option
 _FILLED = ("source.topics", "schema.columns", "table.path")
 """Not required by their part, but by the defaults of others."""
 
-_INSTEAD = ("source.table",)
+_INSTEAD = ("source.table", "storage.access_points")
 """Options that stand instead of others."""
 
 HEAD = """\

@@ -32,12 +32,12 @@ from lakeingest.config.parts import (
     Retry,
     Schema,
     Source,
-    Storage,
     Table,
     TimePartition,
     Trigger,
 )
 from lakeingest.config.pipeline import PipelineConfig
+from lakeingest.config.storage import Encryption, Role, Storage
 from lakeingest.config.values import Duration, FieldPath, Name, SchemaFile, Secret, Timezone
 
 __all__ = [
@@ -46,6 +46,7 @@ __all__ = [
     "Compatibility",
     "Decode",
     "Duration",
+    "Encryption",
     "FieldPartition",
     "FieldPath",
     "Gate",
@@ -62,6 +63,7 @@ __all__ = [
     "Quarantine",
     "Registry",
     "Retry",
+    "Role",
     "Schema",
     "SchemaFile",
     "Secret",

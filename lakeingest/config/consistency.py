@@ -15,6 +15,7 @@ from lakeingest.config import contract as promises
 from lakeingest.config import location, partition_format, parts
 from lakeingest.config.contract import Contract
 from lakeingest.config.formats import AvroFormat, JsonValue, ProtobufFormat, uses_registry
+from lakeingest.config.storage import Storage
 from lakeingest.config.transform import Transform
 from lakeingest.config.values import SchemaFile
 from lakeingest.schema import ddl, transforms
@@ -83,7 +84,7 @@ def mistakes(
     table: parts.Table | None,
     quarantine: parts.Quarantine | None,
     gate: parts.Gate | None,
-    storage: parts.Storage | None,
+    storage: Storage | None,
     readers: Collection[Reader],
     transform: Sequence[Transform] = (),
     registry: parts.Registry | None = None,
@@ -129,13 +130,25 @@ def mistakes(
         yield from _places(table, quarantine, gate, contract, source)
     yield from _contract(contract, decode, schema, partition, comment=table.comment if table else None, trigger=trigger)
     if table and quarantine and storage and storage.model_fields_set:
-        known_as = (table.identifier, quarantine.identifier, gate.results if gate else None)
-        if table.name and not any(map(location.is_path, filter(None, known_as))):
-            yield Mistake(
-                ("storage",),
-                "says how the buckets of paths are reached, and the tables have names alone; drop it, and let the "
-                "Spark session reach the buckets of its catalog (spark.hadoop.fs.s3a.…)",
-            )
+        yield from _buckets(storage, table, quarantine, gate)
+
+
+def _buckets(
+    storage: Storage, table: parts.Table, quarantine: parts.Quarantine, gate: parts.Gate | None
+) -> Iterator[Mistake]:
+    tables = [each for each in (table.identifier, quarantine.identifier, gate and gate.results) if each]
+    if table.name and not any(map(location.is_path, tables)):
+        yield Mistake(
+            ("storage",),
+            "says how the buckets of paths are reached, and the tables have names alone; drop it, and let the "
+            "Spark session reach the buckets of its catalog (spark.hadoop.fs.s3a.…)",
+        )
+    if strange := sorted(storage.access_points.keys() - {location.place(each).bucket for each in tables}):
+        yield Mistake(
+            ("storage", "access_points"),
+            f"names {', '.join(strange)}, which is the bucket of no table; its keys are the buckets of table.path, "
+            "quarantine.path and gate.results",
+        )
 
 
 def _source(source: parts.Source | None, contract: Contract | None) -> Iterator[Mistake]:

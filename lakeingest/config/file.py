@@ -22,6 +22,7 @@ from lakeingest.config.base import Part
 from lakeingest.config.consistency import Mistake
 from lakeingest.config.contract import Contract
 from lakeingest.config.per_topic import PerTopic
+from lakeingest.config.storage import Storage
 from lakeingest.config.transform import Transform
 from lakeingest.config.values import SchemaFile
 from lakeingest.config.variables import Variables, named
@@ -236,7 +237,7 @@ def _disagreements(values: dict[str, Any]) -> Iterator[Mistake]:
         table=_valid(parts.Table, values.get("table")),
         quarantine=_valid(parts.Quarantine, values.get("quarantine", {})),
         gate=_valid(parts.Gate, values.get("gate")),
-        storage=_valid(parts.Storage, values.get("storage", {})),
+        storage=_valid(Storage, values.get("storage", {})),
         readers=_valid(tuple[Reader, ...], values.get("readers", ())) or (),
         transform=_valid(tuple[Transform, ...], values.get("transform", ())) or (),
         registry=_valid(parts.Registry, values.get("registry", {})),

@@ -19,7 +19,6 @@ from lakeingest.config.values import (
     Secret,
     SourceOptions,
     Start,
-    StorageOptions,
     TableName,
     TablePlace,
     Timezone,
@@ -371,40 +370,6 @@ class Quarantine(_Known):
         if isinstance(most, int):
             return refused <= most
         return refused <= float(most.rstrip("%")) / 100 * max(consumed, 100)
-
-
-class Storage(Part):
-    """How S3 is reached; left out: the embedded stack's, or what the platform provides."""
-
-    endpoint: str | None = Field(
-        None, description="URL of an S3 server that is not AWS.", examples=["http://localhost:9000"]
-    )
-    region: str | None = Field(None, description="AWS region.", examples=["us-east-1"])
-    access_key: Secret | None = Field(
-        None,
-        description="Access key id. Left out: the platform's credential chain.",
-        examples=["${AWS_ACCESS_KEY_ID}"],
-    )
-    secret_key: Secret | None = Field(None, description="Secret access key.", examples=["${AWS_SECRET_ACCESS_KEY}"])
-    session_token: Secret | None = Field(
-        None, description="Token of temporary credentials.", examples=["${AWS_SESSION_TOKEN}"]
-    )
-    path_style: bool = Field(False, description="Whether the bucket is part of the path instead of the host name.")
-    options: StorageOptions = Field(
-        default_factory=dict,
-        description="Further Hadoop options (fs.s3a.…: encryption, roles), never printed.",
-        examples=[{"fs.s3a.encryption.algorithm": "SSE-KMS"}],
-    )
-
-    @property
-    def aws_keys(self) -> dict[str, str]:
-        """Its keys under the names that boto3 has for them; none where the platform's are taken. Never print them."""
-        given = {
-            "aws_access_key_id": self.access_key,
-            "aws_secret_access_key": self.secret_key,
-            "aws_session_token": self.session_token,
-        }
-        return {name: secret.get_secret_value() for name, secret in given.items() if secret is not None}
 
 
 class Retry(Part):

@@ -21,11 +21,11 @@ from lakeingest.config.parts import (
     Retry,
     Schema,
     Source,
-    Storage,
     Table,
     Trigger,
     Widening,
 )
+from lakeingest.config.storage import Storage
 from lakeingest.config.transform import Transform
 from lakeingest.config.values import Name, Own
 from lakeingest.schema import ddl, readers, transforms

@@ -6,6 +6,7 @@ the store is asked for a conditional PUT with a small object beside them, which 
 
 from __future__ import annotations
 
+import base64
 import importlib
 import os
 import platform
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 State = Literal["good", "warning", "bad", "skipped"]
 STATES: tuple[State, ...] = ("good", "warning", "bad", "skipped")
-PROBE = "_lakeingest_doctor"
+PROBE = ".lakeingest-probe-"
 """The folder of the object with which a conditional PUT is tried. Delta passes over what begins with _."""
 _SKEW_S = 60.0
 """A clock that is further off is told; from 900 s on S3 refuses every request."""
@@ -244,16 +245,18 @@ def _bucket(storage: Storage, path: str) -> Iterator[Finding]:
     from lakeingest.spark.failures import translate
 
     place = location.place(path)
-    key = "/".join((*place.steps[:-1], PROBE, uuid.uuid4().hex))
+    # Where the log store's own probe is, and so where a run may write and delete.
+    key = "/".join((*place.steps, "_delta_log", f"{PROBE}{uuid.uuid4().hex}"))
     try:
         s3a.check_listens(storage, [path])
         with direct(storage.endpoint or ""):
             client = boto3.client("s3", **_client(storage))
         sent = time.time()
+        asked = {"Bucket": storage.access_points.get(place.bucket, place.bucket), **_payer(storage)}
         # In the first answer is the store's own time.
-        answer = client.list_objects_v2(Bucket=place.bucket, Prefix=place.steps[0], MaxKeys=1)
+        answer = client.list_objects_v2(**asked, Prefix="/".join(place.steps), MaxKeys=1)
         yield _clock(answer["ResponseMetadata"]["HTTPHeaders"].get("date"), (sent + time.time()) / 2)
-        put = {"Bucket": place.bucket, "Key": key, "Body": b"", "IfNoneMatch": "*"}
+        put = {**asked, "Key": key, "Body": b"", "IfNoneMatch": "*", **_written(storage)}
         client.put_object(**put)
     except LakeingestError as wrong:
         yield Finding("store", "bad", wrong.what, wrong.cure)
@@ -275,7 +278,7 @@ def _bucket(storage: Storage, path: str) -> Iterator[Finding]:
         cure = "use a store that honours If-None-Match: with this one two runs could overwrite each other's commits"
         yield Finding("store", "bad", f"{path}: the store overwrote an object that was to be written once", cure)
     try:
-        client.delete_object(Bucket=place.bucket, Key=key)
+        client.delete_object(**asked, Key=key)
     except (BotoCoreError, ClientError) as failed:
         cure = f"allow s3:DeleteObject, which VACUUM needs too; {key} was left behind"
         yield Finding("store", "warning", f"{path}: objects cannot be deleted: {failed}", cure)
@@ -288,7 +291,7 @@ def _client(storage: Storage) -> dict[str, Any]:
     said = {
         "endpoint_url": storage.endpoint,
         "region_name": storage.region or ("us-east-1" if storage.endpoint else None),
-        **storage.aws_keys,
+        **(_assumed(storage) if storage.role else storage.aws_keys),
         "config": Config(
             connect_timeout=5,
             read_timeout=20,
@@ -297,6 +300,42 @@ def _client(storage: Storage) -> dict[str, Any]:
         ),
     }
     return {name: value for name, value in said.items() if value is not None}
+
+
+def _assumed(storage: Storage) -> dict[str, str]:
+    """The keys of the role, as S3A gets them."""
+    import boto3
+
+    role = storage.role
+    assert role is not None
+    sts = boto3.client("sts", region_name=storage.region or "us-east-1", **storage.aws_keys)
+    said = {"RoleArn": role.arn, "RoleSessionName": role.session_name or "lakeingest", "ExternalId": role.external}
+    found = sts.assume_role(
+        **{name: value for name, value in said.items() if value is not None},
+        DurationSeconds=int(role.duration.total_seconds()),
+    )["Credentials"]
+    return {
+        "aws_access_key_id": found["AccessKeyId"],
+        "aws_secret_access_key": found["SecretAccessKey"],
+        "aws_session_token": found["SessionToken"],
+    }
+
+
+def _payer(storage: Storage) -> dict[str, str]:
+    return {"RequestPayer": "requester"} if storage.requester_pays else {}
+
+
+def _written(storage: Storage) -> dict[str, Any]:
+    """What a PUT says besides, as S3A's do."""
+    said: dict[str, Any] = {"ACL": storage.acl} if storage.acl else {}
+    encryption = storage.encryption
+    if encryption is None:
+        return said
+    if encryption.type == "SSE-C":
+        return {**said, "SSECustomerAlgorithm": "AES256", "SSECustomerKey": base64.b64decode(encryption.secret)}
+    kinds = {"SSE-S3": "AES256", "SSE-KMS": "aws:kms", "DSSE-KMS": "aws:kms:dsse"}
+    key = {"SSEKMSKeyId": encryption.kms_key} if encryption.kms_key else {}
+    return {**said, "ServerSideEncryption": kinds[encryption.type], **key}
 
 
 def _denied(path: str, failed: Exception, translate: Callable[[str, Exception], LakeingestError]) -> Finding:

@@ -64,6 +64,9 @@ def credentials(config: PipelineConfig, storage: Storage, variables: Mapping[str
     """
     if not any(location.place(path).on_s3 for path in config.paths):
         return {}
+    if storage.role:
+        assumed = f"`aws sts assume-role --role-arn {storage.role.arn} --role-session-name …`"
+        return dict.fromkeys(_KEYS.values(), assumed)
     found = {}
     for option, name in _KEYS.items():
         if getattr(storage, option) is None:
@@ -92,6 +95,8 @@ def openers(config: PipelineConfig, storage: Storage) -> list[Opener]:
         met = shut_out([reader], features)
         why = unknown or (f"it does not know {', '.join(met[reader])}" if met else "")
         reads = None if unknown else not met
+        if reads and place.on_s3 and storage.requester_pays and tool != "Spark SQL":
+            reads, why = None, "it has to be told in its own way that who asks pays (storage.requester_pays)"
         if elsewhere := _out_of_reach(tool, place):
             reads, why = False, elsewhere
         found.append(Opener(tool, language, reads, why, "" if reads is False else code(place)))
@@ -100,6 +105,11 @@ def openers(config: PipelineConfig, storage: Storage) -> list[Opener]:
 
 def _out_of_reach(tool: str, place: _Place) -> str:
     """Why a tool does not come to where the table lies; "" where it does."""
+    encryption = place.storage.encryption
+    if encryption and encryption.type == "SSE-C" and tool != "Spark SQL" and place.on_s3:
+        return "it cannot send the key that the table is encrypted with (storage.encryption: SSE-C)"
+    if place.storage.access_points and tool != "Spark SQL" and place.on_s3:
+        return "it is let in by an access point alone (storage.access_points); name its alias instead of the bucket"
     if tool == "Athena" and (place.endpoint or not place.on_s3):
         return f"it reads S3 of AWS alone, and the table is at {place.endpoint or place.url}"
     return f"it reads object stores, and the table is at {place.url}" if tool == "Trino" and not place.on_s3 else ""

@@ -13,6 +13,7 @@ from lakeingest.errors import (
     LakeingestError,
     SetupError,
     SourceUnreachable,
+    StorageRefused,
     StorageUnreachable,
     TableChanged,
     TableMismatch,
@@ -120,6 +121,62 @@ _MACHINE = (
         "let the user of this process write there, or correct the path, then run again",
     ),
 )
+_RIGHTS = (
+    _Case(
+        StorageRefused,
+        r"Unable to load region",
+        "STS cannot be asked for the role, because no region is named: {line}",
+        "export AWS_REGION, which AWS's client looks for STS by (on executors too); {anew}",
+    ),
+    _Case(
+        StorageUnreachable,
+        r"AssumedRoleCredentialProvider.*(Unable to execute HTTP request|UnknownHostException|Connection refused)",
+        "STS does not answer, which is asked for the role: {line}",
+        "look at the network to STS of AWS_REGION (or at AWS_ENDPOINT_URL_STS), then run again",
+    ),
+    _Case(
+        StorageRefused,
+        r"StsException|sts:AssumeRole",
+        "the role of storage.role cannot be assumed: {line}",
+        "correct storage.role.arn; let its trust policy name whose keys these are ({keys}), with "
+        "storage.role.external_id if it asks for one, and allow these sts:AssumeRole; {anew}",
+    ),
+    _Case(
+        StorageRefused,
+        r"not authorized to perform: kms:|KMS\.\w*Denied",
+        "the key in KMS that encrypts bucket {bucket} may not be used: {line}",
+        "allow kms:GenerateDataKey and kms:Decrypt on the key, in the identity's policy (`lakeingest iam FILE` prints "
+        "it) and in the key's own; the keys come from {keys}; {anew}",
+    ),
+    _Case(
+        StorageRefused,
+        r"KMS\.\w+|KMS key|Invalid ?arn",
+        "the key in KMS that encrypts bucket {bucket} cannot be used: {line}",
+        "enable the key, or correct storage.encryption.key: it must be in the bucket's region; {anew}",
+    ),
+    _Case(
+        StorageRefused,
+        r"Server Side Encryption with Customer|a form of Server Side Encryption|encryption parameters are not applic",
+        "the table in bucket {bucket} is encrypted otherwise than storage.encryption says: {line}",
+        "write storage.encryption as the table was written: SSE-C needs its very key, and what SSE-C did not write "
+        "takes none; {anew}",
+    ),
+    _Case(
+        StorageRefused,
+        r"not authorized to perform: (?P<right>s3:\w+)",
+        "the right {right} is missing for {path}: {line}",
+        "allow {right} to whose keys these are ({keys}); `lakeingest iam FILE` prints the policy that this pipeline "
+        "needs; {anew}",
+    ),
+)
+_OF_CUSTOMER = _Case(
+    StorageRefused,
+    r"Status Code: 40[03]",
+    "the store at {where} refuses bucket {bucket}, without a word (40x), and storage.encryption is SSE-C: {line}",
+    "write storage.encryption.key that the table was written with (most likely it is another); if it is the one, allow "
+    "s3:GetObject to whose keys these are ({keys}); {anew}",
+)
+"""A HEAD has no body to say which it is."""
 _KEYS = (
     _Case(
         StorageUnreachable,
@@ -278,7 +335,11 @@ _KAFKA = _Case(
     "records cannot be read from Kafka: {line}",
     "look at the broker and its log; nothing of the batch was consumed, run again",
 )
-_CASES = (*_TABLE, *_KAFKA_SECURITY, _KAFKA, *_MACHINE, *_KEYS, *_STORE)
+_SESSION = _KEYS[:2]
+"""What is about the keys themselves, whatever they were to open."""
+_BEFORE_THE_STORE = (*_TABLE, *_KAFKA_SECURITY, _KAFKA, *_MACHINE, *_SESSION, *_RIGHTS)
+_CASES = (*_BEFORE_THE_STORE, *_KEYS, *_STORE)
+_CASES_OF_CUSTOMER = (*_BEFORE_THE_STORE, *_KEYS[:-1], _OF_CUSTOMER, *_STORE)
 
 
 def spark_failures() -> tuple[type[Exception], ...]:
@@ -339,7 +400,7 @@ def translate(path: str, failed: Exception) -> LakeingestError:
 
     Returns:
         UnsafeStore, UsageError (there is no such table), FilesLost, TableChanged, SourceUnreachable, SetupError (the
-        session has no such file system) or StorageUnreachable.
+        session has no such file system), StorageRefused or StorageUnreachable.
     """
     text = str(failed)
     if REFUSAL in text:
@@ -347,9 +408,10 @@ def translate(path: str, failed: Exception) -> LakeingestError:
         what, _, cure = reason.partition("; ")
         return UnsafeStore(what, cure=cure or "use a store that honours If-None-Match")
     said, line = "\n".join(_said(failed)), summary(failed)
-    if found := _meant(_CASES, said):
+    by_customer = location.is_path(path) and s3a.opened(path)[2].customer_key
+    if found := _meant(_CASES_OF_CUSTOMER if by_customer else _CASES, said):
         case, match = found
-        facts = {**_facts(path), **match.groupdict(), "line": line}
+        facts = {**_facts(path), **match.groupdict(), "line": line, "anew": _ANEW}
         if file := match.groupdict().get("file"):
             facts["path"] = _owner(file, path)
         return case.kind(case.what.format_map(facts), cure=case.cure.format_map(facts))

@@ -11,11 +11,11 @@ import socket
 import time
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlparse
 
-from lakeingest.config import Storage, location
+from lakeingest.config import Role, Storage, location
 from lakeingest.errors import StorageUnreachable, UsageError
 from lakeingest.spark import jvm
 from lakeingest.spark.platforms import capabilities
@@ -29,6 +29,23 @@ _OF_ALL = ("fs.s3a.bucket.", "fs.s3a.impl")
 """Options that are no bucket's: for S3A they name one themselves, or are read before a bucket is known."""
 _WHERE = ("endpoint", "endpoint.region", "path.style.access")
 """What says which store a bucket is in."""
+_HOW = (
+    *("assumed.role.arn", "accesspoint.arn", "encryption.algorithm", "encryption.key"),
+    *("acl.default", "requester.pays.enabled"),
+)
+"""What else a bucket is opened with, once."""
+_PROVIDER = "fs.s3a.aws.credentials.provider"
+_ASSUMED = "org.apache.hadoop.fs.s3a.auth.AssumedRoleCredentialProvider"
+_BASE = ",".join(
+    (
+        *(f"org.apache.hadoop.fs.s3a.{kind}AWSCredentialsProvider" for kind in ("Temporary", "Simple")),
+        "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider",
+        "org.apache.hadoop.fs.s3a.auth.IAMInstanceCredentialsProvider",
+    )
+)
+"""Where S3A looks for keys by default. With a role it would look at access and secret key alone."""
+_ALGORITHMS = {"SSE-S3": "AES256"}
+"""A type of encryption as S3A knows it, where that is another word."""
 _SET: dict[str, str] = {}
 """What was set here, in whatever session: anything else that a session has is its owner's."""
 _WAIT_S = 3.0
@@ -46,10 +63,12 @@ class Keys:
     Attributes:
         source: where the keys come from, as the end of a sentence.
         access_key: the pipeline's, if it has one.
+        customer_key: whether objects are encrypted by a key of the pipeline's (SSE-C).
     """
 
     source: str
     access_key: SecretStr | None = None
+    customer_key: bool = False
 
 
 def check_listens(storage: Storage, paths: Iterable[str]) -> None:
@@ -92,7 +111,7 @@ def s3a_options(storage: Storage) -> dict[str, str]:
     options = {name: secret.get_secret_value() for name, secret in secrets.items() if secret is not None}
     if storage.access_key is not None:
         kind = "TemporaryAWSCredentialsProvider" if storage.session_token else "SimpleAWSCredentialsProvider"
-        options.setdefault("fs.s3a.aws.credentials.provider", f"org.apache.hadoop.fs.s3a.{kind}")
+        options.setdefault(_PROVIDER, f"org.apache.hadoop.fs.s3a.{kind}")
     if storage.endpoint is not None:
         options["fs.s3a.endpoint"] = storage.endpoint
         options["fs.s3a.connection.ssl.enabled"] = str(urlparse(storage.endpoint).scheme == "https").lower()
@@ -101,7 +120,30 @@ def s3a_options(storage: Storage) -> dict[str, str]:
         options["fs.s3a.endpoint.region"] = storage.region
     if storage.path_style:
         options["fs.s3a.path.style.access"] = "true"
+    if storage.role is not None:
+        base = options.get(_PROVIDER, _BASE)
+        options |= {_PROVIDER: _ASSUMED, "fs.s3a.assumed.role.credentials.provider": base, **_role(storage.role)}
+    if storage.encryption is not None:
+        kind = storage.encryption.type
+        options["fs.s3a.encryption.algorithm"] = _ALGORITHMS.get(kind, kind)
+        if storage.encryption.secret:
+            options["fs.s3a.encryption.key"] = storage.encryption.secret
+    if storage.requester_pays:
+        options["fs.s3a.requester.pays.enabled"] = "true"
+    if storage.acl is not None:
+        options["fs.s3a.acl.default"] = "".join(map(str.capitalize, storage.acl.split("-")))
+    options |= {f"fs.s3a.bucket.{bucket}.accesspoint.arn": arn for bucket, arn in storage.access_points.items()}
     return options
+
+
+def _role(role: Role) -> dict[str, str]:
+    said = {
+        "arn": role.arn,
+        "external.id": role.external,
+        "session.name": role.session_name,
+        "session.duration": f"{int(role.duration.total_seconds())}s",
+    }
+    return {f"fs.s3a.assumed.role.{name}": value for name, value in said.items() if value is not None}
 
 
 def options(storage: Storage, paths: Iterable[str]) -> dict[str, str]:
@@ -130,11 +172,13 @@ def let_in(session: SparkSession, storage: Storage, paths: Iterable[str]) -> Non
         if opened != place:
             raise UsageError(
                 f"bucket {bucket} was opened in this process at {_told(opened)}, and this pipeline's is at "
-                f"{_told(place)}: Spark would go on with the first",
+                f"{_told(place)}{_differing(opened, place)}: Spark would go on with the first",
                 cure="run this pipeline in a process of its own",
             )
     _OPENED.update(places)
-    _KEYS.update({bucket: _keys(session, storage, bucket) for bucket in places})
+    by_customer = storage.encryption is not None and storage.encryption.type == "SSE-C"
+    found = {bucket: _keys(session, storage, bucket) for bucket in places}
+    _KEYS.update({bucket: replace(keys, customer_key=by_customer) for bucket, keys in found.items()})
     for name, value in ours.items():
         session.conf.set(name, value)
     _SET.update(ours)
@@ -146,9 +190,9 @@ def _buckets(paths: Iterable[str]) -> list[str]:
 
 
 def _where(session: SparkSession, ours: Mapping[str, str], bucket: str) -> tuple[str, ...]:
-    """Endpoint, region and path style of a bucket: as they will be set, or as the session was started."""
+    """What a bucket is opened with (_WHERE, _HOW): as it will be set, or as the session was started."""
     found = []
-    for what in _WHERE:
+    for what in (*_WHERE, *_HOW):
         own, general = f"fs.s3a.bucket.{bucket}.{what}", f"fs.s3a.{what}"
         names = (own, f"spark.hadoop.{own}", general, f"spark.hadoop.{general}")
         values = (ours.get(own), *(session.conf.get(name, None) for name in names))
@@ -158,16 +202,17 @@ def _where(session: SparkSession, ours: Mapping[str, str], bucket: str) -> tuple
 
 def _keys(session: SparkSession, storage: Storage, bucket: str) -> Keys:
     """Where s3a finds its keys, in the order in which it looks."""
+    role = f", for the role {storage.role.arn}" if storage.role else ""
     if storage.access_key is not None:
-        return Keys("storage.access_key and storage.secret_key", storage.access_key)
+        return Keys(f"storage.access_key and storage.secret_key{role}", storage.access_key)
     if any(name.endswith((".credentials.provider", ".access.key")) for name in storage.options):
-        return Keys("storage.options")
+        return Keys(f"storage.options{role}")
     names = (f"{start}.access.key" for start in (f"fs.s3a.bucket.{bucket}", "fs.s3a"))
     if any(session.conf.get(start + name, None) for name in names for start in ("", "spark.hadoop.")):
-        return Keys("fs.s3a.access.key of the Spark session")
+        return Keys(f"fs.s3a.access.key of the Spark session{role}")
     if os.environ.get("AWS_ACCESS_KEY_ID"):
-        return Keys("AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY of the environment")
-    return Keys("the platform (no storage.access_key, no AWS_ACCESS_KEY_ID)")
+        return Keys(f"AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY of the environment{role}")
+    return Keys(f"the platform (no storage.access_key, no AWS_ACCESS_KEY_ID){role}")
 
 
 def opened(path: str) -> tuple[str, str, Keys]:
@@ -177,8 +222,15 @@ def opened(path: str) -> tuple[str, str, Keys]:
     return bucket, endpoint, _KEYS.get(bucket, Keys("the Spark session, or the platform"))
 
 
+def _differing(one: tuple[str, ...], other: tuple[str, ...]) -> str:
+    """The further options by name alone: a key may be among them."""
+    pairs = zip(_HOW, one[len(_WHERE) :], other[len(_WHERE) :], strict=True)
+    names = [f"fs.s3a.{name}" for name, here, there in pairs if here != there]
+    return f", with another {', '.join(names)}" if names else ""
+
+
 def _told(place: tuple[str, ...]) -> str:
-    endpoint, region, path_style = place
+    endpoint, region, path_style = place[: len(_WHERE)]
     style = "path style" if path_style == "true" else "host style"
     return f"{endpoint or 'AWS'} (region {region or 'not set'}, {style})"
 

@@ -45,6 +45,8 @@ class Request:
     """A Delta commit's lines (PUT of …_delta_log/….json of at most 4 MiB), else ""."""
     access_key: str = ""
     """The id of the key that signed it; "" where nobody did."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What else it says, by names in lower case: x-amz-server-side-encryption, …"""
 
 
 class Exchange:
@@ -144,7 +146,10 @@ def _request(raw: web.BaseRequest, text: str = "") -> Request:
     query = dict(parse_qsl(query_string, keep_blank_values=True))
     kind = _kind(raw.method, key, query)
     signed = raw.headers.get("Authorization", "").partition("Credential=")[2].partition("/")[0]
-    return Request(raw.method, unquote(bucket), unquote(key), query, kind, raw.content_length or 0, text, signed)
+    headers = {name.lower(): value for name, value in raw.headers.items()}
+    return Request(
+        raw.method, unquote(bucket), unquote(key), query, kind, raw.content_length or 0, text, signed, headers
+    )
 
 
 def _kind(method: str, key: str, query: Mapping[str, str]) -> Kind:

@@ -58,6 +58,7 @@ PLAIN = {
     "check": "p.yaml",
     "contract": "p.yaml",
     "describe": "",
+    "iam": "p.yaml",
     "import-confluent": "c.json --dry-run",
     "sql": "p.yaml",
     "explain": "Fenced",

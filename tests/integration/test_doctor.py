@@ -59,7 +59,7 @@ def test_healthy(values: Values, said: Look, spark: SparkSession, stack: Address
     assert found["Python on executors"]["what"] == "runs"
     assert found["table"]["what"] == "not there yet; the first run makes it"
     store = kit.s3(stack)
-    assert "Contents" not in store.list_objects_v2(Bucket="lake", Prefix="_lakeingest_doctor")
+    assert "Contents" not in store.list_objects_v2(Bucket="lake", Prefix=f"{NAME}/")
     store.close()
 
 

@@ -19,10 +19,9 @@ from pathlib import Path
 
 import py4j.java_gateway
 import py4j.protocol
-import pyspark
 import pytest
 import versions
-from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+from drivers import Driver, refusal
 from py4j.protocol import Py4JJavaError
 
 from lakeingest.local import artifacts
@@ -30,58 +29,6 @@ from lakeingest.spark import jvm
 
 REPO = Path(__file__).resolve().parents[2]
 DELTAS_OWN = "io.delta.storage.S3SingleDriverLogStore"
-
-
-# --- a JVM with Hadoop, Delta's storage and ours, but no Spark: up in a second -----------------------------------
-
-
-class Driver:
-    """One JVM, and the log stores in it."""
-
-    def __init__(self, jars):
-        hadoop = Path(pyspark.__file__).parent / "jars"
-        port, self._process = launch_gateway(
-            jarpath=str(next(hadoop.glob("py4j-*.jar"))),
-            classpath=f"{jvm.JAR}:{jars}/*:{hadoop}/*",
-            javaopts=["-Xmx256m", "-Dlog4j2.level=OFF"],
-            die_on_exit=True,
-            return_proc=True,
-        )
-        self._gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auto_convert=True))
-        self.jvm = self._gateway.jvm
-
-    def close(self):
-        self._gateway.shutdown()
-        self._process.stdin.close()
-        self._process.wait()
-
-    def conf(self, **settings):
-        conf = self.jvm.org.apache.hadoop.conf.Configuration()
-        conf.set("fs.s3a.impl.disable.cache", "true")
-        for key, value in settings.items():
-            conf.set(key, value)
-        return conf
-
-    def write(self, path, actions, conf, store=jvm.LOG_STORE, overwrite=False):
-        """Write a version as Delta does; `actions` is a list of lines or a Java iterator."""
-        if isinstance(actions, list):
-            lines = self.jvm.java.util.ArrayList()
-            for action in actions:
-                lines.add(action)
-            actions = lines.iterator()
-        package, _, name = store.rpartition(".")
-        made = getattr(getattr(self.jvm, package), name)(conf)
-        made.write(self.jvm.org.apache.hadoop.fs.Path(path), actions, overwrite, conf)
-
-    def read(self, path, conf):
-        made = self.jvm.io.lakeingest.ConditionalS3LogStore(conf)
-        lines = made.read(self.jvm.org.apache.hadoop.fs.Path(path), conf)
-        return [lines.next() for _ in iter(lines.hasNext, False)]
-
-    def names(self, folder, conf):
-        """What lies in a folder, as the file system lists it, hidden files too."""
-        path = self.jvm.org.apache.hadoop.fs.Path(folder)
-        return [status.getPath().getName() for status in path.getFileSystem(conf).listStatus(path)]
 
 
 @pytest.fixture(scope="module")
@@ -131,12 +78,6 @@ def s3a(stack):
 def version():
     """A version to be committed, of a table that nobody has."""
     return f"s3a://lake/logstore-{uuid.uuid4()}/_delta_log/00000000000000000000.json"
-
-
-def refusal(error):
-    """Class and message of what Java threw."""
-    thrown = error.value.java_exception
-    return thrown.getClass().getName(), thrown.getMessage()
 
 
 # --- the promise -------------------------------------------------------------------------------------------------

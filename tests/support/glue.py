@@ -34,7 +34,7 @@ def ministack(folder: Path) -> Iterator[str]:
     """Its URL; it keeps Glue's optimistic lock, but nobody's rights. In an environment of its own: it pins botocore."""
     port = free_port()
     env = {**os.environ, "BIND_HOST": "127.0.0.1", "GATEWAY_PORT": str(port), "SERVICES": "glue"}
-    with serving([_installed() / "ministack"], port, folder / "ministack.log", env):
+    with serving([installed() / "ministack"], port, folder / "ministack.log", env):
         yield f"http://127.0.0.1:{port}"
 
 
@@ -44,7 +44,7 @@ def client(url: str) -> Any:
     return boto3.client("glue", endpoint_url=url, region_name=ENVIRONMENT["AWS_REGION"], **keys)
 
 
-def _installed() -> Path:
+def installed() -> Path:
     """The folder of MiniStack's programs."""
     try:
         return virtual.python(f"ministack-{MINISTACK}", f"ministack=={MINISTACK}").parent

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from typing import get_args
 from zoneinfo import ZoneInfo
 
 from lakeingest.config.confluent import joda
 from lakeingest.config.confluent.translation import Translation, simple
 from lakeingest.config.partition_format import FormatError
+from lakeingest.config.storage import Acl
 from lakeingest.config.values import duration_text
 from lakeingest.config.variables import TOPIC
 
@@ -309,19 +311,16 @@ def _credentials(t: Translation) -> None:
     prefix = "s3.credentials.provider."
     role = next((o for o in (f"{prefix}sts.role.arn", f"{prefix}sts.aws.role.arn") if o in t), "")
     if role:
-        t.put("storage.options", "fs.s3a.aws.credentials.provider", _ASSUMED)
-        t.put("storage.options", "fs.s3a.assumed.role.arn", t.text(role))
-        t.tell(role, "carried", "storage.options", "fs.s3a.assumed.role.arn")
-    if (session := f"{prefix}sts.role.session.name") in t:
-        t.put("storage.options", "fs.s3a.assumed.role.session.name", t.text(session))
-        t.tell(session, "carried", "storage.options")
-    t.tell(
-        f"{prefix}sts.role.external.id",
-        "impossible",
-        why="s3a cannot send an external id: let the role trust another way",
-    )
-    t.tell("aws.sts.role.session.duration", "ignored", why="s3a renews a session by itself")
-    t.tell("aws.sts.config.endpoint", "ignored", why="write fs.s3a.assumed.role.sts.endpoint into storage.options")
+        t.set("storage.role.arn", t.text(role))
+        t.tell(role, "carried", "storage.role.arn")
+        for option, key in (("sts.role.session.name", "session_name"), ("sts.role.external.id", "external_id")):
+            if t.get(f"{prefix}{option}"):
+                t.set(f"storage.role.{key}", t.text(f"{prefix}{option}"))
+                t.tell(f"{prefix}{option}", "carried", f"storage.role.{key}")
+    for option in ("session.name", "external.id"):
+        t.tell(f"{prefix}sts.role.{option}", "ignored", why="no role is named")
+    t.tell("aws.sts.role.session.duration", "ignored", why="see storage.role.duration; a session is renewed by itself")
+    t.tell("aws.sts.config.endpoint", "ignored", why="export AWS_ENDPOINT_URL_STS, where STS is not the region's own")
     provider = simple(t.get(f"{prefix}class") or t.get("aws.credentials.provider"))
     usual = not provider or role or "Default" in provider or "Chain" in provider
     for option in (f"{prefix}class", "aws.credentials.provider"):
@@ -334,33 +333,32 @@ def _credentials(t: Translation) -> None:
     t.tell("connect.s3.vhost.bucket", "ignored", why="AWS takes the bucket as part of the host's name")
 
 
-_ASSUMED = "org.apache.hadoop.fs.s3a.auth.AssumedRoleCredentialProvider"
-
-
 def _encryption(t: Translation) -> None:
-    kind = {"AES256": "SSE-S3", "aws:kms": "SSE-KMS"}.get(t.get("s3.ssea.name"))
-    if "s3.sse.customer.key" in t and t.get("s3.sse.customer.key"):
+    kind = {"AES256": "SSE-S3", "aws:kms": "SSE-KMS", "aws:kms:dsse": "DSSE-KMS"}.get(t.get("s3.ssea.name"))
+    key = "storage.encryption.key"
+    if t.get("s3.sse.customer.key"):
         kind = "SSE-C"
-        t.put("storage.options", "fs.s3a.encryption.key", t.secret("s3.sse.customer.key", "SSE_CUSTOMER_KEY"))
-        t.tell(
-            "s3.sse.customer.key",
-            "carried",
-            "storage.options",
-            "a variable takes its place: in Base64, as s3a takes it",
-        )
+        t.set(key, t.secret("s3.sse.customer.key", "SSE_CUSTOMER_KEY"))
+        t.tell("s3.sse.customer.key", "carried", key, "a variable takes its place: 32 bytes in Base64")
     if kind:
-        t.put("storage.options", "fs.s3a.encryption.algorithm", kind)
-        t.tell("s3.ssea.name", "carried", "storage.options", f"fs.s3a.encryption.algorithm: {kind}")
-    if kind == "SSE-KMS" and t.get("s3.sse.kms.key.id"):
-        t.put("storage.options", "fs.s3a.encryption.key", t.text("s3.sse.kms.key.id"))
-        t.tell("s3.sse.kms.key.id", "carried", "storage.options", "fs.s3a.encryption.key")
+        t.set("storage.encryption.type", kind)
+        t.tell("s3.ssea.name", "carried", "storage.encryption.type")
+    if kind in ("SSE-KMS", "DSSE-KMS") and (id := t.get("s3.sse.kms.key.id")):
+        by_arn = id.startswith(("arn:", "${"))
+        t.set(key, t.text("s3.sse.kms.key.id") if by_arn else t.variable("KMS_KEY_ARN"))
+        why = "" if by_arn else "by its ARN, which a variable brings: an id alone is of an account that is not told"
+        t.tell("s3.sse.kms.key.id", "carried" if by_arn else "changed", key, why)
     t.tell("s3.sse.customer.key", "ignored", why="empty")
     t.tell("s3.sse.kms.key.id", "ignored", why="s3.ssea.name is not aws:kms")
     t.tell("s3.ssea.name", "ignored", why="the bucket's own encryption holds")
     if acl := t.get("s3.acl.canned"):
-        canned = "".join(word.capitalize() for word in acl.split("-"))
-        t.put("storage.options", "fs.s3a.acl.default", canned)
-        t.tell("s3.acl.canned", "carried", "storage.options", f"fs.s3a.acl.default: {canned}")
+        if acl in get_args(Acl):
+            t.set("storage.acl", acl)
+            t.tell("s3.acl.canned", "carried", "storage.acl")
+        else:
+            canned = "".join(word.capitalize() for word in acl.split("-"))
+            t.put("storage.options", "fs.s3a.acl.default", canned)
+            t.tell("s3.acl.canned", "carried", "storage.options", f"fs.s3a.acl.default: {canned}")
     if t.yes("s3.wan.mode"):
         t.tell("s3.wan.mode", "impossible", why="write the bucket's accelerated endpoint as storage.endpoint")
     t.tell("s3.wan.mode", "ignored", why="off")

@@ -330,14 +330,18 @@ def store(identifier: str, storage: Storage) -> tuple[Any, str]:
         return fs.LocalFileSystem(), path
     if storage.options:
         raise Unreadable("storage.options are Hadoop's, and nobody else knows them")
+    if beyond := storage.beyond_arrow:
+        raise Unreadable(beyond)
     if not storage.endpoint and (named := next((name for name in _ENDPOINTS if os.environ.get(name)), None)):
         raise Unreadable(f"${named} names a store, and storage.endpoint does not")
     keys = {name.removeprefix("aws_"): value for name, value in storage.aws_keys.items()}
     given = {"access_key_id": "access_key", "secret_access_key": "secret_key", "session_token": "session_token"}
+    role = storage.role
     url = urlparse(storage.endpoint or "")
     endpoint = {"endpoint_override": url.netloc, "scheme": url.scheme, "region": storage.region or "us-east-1"}
     store = fs.S3FileSystem(
         **{given[name]: value for name, value in keys.items()},
+        **({"role_arn": role.arn, "session_name": role.session_name, "external_id": role.external} if role else {}),
         **(endpoint if storage.endpoint else {"region": storage.region}),
         force_virtual_addressing=bool(storage.endpoint) and not storage.path_style,
         connect_timeout=_TIMEOUT_S,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Mapping
@@ -22,7 +23,12 @@ from lakeingest.config.per_topic import PerTopic
 from lakeingest.config.pipeline import PipelineConfig
 from lakeingest.errors import PipelineFileError, UsageError
 
-ENVIRONMENT = {"KAFKA_BROKERS": "kafka:9092", "QUARANTINE_KEY": "k" * 32}
+ENVIRONMENT = {
+    "KAFKA_BROKERS": "kafka:9092",
+    "QUARANTINE_KEY": "k" * 32,
+    "SSE_CUSTOMER_KEY": base64.b64encode(b"k" * 32).decode(),
+    "KMS_KEY_ARN": "arn:aws:kms:eu-west-1:123456789012:key/1234abcd",
+}
 
 
 def imported(options: Mapping[str, str], folder: Path) -> PipelineConfig:

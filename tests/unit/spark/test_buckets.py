@@ -59,6 +59,26 @@ def test_a_bucket_that_is_open_elsewhere_is_refused(named: str, change: dict[str
     assert "hush" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"encryption": {"type": "SSE-S3"}}, "encryption.algorithm, fs.s3a.encryption.key"),
+        ({"encryption": {"type": "SSE-C", "key": "aHVzaGh1c2hodXNoaHVzaGh1c2hodXNoaHVzaGh1c2g="}}, "encryption.key"),
+        ({"role": {"arn": "arn:aws:iam::123456789012:role/a"}}, "assumed.role.arn"),
+        ({"requester_pays": True}, "requester.pays.enabled"),
+    ],
+)
+def test_a_bucket_that_is_open_otherwise_is_refused(named: str, change: dict[str, Any], told: str) -> None:
+    """Hadoop would go on without the second pipeline's encryption, or with the first one's role."""
+    first = {**OPTIONS, "endpoint": "https://s3", "encryption": {"type": "SSE-C", "key": "a2" * 21 + "a="}}
+    s3a.let_in(somebodys(), Storage.model_validate(first), [f"s3a://{named}/t"])
+    with pytest.raises(UsageError) as caught:
+        s3a.let_in(somebodys(), Storage.model_validate({**first, **change}), [f"s3a://{named}/u"])
+    assert f"with another fs.s3a.{told}: Spark would go on" in caught.value.what
+    assert "aHVza" not in str(caught.value)
+    assert "a2a2" not in str(caught.value)
+
+
 def test_what_a_pipeline_sets_is_its_own_buckets() -> None:
     """Nothing general is set, so that the store of another bucket stays what it is."""
     spark = somebodys(fs__s3a__endpoint="http://theirs")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakeingest.errors import FilesLost, LakeingestError, SetupError, StorageUnreachable, TableChanged
+from lakeingest.errors import FilesLost, LakeingestError, SetupError, StorageRefused, StorageUnreachable, TableChanged
 from lakeingest.spark import failures
 
 PATH = "s3a://b/t"
@@ -20,6 +20,10 @@ def s3(text: str, status: int, code: str | None) -> str:
         f"getFileStatus on {PATH}/_delta_log: {SDK}: {said}:{code}\n\tat org.apache.hadoop.fs.s3a.S3AUtils\n"
         f"Caused by: {SDK}: {said}\n"
     )
+
+
+PROVIDER = ": org.apache.hadoop.fs.s3a.AWSClientIOException: Instantiate AssumedRoleCredentialProvider on /"
+STS = PROVIDER + ": software.amazon.awssdk.services.sts.model.StsException: {} (Service: Sts, Status Code: {})"
 
 
 def unknown(host: str) -> str:
@@ -48,6 +52,8 @@ CHANGED = TableChanged
 
 STORE = StorageUnreachable
 
+REFUSED = StorageRefused
+
 
 @pytest.mark.parametrize(
     ("text", "kind", "what", "cure"),
@@ -65,6 +71,18 @@ STORE = StorageUnreachable
         (": java.io.IOException: No space left on device", STORE, "a disk is full", "spark.local.dir"),
         ("[DELTA_CANNOT_CREATE_LOG_PATH] Cannot create file:/t", STORE, "cannot be written", "the user of this"),
         (NO_KEYS, STORE, "no keys for bucket b", "export AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
+        (s3("not authorized to perform: s3:ListBucket", 403, "AccessDenied"), REFUSED, "right s3:ListBucket is", "iam"),
+        (
+            s3("not authorized to perform: kms:Decrypt on", 403, "AccessDenied"),
+            REFUSED,
+            "may not be used",
+            "and in the",
+        ),
+        (s3("KMS.DisabledException: x", 400, None), REFUSED, "in KMS that encrypts bucket b cannot", "enable the key"),
+        (STS.format("not authorized to perform: sts:AssumeRole", 403), REFUSED, "cannot be assumed", "external_id"),
+        (STS.format("The security token included in the request is invalid", 403), STORE, "session token", "renew"),
+        (f"{PROVIDER}: SdkClientException: Unable to load region from any", REFUSED, "no region", "export AWS_REGION"),
+        (f"{PROVIDER}: Unable to execute HTTP request: Connect to x failed", STORE, "STS does not answer", "network"),
         (s3("Forbidden", 403, None), STORE, "denies access to bucket b (403)", "the keys, which come from"),
         (s3("does not exist", 403, "InvalidAccessKeyId"), STORE, "not know the access key", "which comes from"),
         (s3("does not match", 403, "SignatureDoesNotMatch"), STORE, "secret key is another", "the secret key"),

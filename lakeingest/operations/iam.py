@@ -1,0 +1,301 @@
+"""The least rights in AWS that a pipeline needs, as a policy of IAM. Offline, and without Spark.
+
+Which requests S3A, Delta and lakeingest make was recorded (tests/integration/test_iam.py holds each policy against real
+runs). What is not obvious:
+
+- Before a table is there, Delta looks for one in each folder above it, and S3A for each of these folders.
+- S3 answers a HEAD of what is not there with 404 to whom it lets list the bucket, and else with 403, at which S3A gives
+  up. A HEAD has no prefix: hence StringLikeIfExists, by which names of the bucket can be listed without a prefix too.
+- A run deletes no file of a table: the probe of its log store, and what Delta cleans up of its own log.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from lakeingest.config import PipelineConfig, location
+from lakeingest.config.formats import uses_registry
+from lakeingest.errors import UsageError
+
+Role: TypeAlias = Literal["writer", "reader", "operator"]
+ROLES: dict[Role, str] = {
+    "writer": "runs the pipeline",
+    "reader": "reads its tables",
+    "operator": "does both, and maintains the tables: compact, VACUUM, replay, backfill, export",
+}
+Statement: TypeAlias = dict[str, Any]
+_ANY = "*"
+_MSK = re.compile(r"b-\d+\.([a-z0-9-]+)\.\w+\.c\d+\.kafka\.([a-z0-9-]+)\.amazonaws\.com")
+_SERVERLESS = re.compile(r"boot-\w+\.c\d+\.kafka-serverless\.([a-z0-9-]+)\.amazonaws\.com")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A policy of IAM.
+
+    Attributes:
+        document: as IAM takes it.
+        keys: what whose keys assume `storage.role` need themselves, as a policy of their own; None without a role.
+        notes: what the document leaves to others, as sentences.
+    """
+
+    document: dict[str, Any]
+    keys: dict[str, Any] | None
+    notes: tuple[str, ...]
+
+
+def policy(config: PipelineConfig, role: str, account: str | None = None, export_to: Sequence[str] = ()) -> Policy:
+    """What a role needs.
+
+    Args:
+        account: the account's number, for what S3 does not name by the bucket alone; by default that of an ARN in the
+            file, else any.
+        export_to: places of exports, for the operator.
+
+    Raises:
+        UsageError: there is no such role, the account is no number, or nothing of the pipeline is in AWS.
+    """
+    if role not in ROLES:
+        raise UsageError(f'--role "{role}" is no role', cure=f"write one of {', '.join(ROLES)}")
+    if account is not None and not re.fullmatch(r"\d{12}", account):
+        raise UsageError(f'--account "{account}" is no number of an account', cure="write its twelve digits")
+    found = _Policy(config, role, account)
+    of_store = [*found.store(export_to), *found.key()]
+    of_others = [*found.glue(), *found.registry(), *found.msk()]
+    if not (of_store or of_others):
+        raise UsageError(
+            f"nothing of pipeline {config.name!r} is in AWS: its tables lie on this machine, or have names alone",
+            cure="name the tables by paths (table.path: s3a://…); a catalog's own tables have rights in the catalog",
+        )
+    assumed = config.storage.role
+    if assumed is None:
+        return Policy(_document([*of_store, *of_others]), None, tuple(found.notes()))
+    of_keys = [_allow("AssumeRole", ["sts:AssumeRole"], [assumed.arn]), *of_others]
+    return Policy(_document(of_store), _document(of_keys), tuple(found.notes()))
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A table, or an export's place.
+
+    Attributes:
+        bucket, key: where it lies.
+        written, deleted: whether the role writes it, and deletes its files.
+    """
+
+    bucket: str
+    key: str
+    written: bool
+    deleted: bool = False
+
+    @property
+    def above(self) -> list[str]:
+        """The folders above it, with their slash, the bucket itself ("") last."""
+        steps = self.key.split("/")[:-1]
+        return ["/".join(steps[:n]) + "/" if n else "" for n in range(len(steps), -1, -1)]
+
+    @property
+    def looked_at(self) -> list[str]:
+        """The keys that are looked at before it is there; none of them is an object as a rule."""
+        return [self.key, *(each for above in self.above for each in (above.rstrip("/"), f"{above}_delta_log") if each)]
+
+    @property
+    def listed(self) -> list[str]:
+        """The prefixes that are listed: its own, and those above before it is there."""
+        above = [each for above in self.above for each in (above, f"{above}_delta_log/") if each]
+        return [f"{self.key}/*", self.key, *(above if self.written else ())]
+
+
+@dataclass(frozen=True)
+class _Policy:
+    config: PipelineConfig
+    role: Role
+    account: str | None
+
+    # --- S3 --------------------------------------------------------------------------------------------------------
+
+    def store(self, export_to: Sequence[str]) -> Iterator[Statement]:
+        """Bucket by bucket."""
+        tables = self._tables(export_to)
+        for bucket in dict.fromkeys(table.bucket for table in tables):
+            yield from self._of_bucket(bucket, [table for table in tables if table.bucket == bucket])
+
+    def _tables(self, export_to: Sequence[str]) -> list[_Table]:
+        written, deleted = self.role != "reader", self.role == "operator"
+        found = [(path, written, deleted) for path in self.config.tables]
+        if self.config.source.table and written:
+            found.append((self.config.source.table, False, False))
+        found += [(path, True, True) for path in export_to if deleted]
+        made = []
+        for path, write, delete in found:
+            place = location.place(path)
+            if location.is_path(path) and place.on_s3:
+                made.append(_Table(place.bucket, "/".join(place.steps), write, delete))
+        return made
+
+    def _of_bucket(self, bucket: str, tables: Sequence[_Table]) -> Iterator[Statement]:
+        def objects(keys: Iterable[str]) -> list[str]:
+            return [self._object(bucket, key) for key in dict.fromkeys(keys)]
+
+        written = [table for table in tables if table.written]
+        prefixes = [*dict.fromkeys(prefix for table in tables for prefix in table.listed)]
+        condition = {"StringLikeIfExists": {"s3:prefix": prefixes}}
+        yield _allow(f"List {bucket}", ["s3:ListBucket"], [self._bucket(bucket)], condition)
+        yield _allow(f"Read {bucket}", ["s3:GetObject"], objects(f"{table.key}/*" for table in tables))
+        if written:
+            looked_at = objects(key for table in written for key in table.looked_at)
+            yield _allow(f"Look {bucket}", ["s3:GetObject"], looked_at)
+            actions = ["s3:PutObject", "s3:AbortMultipartUpload"]
+            if self.config.storage.acl:
+                actions.append("s3:PutObjectAcl")
+            yield _allow(f"Write {bucket}", actions, objects(f"{table.key}/*" for table in written))
+            deleted = (f"{table.key}/*" if table.deleted else f"{table.key}/_delta_log/*" for table in written)
+            yield _allow(f"Delete {bucket}", ["s3:DeleteObject"], objects(deleted))
+
+    def _bucket(self, bucket: str) -> str:
+        return self.config.storage.access_points.get(bucket) or f"arn:{self.partition}:s3:::{bucket}"
+
+    def _object(self, bucket: str, key: str) -> str:
+        point = self.config.storage.access_points.get(bucket)
+        return f"{point}/object/{key}" if point else f"arn:{self.partition}:s3:::{bucket}/{key}"
+
+    # --- KMS -------------------------------------------------------------------------------------------------------
+
+    def key(self) -> Iterator[Statement]:
+        """The key that encrypts, by way of S3 alone."""
+        encryption = self.config.storage.encryption
+        if encryption is None or encryption.kms_key is None:
+            return
+        arn = encryption.kms_key
+        through: dict[str, Any] = {"StringEquals": {"kms:ViaService": f"s3.{arn.split(':')[3]}.{self._domain}"}}
+        if ":alias/" in arn:
+            head, _, alias = arn.partition(":alias/")
+            # A policy knows a key by its id alone.
+            through["ForAnyValue:StringEquals"] = {"kms:ResourceAliases": f"alias/{alias}"}
+            arn = f"{head}:key/*"
+        actions = ["kms:Decrypt"] if self.role == "reader" else ["kms:Decrypt", "kms:GenerateDataKey"]
+        yield _allow("Key", actions, [arn], through)
+
+    # --- Glue and MSK ----------------------------------------------------------------------------------------------
+
+    def glue(self) -> Iterator[Statement]:
+        """The entries in Glue's Data Catalog."""
+        config = self.config
+        named = [name for name in (config.table.name, config.quarantine.name) if name]
+        if config.table.catalog != "glue" or not named:
+            return
+        entries = ["catalog"]
+        for name in named:
+            database, _, table = name.partition(".")
+            entries += [f"database/{database}", f"table/{database}/{table}"]
+        actions = ["glue:GetDatabase", "glue:GetTable"]
+        if self.role != "reader":
+            actions += ["glue:CreateDatabase", "glue:CreateTable", "glue:UpdateTable"]
+        yield _allow("Catalog", actions, [self._arn("glue", each) for each in dict.fromkeys(entries)])
+
+    def registry(self) -> Iterator[Statement]:
+        """The schemas in Glue's registry."""
+        glue, decode = self.config.registry.glue, self.config.decode
+        if glue is None or self.role == "reader" or not (uses_registry(decode.value) or uses_registry(decode.key)):
+            return
+        places = [
+            self._arn("glue", f"{kind}/{glue.registry}{end}") for kind, end in (("registry", ""), ("schema", "/*"))
+        ]
+        yield _allow("Schemas", ["glue:GetSchema", "glue:GetSchemaVersion"], places)
+
+    def msk(self) -> Iterator[Statement]:
+        """The topics, where MSK's IAM lets in: to be described and read. No consumer group is joined."""
+        source = self.config.source
+        mechanism = source.options.get("sasl.mechanism") or source.options.get("sasl.mechanisms")
+        if mechanism is None or mechanism.get_secret_value() != "AWS_MSK_IAM" or self.role == "reader":
+            return
+        cluster, region = self._cluster
+        topics = [f"topic/{cluster}/{_ANY}/{topic}" for topic in source.topics]
+        yield _allow(
+            "Cluster",
+            ["kafka-cluster:Connect", "kafka-cluster:DescribeCluster"],
+            [self._arn("kafka", f"cluster/{cluster}/{_ANY}", region)],
+        )
+        actions = ["kafka-cluster:DescribeTopic", "kafka-cluster:ReadData"]
+        yield _allow("Topics", actions, [self._arn("kafka", each, region) for each in topics])
+
+    @property
+    def _cluster(self) -> tuple[str, str]:
+        """Name and region of the cluster, as far as the brokers' names tell: those of a serverless one have no name."""
+        servers = self.config.source.bootstrap_servers or ""
+        if found := _MSK.search(servers):
+            return found[1], found[2]
+        found = _SERVERLESS.search(servers)
+        return _ANY, found[1] if found else self.region
+
+    # --- names -----------------------------------------------------------------------------------------------------
+
+    @property
+    def _known_arns(self) -> list[str]:
+        storage = self.config.storage
+        kms = storage.encryption.kms_key if storage.encryption else None
+        role = storage.role.arn if storage.role else None
+        return [each for each in (role, *storage.access_points.values(), kms) if each]
+
+    @property
+    def partition(self) -> str:
+        """aws, or what stands for it in China and for the government."""
+        if self._known_arns:
+            return self._known_arns[0].split(":")[1]
+        region = self.config.storage.region or ""
+        return "aws-cn" if region.startswith("cn-") else "aws-us-gov" if region.startswith("us-gov-") else "aws"
+
+    @property
+    def _domain(self) -> str:
+        return "amazonaws.com.cn" if self.partition == "aws-cn" else "amazonaws.com"
+
+    @property
+    def region(self) -> str:
+        return self.config.storage.region or _ANY
+
+    @property
+    def number(self) -> str:
+        """The account's."""
+        return self.account or next((arn.split(":")[4] for arn in self._known_arns), _ANY)
+
+    def _arn(self, service: str, what: str, region: str | None = None) -> str:
+        of_registry = self.config.registry.glue.region if self.config.registry.glue else None
+        region = region or (of_registry if what.startswith(("registry/", "schema/")) else None) or self.region
+        return f"arn:{self.partition}:{service}:{region}:{self.number}:{what}"
+
+    def notes(self) -> Iterator[str]:
+        """What the document leaves to others."""
+        storage, named = self.config.storage, self.config.names
+        if storage.role:
+            yield f"it is the policy of {storage.role.arn}; whose keys assume it need one of their own (`keys`)"
+        if named:
+            yield f"{', '.join(named)}: known by name, so the rights are the catalog's to give"
+        if storage.access_points:
+            yield "the policies of bucket and access point must allow it too"
+        if storage.encryption and storage.encryption.kms_key:
+            yield "the key's own policy must allow it too, unless it leaves that to IAM"
+        if storage.options:
+            yield "what storage.options asks for is not looked at"
+        if self.number == _ANY and (self.config.table.catalog == "glue" or self.config.registry.glue):
+            yield "no account is named, so any stands in the ARNs; write --account"
+
+
+def _allow(
+    name: str, actions: Sequence[str], resources: Sequence[str], condition: dict[str, Any] | None = None
+) -> Statement:
+    # An id has letters and digits alone.
+    words = re.findall(r"[A-Za-z0-9]+", name)
+    said: Statement = {
+        "Sid": "".join(word[0].upper() + word[1:] for word in words),
+        "Effect": "Allow",
+        "Action": [*actions],
+        "Resource": [*resources],
+    }
+    return {**said, "Condition": condition} if condition else said
+
+
+def _document(statements: Sequence[Statement]) -> dict[str, Any]:
+    return {"Version": "2012-10-17", "Statement": [*statements]}

@@ -1,0 +1,224 @@
+"""Encryption, roles, access points and the like, against a store that has them: MiniStack, which asks IAM too."""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import aws
+import pytest
+from aws import Account, User, allow
+from drivers import Driver, refusal
+from py4j.protocol import Py4JJavaError
+
+from lakeingest.config import Storage
+from lakeingest.errors import LakeingestError, StorageRefused
+from lakeingest.local import artifacts
+from lakeingest.spark import failures, s3a
+from lakeingest.testing.s3 import Request, S3Proxy
+
+pytestmark = [pytest.mark.slow]
+
+KEY = f"arn:aws:kms:{aws.REGION}:{aws.ACCOUNT}:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+CUSTOMER = base64.b64encode(bytes(range(32))).decode()
+SSE = "x-amz-server-side-encryption"
+
+
+@pytest.fixture(scope="module")
+def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
+    with aws.account(tmp_path_factory.mktemp("aws")) as made:
+        made.bucket("secured")
+        yield made
+
+
+@pytest.fixture(scope="module")
+def driver(account: Account) -> Iterator[Driver]:
+    """It finds STS as AWS's client does, by the environment."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("AWS_ENDPOINT_URL_STS", account.url)
+        patched.setenv("AWS_REGION", aws.REGION)
+        made = Driver(artifacts.fetch("spark")[0].parent)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def proxy(account: Account) -> Iterator[S3Proxy]:
+    with S3Proxy(account.url) as made:
+        yield made
+
+
+@pytest.fixture
+def seen(proxy: S3Proxy) -> list[Request]:
+    """All requests of the test, in order."""
+    found: list[Request] = []
+
+    def note(request: Request) -> bool:
+        found.append(request)
+        return False
+
+    proxy.fault(note, lambda exchange: exchange.refuse(500, "Never", ""))
+    return found
+
+
+@pytest.fixture(scope="module")
+def writer(account: Account) -> User:
+    return account.user("writer", allow("s3:*", "sts:AssumeRole"))
+
+
+@pytest.fixture
+def storage(proxy: S3Proxy, writer: User) -> Callable[..., Storage]:
+    def make(**more: Any) -> Storage:
+        said = {"endpoint": proxy.endpoint, "region": aws.REGION, "path_style": True, **writer.storage, **more}
+        return Storage.model_validate(said)
+
+    return make
+
+
+def once(driver: Driver, path: str, conf: Any) -> None:
+    """A version is written once, by one of two; whoever writes its very bytes is told that it did."""
+    driver.write(path, ["ours"], conf)
+    driver.write(path, ["ours"], conf)
+    with pytest.raises(Py4JJavaError) as error:
+        driver.write(path, ["theirs"], conf)
+    assert refusal(error)[0] == "java.nio.file.FileAlreadyExistsException"
+    assert driver.read(path, conf) == ["ours"]
+
+
+def version(named: str) -> str:
+    return f"s3a://secured/{named}/_delta_log/00000000000000000000.json"
+
+
+OPTIONS = {
+    "SSE-S3": ({"encryption": {"type": "SSE-S3"}}, {SSE: "AES256"}),
+    "SSE-KMS": ({"encryption": {"type": "SSE-KMS", "key": KEY}}, {SSE: "aws:kms", f"{SSE}-aws-kms-key-id": KEY}),
+    "SSE-C": ({"encryption": {"type": "SSE-C", "key": CUSTOMER}}, {f"{SSE}-customer-key": CUSTOMER}),
+    "requester pays": ({"requester_pays": True}, {"x-amz-request-payer": "requester"}),
+    "ACL": ({"acl": "bucket-owner-full-control"}, {"x-amz-acl": "bucket-owner-full-control"}),
+}
+"""What storage says, and which headers that makes."""
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_the_log_store_keeps_its_promise(
+    driver: Driver, storage: Callable[..., Storage], seen: list[Request], named: str, option: str
+) -> None:
+    """With each option: the store is asked for it with each PUT, and a version is written once."""
+    said, headers = OPTIONS[option]
+    once(driver, version(named), driver.conf(**s3a.s3a_options(storage(**said))))
+    puts = [request for request in seen if request.kind == "PUT"]
+    assert len(puts) >= 3
+    assert all(headers.items() <= request.headers.items() for request in puts)
+
+
+def test_twice_encrypted_is_asked_for(
+    driver: Driver, storage: Callable[..., Storage], seen: list[Request], named: str
+) -> None:
+    """DSSE-KMS: no store here has it, so what is asked for is all that is known."""
+    conf = driver.conf(**s3a.s3a_options(storage(encryption={"type": "DSSE-KMS", "key": KEY})))
+    with pytest.raises(Py4JJavaError, match="Invalid x-amz-server-side-encryption value: aws:kms:dsse"):
+        driver.write(version(named), ["ours"], conf)
+    asked = next(request.headers for request in seen if request.kind == "PUT")
+    assert {SSE: "aws:kms:dsse", f"{SSE}-aws-kms-key-id": KEY}.items() <= asked.items()
+
+
+def test_a_role_writes(
+    driver: Driver, storage: Callable[..., Storage], seen: list[Request], named: str, role: dict[str, str]
+) -> None:
+    """The keys that STS gives are the ones that S3 is asked with, and not the user's."""
+    said = storage(role=role)
+    once(driver, version(named), driver.conf(**s3a.s3a_options(said)))
+    assert said.access_key is not None
+    assert {request.access_key for request in seen}.isdisjoint({said.access_key.get_secret_value(), ""})
+
+
+def test_an_access_point(driver: Driver, account: Account, writer: User, named: str) -> None:
+    """The path has the bucket's name, and the request goes to the access point's host, through a proxy of HTTP's."""
+    arn = account.access_point("lake-ap", "secured")
+    with aws.by_host(account) as proxy:
+        said = Storage.model_validate(
+            {
+                "region": aws.REGION,
+                **writer.storage,
+                "access_points": {"secured": arn},
+                "options": {
+                    "fs.s3a.proxy.host": "127.0.0.1",
+                    "fs.s3a.proxy.port": str(proxy.port),
+                    "fs.s3a.connection.ssl.enabled": "false",
+                },
+            }
+        )
+        once(driver, version(named), driver.conf(**s3a.s3a_options(said)))
+    assert set(proxy.hosts) == {f"lake-ap-{aws.ACCOUNT}.s3-accesspoint.{aws.REGION}.amazonaws.com"}
+
+
+@pytest.fixture(scope="module")
+def role(account: Account, writer: User) -> dict[str, str]:
+    return {"arn": account.role("lake", writer, "ours", allow("s3:*")), "external_id": "ours"}
+
+
+def refused(driver: Driver, said: Storage, path: str, *, read: bool = False) -> LakeingestError:
+    """What it means that the store refused, which took seconds and no minutes."""
+    conf, begun = driver.conf(**s3a.s3a_options(said)), time.monotonic()
+    with pytest.raises(Py4JJavaError) as error:
+        driver.read(path, conf) if read else driver.write(path, ["ours"], conf)
+    assert time.monotonic() - begun < 10
+    return failures.translate(path, error.value)
+
+
+@pytest.mark.parametrize("wrong", [{"external_id": "theirs"}, {"arn": f"arn:aws:iam::{aws.ACCOUNT}:role/none"}])
+def test_a_role_that_cannot_be_assumed(
+    driver: Driver, storage: Callable[..., Storage], named: str, role: dict[str, str], wrong: dict[str, str]
+) -> None:
+    failed = refused(driver, storage(role={**role, **wrong}), version(named))
+    assert isinstance(failed, StorageRefused)
+    assert failed.what.startswith("the role of storage.role cannot be assumed: ")
+    assert "storage.role.external_id" in failed.cure
+
+
+def test_a_role_that_may_not_write(
+    driver: Driver, account: Account, storage: Callable[..., Storage], writer: User, named: str
+) -> None:
+    reader = account.role(named, writer, "ours", allow("s3:GetObject", "s3:ListBucket"))
+    failed = refused(driver, storage(role={"arn": reader, "external_id": "ours"}), version(named))
+    assert isinstance(failed, StorageRefused)
+    assert failed.what.startswith(f"the right s3:PutObject is missing for {version(named)}: ")
+
+
+def test_a_key_that_is_another(driver: Driver, storage: Callable[..., Storage], named: str) -> None:
+    """A HEAD tells no more than 403, so both reasons are told; no key stands in any of it."""
+    mine = {"type": "SSE-C", "key": CUSTOMER}
+    theirs = {"type": "SSE-C", "key": base64.b64encode(b"k" * 32).decode()}
+    driver.write(version(named), ["ours"], driver.conf(**s3a.s3a_options(storage(encryption=mine))))
+    s3a._KEYS["secured"] = s3a.Keys("storage.access_key and storage.secret_key", customer_key=True)
+    failed = refused(driver, storage(encryption=theirs), version(named), read=True)
+    del s3a._KEYS["secured"]
+    assert isinstance(failed, StorageRefused)
+    assert "write storage.encryption.key that the table was written with" in failed.cure
+    assert CUSTOMER not in str(failed)
+    assert theirs["key"] not in str(failed)
+
+
+@pytest.mark.parametrize(
+    ("answer", "what"),
+    [
+        (
+            (403, "AccessDenied", "User: x is not authorized to perform: kms:GenerateDataKey on resource: y"),
+            "may not be",
+        ),
+        ((400, "KMS.DisabledException", f"{KEY} is disabled."), "cannot be used"),
+        ((400, "KMS.NotFoundException", "Invalid arn us-west-2"), "cannot be used"),
+    ],
+    ids=["denied", "disabled", "elsewhere"],
+)
+def test_a_key_of_kms_that_is_denied(
+    driver: Driver, proxy: S3Proxy, storage: Callable[..., Storage], answer: tuple[int, str, str], what: str
+) -> None:
+    """As AWS words it: no store here asks KMS."""
+    fault = proxy.fault(lambda request: request.kind == "PUT", lambda exchange: exchange.refuse(*answer))
+    failed = refused(driver, storage(encryption={"type": "SSE-KMS", "key": KEY}), version(what[:3]))
+    assert fault.hits == 1
+    assert isinstance(failed, StorageRefused)
+    assert failed.what.startswith(f"the key in KMS that encrypts bucket secured {what}")
