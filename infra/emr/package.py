@@ -22,8 +22,8 @@ from lakeingest.spark import jvm
 
 ROOT = Path(__file__).resolve().parents[2]
 EXTRAS = "glue,gate"
-_PYTHON = "/usr/bin"
-"""Where the python3.11 of EMR's workers is."""
+_PYTHON = "/usr"
+"""What the bin/python3.11 of EMR's workers lies in."""
 
 
 def pack(out: Path) -> None:
@@ -41,14 +41,14 @@ def pack(out: Path) -> None:
     shutil.copy2(jvm.JAR, out / "jars")
     for file in (ROOT / "constraints.txt", ROOT / "infra" / "emr" / "job.py", ROOT / "infra" / "emr" / "bootstrap.sh"):
         shutil.copy2(file, out)
-    _run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, ROOT)
+    _run(sys.executable, "-m", "build", "--quiet", "--wheel", "--no-isolation", "--outdir", out, ROOT)
     with tempfile.TemporaryDirectory() as scratch:
         environment = Path(scratch) / "environment"
         venv.create(environment, with_pip=True)
         python = environment / "bin" / "python"
         (wheel,) = out.glob("lakeingest-*.whl")
         # EMR brings pyspark, which must not be in it; Protobuf and offline reads want pyarrow.
-        wanted = (f"{wheel}[{EXTRAS}]", "pyarrow", "venv-pack==0.2.0", "setuptools<81")
+        wanted = (f"{wheel}[{EXTRAS}]", "pyarrow", "venv-pack==0.2.0")
         _run(python, "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt", *wanted)
         _run(python, "-m", "venv_pack", "--force", "--python-prefix", _PYTHON, "--output", out / "environment.tar.gz")
 
