@@ -1,9 +1,10 @@
 """Pack what jobs on EMR need, into a folder that is then copied to S3 as it is:
 
-    python infra/emr/package.py build/emr
+    python infra/emr/package.py build/emr [/usr]
     aws s3 cp --recursive build/emr s3://WORK-BUCKET/code
 
-Run it where `make venv` was run, on the platform of EMR's workers: Linux, x86_64, with a python3.11 of its own.
+Run it where `make venv` was run, on the platform of EMR's workers: Linux, x86_64, Python 3.11. The second argument is
+where the workers' own Python lies: what its bin/python3.11 is in.
 """
 
 from __future__ import annotations
@@ -22,11 +23,9 @@ from lakeingest.spark import jvm
 
 ROOT = Path(__file__).resolve().parents[2]
 EXTRAS = "glue,gate"
-_PYTHON = "/usr"
-"""What the bin/python3.11 of EMR's workers lies in."""
 
 
-def pack(out: Path) -> None:
+def pack(out: Path, prefix: str = "/usr") -> None:
     """The wheel and its pins, an environment with both, and the jars.
 
     Raises:
@@ -50,7 +49,7 @@ def pack(out: Path) -> None:
         # EMR brings pyspark, which must not be in it; Protobuf and offline reads want pyarrow.
         wanted = (f"{wheel}[{EXTRAS}]", "pyarrow", "venv-pack==0.2.0")
         _run(python, "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt", *wanted)
-        _run(python, "-m", "venv_pack", "--force", "--python-prefix", _PYTHON, "--output", out / "environment.tar.gz")
+        _run(python, "-m", "venv_pack", "--force", "--python-prefix", prefix, "--output", out / "environment.tar.gz")
 
 
 def _run(*words: str | Path) -> None:
@@ -58,4 +57,4 @@ def _run(*words: str | Path) -> None:
 
 
 if __name__ == "__main__":
-    pack(Path(sys.argv[1]).absolute())
+    pack(Path(sys.argv[1]).absolute(), *sys.argv[2:3])
