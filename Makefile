@@ -4,7 +4,7 @@ BIN    := $(VENV)/bin
 # Two workers, and the long files first, so that both end together.
 TWO    := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help venv demo demo-schemas bench test test-unit test-properties test-faults test-cluster test-connect test-readers test-matrix test-alerts test-notebooks test-report soak docs docs-outputs stack-up stack-down dist clean
+.PHONY: help venv demo demo-schemas bench test test-unit test-properties test-faults test-cluster test-connect test-readers test-matrix test-alerts test-notebooks test-report test-infra soak docs docs-outputs stack-up stack-down dist clean
 
 help: ## Say what can be made
 	@grep -hE "^[a-z-]+:.*##" $(MAKEFILE_LIST) | sed -E "s/:.*## /	/" | expand -t 14
@@ -76,6 +76,9 @@ test-notebooks: venv ## The notebooks, each in a kernel of its own (3 minutes)
 
 test-report: venv ## The page of `lakeingest report` in a headless browser: every size, dark and light, axe-core, print (2 minutes)
 	$(BIN)/pytest tests/integration/test_report_page.py -m "report"
+
+test-infra: venv ## infra/ by the CDK, cfn-lint, checkov, schemas and linters; Airflow and Dagster load their examples (5 minutes)
+	$(BIN)/pytest tests/infra -m infra
 
 bench: venv ## lakeingest beside hand-written jobs, into benchmarks/RESULTS.md (an hour)
 	$(BIN)/python benchmarks/ingest.py --json benchmarks/results.json --markdown benchmarks/RESULTS.md

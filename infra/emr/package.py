@@ -1,0 +1,60 @@
+"""Pack what jobs on EMR need, into a folder that is then copied to S3 as it is:
+
+    python infra/emr/package.py build/emr [/usr]
+    aws s3 cp --recursive build/emr s3://WORK-BUCKET/code
+
+Run it where `make venv` was run, on the platform of EMR's workers: Linux, x86_64, Python 3.11. The second argument is
+where the workers' own Python lies: what its bin/python3.11 is in.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+from spark_options import LISTING, RELEASE
+
+from lakeingest.local import artifacts
+from lakeingest.spark import jvm
+
+ROOT = Path(__file__).resolve().parents[2]
+EXTRAS = "glue,gate"
+
+
+def pack(out: Path, prefix: str = "/usr") -> None:
+    """The wheel and its pins, an environment with both, and the jars.
+
+    Raises:
+        CalledProcessError: pip could not; it says why on stderr.
+        SetupError: the jars cannot be had.
+    """
+    (out / "jars").mkdir(parents=True, exist_ok=True)
+    for artifact, jar in zip(
+        artifacts.listed(RELEASE, LISTING), artifacts.fetch(RELEASE, listing=LISTING), strict=True
+    ):
+        shutil.copy2(jar, out / "jars" / artifact.file)
+    shutil.copy2(jvm.JAR, out / "jars")
+    for file in (ROOT / "constraints.txt", ROOT / "infra" / "emr" / "job.py", ROOT / "infra" / "emr" / "bootstrap.sh"):
+        shutil.copy2(file, out)
+    _run(sys.executable, "-m", "build", "--quiet", "--wheel", "--no-isolation", "--outdir", out, ROOT)
+    with tempfile.TemporaryDirectory() as scratch:
+        environment = Path(scratch) / "environment"
+        venv.create(environment, with_pip=True)
+        python = environment / "bin" / "python"
+        (wheel,) = out.glob("lakeingest-*.whl")
+        # EMR brings pyspark, which must not be in it; Protobuf and offline reads want pyarrow.
+        wanted = (f"{wheel}[{EXTRAS}]", "pyarrow", "venv-pack==0.2.0")
+        _run(python, "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt", *wanted)
+        _run(python, "-m", "venv_pack", "--force", "--python-prefix", prefix, "--output", out / "environment.tar.gz")
+
+
+def _run(*words: str | Path) -> None:
+    subprocess.run(list(map(str, words)), check=True)
+
+
+if __name__ == "__main__":
+    pack(Path(sys.argv[1]).absolute(), *sys.argv[2:3])
