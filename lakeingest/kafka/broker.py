@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -38,8 +38,9 @@ class Broker:
         self._servers = bootstrap_servers
         self._timeout_s = timeout_s
         self._heard: deque[Any] = deque(maxlen=20)
-        self._client: Any = self._made()
-        self._failed = False
+        self._clients: list[Any] = []
+        self._proofs: Any = None
+        self._renewed()
 
     def _made(self) -> Any:
         from confluent_kafka import KafkaException
@@ -54,12 +55,19 @@ class Broker:
                 cure="correct them; they are those of librdkafka, as Kafka's clients in other languages have them",
             ) from None
 
+    def _renewed(self) -> None:
+        """Make a client where certificates are others than those of the last one: librdkafka reads a file once.
+
+        The others stay: one that is thrown away while it waits for an answer ends the process (seen).
+        """
+        proofs = options.proofs(self._source)
+        if not self._clients or proofs != self._proofs:
+            self._clients.append(self._made())
+        self._proofs = proofs
+
     @property
     def _admin(self) -> Any:
-        if self._failed:
-            # A certificate that was renewed since is read anew.
-            self._client, self._failed = self._made(), False
-        return self._client
+        return self._clients[-1]
 
     def topics(self) -> Topics:
         """Ids, first and last offsets of every partition of the pipeline's topics.
@@ -114,17 +122,13 @@ class Broker:
 
     def committed(self, group: str) -> Frontier:
         """Where a consumer group stands: the offsets that it has committed, in whatever topics."""
-        from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
+        from confluent_kafka import ConsumerGroupTopicPartitions
 
-        self._admin.poll(0)
-        self._heard.clear()
-        try:
-            asked = [ConsumerGroupTopicPartitions(group)]
-            (future,) = self._admin.list_consumer_group_offsets(asked, request_timeout=self._timeout_s).values()
-            found = self._answer(future).topic_partitions
-        except (KafkaException, TimeoutError) as failed:
-            raise self._of_group(group, "Describe", failed) from failed
-        return {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
+        asked = [ConsumerGroupTopicPartitions(group)]
+        found = self._of_group(
+            group, "Describe", lambda: self._admin.list_consumer_group_offsets(asked, request_timeout=self._timeout_s)
+        )
+        return {(each.topic, each.partition): each.offset for each in found.topic_partitions if each.offset >= 0}
 
     def commit(self, group: str, frontier: Frontier) -> None:
         """Let a consumer group stand at these offsets; it must have no member.
@@ -133,19 +137,11 @@ class Broker:
             SourceRefused: it has one, or may not be committed to.
             SourceUnreachable: the broker does not answer within five seconds.
         """
-        from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+        from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
-        self._admin.poll(0)
-        self._heard.clear()
         places = [TopicPartition(topic, partition, offset) for (topic, partition), offset in sorted(frontier.items())]
-        try:
-            asked = [ConsumerGroupTopicPartitions(group, places)]
-            (future,) = self._admin.alter_consumer_group_offsets(asked, request_timeout=_GRACE_S).values()
-            for each in self._answer(future).topic_partitions:
-                if each.error is not None:
-                    raise KafkaException(each.error)
-        except (KafkaException, TimeoutError) as failed:
-            raise self._of_group(group, "Read", failed) from failed
+        asked = [ConsumerGroupTopicPartitions(group, places)]
+        self._of_group(group, "Read", lambda: self._admin.alter_consumer_group_offsets(asked, request_timeout=_GRACE_S))
 
     def group(self, group: str) -> tuple[int, bool]:
         """How many members a consumer group has, and whether we may commit to it.
@@ -154,22 +150,35 @@ class Broker:
             SourceRefused: it may not be described.
             SourceUnreachable: the broker does not answer.
         """
-        from confluent_kafka import KafkaException
         from confluent_kafka.admin import AclOperation
 
-        self._admin.poll(0)
-        self._heard.clear()
-        try:
-            described = self._admin.describe_consumer_groups(
-                [group], request_timeout=self._timeout_s, include_authorized_operations=True
-            )
-            found = self._answer(described[group])
-        except (KafkaException, TimeoutError) as failed:
-            raise self._of_group(group, "Describe", failed) from failed
+        how: dict[str, Any] = {"request_timeout": self._timeout_s, "include_authorized_operations": True}
+        found = self._of_group(group, "Describe", lambda: self._admin.describe_consumer_groups([group], **how))
         allowed = found.authorized_operations or [AclOperation.READ]
         return len(found.members), AclOperation.READ in allowed
 
-    def _of_group(self, group: str, right: str, failed: Exception) -> SourceRefused | SourceUnreachable:
+    def _of_group(self, group: str, right: str, ask: Callable[[], Mapping[str, Any]]) -> Any:
+        """What the coordinator of a group answers; asked again while it has just become so."""
+        from confluent_kafka import KafkaException
+
+        self._admin.poll(0)
+        for pause_s in (*_PAUSES_S[:3], None):
+            self._heard.clear()
+            try:
+                (future,) = ask().values()
+                found = self._answer(future)
+                wrong = [each.error for each in getattr(found, "topic_partitions", []) if each.error is not None]
+                if wrong:
+                    raise KafkaException(wrong[0])
+                return found
+            except (KafkaException, TimeoutError) as failed:
+                code = failed.args[0].code() if isinstance(failed, KafkaException) else None
+                if pause_s is None or code not in _passing():
+                    raise self._group_refused(group, right, failed) from failed
+            time.sleep(pause_s)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _group_refused(self, group: str, right: str, failed: Exception) -> SourceRefused | SourceUnreachable:
         from confluent_kafka import KafkaError, KafkaException
 
         if not isinstance(failed, KafkaException):
@@ -188,8 +197,8 @@ class Broker:
         return self._unreachable(failed)
 
     def _unreachable(self, failed: Exception) -> SourceUnreachable:
-        # By the next question: to end a client that waits for a token takes seconds.
-        self._failed = True
+        with suppress(UsageError, SourceUnreachable):
+            self._renewed()
         heard = self._refusal() or next((e for e in reversed(self._heard) if e.name() != "_ALL_BROKERS_DOWN"), None)
         refusal = refusals.of(heard, self._source) if heard else refusals.no_token(self._source)
         said = heard.str() if heard else str(failed) or f"no answer within {self._timeout_s:g} s"
@@ -336,6 +345,8 @@ def _passing() -> set[int]:
         KafkaError._NOENT,
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
         KafkaError._WAIT_COORD,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
     }
 
 

@@ -34,11 +34,8 @@ def librdkafka(source: Source, servers: str) -> dict[str, Any]:
             because librdkafka tells less of what is wrong with them.
         SetupError: see `msk.tokens`.
     """
-    options: dict[str, Any] = given(source)
-    for of in ("ssl", "https"):
-        pem.authorities(options, of)
-    pem.identity(options)
-    return _with_tokens(options, servers)
+    proofs(source)
+    return _with_tokens(given(source), servers)
 
 
 def for_executors(source: Source, servers: str) -> dict[str, Any]:
@@ -57,9 +54,15 @@ def for_executors(source: Source, servers: str) -> dict[str, Any]:
     return _with_tokens(kept, servers)
 
 
-def _with_tokens(options: dict[str, Any], servers: str) -> dict[str, Any]:
+def proofs(source: Source) -> tuple[Any, ...]:
+    """What the files of certificates and keys hold now; see `pem`."""
+    options = given(source)
+    return (pem.authorities(options), pem.authorities(options, "https"), pem.identity(options))
+
+
+def _with_tokens(options: Mapping[str, Any], servers: str) -> dict[str, Any]:
     if mechanism(options) != MSK_IAM:
-        return options
+        return dict(options)
     kept = {name: value for name, value in options.items() if name not in ("sasl.mechanism", "sasl.mechanisms")}
     return {**kept, "sasl.mechanism": "OAUTHBEARER", "oauth_cb": msk.tokens(servers)}
 
