@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import json
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import aws
@@ -12,6 +14,7 @@ import kit
 import pytest
 from aws import Account, User, allow
 from botocore.exceptions import ClientError
+from command import Command
 from drivers import Driver, refusal
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
@@ -153,6 +156,43 @@ def test_a_pipeline_sealed_by_a_customers_key(
             with pytest.raises(ClientError, match="400"):
                 s3.head_object(Bucket="sealed", Key=key)
     s3.close()
+
+
+@pytest.fixture
+def doctor(
+    stack: Addresses, account: Account, lakeingest: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., dict[str, Any]]:
+    """What `lakeingest doctor` finds of a store."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", account.url)
+
+    def look(user: User, **said: Any) -> dict[str, Any]:
+        values = kit.values_of(stack, "doctor", table={"path": "s3a://secured/doctor"})
+        reached = {"endpoint": account.url, "region": aws.REGION, "path_style": True, **user.storage}
+        values["storage"] = {**reached, **said}
+        (tmp_path / "p.yaml").write_text(json.dumps(values))
+        findings: list[dict[str, Any]] = lakeingest(
+            "doctor", tmp_path / "p.yaml", "--no-spark", "--output", "json"
+        ).data["findings"]
+        return next(each for each in findings if each["about"] == "store")
+
+    return look
+
+
+def test_the_doctor_asks_alike(doctor: Callable[..., dict[str, Any]], account: Account, writer: User) -> None:
+    """Under the role, and with all that a PUT says besides; the role that cannot be assumed is told without Spark."""
+    sealed = {"type": "SSE-C", "key": CUSTOMER}
+    alone = account.user("assumes", allow("sts:AssumeRole"))
+    trusted = {"arn": account.role("doctor", alone, "ours", allow("s3:*")), "external_id": "ours"}
+    assert doctor(alone)["state"] == "bad"
+    found = doctor(alone, role=trusted, encryption=sealed, requester_pays=True, acl="bucket-owner-full-control")
+    assert (found["state"], found["what"].partition(": ")[2]) == (
+        "good",
+        "written to, and a second writer was refused (412)",
+    )
+    for encryption in ({"type": "SSE-KMS", "key": KEY}, {"type": "SSE-S3"}):
+        assert doctor(writer, encryption=encryption)["state"] == "good"
+    found = doctor(alone, role={**trusted, "external_id": "theirs"})
+    assert found["what"].startswith("the role of storage.role cannot be assumed: ")
 
 
 def test_twice_encrypted_is_asked_for(
