@@ -14,9 +14,9 @@ from pydantic import AfterValidator, Field, model_validator
 from lakeingest.config.base import Part
 from lakeingest.config.values import Duration, Kind, Secret, StorageOptions
 
-_KMS = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:(key|alias)/[A-Za-z0-9/_-]+")
-_ROLE = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+", re.ASCII)
-_ACCESS_POINT = re.compile(r"arn:aws[a-z-]*:s3:[a-z0-9-]+:\d{12}:accesspoint[/:][a-z0-9][a-z0-9-]{1,48}[a-z0-9]")
+_KMS = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:(key|alias)/[A-Za-z0-9/_-]+")
+_ROLE = re.compile(r"arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]+", re.ASCII)
+_ACCESS_POINT = re.compile(r"arn:aws[a-z-]*:s3:[a-z0-9-]+:[0-9]{12}:accesspoint/[a-z0-9][a-z0-9-]{1,48}[a-z0-9]")
 _SHORTEST, _LONGEST = timedelta(minutes=15), timedelta(hours=12)
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _TAKEN = {

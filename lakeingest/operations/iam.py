@@ -28,7 +28,7 @@ ROLES: dict[Role, str] = {
 }
 Statement: TypeAlias = dict[str, Any]
 _ANY = "*"
-_MSK = re.compile(r"b-\d+\.([a-z0-9-]+)\.\w+\.c\d+\.kafka\.([a-z0-9-]+)\.amazonaws\.com")
+_MSK = re.compile(r"b-\d+(?:-public)?\.([a-z0-9-]+)\.\w+\.c\d+\.kafka\.([a-z0-9-]+)\.amazonaws\.com")
 _SERVERLESS = re.compile(r"boot-\w+\.c\d+\.kafka-serverless\.([a-z0-9-]+)\.amazonaws\.com")
 
 
@@ -60,7 +60,7 @@ def policy(config: PipelineConfig, role: str, account: str | None = None, export
     """
     if role not in ROLES:
         raise UsageError(f'--role "{role}" is no role', cure=f"write one of {', '.join(ROLES)}")
-    if account is not None and not re.fullmatch(r"\d{12}", account):
+    if account is not None and not re.fullmatch(r"[0-9]{12}", account):
         raise UsageError(f'--account "{account}" is no number of an account', cure="write its twelve digits")
     found = _Policy(config, role, account)
     of_store = [*found.store(export_to), *found.key()]

@@ -95,8 +95,6 @@ def openers(config: PipelineConfig, storage: Storage) -> list[Opener]:
         met = shut_out([reader], features)
         why = unknown or (f"it does not know {', '.join(met[reader])}" if met else "")
         reads = None if unknown else not met
-        if reads and place.on_s3 and storage.requester_pays and tool != "Spark SQL":
-            reads, why = None, "it has to be told in its own way that who asks pays (storage.requester_pays)"
         if elsewhere := _out_of_reach(tool, place):
             reads, why = False, elsewhere
         found.append(Opener(tool, language, reads, why, "" if reads is False else code(place)))
@@ -105,11 +103,11 @@ def openers(config: PipelineConfig, storage: Storage) -> list[Opener]:
 
 def _out_of_reach(tool: str, place: _Place) -> str:
     """Why a tool does not come to where the table lies; "" where it does."""
-    encryption = place.storage.encryption
-    if encryption and encryption.type == "SSE-C" and tool != "Spark SQL" and place.on_s3:
-        return "it cannot send the key that the table is encrypted with (storage.encryption: SSE-C)"
-    if place.storage.access_points and tool != "Spark SQL" and place.on_s3:
-        return "it is let in by an access point alone (storage.access_points); name its alias instead of the bucket"
+    if place.on_s3 and tool != "Spark SQL":
+        if place.storage.encryption and place.storage.encryption.type == "SSE-C":
+            return "it cannot send the key that the table is encrypted with (storage.encryption: SSE-C)"
+        if place.storage.access_points:
+            return "it is let in by an access point alone (storage.access_points); name its alias instead of the bucket"
     if tool == "Athena" and (place.endpoint or not place.on_s3):
         return f"it reads S3 of AWS alone, and the table is at {place.endpoint or place.url}"
     return f"it reads object stores, and the table is at {place.url}" if tool == "Trino" and not place.on_s3 else ""

@@ -6,6 +6,7 @@ One user is given the rights of one role after the other: Hadoop keeps the keys 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -20,6 +21,7 @@ from command import Command
 from pyspark.sql import SparkSession
 
 from lakeingest.config import PipelineConfig, file
+from lakeingest.errors import StorageRefused
 from lakeingest.local import Addresses
 from lakeingest.operations import iam
 from lakeingest.pipeline import Pipeline
@@ -51,7 +53,8 @@ def proxy(account: Account) -> Iterator[S3Proxy]:
 def values_of(stack: Addresses, name: str, **storage: Any) -> dict[str, Any]:
     """A pipeline in a bucket of others too."""
     values = kit.values_of(stack, name, table={"path": f"{FOLDER}/{name}"})
-    return {**values, "storage": {"region": aws.REGION, "path_style": True, **storage}}
+    reached = {"region": aws.REGION, "path_style": True, **storage}
+    return {**values, "storage": reached, "retry": {"wait": "10 minutes"}}
 
 
 def action(request: Request) -> tuple[str, str]:
@@ -112,7 +115,20 @@ def test_each_role_can_do_its_work_and_nothing_besides(
     spark.sql(f"VACUUM delta.`{FOLDER}/{name}`")
     assert pipeline.audit().conserved
     assert {action(request)[0] for request in seen} == {"s3:ListBucket", "s3:GetObject", "s3:PutObject"}
+    _refused_at_once(stack, account, user, pipeline)
     _denied(account, user, config)
+
+
+def _refused_at_once(stack: Addresses, account: Account, user: User, pipeline: Pipeline) -> None:
+    """A run that may not write ends within seconds, by name; with the right it goes on where it was."""
+    kit.produce(stack, pipeline.config.name, kit.clean(5))
+    account.allow(user.name, iam.policy(pipeline.config, "reader").document)
+    begun = time.monotonic()
+    with pytest.raises(StorageRefused, match=r"the right s3:PutObject is missing for s3a://policed/team/lake/iam"):
+        pipeline.run(until_caught_up=True)
+    assert time.monotonic() - begun < 60
+    account.allow(user.name, iam.policy(pipeline.config, "writer").document)
+    assert pipeline.run(until_caught_up=True).consumed == 5
 
 
 def _denied(account: Account, user: User, config: PipelineConfig) -> None:

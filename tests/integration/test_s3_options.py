@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import base64
+import json
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import aws
+import kit
 import pytest
 from aws import Account, User, allow
+from botocore.exceptions import ClientError
+from command import Command
 from drivers import Driver, refusal
 from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
 
-from lakeingest.config import Storage
+from lakeingest.config import Storage, file
 from lakeingest.errors import LakeingestError, StorageRefused
-from lakeingest.local import artifacts
+from lakeingest.local import Addresses, artifacts
+from lakeingest.pipeline import Pipeline
 from lakeingest.spark import failures, s3a
 from lakeingest.testing.s3 import Request, S3Proxy
 
@@ -111,6 +118,81 @@ def test_the_log_store_keeps_its_promise(
     puts = [request for request in seen if request.kind == "PUT"]
     assert len(puts) >= 3
     assert all(headers.items() <= request.headers.items() for request in puts)
+
+
+@pytest.mark.parametrize("option", ["SSE-C", "ACL"])
+def test_the_log_store_on_the_embedded_store(driver: Driver, stack: Addresses, named: str, option: str) -> None:
+    """SeaweedFS, which encrypts with a customer's key for real; of a key of its own it has none without settings."""
+    keys = {"access_key": stack.s3_access_key, "secret_key": stack.s3_secret_key}
+    said = Storage.model_validate({"endpoint": stack.s3, "path_style": True, **keys, **OPTIONS[option][0]})
+    path = version(named).replace("secured", "lake")
+    once(driver, path, driver.conf(**s3a.s3a_options(said)))
+    if option == "SSE-C":
+        plain = said.model_copy(update={"encryption": None})
+        with pytest.raises(Py4JJavaError, match="Status Code: 400"):
+            driver.read(path, driver.conf(**s3a.s3a_options(plain)))
+
+
+def test_a_pipeline_sealed_by_a_customers_key(
+    stack: Addresses, spark: SparkSession, account: Account, writer: User, named: str
+) -> None:
+    """Spark and Delta write and read all of it with the key, and nobody reads it without."""
+    account.bucket("sealed")
+    values = kit.values_of(stack, named, table={"path": f"s3a://sealed/{named}"})
+    reached = {"endpoint": account.url, "region": aws.REGION, "path_style": True, **writer.storage}
+    values["storage"] = {**reached, "encryption": {"type": "SSE-C", "key": CUSTOMER}}
+    pipeline = Pipeline(file.from_mapping(values))
+    wanted = kit.produce(stack, named, kit.mixed(20))
+    assert pipeline.run(until_caught_up=True).consumed == 20
+    kit.assert_exactly_once(spark, pipeline, wanted)
+    assert pipeline.audit().conserved
+    pipeline.compact(2**20)
+    assert pipeline.audit().conserved
+    s3 = account.client("s3")
+    objects = [each["Key"] for each in s3.list_objects_v2(Bucket="sealed")["Contents"]]
+    assert len([key for key in objects if key.endswith(".parquet")]) >= 2
+    for key in objects:
+        if not key.endswith("/"):
+            with pytest.raises(ClientError, match="400"):
+                s3.head_object(Bucket="sealed", Key=key)
+    s3.close()
+
+
+@pytest.fixture
+def doctor(
+    stack: Addresses, account: Account, lakeingest: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., dict[str, Any]]:
+    """What `lakeingest doctor` finds of a store."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", account.url)
+
+    def look(user: User, **said: Any) -> dict[str, Any]:
+        values = kit.values_of(stack, "doctor", table={"path": "s3a://secured/doctor"})
+        reached = {"endpoint": account.url, "region": aws.REGION, "path_style": True, **user.storage}
+        values["storage"] = {**reached, **said}
+        (tmp_path / "p.yaml").write_text(json.dumps(values))
+        findings: list[dict[str, Any]] = lakeingest(
+            "doctor", tmp_path / "p.yaml", "--no-spark", "--output", "json"
+        ).data["findings"]
+        return next(each for each in findings if each["about"] == "store")
+
+    return look
+
+
+def test_the_doctor_asks_alike(doctor: Callable[..., dict[str, Any]], account: Account, writer: User) -> None:
+    """Under the role, and with all that a PUT says besides; the role that cannot be assumed is told without Spark."""
+    sealed = {"type": "SSE-C", "key": CUSTOMER}
+    alone = account.user("assumes", allow("sts:AssumeRole"))
+    trusted = {"arn": account.role("doctor", alone, "ours", allow("s3:*")), "external_id": "ours"}
+    assert doctor(alone)["state"] == "bad"
+    found = doctor(alone, role=trusted, encryption=sealed, requester_pays=True, acl="bucket-owner-full-control")
+    assert (found["state"], found["what"].partition(": ")[2]) == (
+        "good",
+        "written to, and a second writer was refused (412)",
+    )
+    for encryption in ({"type": "SSE-KMS", "key": KEY}, {"type": "SSE-S3"}):
+        assert doctor(writer, encryption=encryption)["state"] == "good"
+    found = doctor(alone, role={**trusted, "external_id": "theirs"})
+    assert found["what"].startswith("the role of storage.role cannot be assumed: ")
 
 
 def test_twice_encrypted_is_asked_for(

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import boto3
 import kit
 import pytest
 import registry_kit
@@ -40,6 +39,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.classic]
 
 LAKEINGEST = [sys.executable, "-c", "from lakeingest.cli import main; main()"]
 TOPIC = "secrets"
+BUCKET = "sealed-secrets"
+"""One of its own: a process opens a bucket with one key."""
 VARIABLE = "SECRETS_S3_KEY"
 # Spark gives the root the level of its gateway for Python.
 LOG4J = """rootLogger.level=info
@@ -110,9 +111,10 @@ class Scene:
                 "url": self.stack.registry,
                 "options": {"basic.auth.user.info": f"reader:{self.secrets['registry']}"},
             },
+            table={"path": f"s3a://{BUCKET}/{TOPIC}"},
             storage={
                 "secret_key": f"${{{VARIABLE}}}",
-                "options": {"fs.s3a.encryption.key": self.secrets["encryption"]},
+                "encryption": {"type": "SSE-C", "key": self.secrets["encryption"]},
             },
         )
 
@@ -194,6 +196,9 @@ def tree(pid: int) -> set[int]:
 def scene(stack: Addresses, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     folder = tmp_path_factory.mktemp("scene")
     words = {name: f"{name}{secrets.token_hex(16)}" for name in ("kafka", "registry")}
+    client = kit.s3(stack)
+    client.create_bucket(Bucket=BUCKET)
+    client.close()
     words["encryption"] = base64.b64encode(secrets.token_bytes(32)).decode()
     authority = Authority(folder / "tls")
     broker, client = authority.certify("broker", "127.0.0.1"), authority.certify("client", "ingest")
@@ -237,7 +242,7 @@ PLACES: dict[str, Callable[[Scene, Run], tuple[bytes, bytes]]] = {
     "state": lambda scene, run: (run.state, b"INFO org.apache.spark"),
     "event log": lambda scene, run: (files(scene.folder / "events"), b"SparkListenerSQLExecutionStart"),
     "temporary files": lambda scene, run: (files(scene.folder / "temporary"), b""),
-    "tables": lambda scene, run: (objects(scene.stack), b'"commitInfo"'),
+    "tables": lambda scene, run: (objects(scene), b'"commitInfo"'),
 }
 """Place → all that is found there, and what must be found if the search is to mean anything."""
 
@@ -268,19 +273,16 @@ def files(folder: Path) -> bytes:
     return b"\n".join(found)
 
 
-def objects(stack: Addresses) -> bytes:
-    """Names and contents of all objects of table and quarantine."""
-    client = boto3.client(
-        "s3",
-        endpoint_url=stack.s3,
-        aws_access_key_id=stack.s3_access_key,
-        aws_secret_access_key=stack.s3_secret_key,
-        region_name="us-east-1",
-    )
-    names = [each["Key"] for each in client.list_objects_v2(Bucket="lake", Prefix=TOPIC)["Contents"]]
-    found = b"\n".join(name.encode() + client.get_object(Bucket="lake", Key=name)["Body"].read() for name in names)
+def objects(scene: Scene) -> bytes:
+    """Names and contents of all objects of table and quarantine, and what is noted with them."""
+    client, found = kit.s3(scene.stack), []
+    key = {"SSECustomerAlgorithm": "AES256", "SSECustomerKey": base64.b64decode(scene.secrets["encryption"])}
+    for each in client.list_objects_v2(Bucket=BUCKET, Prefix=TOPIC)["Contents"]:
+        if not each["Key"].endswith("/"):
+            answer = client.get_object(Bucket=BUCKET, Key=each["Key"], **key)
+            found += [each["Key"].encode(), answer["Body"].read(), str(answer["Metadata"]).encode()]
     client.close()
-    return found
+    return b"\n".join(found)
 
 
 def test_a_search_finds_what_is_there() -> None:
@@ -296,11 +298,10 @@ def test_a_search_finds_what_is_there() -> None:
 
 
 @pytest.fixture
-def inside(scene: Scene, good: Run, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
-    """The scene for this process, whose session is left as it was."""
+def inside(scene: Scene, good: Run, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    """The scene for this process."""
     monkeypatch.setenv(VARIABLE, scene.stack.s3_secret_key)
-    yield scene
-    spark.conf.unset("fs.s3a.encryption.key")
+    return scene
 
 
 @pytest.mark.parametrize(

@@ -234,6 +234,30 @@ def test_how_tools_open_a_table_of_this_machine(file: Path, lakeingest: Command)
     assert values["found"].num_rows == 14
 
 
+@pytest.mark.parametrize(
+    ("storage", "why"),
+    [
+        ({"encryption": {"type": "SSE-C", "key": "aHVzaGh1c2hodXNoaHVzaGh1c2hodXNoaHVzaGh1c2g="}}, "the key that the"),
+        ({"access_points": {"lake": "arn:aws:s3:eu-west-1:123456789012:accesspoint/lake-ap"}}, "its alias instead"),
+    ],
+)
+def test_a_store_that_only_s3a_is_let_into(storage: dict[str, Any], why: str) -> None:
+    """Spark opens it; what the others would be told is why they cannot, and no key."""
+    tools, _ = opened(region="eu-west-1", **storage)
+    assert tools["Spark SQL"].reads is None
+    assert {tool.reads for name, tool in tools.items() if name != "Spark SQL"} == {False}
+    assert why in tools["DuckDB"].why
+    assert "aHVza" not in str(tools)
+
+
+def test_whose_keys_a_role_needs() -> None:
+    """The tools know no role: keys of its session are to be in the environment."""
+    arn = "arn:aws:iam::123456789012:role/lake-writer"
+    _, credentials = opened(access_key=SECRET, secret_key=SECRET, role={"arn": arn})
+    assert set(credentials) == {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"}
+    assert all(f"--role-arn {arn} " in each for each in credentials.values())
+
+
 def test_a_store_of_ones_own() -> None:
     """Its address stands in the code, and no key does."""
     keys = {"access_key": SECRET, "secret_key": SECRET, "session_token": SECRET}

@@ -290,6 +290,44 @@ def test_whatever_the_values_are_a_file_comes_of_them(options: Mapping[str, str]
     assert {option.name for option in made.options} == set(given)
 
 
+ROLE = "arn:aws:iam::123456789012:role/writer"
+PROVIDER = "s3.credentials.provider"
+
+
+@pytest.mark.parametrize(
+    ("options", "storage"),
+    [
+        ({"s3.ssea.name": "AES256"}, {"encryption": {"type": "SSE-S3"}}),
+        ({"s3.ssea.name": "aws:kms"}, {"encryption": {"type": "SSE-KMS"}}),
+        (
+            {"s3.ssea.name": "aws:kms", "s3.sse.kms.key.id": ENVIRONMENT["KMS_KEY_ARN"]},
+            {"encryption": {"type": "SSE-KMS", "key": ENVIRONMENT["KMS_KEY_ARN"]}},
+        ),
+        (
+            {"s3.ssea.name": "aws:kms", "s3.sse.kms.key.id": "1234abcd"},
+            {"encryption": {"type": "SSE-KMS", "key": "${KMS_KEY_ARN}"}},
+        ),
+        (
+            {"s3.ssea.name": "AES256", "s3.sse.customer.key": "hush"},
+            {"encryption": {"type": "SSE-C", "key": "${SSE_CUSTOMER_KEY}"}},
+        ),
+        ({"s3.acl.canned": "bucket-owner-full-control"}, {"acl": "bucket-owner-full-control"}),
+        ({"s3.acl.canned": "public-read"}, {"options": {"fs.s3a.acl.default": "PublicRead"}}),
+        (
+            {f"{PROVIDER}.sts.role.arn": ROLE, f"{PROVIDER}.sts.role.external.id": "us"},
+            {"role": {"arn": ROLE, "external_id": "us"}},
+        ),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_how_s3_is_asked(options: Mapping[str, str], storage: Mapping[str, Any], tmp_path: Path) -> None:
+    """Encryption, role and ACL become options of storage, and the file is good."""
+    given = {**connectors.BASE, **options}
+    found = YAML(typ="safe").load(next(iter(confluent.translate(given).files.values())))["storage"]
+    assert {name: value for name, value in found.items() if name != "region"} == storage
+    assert imported(given, tmp_path)
+
+
 def test_no_secret_is_written_or_told() -> None:
     """In the file stands a variable; the one that Connect's provider names, where there is one."""
     secrets = {

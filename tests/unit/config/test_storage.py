@@ -88,6 +88,7 @@ def test_a_role_is_assumed_with_the_keys_that_there_are(said: dict[str, Any], ba
             "SSE-C sends its key with each request, and endpoint is not https",
         ),
         ({"region": "us-east-1", "encryption": {"type": "SSE-KMS", "key": KMS}}, "encryption.key is in eu-west-1, and"),
+        ({"role": {"arn": ROLE.replace("1", "１")}}, "not the ARN of a role"),
         ({"role": {"arn": "lake-writer"}}, "not the ARN of a role; write it as in arn:aws:iam::"),
         ({"role": {"arn": ROLE, "duration": "14 minutes"}}, "duration is out of STS's range; write 15 minutes to 12"),
         ({"role": {"arn": ROLE, "duration": "13 hours"}}, "duration is out of STS's range; write 15 minutes to 12"),
