@@ -77,7 +77,7 @@ test-notebooks: venv ## The notebooks, each in a kernel of its own (3 minutes)
 test-report: venv ## The page of `lakeingest report` in a headless browser: every size, dark and light, axe-core, print (2 minutes)
 	$(BIN)/pytest tests/integration/test_report_page.py -m "report"
 
-test-infra: venv ## infra/ by the CDK, cfn-lint, checkov, schemas and linters; Airflow and Dagster load their examples (5 minutes)
+test-infra: venv ## infra/ by the CDK, cfn-lint, checkov, schemas and linters; Airflow and Dagster load their examples (10 minutes)
 	$(BIN)/pytest tests/infra -m infra
 
 bench: venv ## lakeingest beside hand-written jobs, into benchmarks/RESULTS.md (an hour)

@@ -6,6 +6,8 @@ The rest concerns what this stack makes: its key, its work bucket, Athena, the j
 
 from __future__ import annotations
 
+from typing import Any
+
 from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
 from compute import Compute
@@ -56,9 +58,7 @@ class Roles(Construct):
                 role,
                 role_name=f"lakeingest-{config.name}-{role}",
                 assumed_by=job if role == "writer" else people,
-                inline_policies={
-                    "tables": iam.PolicyDocument.from_json(rights.policy(config, role, account=stack.account))
-                },
+                inline_policies={"tables": iam.PolicyDocument.from_json(tables_policy(config, role, stack.account))},
             )
             for role in ("writer", "reader", "operator")
         )
@@ -80,6 +80,12 @@ class Roles(Construct):
                 conditions={"StringEquals": {"iam:PassedToService": "emr-serverless.amazonaws.com"}},
             )
         )
+
+
+def tables_policy(config: PipelineConfig, role: str, account: str) -> dict[str, Any]:
+    """What `lakeingest iam` says of a role; of one whose keys assume `storage.role`, what these keys need."""
+    found = rights.policy(config, role, account=account)
+    return found.keys or found.document
 
 
 def _allow(actions: tuple[str, ...], *resources: str) -> iam.PolicyStatement:

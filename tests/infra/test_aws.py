@@ -207,7 +207,7 @@ def test_a_role_may_what_lakeingest_iam_says(role: str, template: Template, conf
     from lakeingest.operations import iam
 
     (policy,) = only(template, "IAM::Role", f"Roles{role}")["Policies"]
-    assert rights(policy["PolicyDocument"]) == rights(iam.policy(config, role, account=ACCOUNT))
+    assert rights(policy["PolicyDocument"]) == rights(iam.policy(config, role, account=ACCOUNT).document)
 
 
 def rights(document: Any) -> set[tuple[str, str, str, str]]:
