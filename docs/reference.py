@@ -100,6 +100,7 @@ EXTRAS = {
     "lineage": "OpenLineage's events",
     "protobuf": "records in Protobuf",
     "glue": "tables in AWS Glue's catalog, schemas in its registry",
+    "msk": "MSK with IAM: the signer of librdkafka's tokens",
     "local": "the embedded Kafka, S3 server and registry",
     "testing": "tests of your own pipelines",
     "demo": "the flights of the demo",

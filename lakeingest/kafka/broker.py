@@ -58,7 +58,7 @@ class Broker:
     def _renewed(self) -> None:
         """Make a client where certificates are others than those of the last one: librdkafka reads a file once.
 
-        The others stay: one that is thrown away while it waits for an answer ends the process (seen).
+        The others stay: one that is thrown away while it waits for a token is waited for.
         """
         proofs = options.proofs(self._source)
         if not self._clients or proofs != self._proofs:
@@ -124,6 +124,9 @@ class Broker:
         """Where a consumer group stands: the offsets that it has committed, in whatever topics."""
         from confluent_kafka import ConsumerGroupTopicPartitions
 
+        # Where a coordinator has just become so, librdkafka 2.16 answers the question for offsets with a segmentation
+        # fault (it takes us for a consumer), and this one with an error.
+        self.group(group)
         asked = [ConsumerGroupTopicPartitions(group)]
         found = self._of_group(
             group, "Describe", lambda: self._admin.list_consumer_group_offsets(asked, request_timeout=self._timeout_s)

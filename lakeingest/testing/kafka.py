@@ -15,7 +15,9 @@ from typing import Self
 
 from lakeingest.errors import SetupError
 from lakeingest.local.addresses import HOST
+from lakeingest.local.artifacts import fetch
 from lakeingest.local.kafka import PROPERTIES, brokers_at, new_cluster, prepare, replication
+from lakeingest.local.machine import java
 from lakeingest.local.server import free_ports, listens
 from lakeingest.testing.oidc import Issuer
 
@@ -292,6 +294,25 @@ class Cluster:
             time.sleep(0.1)
         self.start(old)
         return new
+
+    def limit(self, quotas: Mapping[str, float | None]) -> None:
+        """Set quotas of every client, as `consumer_byte_rate` and `producer_byte_rate` (bytes a second on each broker);
+        None takes one away. It takes some seconds.
+
+        Raises:
+            SetupError: the brokers do not take it.
+        """
+        added = ",".join(f"{name}={value:g}" for name, value in quotas.items() if value is not None)
+        gone = ",".join(name for name, value in quotas.items() if value is None)
+        what = [*(("--add-config", added) if added else ()), *(("--delete-config", gone) if gone else ())]
+        jars = ":".join(map(str, fetch("kafka")))
+        tool = [str(java()), *_JVM, "-cp", jars, "kafka.admin.ConfigCommand", "--bootstrap-server", self.direct]
+        command = [*tool, "--alter", "--entity-type", "clients", "--entity-default", *what]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise SetupError(
+                f"the quotas were not set: {(done.stderr or done.stdout).strip()[-500:]}", cure="correct their names"
+            )
 
     def _at(self, what: str, node: int) -> str:
         return f"{HOST}:{self._ports[f'{what}{node}']}"

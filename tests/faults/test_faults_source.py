@@ -9,6 +9,8 @@ from pathlib import Path
 
 import kit
 import pytest
+from confluent_kafka import ElectionType, KafkaError, TopicPartition
+from confluent_kafka.admin import AdminClient
 from kit import Record
 from rehearsal import Cell, records, ride_out
 
@@ -48,6 +50,65 @@ def test_leaders_move(cells: dict[str, Cell], three: Cluster) -> None:
             three.start(leader)
 
     ride_out(moved_to(cells, three), "partition leaders moved", move, lambda: None, 5)
+
+
+@pytest.mark.faults
+def test_a_broker_is_killed(cells: dict[str, Cell], three: Cluster) -> None:
+    """One of three is killed, stays away for twenty seconds, and says goodbye to nobody."""
+    ride_out(moved_to(cells, three), "one of three brokers killed", lambda: three.kill(2), lambda: three.start(2), 20)
+
+
+@pytest.mark.faults
+def test_brokers_are_restarted_in_turn(cells: dict[str, Cell], three: Cluster) -> None:
+    """As for a new version: each of the three in turn, while records come."""
+
+    def roll() -> None:
+        for node in three.nodes:
+            three.restart(node)
+
+    ride_out(moved_to(cells, three), "three brokers restarted in turn", roll, lambda: None, 5)
+
+
+@pytest.mark.faults
+def test_leadership_is_moved_on_purpose(cells: dict[str, Cell], three: Cluster) -> None:
+    """An operator stops a broker, and lets the preferred leaders be elected again when it is back; meanwhile the topics
+    gain partitions.
+    """
+    admin = AdminClient({"bootstrap.servers": three.direct, "log_level": 0})
+
+    def move() -> None:
+        three.stop(3)
+        three.start(3)
+
+    def elect() -> None:
+        for cell in cells.values():
+            kit.widen(cell.stack, cell.name, 4)
+            cell.partitions = 4
+        places = [TopicPartition(cell.name, p) for cell in cells.values() for p in range(4)]
+        until = time.monotonic() + 60
+        while True:
+            # A replica that is not in sync yet is not elected.
+            done = admin.elect_leaders(ElectionType.PREFERRED, places).result(30)
+            failed = [error for error in done.values() if error and error.code() != KafkaError.ELECTION_NOT_NEEDED]
+            if not failed:
+                return
+            assert time.monotonic() < until, failed
+            time.sleep(1)
+
+    ride_out(moved_to(cells, three), "leaders elected anew, partitions added", move, elect, 5)
+
+
+@pytest.mark.faults
+def test_a_quota(cells: dict[str, Cell], three: Cluster) -> None:
+    """The broker lets every client fetch 20 kB a second while records come: the run is late, and loses nothing."""
+    quota = {"consumer_byte_rate": 20_000.0}
+    ride_out(
+        moved_to(cells, three),
+        "fetch quota of 20 kB/s",
+        lambda: three.limit(quota),
+        lambda: three.limit(dict.fromkeys(quota)),
+        20,
+    )
 
 
 @pytest.mark.faults

@@ -55,6 +55,7 @@ def test_the_group_stands_where_the_table_does(world: World, broker: Broker) -> 
     assert world.ingestion().audit().conserved
 
 
+@pytest.mark.faults
 def test_a_group_with_live_members(world: World, broker: Broker) -> None:
     """Kafka lets nobody else commit to it: told once, with the cure, and the run goes on."""
     world.produce(*mixed(50), partitions=2)

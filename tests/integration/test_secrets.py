@@ -203,7 +203,7 @@ def scene(stack: Addresses, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     authority = Authority(folder / "tls")
     broker, client = authority.certify("broker", "127.0.0.1"), authority.certify("client", "ingest")
     # A line of the key's own: Spark's reader gets its text.
-    words["key"] = client.key.read_text().splitlines()[5]
+    words["key"] = client.key.read_text().splitlines()[2]
     sasl_ssl = SaslSsl({"ingest": words["kafka"]}, authority.file, broker.certificate, broker.key)
     with Cluster(folder / "kafka", sasl_ssl=sasl_ssl) as cluster:
         writer = registry_kit.avro(stack, f"{TOPIC}-value", record("Secret", n="int"))

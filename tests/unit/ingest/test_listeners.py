@@ -29,6 +29,7 @@ from lakeingest.ingest.events import (
     Committed,
     Ended,
     Event,
+    GroupUpdate,
     Looked,
     Maintained,
     Retrying,
@@ -118,6 +119,16 @@ def test_nothing_breaks_out_of_its_line(lines: list[str], format: str) -> None:
     """Neither a pipeline's name nor what a server said."""
     said = logged(format, lines, name=HOSTILE)
     assert all(line.count("\n") == 1 and line.endswith("\n") and "\x1b" not in line for line in said)
+
+
+@pytest.mark.parametrize("failure", [DOWN, None])
+def test_a_consumer_group_that_is_behind(lines: list[str], failure: StorageUnreachable | None) -> None:
+    """A warning with what is wrong; that it follows again is told too."""
+    (said,) = logged("json", lines, [GroupUpdate("g", failure, at=AT)])
+    told = json.loads(said)
+    assert (told["event"], told["group"]) == ("GroupUpdate", "g")
+    assert told["level"] == ("WARNING" if failure else "INFO")
+    assert ("tries again" in told["message"]) == (failure is not None)
 
 
 def test_the_log_as_json(lines: list[str]) -> None:

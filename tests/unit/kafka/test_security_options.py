@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import sys
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -323,3 +324,12 @@ def test_what_is_no_refusal() -> None:
     """A line that breaks is none."""
     broken: Any = Heard("_TRANSPORT", "h:1/1: Disconnected")
     assert refusals.of(broken, source({})) is None
+
+
+def test_without_the_signer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The extra is named; whoever does not come in by IAM needs it not."""
+    monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", None)
+    with pytest.raises(SetupError, match="needs the package aws-msk-iam-sasl-signer-python") as caught:
+        msk.tokens(BROKERS)
+    assert caught.value.cure == "pip install 'lakeingest[msk]'"
+    assert options.librdkafka(source({"security.protocol": "SSL"}), BROKERS) == {"security.protocol": "SSL"}
