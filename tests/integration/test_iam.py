@@ -44,10 +44,29 @@ def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
         yield made
 
 
+@pytest.fixture(scope="module")
+def user(account: Account) -> User:
+    return account.user("pipeline")
+
+
+@pytest.fixture(scope="module")
+def seen() -> list[Request]:
+    """Every request to S3, in order."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def endpoint(account: Account, seen: list[Request]) -> Iterator[str]:
+    with S3Proxy(account.url) as proxy:
+        proxy.fault(lambda request: bool(seen.append(request)), lambda exchange: exchange.refuse(500, "Never", ""))
+        yield proxy.endpoint
+
+
 @pytest.fixture
-def proxy(account: Account) -> Iterator[S3Proxy]:
-    with S3Proxy(account.url) as made:
-        yield made
+def pipeline(stack: Addresses, spark: SparkSession, user: User, endpoint: str, tmp_path: Path, named: str) -> Pipeline:  # noqa: PLR0917
+    (tmp_path / "suite.json").write_text(json.dumps(SUITE))
+    values = values_of(stack, named, endpoint=endpoint, **user.storage)
+    return Pipeline(file.from_mapping({**values, "gate": {"suite": str(tmp_path / "suite.json")}}))
 
 
 def values_of(stack: Addresses, name: str, **storage: Any) -> dict[str, Any]:
@@ -73,50 +92,59 @@ def used(statement: Mapping[str, Any], requests: list[tuple[str, str]]) -> bool:
     )
 
 
-def test_each_role_can_do_its_work_and_nothing_besides(
-    stack: Addresses, spark: SparkSession, account: Account, proxy: S3Proxy, tmp_path: Path
-) -> None:
-    """A writer runs, a reader audits, an operator compacts, replays and vacuums: IAM was asked for each request.
+class Rights:
+    """Those of one role, and which of them requests made use of."""
 
-    No statement of a policy goes unused.
-    """
-    user = account.user("pipeline")
-    name = "iam"
-    (tmp_path / "suite.json").write_text(json.dumps(SUITE))
-    values = values_of(stack, name, endpoint=proxy.endpoint, **user.storage)
-    config = file.from_mapping({**values, "gate": {"suite": str(tmp_path / "suite.json")}})
-    pipeline = Pipeline(config)
-    seen: list[Request] = []
-    proxy.fault(lambda request: bool(seen.append(request)), lambda exchange: exchange.refuse(500, "Never", ""))
+    def __init__(self, account: Account, user: User, pipeline: Pipeline, seen: list[Request]) -> None:
+        self.account, self.user, self.pipeline, self.seen = account, user, pipeline, seen
 
-    def let(role: str) -> iam.Policy:
-        seen.clear()
-        found = iam.policy(config, role)
-        account.allow(user.name, found.document)
-        return found
+    def give(self, role: str) -> None:
+        self.seen.clear()
+        self.policy = iam.policy(self.pipeline.config, role)
+        self.account.allow(self.user.name, self.policy.document)
 
-    def check_all_used(policy: iam.Policy) -> None:
-        requests = [action(request) for request in seen]
-        assert [each["Sid"] for each in policy.document["Statement"] if not used(each, requests)] == []
+    def unused(self) -> list[str]:
+        """Statements that no request needed since they were given."""
+        requests = [action(request) for request in self.seen]
+        return [each["Sid"] for each in self.policy.document["Statement"] if not used(each, requests)]
 
-    writer = let("writer")
-    for n in range(2):
-        kit.produce(stack, name, kit.mixed(10, 5))
-        assert pipeline.run(until_caught_up=True).refused == 2, n
-    check_all_used(writer)
-    reader = let("reader")
+
+@pytest.fixture
+def rights(account: Account, user: User, pipeline: Pipeline, seen: list[Request]) -> Rights:
+    return Rights(account, user, pipeline, seen)
+
+
+def test_a_writer_runs_and_a_reader_audits(stack: Addresses, pipeline: Pipeline, rights: Rights) -> None:
+    """By real requests, for each of which IAM was asked; no statement goes unused, and no other thing is allowed."""
+    kit.produce(stack, pipeline.config.name, kit.mixed(10, 5))
+    rights.give("writer")
+    assert pipeline.run(until_caught_up=True).refused == 2
+    assert rights.unused() == []
+    rights.give("reader")
     assert pipeline.audit().conserved
+    assert rights.unused() == []
+    _denied(rights.account, rights.user, pipeline.config)
+
+
+@pytest.mark.faults
+def test_an_operator_does_what_is_to_be_done(
+    stack: Addresses, spark: SparkSession, pipeline: Pipeline, rights: Rights
+) -> None:
+    """A table of several commits is looked at, compacted, replayed and vacuumed."""
+    rights.give("writer")
+    for n in range(2):
+        kit.produce(stack, pipeline.config.name, kit.mixed(10, 5))
+        assert pipeline.run(until_caught_up=True).refused == 2, n
+    rights.give("reader")
     assert pipeline.status().tables["table"]["files"] == 2
-    check_all_used(reader)
-    let("operator")
+    rights.give("operator")
     assert [each.after.count for each in pipeline.compact(2**20)] == [1, 1, 1]
     assert pipeline.replay("again").looked == 4
     assert pipeline.discard("worthless") == 4
-    spark.sql(f"VACUUM delta.`{FOLDER}/{name}`")
+    spark.sql(f"VACUUM delta.`{pipeline.config.table.identifier}`")
     assert pipeline.audit().conserved
-    assert {action(request)[0] for request in seen} == {"s3:ListBucket", "s3:GetObject", "s3:PutObject"}
-    _refused_at_once(stack, account, user, pipeline)
-    _denied(account, user, config)
+    assert {action(request)[0] for request in rights.seen} == {"s3:ListBucket", "s3:GetObject", "s3:PutObject"}
+    _refused_at_once(stack, rights.account, rights.user, pipeline)
 
 
 def _refused_at_once(stack: Addresses, account: Account, user: User, pipeline: Pipeline) -> None:
@@ -124,7 +152,7 @@ def _refused_at_once(stack: Addresses, account: Account, user: User, pipeline: P
     kit.produce(stack, pipeline.config.name, kit.clean(5))
     account.allow(user.name, iam.policy(pipeline.config, "reader").document)
     begun = time.monotonic()
-    with pytest.raises(StorageRefused, match=r"the right s3:PutObject is missing for s3a://policed/team/lake/iam"):
+    with pytest.raises(StorageRefused, match=r"the right s3:PutObject is missing for s3a://policed/team/lake/"):
         pipeline.run(until_caught_up=True)
     assert time.monotonic() - begun < 60
     account.allow(user.name, iam.policy(pipeline.config, "writer").document)

@@ -26,7 +26,7 @@ from lakeingest.pipeline import Pipeline
 from lakeingest.spark import failures, s3a
 from lakeingest.testing.s3 import Request, S3Proxy
 
-pytestmark = [pytest.mark.slow]
+pytestmark = [pytest.mark.slow, pytest.mark.classic, pytest.mark.pinned]
 
 KEY = f"arn:aws:kms:{aws.REGION}:{aws.ACCOUNT}:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 CUSTOMER = base64.b64encode(bytes(range(32))).decode()
@@ -133,6 +133,7 @@ def test_the_log_store_on_the_embedded_store(driver: Driver, stack: Addresses, n
             driver.read(path, driver.conf(**s3a.s3a_options(plain)))
 
 
+@pytest.mark.faults
 def test_a_pipeline_sealed_by_a_customers_key(
     stack: Addresses, spark: SparkSession, account: Account, writer: User, named: str
 ) -> None:
