@@ -49,7 +49,9 @@ def pack(out: Path, prefix: str = "/usr") -> None:
         # EMR brings pyspark, which must not be in it; Protobuf and offline reads want pyarrow.
         wanted = (f"{wheel}[{EXTRAS}]", "pyarrow", "venv-pack==0.2.0")
         _run(python, "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt", *wanted)
-        _run(python, "-m", "venv_pack", "--force", "--python-prefix", prefix, "--output", out / "environment.tar.gz")
+        # By itself it packs the environment that the shell has activated.
+        packing = ("--prefix", environment, "--python-prefix", prefix, "--output", out / "environment.tar.gz")
+        _run(python, "-m", "venv_pack", "--quiet", "--force", *packing)
 
 
 def _run(*words: str | Path) -> None:
