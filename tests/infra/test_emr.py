@@ -114,6 +114,7 @@ def job(packed: Path, stack: Addresses, tmp_path: Path, named: str) -> Any:
     options["spark.driver.extraClassPath"] = os.pathsep.join(hadoop)
     options |= {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
     home = versions.python("spark-4.0").parent
+    (spark,) = home.parent.glob("lib/python3.*/site-packages/pyspark")
     environment = {
         **{
             name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV", "SPARK_HOME")
@@ -121,6 +122,7 @@ def job(packed: Path, stack: Addresses, tmp_path: Path, named: str) -> Any:
         "PYSPARK_DRIVER_PYTHON": options.pop("spark.emr-serverless.driverEnv.PYSPARK_DRIVER_PYTHON"),
         "PYSPARK_PYTHON": str(tmp_path / "environment" / "bin" / "python"),
         "PATH": f"{home}:{os.environ['PATH']}",
+        "SPARK_HOME": str(spark),
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
 
