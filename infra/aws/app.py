@@ -43,10 +43,10 @@ def main() -> None:
     try:
         files = [Path(each).absolute() for each in asked.pop("pipelines").split(",")]
         configs = {file: _read(file, {**given["variables"], **given["secrets"]}) for file in files}
+        settings = Settings(pipelines=configs, **given, **{name: value for name, value in asked.items() if value})
+        LakeStack(app, "Lakeingest", settings, env=where)
     except LakeingestError as mistake:
         raise SystemExit(str(mistake)) from None
-    settings = Settings(pipelines=configs, **given, **{name: value for name, value in asked.items() if value})
-    LakeStack(app, "Lakeingest", settings, env=where)
     app.synth()
 
 

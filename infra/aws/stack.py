@@ -49,6 +49,9 @@ class LakeStack(aws_cdk.Stack):
         if not settings.release.startswith(_SPARK_4):
             raise SystemExit(f"{settings.release} has no Spark 4; name a release that begins with {_SPARK_4}")
         configs = list(settings.pipelines.values())
+        names = [config.name for config in configs]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise SystemExit(f"two pipeline files have the name {', '.join(twice)}; a pipeline has one writer")
         store = Store(self, "Store", configs)
         queries = Queries(self, "Queries", configs, store, int(settings.bytes_limit))
         compute = Compute(self, "Compute", configs, store, settings.release)

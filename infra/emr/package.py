@@ -48,8 +48,11 @@ def pack(out: Path, prefix: str = "/usr") -> None:
         (wheel,) = out.glob("lakeingest-*.whl")
         # EMR brings pyspark, which must not be in it; Protobuf and offline reads want pyarrow.
         wanted = (f"{wheel}[{EXTRAS}]", "pyarrow", "venv-pack==0.2.0")
-        _run(python, "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt", *wanted)
-        _run(python, "-m", "venv_pack", "--force", "--python-prefix", prefix, "--output", out / "environment.tar.gz")
+        # -I: a lakeingest that PYTHONPATH shows would count as installed.
+        _run(python, "-I", "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt", *wanted)
+        # By itself it packs the environment that the shell has activated.
+        packing = ("--prefix", environment, "--python-prefix", prefix, "--output", out / "environment.tar.gz")
+        _run(python, "-I", "-m", "venv_pack", "--quiet", "--force", *packing)
 
 
 def _run(*words: str | Path) -> None:

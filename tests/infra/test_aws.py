@@ -373,6 +373,30 @@ def test_what_a_pipeline_names_has_to_go_with_it(tmp_path: Path) -> None:
 
 
 @needs_iam
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (PIPELINE.read_text(), "two pipeline files have the name flights"),
+        (
+            PIPELINE.read_text()
+            .replace("name: flights", "name: local", 1)
+            .replace("s3a://lake-example", "/data")
+            .replace("  name: lake.flights\n  catalog: glue\n", ""),
+            "nothing of pipeline 'local' is in AWS",
+        ),
+    ],
+    ids=["one name", "no AWS"],
+)
+def test_what_cannot_be_deployed_is_refused(text: str, told: str, tmp_path: Path) -> None:
+    """A second writer; a table that lies on a machine."""
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "p.yaml").write_text(text)
+    done = synthesize(tmp_path / "out", pipelines=f"{PIPELINE},{tmp_path / 'other' / 'p.yaml'}")
+    assert done.returncode != 0
+    assert told in done.stderr
+
+
+@needs_iam
 def test_two_pipelines_share_what_can_be_shared(tmp_path: Path) -> None:
     """One application and one bucket; a job and three roles for each."""
     (tmp_path / "pipelines").mkdir()

@@ -18,6 +18,7 @@ import kit
 import pytest
 import tools
 import versions
+from packaging.utils import canonicalize_name
 
 from lakeingest.local import Addresses
 
@@ -65,12 +66,17 @@ def test_the_bootstrap_action_installs_the_wheel(packed: Path, tmp_path: Path) -
     done = bootstrap(packed, tmp_path / "there", tmp_path / "bin")
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.startswith("lakeingest 0.")
-    has = subprocess.run(
-        [tmp_path / "there" / "bin" / "python", "-m", "pip", "freeze"], check=True, capture_output=True, text=True
-    ).stdout.splitlines()
-    assert not [line for line in has if line.startswith("pyspark")]
-    pinned = (tools.ROOT / "constraints.txt").read_text().splitlines()
-    assert set(has) - set(pinned) - {line for line in has if line.startswith("lakeingest")} == set()
+    command = [tmp_path / "there" / "bin" / "python", "-m", "pip", "freeze"]
+    has = pins(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    assert "pyspark" not in has
+    pinned = pins((tools.ROOT / "constraints.txt").read_text())
+    assert {name for name, version in has.items() if pinned.get(name) != version} == {"lakeingest"}
+
+
+def pins(text: str) -> dict[str, str]:
+    """Distribution → version."""
+    found = (line.split("==") for line in text.splitlines() if not line.startswith("#"))
+    return {canonicalize_name(name): version for name, version in found}
 
 
 def test_two_wheels_are_one_too_many(packed: Path, tmp_path: Path) -> None:
@@ -108,6 +114,7 @@ def job(packed: Path, stack: Addresses, tmp_path: Path, named: str) -> Any:
     options["spark.driver.extraClassPath"] = os.pathsep.join(hadoop)
     options |= {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
     home = versions.python("spark-4.0").parent
+    (spark,) = home.parent.glob("lib/python3.*/site-packages/pyspark")
     environment = {
         **{
             name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV", "SPARK_HOME")
@@ -115,6 +122,7 @@ def job(packed: Path, stack: Addresses, tmp_path: Path, named: str) -> Any:
         "PYSPARK_DRIVER_PYTHON": options.pop("spark.emr-serverless.driverEnv.PYSPARK_DRIVER_PYTHON"),
         "PYSPARK_PYTHON": str(tmp_path / "environment" / "bin" / "python"),
         "PATH": f"{home}:{os.environ['PATH']}",
+        "SPARK_HOME": str(spark),
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
 
@@ -142,7 +150,8 @@ def test_a_job_runs(job: Any, stack: Addresses, named: str) -> None:
 
 
 def test_the_environment_has_no_spark(packed: Path) -> None:
-    """EMR's would be hidden by it. The interpreter is a link to the workers' own."""
+    """EMR's would be hidden by it, and a gigabyte would be copied to each worker. Python is a link to their own."""
+    assert (packed / "environment.tar.gz").stat().st_size < 300 * 2**20
     with tarfile.open(packed / "environment.tar.gz") as archive:
         names = archive.getnames()
         assert [name for name in names if "/pyspark/" in name] == []

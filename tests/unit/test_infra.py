@@ -192,6 +192,16 @@ def test_options_for_emr() -> None:
     assert set(artifacts.listed(module.RELEASE, module.LISTING)) < set(tested)
 
 
+def test_the_images_have_what_is_asked_of_them() -> None:
+    """The endpoint needs an extra, and so does Glue."""
+    installed = re.findall(r"lakeingest\[([\w,]+)\]", (INFRA / "Dockerfile").read_text())
+    (deployment,), (application,) = manifests("Deployment"), manifests("SparkApplication")
+    for found in (deployment["spec"]["template"]["spec"]["containers"][0]["args"], application["spec"]["arguments"]):
+        assert "--listen" in found
+    assert len(installed) == 2
+    assert all({"metrics", "glue"} <= set(extras.split(",")) for extras in installed)
+
+
 def test_the_image_has_the_jars() -> None:
     """The step that fetches them calls what a session is started with."""
     (step,) = re.findall(r'RUN python -c "(.*?)"', (INFRA / "Dockerfile").read_text())
