@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeAlias
 
 from lakeingest.config import PipelineConfig, location
 from lakeingest.config.formats import uses_registry
+from lakeingest.config.kafka_options import MSK_IAM, mechanism
 from lakeingest.errors import UsageError
 
 Role: TypeAlias = Literal["writer", "reader", "operator"]
@@ -207,10 +208,12 @@ class _Policy:
         yield _allow("Schemas", ["glue:GetSchema", "glue:GetSchemaVersion"], places)
 
     def msk(self) -> Iterator[Statement]:
-        """The topics, where MSK's IAM lets in: to be described and read. No consumer group is joined."""
+        """The topics, where MSK's IAM lets in: to be described and read. No consumer group is joined, but that of
+        source.commit_to_group may be committed to.
+        """
         source = self.config.source
-        mechanism = source.options.get("sasl.mechanism") or source.options.get("sasl.mechanisms")
-        if mechanism is None or mechanism.get_secret_value() != "AWS_MSK_IAM" or self.role == "reader":
+        named = mechanism({name: secret.get_secret_value() for name, secret in source.options.items()})
+        if named != MSK_IAM or self.role == "reader":
             return
         cluster, region = self._cluster
         topics = [f"topic/{cluster}/{_ANY}/{topic}" for topic in source.topics]
@@ -221,6 +224,9 @@ class _Policy:
         )
         actions = ["kafka-cluster:DescribeTopic", "kafka-cluster:ReadData"]
         yield _allow("Topics", actions, [self._arn("kafka", each, region) for each in topics])
+        if source.commit_to_group is not None:
+            place = self._arn("kafka", f"group/{cluster}/{_ANY}/{source.commit_to_group}", region)
+            yield _allow("Group", ["kafka-cluster:AlterGroup", "kafka-cluster:DescribeGroup"], [place])
 
     @property
     def _cluster(self) -> tuple[str, str]:

@@ -217,7 +217,8 @@ def test_what_is_asked_of_glue_and_msk(account: Account, stack: Addresses) -> No
     values = values_of(stack, "iam")
     values["source"] |= {
         "bootstrap_servers": "b-1.lake.abc123.c2.kafka.us-east-1.amazonaws.com:9098",
-        "options": {"sasl.mechanism": "AWS_MSK_IAM"},
+        "options": {"security.protocol": "SASL_SSL", "sasl.mechanism": "AWS_MSK_IAM"},
+        "commit_to_group": "shown",
     }
     values["table"] |= {"name": "lake.iam", "catalog": "glue"}
     values["decode"] = {"value": {"format": "avro"}}
@@ -230,6 +231,9 @@ def test_what_is_asked_of_glue_and_msk(account: Account, stack: Addresses) -> No
         ("kafka-cluster:ReadData", ARN.format("kafka", "topic/lake/1234-5/payroll")): False,
         ("kafka-cluster:ReadData", ARN.format("kafka", "topic/other/1234-5/iam")): False,
         ("kafka-cluster:WriteData", ARN.format("kafka", "topic/lake/1234-5/iam")): False,
+        ("kafka-cluster:AlterGroup", ARN.format("kafka", "group/lake/1234-5/shown")): True,
+        ("kafka-cluster:AlterGroup", ARN.format("kafka", "group/lake/1234-5/theirs")): False,
+        ("kafka-cluster:DeleteGroup", ARN.format("kafka", "group/lake/1234-5/shown")): False,
         ("glue:GetSchemaVersion", ARN.format("glue", "schema/ours/iam")): True,
         ("glue:GetSchemaVersion", ARN.format("glue", "schema/theirs/iam")): False,
         ("glue:RegisterSchemaVersion", ARN.format("glue", "schema/ours/iam")): False,
