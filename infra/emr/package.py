@@ -43,7 +43,7 @@ def pack(out: Path, prefix: str = "/usr") -> None:
     _run(sys.executable, "-m", "build", "--quiet", "--wheel", "--no-isolation", "--outdir", out, ROOT)
     with tempfile.TemporaryDirectory() as scratch:
         environment = Path(scratch) / "environment"
-        venv.create(environment, with_pip=True)
+        venv.create(environment, with_pip=True, symlinks=True)
         python = environment / "bin" / "python"
         (wheel,) = out.glob("lakeingest-*.whl")
         # EMR brings pyspark, which must not be in it; Protobuf and offline reads want pyarrow.
