@@ -31,7 +31,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What infra/emr/package.py makes, for the Python of this machine."""
     out = tmp_path_factory.mktemp("packed")
     environment = {**os.environ, "PYTHONPATH": str(tools.ROOT)}
-    command = [sys.executable, EMR / "package.py", out, sys.base_prefix]
+    command = [sys.executable, EMR / "package.py", out]
     done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
     return out
