@@ -3,8 +3,8 @@
     python infra/emr/package.py build/emr
     aws s3 cp --recursive build/emr s3://WORK-BUCKET/code
 
-Run it on the platform of EMR's workers, Linux on x86_64, where `make venv PYTHON=/usr/bin/python3.11` was run: the packed
-environment has a link to that Python, which lies there on the workers too.
+Run it on the platform of EMR's workers, Linux on x86_64, where `make venv PYTHON=/usr/bin/python3.11` was run: the
+packed environment has a link to that Python, which lies there on the workers too.
 """
 
 from __future__ import annotations
