@@ -1,10 +1,10 @@
 """Pack what jobs on EMR need, into a folder that is then copied to S3 as it is:
 
-    python infra/emr/package.py build/emr [/usr]
+    python infra/emr/package.py build/emr
     aws s3 cp --recursive build/emr s3://WORK-BUCKET/code
 
-Run it where `make venv` was run, on the platform of EMR's workers: Linux, x86_64, Python 3.11. The second argument is
-where the workers' own Python lies: what its bin/python3.11 is in.
+Run it on the platform of EMR's workers, Linux on x86_64, where `make venv PYTHON=/usr/bin/python3.11` was run: the
+packed environment has a link to that Python, which lies there on the workers too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EXTRAS = "glue,gate"
 
 
-def pack(out: Path, prefix: str = "/usr") -> None:
+def pack(out: Path) -> None:
     """The wheel and its pins, an environment with both, and the jars.
 
     Raises:
@@ -43,7 +43,7 @@ def pack(out: Path, prefix: str = "/usr") -> None:
     _run(sys.executable, "-m", "build", "--quiet", "--wheel", "--no-isolation", "--outdir", out, ROOT)
     with tempfile.TemporaryDirectory() as scratch:
         environment = Path(scratch) / "environment"
-        venv.create(environment, with_pip=True)
+        venv.create(environment, with_pip=True, symlinks=True)
         python = environment / "bin" / "python"
         (wheel,) = out.glob("lakeingest-*.whl")
         # EMR brings pyspark, which must not be in it; Protobuf and offline reads want pyarrow.
@@ -51,7 +51,7 @@ def pack(out: Path, prefix: str = "/usr") -> None:
         # -I: a lakeingest that PYTHONPATH shows would count as installed.
         _run(python, "-I", "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt", *wanted)
         # By itself it packs the environment that the shell has activated.
-        packing = ("--prefix", environment, "--python-prefix", prefix, "--output", out / "environment.tar.gz")
+        packing = ("--prefix", environment, "--output", out / "environment.tar.gz")
         _run(python, "-I", "-m", "venv_pack", "--quiet", "--force", *packing)
 
 
@@ -60,4 +60,4 @@ def _run(*words: str | Path) -> None:
 
 
 if __name__ == "__main__":
-    pack(Path(sys.argv[1]).absolute(), *sys.argv[2:3])
+    pack(Path(sys.argv[1]).absolute())

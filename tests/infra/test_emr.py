@@ -31,7 +31,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What infra/emr/package.py makes, for the Python of this machine."""
     out = tmp_path_factory.mktemp("packed")
     environment = {**os.environ, "PYTHONPATH": str(tools.ROOT)}
-    command = [sys.executable, EMR / "package.py", out, sys.base_prefix]
+    command = [sys.executable, EMR / "package.py", out]
     done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
     return out
@@ -136,16 +136,21 @@ def job(packed: Path, stack: Addresses, tmp_path: Path, named: str) -> Any:
     return submit
 
 
+def result(done: subprocess.CompletedProcess[str]) -> Any:
+    """The JSON of a command; spark-submit puts the log, of which each line is JSON, before it into the same stream."""
+    return json.loads(done.stdout[done.stdout.index("{\n") :])
+
+
 def test_a_job_runs(job: Any, stack: Addresses, named: str) -> None:
     """The packed environment has all that a run needs; its exit code and its JSON are the command's."""
     kit.produce(stack, named, kit.mixed(20))
     ran = job("run", "p.yaml", "--until-caught-up", "--log-format", "json", "--output", "json")
     assert ran.returncode == 0, ran.stderr[-4000:]
-    said = json.loads(ran.stdout)
+    said = result(ran)
     assert (said["consumed"], said["accepted"], said["refused"], said["lag"]) == (20, 16, 4, 0)
     audited = job("audit", "p.yaml", "--output", "json")
     assert audited.returncode == 0, audited.stderr[-4000:]
-    assert json.loads(audited.stdout)["conserved"]
+    assert result(audited)["conserved"]
     assert job("run", "none.yaml", "--until-caught-up").returncode == 2
 
 
