@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,6 @@ import tools
 from lakeingest.config import PipelineConfig, file
 
 pytestmark = pytest.mark.infra
-# The command comes from another branch of work; without it there is no policy to give the roles.
-needs_iam = pytest.mark.skipif(
-    find_spec("lakeingest.operations.iam") is None, reason="lakeingest.operations.iam is not there yet"
-)
 AWS = tools.INFRA / "aws"
 PIPELINE = tools.INFRA / "pipelines" / "flights.yaml"
 ACCOUNT = "111122223333"
@@ -146,14 +141,12 @@ def _of_ports(template: Template) -> Iterator[str]:
         yield "an open port"
 
 
-@needs_iam
 def test_the_stack_is_a_template(out: Path) -> None:
     """cfn-lint finds no error, and nothing to be warned of."""
     done = tools.run("cdk", "cfn-lint", "--", out / "Lakeingest.template.json")
     assert (done.returncode, done.stdout) == (0, "")
 
 
-@needs_iam
 def test_the_stack_is_secure(out: Path) -> None:
     """checkov finds nothing but what is accepted, with a reason."""
     (told,) = checked(out / "Lakeingest.template.json")
@@ -172,12 +165,10 @@ def checked(*templates: Path) -> Iterator[Any]:
     yield from (each["results"] for each in as_list(told))
 
 
-@needs_iam
 def test_the_laws_hold(template: Template) -> None:
     assert broken_laws(template) == set()
 
 
-@needs_iam
 def test_it_is_what_the_pipeline_file_says(template: Template, config: PipelineConfig) -> None:
     """Bucket, database, ports, variables: all of them stand in the file."""
     assert only(template, "S3::Bucket", "lakeexample")["BucketName"] == "lake-example"
@@ -191,7 +182,6 @@ def test_it_is_what_the_pipeline_file_says(template: Template, config: PipelineC
         assert f"EMR.secret@{arn}" in schedule, name
 
 
-@needs_iam
 def test_no_secret_is_in_what_is_written(out: Path) -> None:
     """Neither in the template nor in the files that go to S3."""
     written = [path for path in out.rglob("*") if path.is_file()]
@@ -200,7 +190,6 @@ def test_no_secret_is_in_what_is_written(out: Path) -> None:
         assert not any(secret.encode() in path.read_bytes() for secret in SECRETS.values()), path
 
 
-@needs_iam
 @pytest.mark.parametrize("role", ["writer", "reader", "operator"])
 def test_a_role_may_what_lakeingest_iam_says(role: str, template: Template, config: PipelineConfig) -> None:
     """Of the tables that and nothing else; the CDK only sorts and joins the statements."""
@@ -220,7 +209,6 @@ def rights(document: Any) -> set[tuple[str, str, str, str]]:
     }
 
 
-@needs_iam
 def test_a_reader_writes_no_table(template: Template) -> None:
     """Besides what `lakeingest iam` gives it: its own answers of Athena, and no job."""
     extra = only(template, "IAM::Policy", "Rolesreader")["PolicyDocument"]
@@ -325,7 +313,6 @@ def findings(template: Template, tmp_path_factory: pytest.TempPathFactory) -> di
     return found
 
 
-@needs_iam
 @pytest.mark.parametrize("name", SPOILT)
 def test_a_spoilt_stack_is_found(name: str, findings: dict[str, set[str]]) -> None:
     """Each by its own rule."""
@@ -352,7 +339,6 @@ def test_a_wrong_context_is_refused(context: dict[str, Any], told: str, tmp_path
     assert not (tmp_path / "out" / "Lakeingest.template.json").exists()
 
 
-@needs_iam
 def test_an_old_release_is_refused(tmp_path: Path) -> None:
     """EMR 7 has Spark 3.5."""
     done = synthesize(tmp_path, release="emr-7.13.0")
@@ -372,7 +358,6 @@ def test_what_a_pipeline_names_has_to_go_with_it(tmp_path: Path) -> None:
     assert "suite" in done.stderr
 
 
-@needs_iam
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -396,7 +381,6 @@ def test_what_cannot_be_deployed_is_refused(text: str, told: str, tmp_path: Path
     assert told in done.stderr
 
 
-@needs_iam
 def test_two_pipelines_share_what_can_be_shared(tmp_path: Path) -> None:
     """One application and one bucket; a job and three roles for each."""
     (tmp_path / "pipelines").mkdir()
