@@ -151,7 +151,11 @@ def test_other_partitions(region: str, partition: str) -> None:
     ],
 )
 def test_the_cluster_by_the_names_of_its_brokers(servers: str, resource: str) -> None:
-    source = {"topics": ["flights"], "bootstrap_servers": servers, "options": {"sasl.mechanism": "AWS_MSK_IAM"}}
+    source = {
+        "topics": ["flights"],
+        "bootstrap_servers": servers,
+        "options": {"security.protocol": "SASL_SSL", "sasl.mechanism": "AWS_MSK_IAM"},
+    }
     assert rights("writer", config(source=source))["kafka-cluster:Connect"] == [resource]
     assert "kafka-cluster" not in str(rights("reader", config(source=source)))
 
