@@ -59,7 +59,7 @@ PLAIN = {
     "check": "p.yaml",
     "contract": "p.yaml",
     "describe": "",
-    "iam": "p.yaml",
+    "iam": "s3.yaml",
     "import-confluent": "c.json --dry-run",
     "sql": "p.yaml",
     "explain": "Fenced",
@@ -104,6 +104,7 @@ def plain(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
 def files(tmp_path: Path) -> Path:
     """A folder with a pipeline file and schemas."""
     (tmp_path / "p.yaml").write_text(FILE)
+    (tmp_path / "s3.yaml").write_text(FILE.replace("/t}", "s3a://lake/t}"))
     (tmp_path / "v1.avsc").write_text(AVRO)
     (tmp_path / "c.json").write_text(json.dumps(connectors.BASE))
     (tmp_path / "v1.proto").write_text('syntax = "proto3"; message R { int32 n = 1; }')

@@ -17,11 +17,9 @@ import time
 import uuid
 from pathlib import Path
 
-import py4j.java_gateway
-import py4j.protocol
 import pytest
 import versions
-from drivers import Driver, refusal
+from drivers import Driver, refusal, untranslated
 from py4j.protocol import Py4JJavaError
 
 from lakeingest.local import artifacts
@@ -49,11 +47,9 @@ def drivers(jars):
 
 @pytest.fixture(scope="module", autouse=True)
 def errors_as_py4j_raises_them():
-    """A Spark session in this process has pyspark translate errors of every gateway, as if they were its own JVM's."""
-    translated = py4j.java_gateway.get_return_value
-    py4j.java_gateway.get_return_value = py4j.protocol.get_return_value
-    yield
-    py4j.java_gateway.get_return_value = translated
+    """Those of the gateways that tests use by themselves, too."""
+    with untranslated():
+        yield
 
 
 @pytest.fixture

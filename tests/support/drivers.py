@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+import py4j.java_gateway
+import py4j.protocol
 import pyspark
 import pytest
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError
 
 from lakeingest.spark import jvm
+
+
+@contextmanager
+def untranslated() -> Iterator[None]:
+    """A Spark session in this process has pyspark translate errors of every gateway, as if they were its own JVM's."""
+    with mock.patch.object(py4j.java_gateway, "get_return_value", py4j.protocol.get_return_value):
+        yield
 
 
 class Driver:
@@ -54,11 +66,13 @@ class Driver:
             actions = lines.iterator()
         package, _, name = store.rpartition(".")
         made = getattr(getattr(self.jvm, package), name)(conf)
-        made.write(self.jvm.org.apache.hadoop.fs.Path(path), actions, overwrite, conf)
+        with untranslated():
+            made.write(self.jvm.org.apache.hadoop.fs.Path(path), actions, overwrite, conf)
 
     def read(self, path: str, conf: Any) -> list[str]:
         made = self.jvm.io.lakeingest.ConditionalS3LogStore(conf)
-        lines = made.read(self.jvm.org.apache.hadoop.fs.Path(path), conf)
+        with untranslated():
+            lines = made.read(self.jvm.org.apache.hadoop.fs.Path(path), conf)
         return [lines.next() for _ in iter(lines.hasNext, False)]
 
     def names(self, folder: str, conf: Any) -> list[str]:
