@@ -206,12 +206,6 @@ def test_a_zombie(cell: Cell, s3: S3Proxy, step: Step) -> None:
     zombie(cell, s3, step)
 
 
-@pytest.mark.slow
-def test_a_zombie_the_shorter_choice(cells: dict[str, Cell], s3: S3Proxy) -> None:
-    """One of the above, with its commit on the way."""
-    zombie(cells["evolving"], s3, Step.COMMITTING)
-
-
 @pytest.mark.faults
 def test_two_at_once(cell: Cell) -> None:
     """Two processes of one pipeline, started at once on tables that are not there: one of them may win all."""
