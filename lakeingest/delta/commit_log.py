@@ -215,7 +215,7 @@ def over_a_restore(table: Table, done: Commit) -> int | None:
     So is a batch before which a backfill committed over a RESTORE: it may have what is the run's again since then.
     """
     base = done.receipt.base
-    if base is None or done.version == base + 1:
+    if base is None or done.version <= base + 1:
         return None
     between = [entry for entry in TableHistory(table).since(base) if entry["version"] < done.version]
     found = [done.version] if any(entry["operation"] == "RESTORE" for entry in between) else []
