@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 State = Literal["good", "warning", "bad", "skipped"]
 STATES: tuple[State, ...] = ("good", "warning", "bad", "skipped")
 PROBE = ".lakeingest-probe-"
-"""The folder of the object with which a conditional PUT is tried. Delta passes over what begins with _."""
+"""How the object is named with which a conditional PUT is tried: as the log store names its own."""
 _SKEW_S = 60.0
 """A clock that is further off is told; from 900 s on S3 refuses every request."""
 _REGISTRY_WAIT = timedelta(seconds=3)
