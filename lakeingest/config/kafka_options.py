@@ -79,6 +79,16 @@ def mechanism(options: Mapping[str, str]) -> str:
     return (options.get("sasl.mechanism") or options.get("sasl.mechanisms") or "").strip().upper()
 
 
+def oidc(options: Mapping[str, str]) -> dict[str, str]:
+    """What they say of OAUTHBEARER, without sasl.oauthbearer., and by the shorter one of librdkafka's two names."""
+    prefix = "sasl.oauthbearer."
+    return {
+        name.removeprefix(prefix).removeprefix("client.credentials."): value
+        for name, value in options.items()
+        if name.startswith(prefix)
+    }
+
+
 def _disagreements(options: Mapping[str, str]) -> Iterator[str]:
     if options.get("enable.ssl.certificate.verification", "true").strip().lower() not in ("true", "t", "1"):
         yield (
@@ -90,8 +100,8 @@ def _disagreements(options: Mapping[str, str]) -> Iterator[str]:
     if mechanism(options) == "OAUTHBEARER":
         if options.get("sasl.oauthbearer.method", "").strip().lower() != "oidc":
             yield "holds sasl.mechanism: OAUTHBEARER; write sasl.oauthbearer.method: oidc, which both clients know"
-        given = {name.replace(".client.credentials.", ".") for name in options}
-        if lacking := [f"sasl.oauthbearer.{name}" for name in OIDC if f"sasl.oauthbearer.{name}" not in given]:
+        given = oidc(options)
+        if lacking := [f"sasl.oauthbearer.{name}" for name in OIDC if name not in given]:
             yield f"holds sasl.oauthbearer.method: oidc without {', '.join(lacking)}; write it"
     if mechanism(options) == MSK_IAM and options.get("security.protocol", "").strip().upper() != "SASL_SSL":
         yield f"holds sasl.mechanism: {MSK_IAM}; write security.protocol: SASL_SSL, the only one that MSK takes with it"

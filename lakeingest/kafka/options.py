@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lakeingest.config import Source
-from lakeingest.config.kafka_options import MSK_IAM, mechanism
+from lakeingest.config.kafka_options import MSK_IAM, mechanism, oidc
 from lakeingest.kafka import msk, pem
 
 _SALT = os.urandom(16)
@@ -143,7 +143,7 @@ def _login(options: Mapping[str, str], package: str, msk_package: str) -> dict[s
 
 def _oidc(options: Mapping[str, str], package: str) -> dict[str, str]:
     """Java's client asks for tokens by itself, with what stands in its login's configuration."""
-    said = {name.removeprefix(_OIDC).removeprefix("client.credentials."): v for name, v in options.items()}
+    said = oidc(options)
     login = {"clientId": said["client.id"], "clientSecret": said["client.secret"]}
     if scope := said.get("scope"):
         login["scope"] = scope

@@ -19,7 +19,7 @@ from urllib.parse import urlencode, urlsplit
 from urllib.request import HTTPSHandler, Request, build_opener
 
 from lakeingest.config import Source
-from lakeingest.config.kafka_options import mechanism
+from lakeingest.config.kafka_options import mechanism, oidc
 from lakeingest.kafka import options, pem
 
 _WAIT_S = 5.0
@@ -69,12 +69,10 @@ def no_token(source: Source) -> Refusal | None:
     given = options.given(source)
     if mechanism(given) != "OAUTHBEARER":
         return None
-    said = {name.replace(".client.credentials.", "."): value for name, value in given.items()}
-    client, secret, url = (
-        said[f"sasl.oauthbearer.{name}"] for name in ("client.id", "client.secret", "token.endpoint.url")
-    )
+    said = oidc(given)
+    client, secret, url = (said[name] for name in ("client.id", "client.secret", "token.endpoint.url"))
     form = {"grant_type": "client_credentials"}
-    if scope := said.get("sasl.oauthbearer.scope"):
+    if scope := said.get("scope"):
         form["scope"] = scope
     basic = b64encode(f"{client}:{secret}".encode()).decode()
     try:

@@ -20,6 +20,7 @@ from lakeingest.config import PipelineConfig, location
 from lakeingest.config.formats import uses_registry
 from lakeingest.config.kafka_options import MSK_IAM, mechanism
 from lakeingest.errors import UsageError
+from lakeingest.kafka import options
 
 Role: TypeAlias = Literal["writer", "reader", "operator"]
 ROLES: dict[Role, str] = {
@@ -212,8 +213,7 @@ class _Policy:
         source.commit_to_group may be committed to.
         """
         source = self.config.source
-        named = mechanism({name: secret.get_secret_value() for name, secret in source.options.items()})
-        if named != MSK_IAM or self.role == "reader":
+        if mechanism(options.given(source)) != MSK_IAM or self.role == "reader":
             return
         cluster, region = self._cluster
         topics = [f"topic/{cluster}/{_ANY}/{topic}" for topic in source.topics]
