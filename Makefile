@@ -1,8 +1,9 @@
 PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
-# Two workers, and the long files first, so that both end together.
-TWO    := --numprocesses 2 --dist loadfile --no-loadscope-reorder
+# Two workers, and the long files first, so that both end together. One that dies is not replaced: by files, the
+# scheduler would then wait for ever.
+TWO    := --numprocesses 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 .PHONY: help venv demo demo-schemas bench test test-unit test-properties test-faults test-cluster test-connect test-readers test-matrix test-alerts test-notebooks test-report test-infra soak docs docs-outputs stack-up stack-down dist clean
 

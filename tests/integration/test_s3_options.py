@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,6 +25,7 @@ from pyspark.sql import SparkSession
 from lakeingest.config import Storage, file
 from lakeingest.errors import LakeingestError, StorageRefused
 from lakeingest.local import Addresses, artifacts
+from lakeingest.operations import iam
 from lakeingest.pipeline import Pipeline
 from lakeingest.spark import failures, s3a
 from lakeingest.testing.s3 import Request, S3Proxy
@@ -157,6 +161,54 @@ def test_a_pipeline_sealed_by_a_customers_key(
             with pytest.raises(ClientError, match="400"):
                 s3.head_object(Bucket="sealed", Key=key)
     s3.close()
+
+
+@pytest.mark.faults
+def test_a_pipeline_under_a_role(  # noqa: PLR0917
+    stack: Addresses,
+    spark: SparkSession,
+    account: Account,
+    writer: User,
+    proxy: S3Proxy,
+    seen: list[Request],
+    named: str,
+    tmp_path: Path,
+) -> None:
+    """A user who may assume a role and nothing else: the role has what `lakeingest iam` prints, and each step takes it.
+
+    When the role loses the right to write, the run ends at once by name; with the right it goes on where it was.
+    """
+    account.bucket("assumed")
+    assumes = account.user(named, allow("sts:AssumeRole"))
+    values = kit.values_of(stack, named, table={"path": f"s3a://assumed/{named}"})
+    values |= {"retry": {"wait": "10 minutes"}}
+    values["storage"] = {"endpoint": proxy.endpoint, "region": aws.REGION, "path_style": True}
+    ours = Pipeline(file.from_mapping({**values, "storage": {**values["storage"], **writer.storage}}))
+    arn = account.role(named, assumes, "ours", iam.policy(ours.config, "writer").document)
+    values["storage"] |= {**assumes.storage, "role": {"arn": arn, "external_id": "ours"}}
+    (tmp_path / "p.yaml").write_text(json.dumps(values))
+
+    def command(*words: str) -> subprocess.CompletedProcess[str]:
+        whole = [sys.executable, "-c", "from lakeingest.cli import main; main()", *words, "--output", "json"]
+        env = {**os.environ, "AWS_ENDPOINT_URL_STS": account.url, "AWS_REGION": aws.REGION}
+        return subprocess.run(whole, check=False, capture_output=True, text=True, cwd=tmp_path, env=env, timeout=300)
+
+    kit.produce(stack, named, kit.mixed(20))
+    ran = command("run", "p.yaml", "--until-caught-up")
+    assert (ran.returncode, json.loads(ran.stdout)["consumed"]) == (0, 20), ran.stderr
+    assert command("audit", "p.yaml").returncode == 0
+    assert {request.access_key for request in seen}.isdisjoint({assumes.access_key, ""})
+    account.give(named, iam.policy(ours.config, "reader").document)
+    kit.produce(stack, named, kit.clean(5))
+    begun = time.monotonic()
+    ended = command("run", "p.yaml", "--until-caught-up")
+    assert time.monotonic() - begun < 100
+    assert ended.returncode != 0
+    assert f"the right s3:PutObject is missing for s3a://assumed/{named}" in ended.stderr
+    account.give(named, iam.policy(ours.config, "writer").document)
+    assert json.loads(command("run", "p.yaml", "--until-caught-up").stdout)["consumed"] == 5
+    kit.assert_exactly_once(spark, ours, kit.manifest(stack, named))
+    assert ours.audit().conserved
 
 
 @pytest.fixture

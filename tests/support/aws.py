@@ -93,8 +93,12 @@ class Account:
         iam = self.client("iam")
         document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
         arn: str = iam.create_role(RoleName=name, AssumeRolePolicyDocument=document)["Role"]["Arn"]
-        iam.put_role_policy(RoleName=name, PolicyName="all", PolicyDocument=json.dumps(policy))
+        self.give(name, policy)
         return arn
+
+    def give(self, role: str, policy: Mapping[str, Any]) -> None:
+        """Let a role have these rights, and none besides."""
+        self.client("iam").put_role_policy(RoleName=role, PolicyName="all", PolicyDocument=json.dumps(policy))
 
 
 def allow(*actions: str, resource: str | list[str] = "*") -> dict[str, Any]:
