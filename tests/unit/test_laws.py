@@ -182,6 +182,12 @@ def test_help_and_check_start_no_spark(arguments: list[str]) -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode == 0
 
 
+def test_no_test_changes_the_time_of_other_threads() -> None:
+    """py4j has one that sleeps, looks and sleeps: where sleeping takes no time, it fills the memory with its calls."""
+    tests = Path(__file__).parents[1].rglob("test_*.py")
+    assert [file.name for file in tests if re.search(r"""(?:setattr|patch)\(["']?time\b""", file.read_text())] == []
+
+
 def test_modules_can_be_imported_alone() -> None:
     """No module needs another one to be imported first."""
     for file in FILES:

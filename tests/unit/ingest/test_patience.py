@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from lakeingest.errors import Fenced, SourceUnreachable
@@ -15,7 +17,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
-        monkeypatch.setattr("time.monotonic", lambda: self.now)
+        monkeypatch.setattr("lakeingest.ingest.retry.time", SimpleNamespace(monotonic=lambda: self.now))
 
 
 def pauses(patience: RetryBudget, clock: Clock, attempt_s: float = 0.0) -> list[float]:

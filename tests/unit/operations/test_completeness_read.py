@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -221,7 +222,7 @@ def test_it_is_waited_until_somebody_says_so(tmp_path: Path, monkeypatch: pytest
         if len(pauses) == 6:
             say(tmp_path, AT)
 
-    monkeypatch.setattr("time.sleep", pause)
+    monkeypatch.setattr("lakeingest.operations.wait.time", SimpleNamespace(sleep=pause))
     asked = Asked({("t", 0): 1300, ("t", 1): 0})
     found = waiter(tmp_path, asked=asked).wait(None, told.append)
     assert isinstance(found, Row)
@@ -267,7 +268,7 @@ def test_a_store_that_is_away_for_a_moment_ends_no_wait(tmp_path: Path, monkeypa
             say(tmp_path, AT)
             batches(tmp_path, 1)
 
-    monkeypatch.setattr("time.sleep", pause)
+    monkeypatch.setattr("lakeingest.operations.wait.time", SimpleNamespace(sleep=pause))
     assert isinstance(waiter(tmp_path).wait(None, told.append), Row)
     assert "cannot be read" in told[1]
 
