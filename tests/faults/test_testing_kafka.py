@@ -61,6 +61,7 @@ def test_nothing_that_was_acknowledged_is_lost(tmp_path: Path) -> None:
         assert held(cluster.bootstrap, 3000) == list(range(3000))
 
 
+@pytest.mark.faults
 @pytest.mark.slow
 def test_it_keeps_its_data_and_lets_in_who_may(tmp_path: Path) -> None:
     """One broker behind SASL_SSL, stopped and started: the same address, the same records, by both mechanisms."""

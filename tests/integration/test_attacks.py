@@ -189,6 +189,7 @@ def test_no_span_goes_backwards() -> None:
     )
 
 
+@pytest.mark.faults
 def test_the_audit_names_a_span_that_goes_backwards(world: World) -> None:
     """As an older version wrote them: a break, whatever the rows say."""
     world.produce(*kit.clean(6))
@@ -299,11 +300,12 @@ def test_a_discard_behind_a_killed_replay(proxied: World, s3: S3Proxy, tmp_path:
 # Tables that others made or share ------------------------------------------------------------------------------------
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize(
     "how",
     [
         "CREATE TABLE {copy} USING delta AS SELECT * FROM {table}",
-        pytest.param("CREATE TABLE {copy} SHALLOW CLONE {table}", marks=pytest.mark.faults),
+        "CREATE TABLE {copy} SHALLOW CLONE {table}",
     ],
 )
 def test_a_copy_of_a_table(world: World, how: str) -> None:
@@ -507,6 +509,7 @@ def test_a_consent_outlives_a_failed_commit(proxied: World, s3: S3Proxy, tmp_pat
         ingestion.run(until_caught_up=True)
 
 
+@pytest.mark.faults
 @pytest.mark.slow
 def test_a_table_with_constraints_of_its_own(world: World) -> None:
     """Records that break a CHECK go to quarantine, one over partition columns too; the others are committed."""

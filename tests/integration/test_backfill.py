@@ -91,15 +91,16 @@ def test_history_before_latest(late: World, tmp_path: Path, lakeingest: Command)
     assert [row["sequence"] for row in before.history().where("backfill").collect()] == [2, 1]
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize(
     "step",
     [
-        pytest.param(Step.WRITING, marks=pytest.mark.faults),
-        pytest.param(Step.COMMITTING, marks=pytest.mark.faults),
+        Step.WRITING,
+        Step.COMMITTING,
         Step.COMMITTED,
-        pytest.param(Step.SETTING_ASIDE, marks=pytest.mark.faults),
-        pytest.param(Step.ACCOUNTING, marks=pytest.mark.faults),
-        pytest.param(Step.ACCOUNTED, marks=pytest.mark.faults),
+        Step.SETTING_ASIDE,
+        Step.ACCOUNTING,
+        Step.ACCOUNTED,
     ],
     ids=lambda step: step.name.lower(),
 )

@@ -94,6 +94,7 @@ def test_max_records_cuts_batches(world: World) -> None:
     assert world.checked().commits == 3
 
 
+@pytest.mark.faults
 def test_running_again_adds_nothing(world: World) -> None:
     """A caught-up pipeline commits nothing, and goes on, on any machine, where the log says it stood."""
     world.produce(*mixed(5))
@@ -108,7 +109,7 @@ def test_running_again_adds_nothing(world: World) -> None:
 @pytest.mark.parametrize(
     ("on_null", "counts"),
     [
-        ("ignore", Counts(3, 2, 0, 1)),
+        pytest.param("ignore", Counts(3, 2, 0, 1), marks=pytest.mark.faults),
         pytest.param("write", Counts(3, 3), marks=pytest.mark.faults),
         ("quarantine", Counts(3, 2, 1)),
     ],
@@ -141,6 +142,7 @@ def test_transactions_leave_gaps_and_nothing_else(world: World) -> None:
     assert world.checked().gaps == 3 + 2
 
 
+@pytest.mark.faults
 def test_a_batch_of_aborted_records_moves_the_frontier(world: World) -> None:
     """Offsets without a single record are consumed and accounted for."""
     kit.transaction(world.stack, world.name, clean(3), commit=False)
@@ -231,6 +233,7 @@ def test_a_small_batch_is_few_files(world: World, monkeypatch: pytest.MonkeyPatc
     world.checked()
 
 
+@pytest.mark.faults
 def test_only_what_may_be_refused_is_decoded_again(world: World) -> None:
     """Of a batch with few bad records, those that share a bit with one of them: all the bad ones are among them."""
     world.produce(*kit.mixed(3_000, every=100), partitions=3)

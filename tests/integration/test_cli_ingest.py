@@ -83,6 +83,7 @@ def test_audit(asked: Path, lakeingest: Command) -> None:
     assert (data["conserved"], data["consumed"], data["named"]) == (True, 4, {})
 
 
+@pytest.mark.faults
 def test_audit_of_a_broken_table(file: Path, named: str, spark: SparkSession, lakeingest: Command) -> None:
     """Exit code 1, and the coordinates that are missing, on stderr and in the JSON."""
     spark.sql(f"DELETE FROM delta.`s3a://lake/{named}` WHERE _offset = 1")

@@ -134,6 +134,7 @@ def test_a_deleted_table(stack: Addresses, spark: SparkSession) -> None:
     assert len(said) == 1
 
 
+@pytest.mark.faults
 def test_a_table_that_is_deleted_while_a_run_goes(stack: Addresses, spark: SparkSession) -> None:
     """The run stops, and each command says that what is there is not the whole."""
     world = World(stack, spark, "deleted_meanwhile")
@@ -154,6 +155,7 @@ def test_a_table_that_is_deleted_while_a_run_goes(stack: Addresses, spark: Spark
     world.checked()
 
 
+@pytest.mark.faults
 def test_another_topic_into_the_same_table(stack: Addresses, spark: SparkSession) -> None:
     """Two pipelines of different topics may share a table, and its audit names no other."""
     one, other = World(stack, spark, "shared_one"), World(stack, spark, "shared_two")
@@ -299,6 +301,7 @@ def test_not_null_is_dropped(stack: Addresses, spark: SparkSession) -> None:
     world.checked()
 
 
+@pytest.mark.faults
 def test_not_null_within_what_may_be_null(stack: Addresses, spark: SparkSession) -> None:
     """It is demanded of a struct that is there, and of none that is missing."""
     inner = "s STRUCT<a: INT NOT NULL>, l ARRAY<STRUCT<b: INT NOT NULL>>"
@@ -314,6 +317,7 @@ def test_not_null_within_what_may_be_null(stack: Addresses, spark: SparkSession)
     assert [path for path, _ in not_null_fields(there)] == ["`n`", "`t`", "`t`.`c`"]
 
 
+@pytest.mark.faults
 def test_a_table_that_demands_too_much_is_loosened(
     stack: Addresses, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -330,6 +334,7 @@ def test_a_table_that_demands_too_much_is_loosened(
     world.checked()
 
 
+@pytest.mark.faults
 def test_a_required_column_is_declared_no_more(stack: Addresses, spark: SparkSession) -> None:
     """A column that the file drops stays in the table, and is null from then on, though it was NOT NULL."""
     world = World(stack, spark, "undeclared", schema=columns("n INT NOT NULL, amount INT"))

@@ -134,6 +134,7 @@ def test_no_addresses(values: Values, said: Look, monkeypatch: pytest.MonkeyPatc
     assert (found["Java"]["state"], found["Spark"]["state"]) == ("good", "skipped")
 
 
+@pytest.mark.faults
 def test_no_broker(values: Values, said: Look) -> None:
     values["source"]["bootstrap_servers"] = f"127.0.0.1:{free_port()}"
     found = said(values, "--no-spark", code=4)

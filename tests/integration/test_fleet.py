@@ -197,6 +197,7 @@ def test_a_pattern_that_matches_nothing(worlds: list[World], tmp_path: Path) -> 
     assert "'nobody-.*' matches no topic's whole name" in str(ended[1].failure)
 
 
+@pytest.mark.faults
 def test_batches_are_judged_by_their_own_rows(worlds: list[World], tmp_path: Path) -> None:
     """Great Expectations has one name for all batches that it is asked about in a process."""
     query = "SELECT * FROM {batch} WHERE text <> '%s'"
@@ -213,6 +214,7 @@ def test_batches_are_judged_by_their_own_rows(worlds: list[World], tmp_path: Pat
     assert SparkSession.active() is before
 
 
+@pytest.mark.faults
 def test_the_first_has_no_store(worlds: list[World]) -> None:
     """Spark is started for all of them, and for none alone."""
     hurt, good, _ = worlds

@@ -52,6 +52,7 @@ def test_history_has_what_became_of_each_batch(world: World, spark: SparkSession
     assert {row["writer"] for row in history} == {None, *(row["writer"] for row in own)}
 
 
+@pytest.mark.faults
 def test_an_account_that_is_not_there_yet_is_null(world: World, spark: SparkSession) -> None:
     """A crash before quarantine's commit leaves nothing known; the next run settles it."""
     world.produce(*kit.mixed(10))
@@ -64,6 +65,7 @@ def test_an_account_that_is_not_there_yet_is_null(world: World, spark: SparkSess
     assert_df_equality(batches(pipeline), settled, ignore_nullable=True)
 
 
+@pytest.mark.faults
 def test_quarantine_is_the_pipelines_own_with_todays_columns(world: World, spark: SparkSession) -> None:
     """Another pipeline's rows in the same table are not in the frame; those that were given up are."""
     world.produce(*kit.mixed(10))

@@ -111,6 +111,7 @@ def test_a_batch_is_held_and_let_through(stack: Addresses, spark: SparkSession, 
     assert "expect_table_row_count" not in told.output
 
 
+@pytest.mark.faults
 @pytest.mark.slow
 def test_fail_is_never_let_through(stack: Addresses, named: str, tmp_path: Path) -> None:
     """A reason does not help against on_failure: fail; and custom SQL is asked as well."""

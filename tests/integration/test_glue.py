@@ -160,6 +160,7 @@ def test_the_documentation_of_avro(stack: Addresses, spark: SparkSession, named:
     world.checked()
 
 
+@pytest.mark.faults
 def test_killed_between_commit_and_catalog(world: World, server: Any) -> None:
     """The next run brings the entry up to date, without any record."""
 
@@ -184,6 +185,7 @@ def test_killed_between_commit_and_catalog(world: World, server: Any) -> None:
     world.checked()
 
 
+@pytest.mark.faults
 def test_glue_is_down_while_a_run_goes(world: World, moto: str, server: Any, reached: Callable[[str], None]) -> None:
     """It is told once, and every record is written; a batch behind the first one finds Glue again."""
     world.produce(*kit.mixed(8))

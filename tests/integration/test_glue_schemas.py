@@ -154,6 +154,7 @@ def test_json_schema_and_a_key(world: SchemaWorld, server: Any) -> None:
     world.checked(decode=decode)
 
 
+@pytest.mark.faults
 def test_glue_that_goes_away(world: SchemaWorld, server: Any, moto: str, stack: Addresses) -> None:
     """A run that meets a schema it does not know waits, and ends with nothing lost; known ones need no Glue."""
     first = producer(server, world, VERSIONS[0])

@@ -230,6 +230,7 @@ def test_the_objects_of_the_sink_are_held_against_the_table(compared: World, tmp
     assert found.different[0].first.endswith(f"{topic}+1+0000000005.avro")
 
 
+@pytest.mark.faults
 def test_objects_that_were_open_at_once_are_compared_together(compared: World, tmp_path: Path) -> None:
     """A sink with several time or field partitions takes the records of each into an object of its own."""
     sink(tmp_path / "x=1", compared.name, {(0, 0): 8, (0, 16): 4})

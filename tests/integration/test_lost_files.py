@@ -48,7 +48,7 @@ def test_an_audit_names_a_lost_file_of_the_table(ran: Pipeline, tmp_path: Path) 
         pytest.param(Pipeline.audit, id="audit"),
         pytest.param(Pipeline.quarantined, id="list", marks=pytest.mark.faults),
         pytest.param(lambda it: it.quarantined_record(it.config.name, 0, 0), id="show", marks=pytest.mark.faults),
-        pytest.param(lambda it: it.replay("x"), id="replay"),
+        pytest.param(lambda it: it.replay("x"), id="replay", marks=pytest.mark.faults),
         pytest.param(lambda it: it.discard("x"), id="discard", marks=pytest.mark.faults),
     ],
 )

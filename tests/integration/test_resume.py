@@ -128,6 +128,7 @@ def test_a_table_restored_far_back_is_read_again(world: World) -> None:
 # A crash between the two commits
 
 
+@pytest.mark.faults
 def test_a_crash_before_quarantine_is_settled(world: World) -> None:
     """The next run sets aside what the crashed one refused, under its sequence number, and goes on."""
     world.produce(*mixed(10))

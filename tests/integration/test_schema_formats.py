@@ -65,7 +65,10 @@ ID = record("Id", id="int")
 ID_2 = record("Id", id="long", region=maybe("string"))
 
 
-@pytest.mark.parametrize("on_null", ["ignore", pytest.param("write", marks=pytest.mark.faults), "quarantine"])
+@pytest.mark.parametrize(
+    "on_null",
+    [pytest.param("ignore", marks=pytest.mark.faults), pytest.param("write", marks=pytest.mark.faults), "quarantine"],
+)
 def test_avro_keys_beside_json_values(stack: Addresses, spark: SparkSession, on_null: str) -> None:
     """A key's schema evolves by a field and a wider type; a bad key is refused; tombstones keep theirs, or go."""
     topic = "avro_keys"

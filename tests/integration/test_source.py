@@ -76,6 +76,7 @@ def test_a_broker_that_does_not_answer() -> None:
     assert time.monotonic() - begun < 10
 
 
+@pytest.mark.faults
 def test_a_closed_port_is_told_soon() -> None:
     """The port that a broker had, or one that is misspelt: the time for a slow answer is not waited for."""
     address = f"127.0.0.1:{free_port()}"

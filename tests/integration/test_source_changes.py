@@ -174,6 +174,7 @@ TIMES = [1_700_000_000, 1_700_000, None, None, None, None]
 """In seconds, what is told of these times: of those beyond the year 9999, nothing."""
 
 
+@pytest.mark.faults
 def test_a_record_time_that_spark_cannot_hold_stops_nothing(odd_times: World) -> None:
     """Nanoseconds overflow in Spark's Kafka reader: one such record ended each run, which was told as the store's."""
     found = odd_times.run()

@@ -79,6 +79,7 @@ def test_readers_decide(narrow: World) -> None:
     narrow.checked(**changes)
 
 
+@pytest.mark.faults
 def test_a_table_that_shuts_a_reader_out_is_refused(narrow: World) -> None:
     """Whatever somebody switched on; nothing is read."""
     narrow.sql("ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
@@ -112,7 +113,8 @@ def test_what_comes_later_is_generated_as_before(narrow: World) -> None:
     narrow.checked(**WIDER)
 
 
-@pytest.mark.parametrize("widening", [pytest.param("metadata", marks=pytest.mark.faults), "rewrite"])
+@pytest.mark.faults
+@pytest.mark.parametrize("widening", ["metadata", "rewrite"])
 def test_a_time_without_a_zone_comes_later(world: World, widening: str) -> None:
     """Delta wants the feature of TIMESTAMP_NTZ in a table that was made without: wider, added and nested."""
     world.changes["schema"] = {"columns": "n INT, day DATE", "widening": widening}
@@ -126,6 +128,7 @@ def test_a_time_without_a_zone_comes_later(world: World, widening: str) -> None:
     world.checked()
 
 
+@pytest.mark.faults
 def test_killed_behind_the_rewriting(narrow: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before the batch's own commit: the next run finds the type, and goes on."""
 
@@ -166,6 +169,7 @@ def test_rows_that_others_commit_meanwhile(narrow: World, monkeypatch: pytest.Mo
     assert other.ingestion(schema=WIDER["schema"]).audit().conserved
 
 
+@pytest.mark.faults
 def test_rows_that_others_delete_meanwhile(narrow: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """They do not come back."""
     meanwhile(monkeypatch, lambda: narrow.sql("DELETE FROM {table} WHERE n = 1"))
@@ -183,6 +187,7 @@ def test_columns_that_others_add_meanwhile(narrow: World, monkeypatch: pytest.Mo
     narrow.checked(**changes)
 
 
+@pytest.mark.faults
 def test_two_at_once(narrow: World) -> None:
     """Both want the wider type: one batch is committed, once."""
     failed: list[BaseException] = []

@@ -72,6 +72,7 @@ def test_whose_partitions_have_other_columns(spark: SparkSession, tmp_path: Path
         text.newest()
 
 
+@pytest.mark.faults
 def test_a_name_of_quotes_and_braces(spark: SparkSession, tmp_path: Path) -> None:
     """It takes back its own rows alone."""
     tables = [of(spark, tmp_path, name) for name in ("a' OR '1'='1", "b{rows}\\", "c")]

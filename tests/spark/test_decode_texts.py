@@ -152,7 +152,11 @@ VALUES = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, ROUND | QUOTED | FORMATS], ids=["by default", "with every option"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, pytest.param(ROUND | QUOTED | FORMATS, marks=pytest.mark.faults)],
+    ids=["by default", "with every option"],
+)
 def test_the_diagnosis_finds_a_fault_where_the_reader_does(spark: SparkSession, options: dict[str, Any]) -> None:
     """Whatever stands in whatever column, with quotes and without, Spark and Python come to one verdict."""
     schema = types.struct(COLUMNS)
@@ -199,7 +203,9 @@ def test_a_pattern_means_what_it_means_to_spark(spark: SparkSession, pattern: st
     assert [(row.w, row.ours) for row in rows] == [(row.w, row.theirs) for row in rows]
 
 
-@pytest.mark.parametrize(("ansi", "policy"), [("true", "LEGACY"), ("false", "EXCEPTION")])
+@pytest.mark.parametrize(
+    ("ansi", "policy"), [pytest.param("true", "LEGACY", marks=pytest.mark.faults), ("false", "EXCEPTION")]
+)
 def test_no_setting_of_the_session_changes_what_is_read(spark: SparkSession, ansi: str, policy: str) -> None:
     """Neither ANSI nor the older parser of Spark has a say, and no text makes anything throw."""
     cases = list(WRITTEN.items())[-10:]

@@ -201,6 +201,7 @@ def test_whatever_happens_each_row_is_exported_once(spark: SparkSession, tmp_pat
         walk.export()
 
 
+@pytest.mark.faults
 def test_a_run_that_was_ended_leaves_nothing_that_counts(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,6 +228,7 @@ def test_a_run_that_was_ended_leaves_nothing_that_counts(
     shop.checked()
 
 
+@pytest.mark.faults
 def test_of_two_exports_at_once_one_counts(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

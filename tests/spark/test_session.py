@@ -38,6 +38,7 @@ print(spark.table("lake.flights").count())
 """
 
 
+@pytest.mark.faults
 @pytest.mark.pinned
 @pytest.mark.slow
 def test_nothing_is_left_in_the_folder_of_a_command(tmp_path: Path) -> None:
