@@ -32,7 +32,7 @@ def answer(path: str) -> int:
     """The status of a run that has not looked for records yet."""
     endpoint = Endpoint("127.0.0.1:0", ["flights"])
     try:
-        with urllib.request.urlopen(endpoint.url + path, timeout=10) as got:
+        with urllib.request.urlopen(endpoint.url + path, timeout=60) as got:
             return int(got.status)
     except urllib.error.HTTPError as refused:
         with refused:

@@ -34,7 +34,7 @@ def endpoint(named: str, world: World) -> Iterator[Endpoint]:
 
 
 def get(endpoint: Endpoint, path: str) -> str:
-    return str(urllib.request.urlopen(endpoint.url + path, timeout=10).read().decode())
+    return str(urllib.request.urlopen(endpoint.url + path, timeout=60).read().decode())
 
 
 def scraped(endpoint: Endpoint, pipeline: str) -> dict[str, Any]:

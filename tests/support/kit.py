@@ -81,7 +81,7 @@ def create(stack: Addresses, topic: str, partitions: int = 1) -> None:
         try:
             admin(stack).create_topics([NewTopic(topic, partitions, -1)])[topic].result()
         except KafkaException as failed:
-            if topic in admin(stack).list_topics(timeout=10).topics:
+            if topic in admin(stack).list_topics(timeout=60).topics:
                 return
             if not any(word in str(failed) for word in ("deletion", "exists")):
                 raise
@@ -97,7 +97,7 @@ def recreate(stack: Addresses, topic: str) -> None:
     """Delete the topic and make it again."""
     admin(stack).delete_topics([topic])[topic].result()
     deadline = time.monotonic() + 20
-    while topic in admin(stack).list_topics(timeout=10).topics:
+    while topic in admin(stack).list_topics(timeout=60).topics:
         assert time.monotonic() < deadline
         time.sleep(0.1)
     create(stack, topic)
@@ -113,7 +113,7 @@ def widen(stack: Addresses, topic: str, partitions: int) -> None:
     """Give the topic more partitions, and wait until they have leaders."""
     admin(stack).create_partitions([NewPartitions(topic, partitions)])[topic].result()
     deadline = time.monotonic() + 20
-    while len(admin(stack).list_topics(topic, timeout=10).topics[topic].partitions) < partitions:
+    while len(admin(stack).list_topics(topic, timeout=60).topics[topic].partitions) < partitions:
         assert time.monotonic() < deadline
         time.sleep(0.1)
 
@@ -161,7 +161,7 @@ def _end(stack: Addresses, topic: str, partition: int = 0) -> int:
             if time.monotonic() > deadline:
                 raise AssertionError(topic) from failed
             # librdkafka keeps "no leader yet" in its cache for minutes, and asks anew only when told to.
-            admin(stack).list_topics(topic, timeout=10)
+            admin(stack).list_topics(topic, timeout=60)
             time.sleep(0.1)
 
 
