@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from lakeingest.errors import SetupError, UsageError
 
-_REGION = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.(?:amazonaws\.com|api\.aws)")
+_REGION = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.(?:amazonaws\.com|api\.aws)", re.IGNORECASE)
 
 
 def tokens(servers: str) -> Callable[[str], tuple[str, float]]:
@@ -52,7 +52,7 @@ def region_of(servers: str) -> str:
         UsageError: neither tells it.
     """
     named = _REGION.search(servers)
-    region = named.group(1) if named else os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    region = named.group(1).lower() if named else os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if not region:
         raise UsageError(
             f"the region of the MSK cluster at {servers} is not to be found",

@@ -45,6 +45,7 @@ def identity(options: Mapping[str, str]) -> tuple[str, str] | None:
     if found is None:
         return None
     from cryptography import x509
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric import dsa, ec, rsa
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
@@ -54,9 +55,16 @@ def identity(options: Mapping[str, str]) -> tuple[str, str] | None:
             f"the client's key, in {where}, is of a kind that Spark's reader (Java's client) cannot take",
             cure="let the authority certify an RSA or an EC key",
         )
-    certificate = x509.load_pem_x509_certificate(chain.encode())
     as_bytes = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    if certificate.public_key().public_bytes(*as_bytes) != key.public_key().public_bytes(*as_bytes):
+    try:
+        certificate = x509.load_pem_x509_certificate(chain.encode())
+        certified = certificate.public_key().public_bytes(*as_bytes)
+    except (ValueError, UnsupportedAlgorithm):
+        raise UsageError(
+            f"the client's certificate, in {where}, cannot be read: it is damaged, or of a kind that is not known",
+            cure="put there what the authority has issued, of an RSA or an EC key",
+        ) from None
+    if certified != key.public_key().public_bytes(*as_bytes):
         raise UsageError(
             f"the client's certificate, in {where}, is of another key than the one that source.options name",
             cure="let ssl.key.location name the key that the certificate was made for",
@@ -87,6 +95,7 @@ def _check_dates(certificate: Any, where: str) -> None:
 
 
 def _from_pem(options: Mapping[str, str]) -> tuple[str, str, Any] | None:
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     parts: list[tuple[str, str]] = []
@@ -113,14 +122,15 @@ def _from_pem(options: Mapping[str, str]) -> tuple[str, str, Any] | None:
         return named, chain, load_pem_private_key(key.encode(), password.encode() if password else None)
     except TypeError:
         # A password that is not needed: librdkafka takes no notice of it.
-        if password is None:
+        if not password:
             raise UsageError(
                 f"the key of {of_key} is encrypted", cure="write its password as ssl.key.password"
             ) from None
         return named, chain, load_pem_private_key(key.encode(), None)
-    except ValueError:
+    except (ValueError, UnsupportedAlgorithm):
         raise UsageError(
-            f"the key of {of_key} cannot be opened: it is no key in PEM, or ssl.key.password is wrong",
+            f"the key of {of_key} cannot be opened: it is no key in PEM, of a kind that is not known, or "
+            "ssl.key.password is wrong",
             cure="correct the two in source.options",
         ) from None
 
