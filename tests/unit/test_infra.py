@@ -225,3 +225,16 @@ def _pins(path: Path) -> dict[str, str]:
     """Distribution → version; each line pins one."""
     lines = path.read_text().lower().replace("_", "-").splitlines()
     return dict(line.split("==") for line in lines if line and not line.startswith("#"))
+
+
+def test_the_unit_is_for_several_pipelines() -> None:
+    """Two share folders, so a user, and no port; and systemd looks for exit codes in those of ExecStart alone."""
+    text = (INFRA / "systemd" / "lakeingest@.service").read_text(encoding="utf-8")
+    said = re.findall(r"(?m)^(\w+)=(.*)$", text)
+    assert [value for name, value in said if name == "User"] == ["lakeingest"]
+    assert "--listen ${LISTEN}" in dict(said)["ExecStart"]
+    # The later one counts, so that each pipeline's own variables do.
+    names = [name for name, value in said if name == "EnvironmentFile" or value.startswith("LISTEN=")]
+    assert names == ["Environment", "EnvironmentFile"]
+    assert "ExecStartPre" not in dict(said)
+    assert "2" in dict(said)["RestartPreventExitStatus"].split()
