@@ -27,6 +27,9 @@ def authorities(options: Mapping[str, str], of: str = "ssl") -> str:
     text, where = options.get(f"{of}.ca.pem"), f"{of}.ca.pem"
     if text is None and options.get(f"{of}.ca.location", _SYSTEMS) != _SYSTEMS:
         where = f"{of}.ca.location"
+        if not options[where]:
+            # As of a variable that is empty. The current folder is what Python understands by it.
+            raise UsageError(f"{where} of source.options is empty", cure="name a file or a folder, or leave it out")
         text = "\n".join(_read(where, path) for path in _files(Path(options[where])))
     return "\n".join(_certificates(where, text)) + "\n" if text is not None else ""
 

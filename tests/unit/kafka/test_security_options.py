@@ -223,6 +223,14 @@ def test_what_is_wrong_with_a_certificate(authority: Authority, client: Certific
             assert "guess-d4" not in str(caught.value)
 
 
+def test_no_folder_is_not_the_current_one(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A variable that is empty would else let all be trusted whose certificates lie where the run was started."""
+    monkeypatch.chdir(authority.file.parent)
+    for option in ("ssl.ca.location", "https.ca.location"):
+        with pytest.raises(UsageError, match=rf"{option} of source.options is empty"):
+            options.librdkafka(source({option: ""}), "b")
+
+
 def test_a_certificate_that_has_expired(authority: Authority) -> None:
     """It names the file and the day; one that is renewed is read anew, so that a run may wait for it."""
     gone = authority.certify("gone", "me", datetime.now(UTC) - timedelta(hours=1))
