@@ -300,8 +300,11 @@ class _Policy:
             yield "the key's own policy must allow it too, unless it leaves that to IAM"
         if storage.options:
             yield "what storage.options asks for is not looked at"
+        registry = self.config.registry.glue
+        if storage.region and (self.config.table.catalog == "glue" or (registry and not registry.region)):
+            yield f"Glue is asked in the region of AWS_REGION, where that is set; here it is {storage.region}'s"
         by_iam = mechanism(options.given(self.config.source)) == MSK_IAM and self.role != "reader"
-        if self.number == _ANY and (self.config.table.catalog == "glue" or self.config.registry.glue or by_iam):
+        if self.number == _ANY and (self.config.table.catalog == "glue" or registry or by_iam):
             yield "no account is named, so any stands in the ARNs; write --account"
         if by_iam:
             yield (

@@ -229,9 +229,10 @@ def test_what_is_left_to_others_is_told() -> None:
     found = config(
         table={"path": "s3a://lake/flights", "name": "lake.flights", "catalog": "glue"},
         quarantine={"name": "lake.refused"},
-        storage={"options": {"fs.s3a.proxy.host": "p"}},
+        storage={"region": "eu-west-1", "options": {"fs.s3a.proxy.host": "p"}},
     )
     notes = " ".join(iam.policy(found, "writer").notes)
+    assert "Glue is asked in the region of AWS_REGION, where that is set; here it is eu-west-1's" in notes
     assert "lake.refused: known by name" in notes
     assert "storage.options" in notes
     assert "write --account" in notes
