@@ -21,5 +21,5 @@ if [[ ! -f ${wheels[0]} || ${#wheels[@]} -ne 1 ]]; then
 fi
 
 sudo python3.11 -m venv "$folder"
-sudo "$folder/bin/python" -m pip install --quiet --no-cache-dir -c "$work/constraints.txt" "${wheels[0]}[glue,gate]" pyarrow
+sudo "$folder/bin/python" -m pip install --quiet --no-cache-dir -c "$work/constraints.txt" "${wheels[0]}[glue,msk,gate]" pyarrow
 "$folder/bin/python" -c 'import lakeingest; print("lakeingest", lakeingest.__version__)'

@@ -22,7 +22,7 @@ from lakeingest.local import artifacts
 from lakeingest.spark import jvm
 
 ROOT = Path(__file__).resolve().parents[2]
-EXTRAS = "glue,gate"
+EXTRAS = "glue,msk,gate"
 
 
 def pack(out: Path) -> None:

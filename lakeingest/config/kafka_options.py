@@ -7,6 +7,7 @@ here: else one of the two clients would hold to it, and the other not. `lakeinge
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
@@ -29,6 +30,12 @@ _READERS_OWN = (
     "value.deserializer",
 )
 """As Spark's guide to Kafka lists them."""
+_ELSEWHERE = {
+    "bootstrap.servers": "write source.bootstrap_servers",
+    "metadata.broker.list": "write source.bootstrap_servers",
+    "isolation.level": "what a transaction has aborted is never read",
+}
+"""What Spark's reader alone would take from here, so that it would read other records than librdkafka has counted."""
 _FUNCTIONS = ("logger", "default.topic.config", "default_topic_conf", "opaque", "msg_order_cmp")
 _ALGORITHMS = "let the broker's own settings choose the algorithms"
 _ONE_CLIENT_ALONE = {
@@ -60,6 +67,9 @@ def check(value: dict[str, SecretStr]) -> dict[str, SecretStr]:
         raise ValueError(f"holds what would load or run a program: {', '.join(taken)}; drop it")
     if taken := [name for name in value if name.strip() in _READERS_OWN]:
         raise ValueError(f"holds what Spark's Kafka reader decides by itself: {', '.join(taken)}; drop it")
+    for name in value:
+        if name in _ELSEWHERE:
+            raise ValueError(f"holds {name}; drop it: {_ELSEWHERE[name]}")
     if any(module in each.get_secret_value() for each in value.values() for module in _CALLS_OUT):
         raise ValueError("holds a login module that fetches code from elsewhere; write another one")
     for name in value:
@@ -97,11 +107,30 @@ def _disagreements(options: Mapping[str, str]) -> Iterator[str]:
         )
     if options.get("ssl.endpoint.identification.algorithm", "https").strip().lower() not in ("https", "none"):
         yield "holds ssl.endpoint.identification.algorithm; write https (the default) or none"
+    if {"sasl.mechanism", "sasl.mechanisms"} <= options.keys():
+        yield "holds sasl.mechanism and sasl.mechanisms, which are one; drop one of the two"
     if mechanism(options) == "OAUTHBEARER":
         if options.get("sasl.oauthbearer.method", "").strip().lower() != "oidc":
             yield "holds sasl.mechanism: OAUTHBEARER; write sasl.oauthbearer.method: oidc, which both clients know"
         given = oidc(options)
-        if lacking := [f"sasl.oauthbearer.{name}" for name in OIDC if name not in given]:
+        if lacking := [f"sasl.oauthbearer.{name}" for name in OIDC if not given.get(name)]:
             yield f"holds sasl.oauthbearer.method: oidc without {', '.join(lacking)}; write it"
+        elif not _is_plain_url(given["token.endpoint.url"]):
+            yield (
+                "holds sasl.oauthbearer.token.endpoint.url; write an http or https URL without user and password, as "
+                "in https://login.example.com/oauth2/token"
+            )
+        prefix = "sasl.oauthbearer.client."
+        for name in ("id", "secret"):
+            if {f"{prefix}{name}", f"{prefix}credentials.client.{name}"} <= options.keys():
+                yield f"holds {prefix}{name} and {prefix}credentials.client.{name}, which are one; drop one of the two"
     if mechanism(options) == MSK_IAM and options.get("security.protocol", "").strip().upper() != "SASL_SSL":
         yield f"holds sasl.mechanism: {MSK_IAM}; write security.protocol: SASL_SSL, the only one that MSK takes with it"
+
+
+def _is_plain_url(text: str) -> bool:
+    try:
+        url = urlsplit(text)
+        return url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0 and "@" not in url.netloc
+    except ValueError:
+        return False

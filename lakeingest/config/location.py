@@ -62,6 +62,11 @@ def one_place(one: str, other: str) -> bool:
     return all(part == same for part, same in pairs)
 
 
+def same_table(one: str, other: str) -> bool:
+    """Whether two paths, or two names, are of one table, however a path is spelt."""
+    return place(one).same(place(other)) if is_path(one) and is_path(other) else one == other
+
+
 def place(path: str) -> Place:
     """The parts of a path, which need not be one that may stand in a file."""
     match = _SCHEME.fullmatch(path)

@@ -127,7 +127,7 @@ def _shown(path: Path, option: Option | None, values: Any, filled: Mapping[Path,
         text = json.dumps(value, ensure_ascii=False, default=str)
     except ValueError:
         return "a number of thousands of digits"
-    if "URL" in option.type or "://" in text:
+    if "URL" in option.type or "host:port" in option.type or "://" in text:
         # A password may have been written into it.
         text = re.sub(r"[^\"]*@", "…@", text)
     return text if len(text) <= 80 else f"{text[:76]}…{text[-1]}"

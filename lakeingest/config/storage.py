@@ -47,6 +47,21 @@ def _access_points(value: dict[str, str]) -> dict[str, str]:
     return value
 
 
+def _endpoint(value: str) -> str:
+    try:
+        url = urlparse(value)
+        good = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+    except ValueError:
+        good = False
+    if "@" in value:
+        raise ValueError("holds credentials; write them as storage.access_key and storage.secret_key")
+    if not good:
+        # S3A would take it, and speak plain http.
+        raise ValueError("not an http or https URL; write one as in 'https://s3.example.com:9000', or drop it for AWS")
+    return value
+
+
+Endpoint = Annotated[str, AfterValidator(_endpoint), Kind("http or https URL")]
 AccessPoints = Annotated[dict[str, str], AfterValidator(_access_points), Kind("map of bucket: ARN")]
 
 
@@ -137,7 +152,7 @@ class Role(Part):
 class Storage(Part):
     """How S3 is reached; left out: the embedded stack's, or what the platform provides."""
 
-    endpoint: str | None = Field(
+    endpoint: Endpoint | None = Field(
         None, description="URL of an S3 server that is not AWS.", examples=["http://localhost:9000"]
     )
     region: str | None = Field(None, description="AWS region.", examples=["us-east-1"])
@@ -216,11 +231,17 @@ class Storage(Part):
             self._check_region(arn, f"the access point of {bucket}")
         if self.encryption and self.encryption.kms_key and not self.endpoint:
             self._check_region(self.encryption.kms_key, "encryption.key")
-        if self.encryption and self.encryption.type == "SSE-C" and not self._is_private:
-            raise ValueError(
-                "encryption SSE-C sends its key with each request, and endpoint is not https; write https://, or "
-                "another type"
-            )
+        if self.encryption and self.encryption.type == "SSE-C":
+            if not self._is_private:
+                raise ValueError(
+                    "encryption SSE-C sends its key with each request, and endpoint is not https; write https://, or "
+                    "another type"
+                )
+            if where := [name for name in self.options if name.endswith((".endpoint", ".ssl.enabled"))]:
+                raise ValueError(
+                    f"encryption SSE-C sends its key with each request, and options {', '.join(where)} may send it in "
+                    "plain text; write endpoint: https://… instead"
+                )
         return self
 
     def _check_region(self, arn: str, whose: str) -> None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from lakeingest.config import Storage
+from lakeingest.config import Storage, location
 from lakeingest.delta import commit_log, coordinates, table_properties
 from lakeingest.delta.history import RECENT, TableHistory
 from lakeingest.delta.offline.log import OfflineLog, Unreadable
@@ -294,7 +294,8 @@ class BronzeSource:
     def _seen(self, read_from: Mapping[str, Any], look: _Look) -> int | None:
         """The version that was seen last; None where it was another table's, as of one that was made anew."""
         other = look.id and read_from.get("id", look.id) != look.id
-        if other or read_from.get("table") != self.address or read_from["version"] > look.version:
+        same = location.same_table(read_from.get("table", ""), self.address)
+        if other or not same or read_from["version"] > look.version:
             return None
         return int(read_from["version"])
 

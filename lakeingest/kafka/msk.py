@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from lakeingest.errors import SetupError, UsageError
 
-_REGION = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.(?:amazonaws\.com|api\.aws)")
+_REGION = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.(?:amazonaws\.com|api\.aws)", re.IGNORECASE)
 
 
 def tokens(servers: str) -> Callable[[str], tuple[str, float]]:
@@ -45,14 +45,19 @@ def tokens(servers: str) -> Callable[[str], tuple[str, float]]:
     return token
 
 
+def region_named(servers: str) -> str | None:
+    """The region that the names of MSK's brokers have; None where they are no such names."""
+    named = _REGION.search(servers)
+    return named.group(1).lower() if named else None
+
+
 def region_of(servers: str) -> str:
     """The region of an MSK cluster, by the names of its brokers; else that of this process ($AWS_REGION).
 
     Raises:
         UsageError: neither tells it.
     """
-    named = _REGION.search(servers)
-    region = named.group(1) if named else os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    region = region_named(servers) or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if not region:
         raise UsageError(
             f"the region of the MSK cluster at {servers} is not to be found",

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lakeingest.config import Source
@@ -69,15 +69,18 @@ def _with_tokens(options: Mapping[str, Any], servers: str) -> dict[str, Any]:
 
 def without_values(source: Source, text: str) -> str:
     """A message of librdkafka's without the values of the options, which may be secrets."""
-    for value in given(source).values():
-        text = text.replace(value, "…") if len(value) > 3 else text
-    return text
+    return _hidden(text, (value for value in given(source).values() if len(value) > 3))
 
 
 def without_secrets(source: Source, text: str) -> str:
     """A text of a server's without those values of the options that are secrets."""
-    for name, value in given(source).items():
-        text = text.replace(value, "…") if _SECRET.search(name) and value else text
+    return _hidden(text, (value for name, value in given(source).items() if _SECRET.search(name) and value))
+
+
+def _hidden(text: str, values: Iterable[str]) -> str:
+    # The longest first: one may begin as another does.
+    for value in sorted(values, key=len, reverse=True):
+        text = text.replace(value, "…")
     return text
 
 
@@ -167,7 +170,9 @@ def _oidc(options: Mapping[str, str], package: str) -> dict[str, str]:
 
 
 def _jaas(module: str, options: Mapping[str, str]) -> str:
-    escaped = {n: v.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") for n, v in options.items()}
+    # At the end of a line Java ends the text, and calls what follows an option, by name.
+    escapes = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"})
+    escaped = {name: value.translate(escapes) for name, value in options.items()}
     return f"{module} required " + " ".join(f'{name}="{value}"' for name, value in escaped.items()) + ";"
 
 

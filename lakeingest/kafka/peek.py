@@ -72,6 +72,9 @@ def read(
                 continue
             place = (message.topic(), message.partition())
             if (error := message.error()) is not None:
+                if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+                    # librdkafka asks who coordinates the group; nothing that is read here needs to know.
+                    continue
                 if error.code() != KafkaError._PARTITION_EOF:
                     raise SourceUnreachable(
                         f"Kafka at {servers} gives no records of {place[0]}: {error.str()}", cure="run again"

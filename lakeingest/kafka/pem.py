@@ -27,6 +27,9 @@ def authorities(options: Mapping[str, str], of: str = "ssl") -> str:
     text, where = options.get(f"{of}.ca.pem"), f"{of}.ca.pem"
     if text is None and options.get(f"{of}.ca.location", _SYSTEMS) != _SYSTEMS:
         where = f"{of}.ca.location"
+        if not options[where]:
+            # As of a variable that is empty. The current folder is what Python understands by it.
+            raise UsageError(f"{where} of source.options is empty", cure="name a file or a folder, or leave it out")
         text = "\n".join(_read(where, path) for path in _files(Path(options[where])))
     return "\n".join(_certificates(where, text)) + "\n" if text is not None else ""
 
@@ -45,6 +48,7 @@ def identity(options: Mapping[str, str]) -> tuple[str, str] | None:
     if found is None:
         return None
     from cryptography import x509
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric import dsa, ec, rsa
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
@@ -54,9 +58,16 @@ def identity(options: Mapping[str, str]) -> tuple[str, str] | None:
             f"the client's key, in {where}, is of a kind that Spark's reader (Java's client) cannot take",
             cure="let the authority certify an RSA or an EC key",
         )
-    certificate = x509.load_pem_x509_certificate(chain.encode())
     as_bytes = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    if certificate.public_key().public_bytes(*as_bytes) != key.public_key().public_bytes(*as_bytes):
+    try:
+        certificate = x509.load_pem_x509_certificate(chain.encode())
+        certified = certificate.public_key().public_bytes(*as_bytes)
+    except (ValueError, UnsupportedAlgorithm):
+        raise UsageError(
+            f"the client's certificate, in {where}, cannot be read: it is damaged, or of a kind that is not known",
+            cure="put there what the authority has issued, of an RSA or an EC key",
+        ) from None
+    if certified != key.public_key().public_bytes(*as_bytes):
         raise UsageError(
             f"the client's certificate, in {where}, is of another key than the one that source.options name",
             cure="let ssl.key.location name the key that the certificate was made for",
@@ -87,6 +98,7 @@ def _check_dates(certificate: Any, where: str) -> None:
 
 
 def _from_pem(options: Mapping[str, str]) -> tuple[str, str, Any] | None:
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     parts: list[tuple[str, str]] = []
@@ -113,14 +125,15 @@ def _from_pem(options: Mapping[str, str]) -> tuple[str, str, Any] | None:
         return named, chain, load_pem_private_key(key.encode(), password.encode() if password else None)
     except TypeError:
         # A password that is not needed: librdkafka takes no notice of it.
-        if password is None:
+        if not password:
             raise UsageError(
                 f"the key of {of_key} is encrypted", cure="write its password as ssl.key.password"
             ) from None
         return named, chain, load_pem_private_key(key.encode(), None)
-    except ValueError:
+    except (ValueError, UnsupportedAlgorithm):
         raise UsageError(
-            f"the key of {of_key} cannot be opened: it is no key in PEM, or ssl.key.password is wrong",
+            f"the key of {of_key} cannot be opened: it is no key in PEM, of a kind that is not known, or "
+            "ssl.key.password is wrong",
             cure="correct the two in source.options",
         ) from None
 

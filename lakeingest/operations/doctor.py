@@ -261,7 +261,8 @@ def _bucket(storage: Storage, path: str) -> Iterator[Finding]:
     except LakeingestError as wrong:
         yield Finding("store", "bad", wrong.what, wrong.cure)
         return
-    except (BotoCoreError, ClientError) as failed:
+    except (BotoCoreError, ClientError, ValueError) as failed:
+        # A ValueError is an endpoint of the environment that is no URL.
         yield _denied(path, failed, translate)
         return
     try:

@@ -12,6 +12,7 @@ runs). What is not obvious:
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -20,7 +21,7 @@ from lakeingest.config import PipelineConfig, location
 from lakeingest.config.formats import uses_registry
 from lakeingest.config.kafka_options import MSK_IAM, mechanism
 from lakeingest.errors import UsageError
-from lakeingest.kafka import options
+from lakeingest.kafka import msk, options
 
 Role: TypeAlias = Literal["writer", "reader", "operator"]
 ROLES: dict[Role, str] = {
@@ -30,8 +31,9 @@ ROLES: dict[Role, str] = {
 }
 Statement: TypeAlias = dict[str, Any]
 _ANY = "*"
-_MSK = re.compile(r"b-\d+(?:-public)?\.([a-z0-9-]+)\.\w+\.c\d+\.kafka\.([a-z0-9-]+)\.amazonaws\.com")
-_SERVERLESS = re.compile(r"boot-\w+\.c\d+\.kafka-serverless\.([a-z0-9-]+)\.amazonaws\.com")
+_MSK = re.compile(r"b-\d+(?:-public)?\.([a-z0-9-]+)\.\w+\.c\d+\.kafka\.")
+_LONGEST_LABEL = 20
+"""A cluster's name that is longer is cut in its brokers' names; seen: behind 21 characters, and behind 22."""
 
 
 @dataclass(frozen=True)
@@ -53,17 +55,25 @@ def policy(config: PipelineConfig, role: str, account: str | None = None, export
     """What a role needs.
 
     Args:
-        account: the account's number, for what S3 does not name by the bucket alone; by default that of an ARN in the
-            file, else any.
+        account: the account's number, for what S3 does not name by the bucket alone; by default any: a role, a key and
+            an access point may be another account's.
         export_to: places of exports, for the operator.
 
     Raises:
-        UsageError: there is no such role, the account is no number, or nothing of the pipeline is in AWS.
+        UsageError: there is no such role, the account is no number, a place is none, or nothing of the pipeline is in
+            AWS.
     """
     if role not in ROLES:
         raise UsageError(f'--role "{role}" is no role', cure=f"write one of {', '.join(ROLES)}")
     if account is not None and not re.fullmatch(r"[0-9]{12}", account):
         raise UsageError(f'--account "{account}" is no number of an account', cure="write its twelve digits")
+    for place in export_to:
+        try:
+            # A * or a ${…} in it would be one of IAM's.
+            location.checked(place)
+        except ValueError as wrong:
+            what, _, cure = str(wrong).partition("; ")
+            raise UsageError(f"--export-to {place!r}: {what}", cure=cure) from None
     found = _Policy(config, role, account)
     of_store = [*found.store(export_to), *found.key()]
     of_others = [*found.glue(), *found.registry(), *found.msk()]
@@ -206,7 +216,9 @@ class _Policy:
         places = [
             self._arn("glue", f"{kind}/{glue.registry}{end}") for kind, end in (("registry", ""), ("schema", "/*"))
         ]
-        yield _allow("Schemas", ["glue:GetSchema", "glue:GetSchemaVersion"], places)
+        yield _allow("Schemas", ["glue:GetSchema"], places)
+        # It is asked by the id in a record, which names no registry: AWS's own example for who reads has any.
+        yield _allow("Versions", ["glue:GetSchemaVersion"], [_ANY])
 
     def msk(self) -> Iterator[Statement]:
         """The topics, where MSK's IAM lets in: to be described and read. No consumer group is joined, but that of
@@ -230,12 +242,15 @@ class _Policy:
 
     @property
     def _cluster(self) -> tuple[str, str]:
-        """Name and region of the cluster, as far as the brokers' names tell: those of a serverless one have no name."""
-        servers = self.config.source.bootstrap_servers or ""
-        if found := _MSK.search(servers):
-            return found[1], found[2]
-        found = _SERVERLESS.search(servers)
-        return _ANY, found[1] if found else self.region
+        """Name and region of the cluster, as far as the brokers' names tell: those of a serverless one have no name.
+
+        They have it in lower case, and IAM looks at the case: a ? stands for each letter.
+        """
+        servers = (self.config.source.bootstrap_servers or "").lower()
+        region = msk.region_named(servers) or self.region
+        if not (found := _MSK.search(servers)):
+            return _ANY, region
+        return re.sub("[a-z]", "?", found[1]) + ("" if len(found[1]) <= _LONGEST_LABEL else _ANY), region
 
     # --- names -----------------------------------------------------------------------------------------------------
 
@@ -251,7 +266,7 @@ class _Policy:
         """aws, or what stands for it in China and for the government."""
         if self._known_arns:
             return self._known_arns[0].split(":")[1]
-        region = self.config.storage.region or ""
+        region = self.config.storage.region or msk.region_named(self.config.source.bootstrap_servers or "") or ""
         return "aws-cn" if region.startswith("cn-") else "aws-us-gov" if region.startswith("us-gov-") else "aws"
 
     @property
@@ -265,7 +280,7 @@ class _Policy:
     @property
     def number(self) -> str:
         """The account's."""
-        return self.account or next((arn.split(":")[4] for arn in self._known_arns), _ANY)
+        return self.account or _ANY
 
     def _arn(self, service: str, what: str, region: str | None = None) -> str:
         of_registry = self.config.registry.glue.region if self.config.registry.glue else None
@@ -285,8 +300,17 @@ class _Policy:
             yield "the key's own policy must allow it too, unless it leaves that to IAM"
         if storage.options:
             yield "what storage.options asks for is not looked at"
-        if self.number == _ANY and (self.config.table.catalog == "glue" or self.config.registry.glue):
+        registry = self.config.registry.glue
+        if storage.region and (self.config.table.catalog == "glue" or (registry and not registry.region)):
+            yield f"Glue is asked in the region of AWS_REGION, where that is set; here it is {storage.region}'s"
+        by_iam = mechanism(options.given(self.config.source)) == MSK_IAM and self.role != "reader"
+        if self.number == _ANY and (self.config.table.catalog == "glue" or registry or by_iam):
             yield "no account is named, so any stands in the ARNs; write --account"
+        if by_iam:
+            yield (
+                f"the brokers do not tell the cluster's name as it is written; write it in the place of "
+                f"{self._cluster[0]}, and its id behind it"
+            )
 
 
 def _allow(
@@ -304,4 +328,10 @@ def _allow(
 
 
 def _document(statements: Sequence[Statement]) -> dict[str, Any]:
-    return {"Version": "2012-10-17", "Statement": [*statements]}
+    made, times = list[Statement](), Counter[str]()
+    for statement in statements:
+        # IAM takes each id once, and those of the buckets lake-1 and lake1 are alike.
+        times[statement["Sid"]] += 1
+        again = times[statement["Sid"]]
+        made.append({**statement, "Sid": statement["Sid"] + (f"No{again}" if again > 1 else "")})
+    return {"Version": "2012-10-17", "Statement": made}

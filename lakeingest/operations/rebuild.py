@@ -106,7 +106,7 @@ def check_place(tables: PipelineTables) -> None:
             raise _taken(main.identifier, f"a table that pipeline {config.known_as!r} did not write")
         return
     read = newest.receipt.read_from.get("table")
-    if read != config.source.table:
+    if not read or not location.same_table(read, config.source.table or ""):
         whence = f"from {read}" if read else "from Kafka"
         raise _taken(main.identifier, f"a table of this pipeline that is fed {whence}")
 

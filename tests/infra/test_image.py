@@ -84,7 +84,7 @@ def test_the_steps_of_the_image(tmp_path: Path) -> None:
     command = [bin / "lakeingest", "check", tools.INFRA / "pipelines" / "flights.yaml"]
     done = subprocess.run(command, env={**environment, **variables}, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    imports = "import prometheus_client, boto3, great_expectations, pyspark, lakeingest"
+    imports = "import prometheus_client, boto3, aws_msk_iam_sasl_signer, great_expectations, pyspark, lakeingest"
     subprocess.run([bin / "python", "-c", imports], check=True, env=environment, cwd=tmp_path)
 
 

@@ -226,7 +226,7 @@ def test_what_is_asked_of_glue_and_msk(account: Account, stack: Addresses) -> No
     del values["schema"]
     config = file.from_mapping(values)
     writes = {
-        ("kafka-cluster:Connect", ARN.format("kafka", "cluster/lake/1234-5")): True,
+        ("kafka-cluster:Connect", ARN.format("kafka", "cluster/Lake/1234-5")): True,
         ("kafka-cluster:ReadData", ARN.format("kafka", "topic/lake/1234-5/iam")): True,
         ("kafka-cluster:ReadData", ARN.format("kafka", "topic/lake/1234-5/payroll")): False,
         ("kafka-cluster:ReadData", ARN.format("kafka", "topic/other/1234-5/iam")): False,
@@ -234,8 +234,9 @@ def test_what_is_asked_of_glue_and_msk(account: Account, stack: Addresses) -> No
         ("kafka-cluster:AlterGroup", ARN.format("kafka", "group/lake/1234-5/shown")): True,
         ("kafka-cluster:AlterGroup", ARN.format("kafka", "group/lake/1234-5/theirs")): False,
         ("kafka-cluster:DeleteGroup", ARN.format("kafka", "group/lake/1234-5/shown")): False,
-        ("glue:GetSchemaVersion", ARN.format("glue", "schema/ours/iam")): True,
-        ("glue:GetSchemaVersion", ARN.format("glue", "schema/theirs/iam")): False,
+        ("glue:GetSchemaVersion", "*"): True,
+        ("glue:GetSchema", ARN.format("glue", "schema/ours/iam")): True,
+        ("glue:GetSchema", ARN.format("glue", "schema/theirs/iam")): False,
         ("glue:RegisterSchemaVersion", ARN.format("glue", "schema/ours/iam")): False,
         ("glue:UpdateTable", ARN.format("glue", "table/lake/iam")): True,
         ("glue:UpdateTable", ARN.format("glue", "table/lake/payroll")): False,

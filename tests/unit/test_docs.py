@@ -102,7 +102,7 @@ def test_a_pipeline_file_is_good(block: Any, tmp_path: Path, monkeypatch: pytest
     """`lakeingest check` says so, but of a file that is called wrong; a part of a file is completed first."""
     part, wrong = YAML(typ="safe").load(block.text), (block.title or "").startswith("wrong")
     for name in re.findall(r"\$\{(\w+)", block.text):
-        monkeypatch.setenv(name, "broker.example:9092")
+        monkeypatch.setenv(name, "https://store.example:9000" if "URL" in name else "broker.example:9092")
     if "name" not in part:
         brings = {"decode", "schema"} & part.keys()
         part = {**BASE, **({} if brings else {"schema": FLIGHTS["schema"]} if "gate" in part else FEW), **part}

@@ -87,6 +87,20 @@ def test_a_role_is_assumed_with_the_keys_that_there_are(said: dict[str, Any], ba
             {"endpoint": "http://store:9000", "encryption": {"type": "SSE-C", "key": CUSTOMER}},
             "SSE-C sends its key with each request, and endpoint is not https",
         ),
+        (
+            {"options": {"fs.s3a.endpoint": "http://store"}, "encryption": {"type": "SSE-C", "key": CUSTOMER}},
+            "options fs.s3a.endpoint may send it in plain text",
+        ),
+        (
+            {"options": {"fs.s3a.connection.ssl.enabled": "false"}, "encryption": {"type": "SSE-C", "key": CUSTOMER}},
+            "options fs.s3a.connection.ssl.enabled may send it in plain text",
+        ),
+        # Of these S3A would make plain http.
+        ({"endpoint": ""}, "not an http or https URL"),
+        ({"endpoint": "s3.eu-west-1.amazonaws.com"}, "not an http or https URL"),
+        ({"endpoint": "store:9000"}, "not an http or https URL"),
+        ({"endpoint": "http://store:port"}, "not an http or https URL"),
+        ({"endpoint": "http://me:hush@store:9000"}, "holds credentials; write them as storage.access_key"),
         ({"region": "us-east-1", "encryption": {"type": "SSE-KMS", "key": KMS}}, "encryption.key is in eu-west-1, and"),
         ({"role": {"arn": ROLE.replace("1", "１")}}, "not the ARN of a role"),
         ({"role": {"arn": "lake-writer"}}, "not the ARN of a role; write it as in arn:aws:iam::"),
@@ -118,6 +132,16 @@ def test_mistakes(said: dict[str, Any], told: str) -> None:
     with pytest.raises(PipelineFileError) as refused:
         file.from_mapping({**GOOD, "storage": said})
     assert "hush" not in str(refused.value)
+
+
+def test_keys_that_stand_in_an_address_are_not_told() -> None:
+    """As they stand in the file: what is wrong is told, and not they."""
+    said = {**GOOD, "source": {"topics": ["a"], "bootstrap_servers": "me:hush@kafka:9092"}}
+    for wrong in (said, {**GOOD, "storage": {"endpoint": "http://me:hush@store:9000"}}):
+        with pytest.raises(PipelineFileError) as refused:
+            file.from_mapping(wrong)
+        assert "…@" in str(refused.value)
+        assert "hush" not in str(refused.value)
 
 
 def test_an_access_point_of_no_table() -> None:

@@ -144,6 +144,16 @@ def test_what_a_replay_added_is_late(bronze: Bronze) -> None:
     assert [late.read_from["version"] for late in bronze.late(3)] == [5]
 
 
+def test_a_path_that_is_spelt_otherwise_is_the_same_table(bronze: Bronze) -> None:
+    """Else all that lies below the frontier would be compared anew."""
+    source = bronze.source()
+    source.topics()
+    for spelt in (f"file:{bronze.folder}", f"{bronze.folder}/"):
+        assert [*source.late({"table": spelt, "version": 2}, FRONTIER)] == []
+    with pytest.raises(AssertionError, match="Spark is asked"):
+        source.late({"table": f"{bronze.folder}_2", "version": 2}, FRONTIER)
+
+
 def test_history_before_the_beginning_is_late(tmp_path: Path) -> None:
     """A backfill brings in what lies before all that bronze had when it was first looked at."""
     bronze = Bronze(tmp_path / "bronze")

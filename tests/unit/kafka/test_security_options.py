@@ -25,6 +25,7 @@ from lakeingest.testing.kafka import Authority, Certificate
 BROKERS = "b-1.demo.a1.c2.kafka.eu-west-1.amazonaws.com:9098"
 PACKAGE = "org.apache.kafka.common.security"
 PLAIN = f"{PACKAGE}.plain.PlainLoginModule"
+URL = "sasl.oauthbearer.token.endpoint.url"
 OIDC = {
     "sasl.mechanism": "OAUTHBEARER",
     "sasl.oauthbearer.method": "oidc",
@@ -32,6 +33,14 @@ OIDC = {
     "sasl.oauthbearer.client.id": "me",
     "sasl.oauthbearer.client.secret": 'hush-"\\',
 }
+
+
+SM2 = """-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqBHM9VAYItBG0wawIBAQQgEDqNYdkvncSksqpH
+Tv9wznSOXuQvghrif5BHcmgF4c6hRANCAASuNTaIlg++nYb5hC7ugLcnkI8a+DLf
+SZe/ewLlmAr8fHUb7+bow9pJj/ectvQgDFhFSGhFrMHu+hMXyenngebZ
+-----END PRIVATE KEY-----
+"""
 
 
 def source(given: dict[str, str]) -> Source:
@@ -172,6 +181,7 @@ def wrong(authority: Authority, client: Certificate, tmp_path: Path) -> dict[str
     (tmp_path / "closed").write_bytes(strange.private_bytes(*form, s.BestAvailableEncryption(b"open")))
     (tmp_path / "edwards").write_bytes(edwards.private_bytes(*form, s.NoEncryption()))
     key = "ssl.key.location"
+    damaged = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
     return {
         "no file": ({"ssl.ca.location": "/no/ca.pem"}, "ssl.ca.location of source.options cannot be read: /no/ca.pem"),
         "no certificate": ({"ssl.ca.location": str(client.key)}, "holds no certificate"),
@@ -181,6 +191,18 @@ def wrong(authority: Authority, client: Certificate, tmp_path: Path) -> dict[str
         "a wrong password": (
             {**pem, key: str(tmp_path / "closed"), "ssl.key.password": "guess-d4"},
             "or ssl.key.password is wrong",
+        ),
+        "an empty password": (
+            {**pem, key: str(tmp_path / "closed"), "ssl.key.password": ""},
+            "is encrypted",
+        ),
+        "a damaged certificate": (
+            {"ssl.certificate.pem": damaged, "ssl.key.location": str(client.key)},
+            "it is damaged",
+        ),
+        "a curve that nobody knows": (
+            {"ssl.certificate.location": str(client.certificate), "ssl.key.pem": SM2},
+            "of a kind that is not known",
         ),
         "a kind of key": ({**pem, key: str(tmp_path / "edwards")}, "of a kind that Spark's reader"),
         "the key for its path": ({**pem, key: client.key.read_text()}, "ssl.key.location of source.options cannot be"),
@@ -199,6 +221,14 @@ def test_what_is_wrong_with_a_certificate(authority: Authority, client: Certific
             assert said in caught.value.what, name
             assert secret not in str(caught.value)
             assert "guess-d4" not in str(caught.value)
+
+
+def test_no_folder_is_not_the_current_one(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A variable that is empty would else let all be trusted whose certificates lie where the run was started."""
+    monkeypatch.chdir(authority.file.parent)
+    for option in ("ssl.ca.location", "https.ca.location"):
+        with pytest.raises(UsageError, match=rf"{option} of source.options is empty"):
+            options.librdkafka(source({option: ""}), "b")
 
 
 def test_a_certificate_that_has_expired(authority: Authority) -> None:
@@ -223,12 +253,37 @@ def test_a_certificate_that_has_expired(authority: Authority) -> None:
             "without sasl.oauthbearer.token.endpoint.url, sasl.oauthbearer.client.secret",
         ),
         ({"sasl.mechanism": "AWS_MSK_IAM", "security.protocol": "SASL_PLAINTEXT"}, "write security.protocol: SASL_SSL"),
+        # Spark's reader alone would read what was aborted, or another cluster.
+        ({"isolation.level": "read_uncommitted"}, "holds isolation.level; drop it"),
+        ({"bootstrap.servers": "elsewhere:9092"}, "write source.bootstrap_servers"),
+        ({"metadata.broker.list": "elsewhere:9092"}, "write source.bootstrap_servers"),
+        ({"sasl.mechanism": "PLAIN", "sasl.mechanisms": "SCRAM-SHA-512"}, "are one; drop one of the two"),
+        ({**OIDC, "sasl.oauthbearer.client.credentials.client.id": "you"}, "are one; drop one of the two"),
+        ({**OIDC, "sasl.oauthbearer.client.secret": ""}, "without sasl.oauthbearer.client.secret"),
+        ({**OIDC, URL: "https://me:hush-a1b2@issuer.test/token"}, "URL without user and password"),
+        ({**OIDC, URL: "https://issuer.test:port/token"}, "write an http or https URL"),
+        ({**OIDC, URL: "file:///etc/passwd"}, "write an http or https URL"),
+        ({**OIDC, URL: "https://[::1/token"}, "write an http or https URL"),
     ],
 )
 def test_what_one_client_alone_would_hold_to(given: dict[str, str], said: str) -> None:
     """An option that changes security, and that Java's client does not know, is a mistake of the file."""
-    with pytest.raises(ValidationError, match=said.replace("(", r"\(").replace(")", r"\)")):
+    with pytest.raises(ValidationError, match=said.replace("(", r"\(").replace(")", r"\)")) as caught:
         source(given)
+    assert "hush" not in str(caught.value)
+
+
+def test_a_secret_that_begins_as_another_value_does() -> None:
+    """It is hidden whole, whichever of the two stands first."""
+    for given in ({"sasl.username": "flights", "sasl.password": "flights-a1b2"}, {"sasl.password": "flights-a1b2"}):
+        for hide in (options.without_values, options.without_secrets):
+            assert hide(source({**given, "ssl.key.password": "flights"}), "it is flights-a1b2") == "it is …"
+
+
+def test_a_password_of_two_lines() -> None:
+    """Java would end the password there, and name its rest as an option that it does not know."""
+    java = options.for_java(source({"sasl.username": "u", "sasl.password": 'a\r\nb"c'}))
+    assert java["kafka.sasl.jaas.config"] == f'{PLAIN} required username="u" password="a\\r\\nb\\"c";'
 
 
 def test_a_token_of_msk_is_a_signed_url(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,6 +321,7 @@ def test_no_keys_of_aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     ("servers", "environment", "region"),
     [
         (BROKERS, {"AWS_REGION": "us-east-1"}, "eu-west-1"),
+        (BROKERS.upper(), {"AWS_REGION": "us-east-1"}, "eu-west-1"),
         ("boot-x.c1.kafka-serverless.eu-central-1.amazonaws.com:9098", {}, "eu-central-1"),
         ("proxy:9098", {"AWS_REGION": "us-east-1"}, "us-east-1"),
         ("proxy:9098", {}, None),

@@ -124,8 +124,8 @@ def test_a_role_and_the_keys_that_assume_it_have_a_policy_each() -> None:
     assert policy.keys is not None
     assume, catalog = policy.keys["Statement"]
     assert (assume["Action"], assume["Resource"]) == (["sts:AssumeRole"], [ROLE])
-    # The account is known from the role's ARN.
-    assert "arn:aws:glue:eu-west-1:123456789012:table/lake/flights" in catalog["Resource"]
+    # The role's account may be another than that of the keys.
+    assert "arn:aws:glue:eu-west-1:*:table/lake/flights" in catalog["Resource"]
     assert any(ROLE in note for note in policy.notes)
 
 
@@ -141,11 +141,19 @@ def test_other_partitions(region: str, partition: str) -> None:
     assert found["s3:ListBucket"] == [f"arn:{partition}:s3:::lake"]
 
 
+MSK = "b-1.lake.a1b2c3.c2.kafka.eu-west-1.amazonaws.com:9098"
+
+
 @pytest.mark.parametrize(
     ("servers", "resource"),
     [
-        ("b-1.lake.a1b2c3.c2.kafka.eu-west-1.amazonaws.com:9098", "arn:aws:kafka:eu-west-1:*:cluster/lake/*"),
-        ("b-1-public.lake.a1b2c3.c2.kafka.eu-west-1.amazonaws.com:9198", "arn:aws:kafka:eu-west-1:*:cluster/lake/*"),
+        (MSK, "arn:aws:kafka:eu-west-1:*:cluster/????/*"),
+        (MSK.replace("-1.lake", "-1-public.Lake-2"), "arn:aws:kafka:eu-west-1:*:cluster/????-2/*"),
+        # Of the cluster AWSKafkaTutorialCluster.
+        (MSK.replace("lake", "awskafkatutorialclust"), f"arn:aws:kafka:eu-west-1:*:cluster/{'?' * 21}*/*"),
+        (MSK.replace("amazonaws.com", "api.aws"), "arn:aws:kafka:eu-west-1:*:cluster/????/*"),
+        (MSK.replace("eu-west-1", "cn-north-1"), "arn:aws-cn:kafka:cn-north-1:*:cluster/????/*"),
+        (MSK.replace("eu-west-1", "us-gov-west-1"), "arn:aws-us-gov:kafka:us-gov-west-1:*:cluster/????/*"),
         ("boot-x.c3.kafka-serverless.us-east-1.amazonaws.com:9098", "arn:aws:kafka:us-east-1:*:cluster/*/*"),
         ("kafka.internal:9098", "arn:aws:kafka:*:*:cluster/*/*"),
     ],
@@ -156,8 +164,37 @@ def test_the_cluster_by_the_names_of_its_brokers(servers: str, resource: str) ->
         "bootstrap_servers": servers,
         "options": {"security.protocol": "SASL_SSL", "sasl.mechanism": "AWS_MSK_IAM"},
     }
-    assert rights("writer", config(source=source))["kafka-cluster:Connect"] == [resource]
+    found = config(source=source)
+    assert rights("writer", found)["kafka-cluster:Connect"] == [resource]
+    notes = " ".join(iam.policy(found, "writer").notes)
+    assert "write --account" in notes
+    assert "the brokers do not tell the cluster's name as it is written" in notes
     assert "kafka-cluster" not in str(rights("reader", config(source=source)))
+
+
+def test_a_schema_is_asked_for_by_its_id() -> None:
+    """The id names no registry, and AWS allows the question by no registry's ARN."""
+    source = {"topics": ["flights"], "bootstrap_servers": "kafka:9092"}
+    values = {"name": "flights", "source": source, "table": {"path": "s3a://lake/flights"}}
+    avro = {"decode": {"value": {"format": "avro"}}, "registry": {"glue": {"registry": "ours"}}}
+    found = rights("writer", file.from_mapping({**values, **avro}))
+    assert found["glue:GetSchemaVersion"] == ["*"]
+    assert found["glue:GetSchema"] == ["arn:aws:glue:*:*:registry/ours", "arn:aws:glue:*:*:schema/ours/*"]
+
+
+def test_each_statement_has_an_id_of_its_own() -> None:
+    """IAM refuses a policy in which two are alike, as those of these buckets would be."""
+    found = config(table={"path": "s3a://lake-1/flights"}, quarantine={"path": "s3a://lake1/refused"})
+    ids = [each["Sid"] for each in iam.policy(found, "writer").document["Statement"]]
+    assert len(set(ids)) == len(ids) == 10
+    assert all(each.isalnum() for each in ids)
+
+
+@pytest.mark.parametrize("place", ["s3a://lake/*", "s3a://*/x", "s3a://lake/${aws:username}", "s3a://lake", "x", ""])
+def test_an_export_that_cannot_be(place: str) -> None:
+    """It is refused as `export --to` refuses it: a * would let the operator delete in the whole bucket."""
+    with pytest.raises(UsageError, match="--export-to"):
+        iam.policy(config(), "operator", export_to=[place])
 
 
 def test_it_fits_into_a_policy() -> None:
@@ -192,9 +229,10 @@ def test_what_is_left_to_others_is_told() -> None:
     found = config(
         table={"path": "s3a://lake/flights", "name": "lake.flights", "catalog": "glue"},
         quarantine={"name": "lake.refused"},
-        storage={"options": {"fs.s3a.proxy.host": "p"}},
+        storage={"region": "eu-west-1", "options": {"fs.s3a.proxy.host": "p"}},
     )
     notes = " ".join(iam.policy(found, "writer").notes)
+    assert "Glue is asked in the region of AWS_REGION, where that is set; here it is eu-west-1's" in notes
     assert "lake.refused: known by name" in notes
     assert "storage.options" in notes
     assert "write --account" in notes

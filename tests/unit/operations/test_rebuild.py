@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -70,3 +71,25 @@ def test_places_that_are_not_apart(bronze: str | None, to: str, told: str) -> No
     """Nothing is asked before that is said."""
     with pytest.raises(UsageError, match=told):
         rebuild.config_of(read(), bronze, to)
+
+
+@pytest.mark.parametrize(
+    ("read_from", "told"),
+    [
+        ({"table": BRONZE}, ""),
+        ({"table": "s3://lake/bronze/"}, ""),
+        ({"table": "s3a://lake/bronze_2"}, "is fed from s3a://lake/bronze_2"),
+        ({}, "is fed from Kafka"),
+    ],
+)
+def test_it_goes_on_from_the_same_bronze(monkeypatch: pytest.MonkeyPatch, read_from: dict[str, Any], told: str) -> None:
+    """However its path was spelt when the rebuild began."""
+    newest = SimpleNamespace(receipt=SimpleNamespace(read_from=read_from))
+    monkeypatch.setattr(rebuild.commit_log, "read", lambda *_: SimpleNamespace(newest=newest))
+    main = SimpleNamespace(identifier=TO, schema=lambda: ())
+    tables: Any = SimpleNamespace(main=main, config=rebuild.config_of(read(), BRONZE, TO))
+    if not told:
+        rebuild.check_place(tables)
+        return
+    with pytest.raises(UsageError, match=told):
+        rebuild.check_place(tables)
