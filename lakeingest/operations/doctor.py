@@ -15,6 +15,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from email.utils import parsedate_to_datetime
@@ -246,7 +247,8 @@ def _bucket(storage: Storage, path: str) -> Iterator[Finding]:
 
     place = location.place(path)
     # Where the log store's own probe is, and so where a run may write and delete.
-    key = "/".join((*place.steps, "_delta_log", f"{PROBE}{uuid.uuid4().hex}"))
+    folder = "/".join((*place.steps, "_delta_log", ""))
+    key = f"{folder}{PROBE}{uuid.uuid4().hex}"
     try:
         s3a.check_listens(storage, [path])
         with direct(storage.endpoint or ""):
@@ -283,6 +285,12 @@ def _bucket(storage: Storage, path: str) -> Iterator[Finding]:
     except (BotoCoreError, ClientError) as failed:
         cure = f"allow s3:DeleteObject, which VACUUM needs too; {key} was left behind"
         yield Finding("store", "warning", f"{path}: objects cannot be deleted: {failed}", cure)
+        return
+    with suppress(BotoCoreError, ClientError):
+        # A store with folders keeps an empty one, in which Delta would make no table.
+        client.head_object(**asked, Key=folder)
+        if not client.list_objects_v2(**asked, Prefix=folder, MaxKeys=1)["KeyCount"]:
+            client.delete_object(**asked, Key=folder)
 
 
 def _client(storage: Storage) -> dict[str, Any]:

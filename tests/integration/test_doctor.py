@@ -20,7 +20,9 @@ from command import Command
 from pyspark.sql import SparkSession
 from servers import free_port
 
+from lakeingest.config import file
 from lakeingest.local import Addresses, machine
+from lakeingest.pipeline import Pipeline
 
 Values = dict[str, Any]
 NAME = "doctor"
@@ -61,6 +63,10 @@ def test_healthy(values: Values, said: Look, spark: SparkSession, stack: Address
     store = kit.s3(stack)
     assert "Contents" not in store.list_objects_v2(Bucket="lake", Prefix=f"{NAME}/")
     store.close()
+    # Nor a folder, in which Delta would make no table, and a table by writing would have no NOT NULL.
+    pipeline = Pipeline(file.from_mapping(values))
+    assert pipeline.run(until_caught_up=True).consumed == 3
+    assert not spark.read.format("delta").load(pipeline.config.table.identifier).schema["n"].nullable
 
 
 def test_told_in_lines(values: Values, lakeingest: Command, tmp_path: Path) -> None:
