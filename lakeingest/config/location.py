@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from lakeingest.errors import UsageError
+
 S3 = ("s3a", "s3", "s3n")
 """The schemes of S3; all of them go through Hadoop's S3A."""
 _NO_PATH = re.compile(r"[\x00-\x1f\x7f'\"`\\$*?\[\]{};]")
@@ -99,6 +101,19 @@ def checked(path: str) -> str:
     elif not there.steps:
         raise ValueError("the root itself; a table needs a folder of its own, as in '/data/flights'")
     return path
+
+
+def check_option(option: str, path: str) -> None:
+    """Look whether a path that an option of a command names may be one.
+
+    Raises:
+        UsageError: with what is wrong, and the cure.
+    """
+    try:
+        checked(path)
+    except ValueError as wrong:
+        what, _, cure = str(wrong).partition("; ")
+        raise UsageError(f"{option} {path!r}: {what}", cure=cure) from None
 
 
 def _check_s3(path: str, there: Place) -> None:

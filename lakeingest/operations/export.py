@@ -136,11 +136,7 @@ class Wanted:
             raise UsageError(
                 f"--compression is of jsonl and csv: {self.format} has its own", cure="leave --compression out"
             )
-        try:
-            location.checked(self.place)
-        except ValueError as wrong:
-            what, _, cure = str(wrong).partition("; ")
-            raise UsageError(f"--to {self.place!r}: {what}", cure=cure) from None
+        location.check_option("--to", self.place)
 
 
 def export(tables: PipelineTables, storage: Storage, wanted: Wanted, *, dry_run: bool = False) -> Exported:

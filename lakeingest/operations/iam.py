@@ -68,12 +68,8 @@ def policy(config: PipelineConfig, role: str, account: str | None = None, export
     if account is not None and not re.fullmatch(r"[0-9]{12}", account):
         raise UsageError(f'--account "{account}" is no number of an account', cure="write its twelve digits")
     for place in export_to:
-        try:
-            # A * or a ${…} in it would be one of IAM's.
-            location.checked(place)
-        except ValueError as wrong:
-            what, _, cure = str(wrong).partition("; ")
-            raise UsageError(f"--export-to {place!r}: {what}", cure=cure) from None
+        # A * or a ${…} in it would be one of IAM's.
+        location.check_option("--export-to", place)
     found = _Policy(config, role, account)
     of_store = [*found.store(export_to), *found.key()]
     of_others = [*found.glue(), *found.registry(), *found.msk()]
