@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
+from lakeingest.config.urls import is_http
+
 MSK_IAM = "AWS_MSK_IAM"
 """A mechanism of Java's clients; librdkafka's comes in by OAUTHBEARER there, with a signed token."""
 
@@ -115,7 +117,7 @@ def _disagreements(options: Mapping[str, str]) -> Iterator[str]:
         given = oidc(options)
         if lacking := [f"sasl.oauthbearer.{name}" for name in OIDC if not given.get(name)]:
             yield f"holds sasl.oauthbearer.method: oidc without {', '.join(lacking)}; write it"
-        elif not _is_plain_url(given["token.endpoint.url"]):
+        elif not is_http(url := given["token.endpoint.url"]) or "@" in urlsplit(url).netloc:
             yield (
                 "holds sasl.oauthbearer.token.endpoint.url; write an http or https URL without user and password, as "
                 "in https://login.example.com/oauth2/token"
@@ -126,11 +128,3 @@ def _disagreements(options: Mapping[str, str]) -> Iterator[str]:
                 yield f"holds {prefix}{name} and {prefix}credentials.client.{name}, which are one; drop one of the two"
     if mechanism(options) == MSK_IAM and options.get("security.protocol", "").strip().upper() != "SASL_SSL":
         yield f"holds sasl.mechanism: {MSK_IAM}; write security.protocol: SASL_SSL, the only one that MSK takes with it"
-
-
-def _is_plain_url(text: str) -> bool:
-    try:
-        url = urlsplit(text)
-        return url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0 and "@" not in url.netloc
-    except ValueError:
-        return False

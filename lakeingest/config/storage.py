@@ -12,6 +12,7 @@ from urllib.parse import urlparse
 from pydantic import AfterValidator, Field, model_validator
 
 from lakeingest.config.base import Part
+from lakeingest.config.urls import is_http
 from lakeingest.config.values import Duration, Kind, Secret, StorageOptions
 
 _KMS = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:(key|alias)/[A-Za-z0-9/_-]+")
@@ -48,14 +49,9 @@ def _access_points(value: dict[str, str]) -> dict[str, str]:
 
 
 def _endpoint(value: str) -> str:
-    try:
-        url = urlparse(value)
-        good = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
-    except ValueError:
-        good = False
     if "@" in value:
         raise ValueError("holds credentials; write them as storage.access_key and storage.secret_key")
-    if not good:
+    if not is_http(value):
         # S3A would take it, and speak plain http.
         raise ValueError("not an http or https URL; write one as in 'https://s3.example.com:9000', or drop it for AWS")
     return value

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, WithJsonSchema
@@ -18,6 +18,7 @@ from pydantic_core import PydanticKnownError
 
 from lakeingest import extend
 from lakeingest.config import kafka_options, location, time_format
+from lakeingest.config.urls import is_http
 from lakeingest.record import RESERVED
 from lakeingest.schema import ddl
 
@@ -257,15 +258,10 @@ def _schema_file(value: Any) -> Any:
 
 
 def _url(value: str) -> str:
-    for each in value.split(","):
-        try:
-            url = urlsplit(each.strip())
-            good = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
-        except ValueError:
-            url, good = SplitResult("", "", "", "", ""), False
+    for each in map(str.strip, value.split(",")):
         if "@" in each:
             raise ValueError("holds credentials; write them as basic.auth.user.info in registry.options")
-        if not good or url.query or url.fragment:
+        if not is_http(each) or urlsplit(each).query or urlsplit(each).fragment:
             raise ValueError("not an http or https URL; write one as in 'https://registry.example.com:8081'")
     return value
 

@@ -1,0 +1,14 @@
+"""Which addresses are URLs of http or https."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+
+def is_http(text: str) -> bool:
+    """Whether it is one, with a host, and with a port that can be where it names one."""
+    try:
+        url = urlsplit(text)
+        return url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+    except ValueError:
+        return False
