@@ -26,6 +26,7 @@ from lakeingest.delta.offline.log import OfflineLog, Unreadable
 from lakeingest.delta.receipt import Receipt
 from lakeingest.delta.table import Table
 from lakeingest.errors import LakeingestError, OffsetsLost, SourceChanged, TableMismatch, UsageError
+from lakeingest.kafka import offsets
 from lakeingest.kafka.offsets import Topics
 from lakeingest.record import (
     COORDINATES,
@@ -135,8 +136,11 @@ class BronzeSource:
                 "same offsets are other records there",
                 cure="read a table that was fed from one cluster",
             )
-        ids = {name: id for receipt in receipts for name, id in {**receipt.left, **receipt.topics}.items()}
-        last = {tp: end for receipt in receipts for tp, end in receipt.ranges.frontier.items() if tp[0] in ids}
+        ids = self._ids(receipts)
+        last = dict[tuple[str, int], int]()
+        for tp, end in (each for receipt in receipts for each in receipt.ranges.frontier.items() if each[0][0] in ids):
+            # Several pipelines may have fed one topic-partition: each one's rows end where its newest receipt does.
+            last[tp] = max(end, last.get(tp, end))
         if missing := [name for name in self._wanted if name not in ids]:
             raise UsageError(
                 f"{self.address} has no records of {', '.join(missing)}; it has those of {', '.join(sorted(ids))}",
@@ -149,6 +153,24 @@ class BronzeSource:
             self._first = self._first_offsets(last)
         first = {tp: min(self._first[tp], end) for tp, end in last.items()}
         return Topics(clusters.pop(), ids, first, last, self._read_from(look))
+
+    def _ids(self, receipts: Sequence[Receipt]) -> dict[str, str]:
+        """The topics of all receipts, each with its id; a cluster that was upgraded since may have given none before.
+
+        Raises:
+            SourceChanged: a topic has two ids.
+        """
+        ids = dict[str, str]()
+        for name, id_ in (each for receipt in receipts for each in {**receipt.left, **receipt.topics}.items()):
+            before = offsets.topic_id(ids.get(name))
+            if before and offsets.topic_id(id_) not in ("", before):
+                raise SourceChanged(
+                    f"{self.address} has records of two topics called {name!r} (ids {before} and {id_}): one was "
+                    "deleted and made again, and the same offsets are other records there",
+                    cure="read a table that was fed from one of them",
+                )
+            ids[name] = before or id_
+        return ids
 
     def _read_from(self, look: _Look) -> dict[str, Any]:
         return {"table": self.address, "version": look.version, **({"id": look.id} if look.id else {})}

@@ -7,7 +7,7 @@ also before the next run takes the row away.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -44,10 +44,15 @@ class Complete:
         return max(self.rows, default=None)
 
     def of(self, start: datetime) -> Row | None:
-        """What is said of a period; None if it is not complete. One that is older than all others is complete, too."""
-        if self.newest is None or start > self.newest:
-            return None
-        return self.rows.get(start) or self.rows[min(self.rows)]
+        """What is said of a period; None if it is not complete.
+
+        A period without a row is complete since the next one is, and had no records then: periods are complete one
+        after another, and the first rows are those of periods with records.
+        """
+        if start in self.rows:
+            return self.rows[start]
+        later = min((each for each in self.rows if each > start), default=None)
+        return None if later is None else replace(self.rows[later], records=0)
 
     def standing(self, log: CommitLog) -> Complete:
         """What is said of batches that stand.

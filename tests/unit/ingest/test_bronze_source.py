@@ -112,6 +112,17 @@ def test_a_later_look_goes_on_from_the_one_before(bronze: Bronze) -> None:
     assert bronze.source("u").topics().last == {("u", 0): 7}
 
 
+def test_of_several_receipts_the_furthest_frontier_is_the_end(bronze: Bronze) -> None:
+    """Two pipelines have fed one topic-partition: the one that wrote less recently hid what the other one brought."""
+    bronze.batch(1, ranges(t={0: (100, 150)}), added("c", 100, 149), name="heir")
+    assert bronze.source().topics().last == {("t", 0): 150, ("t", 1): 50}
+    bronze.batch(3, ranges(t={0: (100, 120), 1: (50, 70)}), added("d", 50, 119))
+    assert bronze.source().topics().last == {("t", 0): 150, ("t", 1): 70}
+    bronze.commit("WRITE", receipt(2, ranges(t={0: (150, 160)}), name="heir").replace("id of t", "0" * 4))
+    with pytest.raises(SourceChanged, match="two topics called 't'"):
+        bronze.source().topics()
+
+
 def test_what_cannot_be_a_source_is_refused(bronze: Bronze) -> None:
     """Topics that it lacks; records of two clusters."""
     with pytest.raises(UsageError, match="has no records of v; it has those of t"):

@@ -160,11 +160,16 @@ def test_an_idle_partition_is_reached_at_its_end() -> None:
 # What is said --------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_older_than_all_that_is_said_is_complete() -> None:
-    """A table may be older than its contract."""
-    said = Complete({START: ROW, START + 2 * HOUR: Row(AT + 4 * HOUR, 1, 9)})
-    assert said.of(START - 100 * HOUR) == ROW
+def test_a_period_without_a_row_is_complete_since_the_next_one() -> None:
+    """It had no records then: a period between two rows had the oldest one's time and records, and so had a period
+    before all rows (a table may be older than its contract).
+    """
+    later = Row(AT + 4 * HOUR, 1, 9)
+    said = Complete({START: ROW, START + 2 * HOUR: later})
+    assert said.of(START - 100 * HOUR) == Row(ROW.since, 0, ROW.sequence)
     assert said.of(START) == ROW
+    assert said.of(START + HOUR) == Row(later.since, 0, later.sequence)
+    assert said.of(START + 2 * HOUR) == later
     assert said.of(START + 3 * HOUR) is None
     assert Complete().of(START) is None
 
