@@ -58,6 +58,15 @@ def run(
             show_default=False,
         ),
     ] = None,
+    listen_name: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--listen-name",
+            metavar="NAME",
+            help="A host of the public DNS by which --listen is asked, as behind a proxy; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     log_format: LogFormat = None,
     allow_code: AllowCode = False,
     output: Format = "text",
@@ -100,7 +109,7 @@ def run(
     if alone is None and (given := [f"--{name.replace('_', '-')}" for name, value in accept.items() if value]):
         raise UsageError(f"{given[0]} is for one pipeline", cure="run that pipeline with it, alone, once")
     names = [each.name for each in read if isinstance(each, PipelineConfig)]
-    with watching.watched(log_format, listen, names, partial(report.page_of, read)) as watch:
+    with watching.watched(log_format, listen, names, partial(report.page_of, read), listen_name or ()) as watch:
         if alone is None:
             fleet.run(read, out, watch, until_caught_up=until_caught_up, at_once=at_once, allow_code=allow_code)
         else:

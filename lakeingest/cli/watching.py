@@ -101,7 +101,11 @@ class Watch:
 
 @contextmanager
 def watched(
-    log_format: str | None, listen: str | None, pipelines: Sequence[str], report: Callable[[], str] | None = None
+    log_format: str | None,
+    listen: str | None,
+    pipelines: Sequence[str],
+    report: Callable[[], str] | None = None,
+    names: Sequence[str] = (),
 ) -> Iterator[Watch]:
     """Watch what runs within the block.
 
@@ -109,7 +113,7 @@ def watched(
         log_format: one of `LOG_FORMATS`; by default text where stderr is no terminal.
         listen: HOST:PORT; None for no endpoint.
         pipelines: those that will run.
-        report: makes the page that /report answers with; see `Endpoint`.
+        report, names: of the endpoint; see `Endpoint`.
 
     Raises:
         UsageError: no such format, or no such address.
@@ -123,7 +127,7 @@ def watched(
         if listen is not None:
             from lakeingest.ingest.listeners.endpoint import Endpoint
 
-            endpoint = Endpoint(listen, pipelines, report)
+            endpoint = Endpoint(listen, pipelines, report, names)
         if format != "none":
             from lakeingest.ingest.listeners.log import Log
 

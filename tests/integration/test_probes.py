@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import socket
+import struct
+import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import pytest
 from ruamel.yaml import YAML
 
+from lakeingest.ingest.listeners import endpoint as module
 from lakeingest.ingest.listeners.endpoint import Endpoint
 
 KUBERNETES = Path(__file__).resolve().parents[2] / "infra" / "kubernetes"
@@ -49,3 +56,41 @@ def test_each_probe_is_answered() -> None:
     answers = {name: answer(path) for name, path in asked.items()}
     assert answers == {"startupProbe": 200, "livenessProbe": 200, "readinessProbe": 503}
     assert answer("/healthy") == 404
+
+
+def test_clients_that_go_leave_no_word(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that resets, idles, or sends half a request, wrote a traceback each: a health check by TCP fills the log."""
+    monkeypatch.setattr(module._Quiet, "timeout", 0.2)
+    endpoint = Endpoint("127.0.0.1:0", ["flights"])
+    try:
+        for begun in (b"", b"GET /metrics", b"GET /metrics HTTP/1.1\r\nHost: x", b"GET /metrics HTTP/1.0\r\n\r\n"):
+            for reset in (False, True):
+                with connected(endpoint) as client:
+                    client.sendall(begun)
+                    if reset:
+                        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                        client.close()
+                    time.sleep(0.3)
+    finally:
+        endpoint.close()
+    assert capfd.readouterr().err == ""
+
+
+def test_as_many_as_come_are_some_threads() -> None:
+    """Each connection had a thread of its own, without a bound; whoever asks is answered all the same."""
+    endpoint = Endpoint("127.0.0.1:0", ["flights"])
+    before = threading.active_count()
+    try:
+        with ExitStack() as idle:
+            for _ in range(module._AT_ONCE * 3):
+                idle.enter_context(connected(endpoint))
+            with urllib.request.urlopen(f"{endpoint.url}/healthz", timeout=5) as got:
+                assert got.read() == b"ok\n"
+            assert threading.active_count() - before <= module._AT_ONCE
+    finally:
+        endpoint.close()
+
+
+def connected(endpoint: Endpoint) -> socket.socket:
+    host, _, port = endpoint.url.removeprefix("http://").partition(":")
+    return socket.create_connection((host, int(port)), timeout=5)

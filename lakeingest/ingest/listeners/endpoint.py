@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import io
+import ipaddress
 import re
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING, Any
-from wsgiref.simple_server import WSGIRequestHandler, make_server
+from urllib.parse import urlsplit
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from lakeingest.errors import SetupError, UsageError
 from lakeingest.ingest.events import Event
@@ -23,10 +28,21 @@ _ANSWERS_WITHIN_S = 10.0
 """Whoever asks more slowly, or reads a part more slowly, is left."""
 _PART = 2**16
 """Bytes that are sent at once."""
+_AT_ONCE = 32
+"""Connections, with a thread each."""
+_MAKES_ROOM_S = 1.0
+_PRIVATE = re.compile(r"[\w-]+|[\w.-]+\.(?:localhost|local|internal|svc)")
+"""Names that nobody can have in the public DNS: without a dot, or below what is kept for private networks."""
 _TEXT = "text/plain; charset=utf-8"
 _HTML = "text/html; charset=utf-8"
 _FRAMED = "frame-ancestors 'none'"
 """Of the report, whose own policy stands in the page, and cannot say this there."""
+
+
+_STRANGER = (
+    "this server is not known by the host that was asked\n"
+    "cure: ask it by its address; or name the host: lakeingest run … --listen HOST:PORT --listen-name NAME\n"
+)
 
 
 class Endpoint:
@@ -37,6 +53,7 @@ class Endpoint:
         pipelines: those that will run; others may come.
         report: makes the page of `lakeingest report` about them, which /report answers with; it is called by a thread
             of its own, and must leave the run alone. None for no such page.
+        names: hosts by which it is asked too, in the public DNS; see `_is_own`.
 
     Attributes:
         url: where it answers.
@@ -46,11 +63,17 @@ class Endpoint:
         SetupError: the port is taken or not allowed, the host is not this machine's; or prometheus-client is missing.
     """
 
-    def __init__(self, address: str, pipelines: Iterable[str] = (), report: Callable[[], str] | None = None) -> None:
+    def __init__(
+        self,
+        address: str,
+        pipelines: Iterable[str] = (),
+        report: Callable[[], str] | None = None,
+        names: Iterable[str] = (),
+    ) -> None:
         host, port = parsed(address)
+        self._names = frozenset(name.lower() for name in (host, socket.gethostname(), *names))
         try:
             from prometheus_client import disable_created_metrics, make_wsgi_app
-            from prometheus_client.exposition import ThreadingWSGIServer
 
             from lakeingest.ingest.listeners.metrics import Metrics
         except ImportError as missing:
@@ -65,8 +88,8 @@ class Endpoint:
         try:
             family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
             # A class of its own: an address of version 6 needs another family.
-            server = type("Server", (ThreadingWSGIServer,), {"address_family": family})
-            self._server: Any = make_server(host, port, self._answer, server, _Quiet)
+            server = type("Server", (_Server,), {"address_family": family})
+            self._server: Any = make_server(host, port, self._respond, server, _Quiet)
         except (OSError, UnicodeError) as failed:
             raise SetupError(
                 f"--listen {address}: {getattr(failed, 'strerror', None) or failed}",
@@ -85,8 +108,23 @@ class Endpoint:
         self._metrics.heard(pipeline, event)
         self._page.heard(pipeline, event)
 
+    def _respond(self, asked: WSGIEnvironment, respond: StartResponse) -> Iterable[bytes]:
+        """The answer to GET; for HEAD its status and headers alone."""
+        if asked["REQUEST_METHOD"] != "HEAD":
+            return self._answer(asked, respond)
+        said: list[Any] = []
+
+        def keep(*answer: Any) -> Any:
+            said[:] = answer
+
+        body = b"".join(self._answer({**asked, "REQUEST_METHOD": "GET"}, keep))
+        status, headers = said
+        respond(status, [*(h for h in headers if h[0] != "Content-Length"), ("Content-Length", str(len(body)))])
+        return []
+
     def _answer(self, asked: WSGIEnvironment, respond: StartResponse) -> Iterable[bytes]:
-        if asked["PATH_INFO"] == "/metrics":
+        own = self._is_own(asked.get("HTTP_HOST", ""))
+        if own and asked["PATH_INFO"] == "/metrics":
             scraped: Iterable[bytes] = self._scrape(asked, respond)
             return scraped
         known: dict[str, Callable[[], tuple[str, str, str]]] = {
@@ -96,27 +134,43 @@ class Endpoint:
         }
         if self._report:
             known["/report"] = self._report.answer
-        if asked["REQUEST_METHOD"] not in ("GET", "HEAD"):
-            status, kind, text = "405 Method Not Allowed", _TEXT, "only GET\n"
+        if not own:
+            status, kind, text = "421 Misdirected Request", _TEXT, _STRANGER
+        elif asked["REQUEST_METHOD"] != "GET":
+            status, kind, text = "405 Method Not Allowed", _TEXT, "only GET and HEAD\n"
         elif asked["PATH_INFO"] in known:
             status, kind, text = known[asked["PATH_INFO"]]()
         else:
             status, kind, text = "404 Not Found", _TEXT, f"there are /metrics, {', '.join(known)}\n"
         body = text.encode()
-        own = asked["PATH_INFO"] == "/report" and kind == _HTML
+        framed = asked["PATH_INFO"] == "/report" and kind == _HTML
         respond(
             status,
             [
                 ("Content-Type", kind),
                 ("Content-Length", str(len(body))),
-                ("Content-Security-Policy", _FRAMED if own else POLICY),
+                ("Content-Security-Policy", _FRAMED if framed else POLICY),
                 ("X-Content-Type-Options", "nosniff"),
                 ("Cache-Control", "no-store"),
             ],
         )
-        if asked["REQUEST_METHOD"] == "HEAD":
-            return []
         return [body[at : at + _PART] for at in range(0, len(body), _PART)]
+
+    def _is_own(self, host: str) -> bool:
+        """Whether a request's Host is a name of this server. A page of another site, whose name leads to this address
+        by now (DNS rebinding), would read all that is here through the browser that shows it.
+
+        An address is always its own: what leads to it is no name. So is no Host, which no browser sends.
+        """
+        try:
+            name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
+        except ValueError:
+            return False
+        if not host or name in self._names or _PRIVATE.fullmatch(name):
+            return True
+        with suppress(ValueError):
+            return bool(ipaddress.ip_address(name))
+        return False
 
     def _ready(self) -> tuple[str, str, str]:
         if waits := self._page.waits_for:
@@ -137,6 +191,41 @@ def parsed(address: str) -> tuple[str, int]:
             cure="write 127.0.0.1:9464 for this machine alone, 0.0.0.0:9464 for all that reach it, [::1]:9464 for IPv6",
         )
     return match["six"] or match["host"], int(match["port"])
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    """Answers so many clients at once; of more than these, the one that is there for longest is left."""
+
+    daemon_threads = True
+
+    def __init__(self, *args: Any) -> None:
+        self._free = threading.Semaphore(_AT_ONCE)
+        self._open: dict[socket.socket, None] = {}
+        super().__init__(*args)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self._free.acquire(blocking=False):
+            for oldest in list(self._open)[:1]:
+                self._open.pop(oldest, None)
+                with suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)
+            if not self._free.acquire(timeout=_MAKES_ROOM_S):
+                self.shutdown_request(request)
+                return
+        self._open[request] = None
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._open.pop(request, None)
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that resets, or says nothing, is no fault of ours."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
 
 
 class _Quiet(WSGIRequestHandler):
@@ -162,6 +251,6 @@ class _Writer(io.BufferedIOBase):
     def write(self, data: Any) -> int:
         try:
             self._connection.sendall(data)
-        except TimeoutError as slow:
-            raise ConnectionAbortedError("the client does not read") from slow
+        except OSError as gone:
+            raise ConnectionAbortedError("the client does not read") from gone
         return memoryview(data).nbytes

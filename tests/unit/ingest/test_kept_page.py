@@ -26,20 +26,21 @@ MISSING = SetupError("altair\x1b[2J is not installed", cure="pip install 'lakein
 class Asked:
     """An endpoint that is asked without a socket."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, report: Callable[[], str] | None) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, report: Callable[[], str] | None, *names: str) -> None:
         server = SimpleNamespace(server_port=1, serve_forever=lambda: None, shutdown=lambda: None)
         server.server_close = lambda: None
         monkeypatch.setattr(endpoint, "make_server", lambda *_: server)
-        self.endpoint = Endpoint("127.0.0.1:0", ["p"], report)
+        self.endpoint = Endpoint("127.0.0.1:0", ["p"], report, names)
 
-    def get(self, path: str, method: str = "GET") -> tuple[str, dict[str, str], str]:
+    def get(self, path: str, method: str = "GET", **more: str) -> tuple[str, dict[str, str], str]:
         """Status, headers and body."""
         said: dict[str, tuple[str, dict[str, str]]] = {}
 
         def respond(status: str, headers: list[tuple[str, str]]) -> None:
             said["it"] = (status, dict(headers))
 
-        body = b"".join(self.endpoint._answer({"PATH_INFO": path, "REQUEST_METHOD": method}, respond))  # type: ignore
+        asked = {"PATH_INFO": path, "REQUEST_METHOD": method, **more}
+        body = b"".join(self.endpoint._respond(asked, respond))  # type: ignore
         return *said["it"], body.decode()
 
 
@@ -78,6 +79,40 @@ def test_what_is_there_is_named(asked: Asked) -> None:
 def test_a_head_has_no_body_and_nothing_is_changed(asked: Asked) -> None:
     assert asked.get("/report", "HEAD")[::2] == ("200 OK", "")
     assert asked.get("/report", "POST")[0] == "405 Method Not Allowed"
+
+
+def test_a_head_of_any_page_has_the_headers_of_its_get(asked: Asked) -> None:
+    """That of /metrics was refused: prometheus-client knows GET alone."""
+    for path in ("/metrics", "/", "/readyz", "/report", "/nothing"):
+        status, headers, body = asked.get(path)
+        head_status, head, nothing = asked.get(path, "HEAD")
+        length = int(head.pop("Content-Length"))
+        assert headers.pop("Content-Length", "") in ("", str(length))
+        assert (head_status, head, nothing) == (status, headers, "")
+        # /metrics counts the seconds of the processor.
+        assert length == len(body.encode()) or path == "/metrics"
+
+
+@pytest.mark.parametrize(
+    ("host", "answered"),
+    [
+        *((host, True) for host in ("", "127.0.0.1", "127.0.0.1:9464", "[::1]:9464", "10.0.0.7", "localhost:1")),
+        *(
+            (host, True)
+            for host in ("LOCALHOST.", "lakeingest:9464", "lakeingest.ingest.svc:80", "a.svc.cluster.local")
+        ),
+        *((host, True) for host in ("ingest.internal", "lake.example.com", "Lake.Example.com:443")),
+        *((host, False) for host in ("evil.example", "127.0.0.1.evil.example", "localhost.evil.example:9464")),
+        *((host, False) for host in ("evil.example,localhost", "[::1", "a b", "evil.example#.local", "x@evil.example")),
+    ],
+)
+def test_a_page_of_another_site_reads_nothing(monkeypatch: pytest.MonkeyPatch, host: str, *, answered: bool) -> None:
+    """Each Host was answered: a name that leads to this address by now (DNS rebinding) let a page read all."""
+    asked = Asked(monkeypatch, lambda: PAGE, "lake.example.com")
+    for path in ("/", "/metrics", "/readyz", "/report"):
+        status, _, body = asked.get(path, HTTP_HOST=host)
+        assert (status != "421 Misdirected Request") is answered
+        assert ("--listen-name" in body) is not answered
 
 
 def fails(failure: Exception) -> Callable[[], str]:
