@@ -26,6 +26,8 @@ SCHEMA_ID = "_schema_id"
 
 RAW_KEY = "_raw_key"
 RAW_VALUE = "_raw_value"
+RAW_HEADERS = "_raw_headers"
+"""The headers as they came, where a step masks some in `HEADERS`."""
 RAW_BYTES = "_raw_bytes"
 """Key and value as bytes, on their way: a table has decoded columns in their place, quarantine keeps them."""
 
@@ -214,12 +216,15 @@ class Refusal:
         diagnosis: makes STRUCT<reason: STRING, message: STRING>, for a batch with refused records, and is evaluated for
             these alone: so it may be dear.
         rules: makes ARRAY<STRING>: the names of the expectations that the record breaks, if a gate refuses.
+        withheld: makes the diagnosis where the pipeline masks fields: it names the field and the rule, and no value of
+            the record. Where it is None, the reason alone is told.
     """
 
     stage: str
     when: Column
     diagnosis: Callable[[], Column]
     rules: Callable[[], Column] | None = None
+    withheld: Callable[[], Column] | None = None
 
     @cached_property
     def explanation(self) -> Column:

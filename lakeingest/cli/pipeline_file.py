@@ -66,7 +66,7 @@ def check(
 
 def _checked(file: Path, *, online: bool) -> dict[str, Any]:
     from lakeingest import gate
-    from lakeingest.config import consistency, contract
+    from lakeingest.config import consistency, contract, hiding
     from lakeingest.config import file as pipeline_file
     from lakeingest.config.per_topic import PerTopic
 
@@ -77,6 +77,7 @@ def _checked(file: Path, *, online: bool) -> dict[str, Any]:
             result["notices"].append(f"a pipeline for each topic that {found.pattern.pattern!r} matches")
         pipeline = found.example if isinstance(found, PerTopic) else found
         result["notices"] += consistency.notices(pipeline.columns, pipeline.partition)
+        result["notices"] += hiding.notices(pipeline.decode, pipeline.quarantine, pipeline.steps)
         result["notices"] += contract.notices(pipeline.contract, pipeline.trigger)
         if (suite := gate.load(pipeline)) is not None:
             result["notices"].append(_gate(suite))

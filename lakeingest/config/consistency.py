@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from itertools import combinations, takewhile
 
 from lakeingest.config import contract as promises
-from lakeingest.config import location, partition_format, parts
+from lakeingest.config import hiding, location, partition_format, parts
 from lakeingest.config.contract import Contract
 from lakeingest.config.formats import AvroFormat, JsonValue, ProtobufFormat, uses_registry
 from lakeingest.config.storage import Storage
@@ -24,7 +24,6 @@ from lakeingest.schema.transforms import TransformError
 
 _TIME_TYPES = ("timestamp", "timestamp_ntz", "date", "int", "bigint", "string")
 _FIELD_TYPES = ("tinyint", "smallint", "int", "bigint", "string", "boolean")
-_SHORTEST_KEY = 16
 _COMPATIBILITY: dict[str, parts.Compatibility] = {"json": "FORWARD", "string": "NONE", "bytes": "NONE"}
 _GLUE_NAME = re.compile(r"[a-z0-9_]{1,255}\.[a-z0-9_]{1,255}")
 """database.table: Athena knows names of these characters, and Glue folds upper case."""
@@ -103,7 +102,7 @@ def mistakes(
         declared = columns(decode, schema)
     declared, wrong = _transformed(transform, declared)
     yield from (Mistake(("transform", *each.path), each.text) for each in wrong)
-    yield from _bytes(quarantine, transform)
+    yield from (Mistake(*each) for each in hiding.mistakes(decode, quarantine, [each.step for each in transform]))
     for position, part in partition.items():
         if isinstance(part, parts.TimePartition) and part.extract in ("record", "wallclock") and part.field:
             yield Mistake(
@@ -207,28 +206,6 @@ def _transformed(
     except TransformError as wrong:
         return (), (wrong,)
     return found if len(before) == len(steps) else (), ()
-
-
-def _bytes(quarantine: parts.Quarantine | None, transform: Sequence[Transform]) -> Iterator[Mistake]:
-    if quarantine is None:
-        return
-    where = ("quarantine", "keep_bytes")
-    masked = [path for each in transform for path in each.mask or ()]
-    if masked and quarantine.keep_bytes is None:
-        yield Mistake(
-            where,
-            f"required, and missing: {', '.join(masked)} is masked, and the bytes of refused records would show it; "
-            "write encrypted (and quarantine.encryption_key), never, or plain if whoever reads quarantine may see it",
-        )
-    encrypted, key = quarantine.keep_bytes == "encrypted", quarantine.encryption_key
-    if encrypted and (key is None or len(key.get_secret_value()) < _SHORTEST_KEY):
-        yield Mistake(
-            ("quarantine", "encryption_key"),
-            f"required for keep_bytes: encrypted, {_SHORTEST_KEY} characters at least; "
-            "as in encryption_key: ${QUARANTINE_KEY}",
-        )
-    if key is not None and not encrypted:
-        yield Mistake(("quarantine", "encryption_key"), "encrypts nothing; write keep_bytes: encrypted, or drop it")
 
 
 def notices(declared: Sequence[ddl.Column], partition: Sequence[parts.Partition]) -> Iterator[str]:

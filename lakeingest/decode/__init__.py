@@ -17,6 +17,7 @@ from lakeingest import config
 from lakeingest.decode import json, limits, sniff, writers
 from lakeingest.decode.writers import SchemaBranches
 from lakeingest.record import HEADERS, KEY, RAW_KEY, RAW_VALUE, RESCUED, UNKNOWN_SCHEMA, Refusal, diagnosis
+from lakeingest.schema import ddl, hidden
 from lakeingest.schema.ledger import Side
 from lakeingest.schema.transforms import Stage
 from lakeingest.spark import types
@@ -34,7 +35,8 @@ class Shape:
         key: the type of the column _key; None where no key has said yet what it is (it has no column then).
         writers: per side, who wrote the records, where they are read with their writers' schemas.
         strict: whether a JSON field that is not declared stops the batch, so that the table can follow it.
-        stages: the transforms between decoding and the table, if there are any.
+        stages: the transforms between decoding and the table, if there are any. They may make another type of the key,
+            or leave it out (see `table_key`).
         made: the columns that they leave, as the table takes them.
     """
 
@@ -49,6 +51,16 @@ class Shape:
     def table(self) -> T.StructType:
         """The table's columns of the value."""
         return self.value if self.made is None else self.made
+
+    @property
+    def table_key(self) -> T.DataType | None:
+        """The type of the table's column _key; None where it has none."""
+        steps = [stage.step for stage in self.stages]
+        if self.key is None or not hidden.paths(steps, KEY):
+            return self.key
+        (column,) = types.ddl_columns(T.StructType([T.StructField(KEY, self.key)]))
+        made = hidden.key(steps, column.type)
+        return types.of_columns([ddl.Column(KEY, made)])[KEY].dataType if made else None
 
 
 @dataclass(frozen=True)
@@ -76,7 +88,11 @@ def decode(pipeline: config.PipelineConfig, shape: Shape) -> Decoded:
     headers = {HEADERS: F.col(HEADERS)} if pipeline.decode.headers else {}
     large = (limits.refusal("key", F.col(RAW_KEY), most), limits.refusal("value", F.col(RAW_VALUE), most))
     null = F.col(RAW_VALUE).isNull()
-    nulls = (Refusal("value", null, lambda: diagnosis("NULL_VALUE", F.lit("the record has no value"))),)
+
+    def no_value() -> Column:
+        return diagnosis("NULL_VALUE", F.lit("the record has no value"))
+
+    nulls = (Refusal("value", null, no_value, withheld=no_value),)
     return Decoded(
         parsed=key.parsed + value.parsed,
         columns=key.columns | headers | value.columns,
@@ -98,6 +114,7 @@ def _key(decode: config.Decode, shape: Shape) -> Decoded:
         "key",
         undeclared.isNotNull(),
         lambda: diagnosis("UNDECLARED_FIELD", F.concat(F.lit("decode.key.columns does not declare "), undeclared)),
+        withheld=lambda: diagnosis("UNDECLARED_FIELD", F.lit("decode.key.columns does not declare all of its fields")),
     )
     fields = F.struct(*(c.alias(name) for name, c in json.columns(parsed, schema, texts).items()))
     return Decoded(
@@ -143,4 +160,8 @@ def _scalar(stage: str, name: str, raw: Column, format: str) -> Decoded:
             "INVALID_UTF8", F.concat(F.lit("not UTF-8; begins with bytes 0x"), F.hex(F.substring(raw, 1, 32)))
         )
 
-    return Decoded((), {name: text}, (sniff.told(Refusal(stage, broken, why), raw, "string"),), F.lit(False))
+    def withheld() -> Column:
+        return diagnosis("INVALID_UTF8", F.lit("not UTF-8"))
+
+    refusal = sniff.told(Refusal(stage, broken, why, withheld=withheld), raw, "string")
+    return Decoded((), {name: text}, (refusal,), F.lit(False))

@@ -63,7 +63,7 @@ class Reader:
     def value(self, parsed: Column) -> Column:
         return parsed["value"] if jvm.offered("avro") else _fitted(parsed["value"], self._type)
 
-    def why(self, payload: Column) -> Column | None:
+    def why(self, payload: Column, *, withheld: bool = False) -> Column | None:
         return None
 
     def rescued(self, parsed: Column, dropped: tuple[str, ...]) -> Column | None:

@@ -47,6 +47,8 @@ def refusals(side: Side, raw: Column, inflated: Column, concerned: Column, most:
         return diagnosis("TOO_LARGE", F.concat(F.lit(f"{side} has "), size, F.lit(what)))
 
     return (
-        Refusal(side, concerned & inflated.isNull(), broken),
-        Refusal(side, F.coalesce(concerned & limits.within(inflated, most).isNull(), F.lit(False)), large),
+        Refusal(side, concerned & inflated.isNull(), broken, withheld=broken),
+        Refusal(
+            side, F.coalesce(concerned & limits.within(inflated, most).isNull(), F.lit(False)), large, withheld=large
+        ),
     )

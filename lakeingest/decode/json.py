@@ -65,8 +65,8 @@ class Reader:
     def value(self, parsed: Column) -> Column:
         return F.struct(*(c.alias(n) for n, c in columns(parsed["json"], self.schema, self.texts).items()))
 
-    def why(self, payload: Column) -> Column | None:
-        return explained(payload, self.schema, self.texts)["message"]
+    def why(self, payload: Column, *, withheld: bool = False) -> Column | None:
+        return explained(payload, self.schema, self.texts, withheld=withheld)["message"]
 
     def rescued(self, parsed: Column, dropped: tuple[str, ...]) -> Column | None:
         kept = T.StructType([f for f in self.schema if f.name not in dropped])
@@ -126,8 +126,12 @@ def refused(raw: Column, parsed: Column, schema: T.StructType, texts: Texts) -> 
     return F.coalesce(~whole, F.lit(True)) | any_of(fit(parsed, schema, texts).misfits)
 
 
-def explained(raw: Column, schema: T.StructType, texts: Texts) -> Column:
-    """STRUCT<reason: STRING, message: STRING>: what exactly is wrong, by reading the bytes again in Python."""
+def explained(raw: Column, schema: T.StructType, texts: Texts, *, withheld: bool = False) -> Column:
+    """STRUCT<reason: STRING, message: STRING>: what exactly is wrong, by reading the bytes again in Python.
+
+    Args:
+        withheld: whether the message names no value of the record.
+    """
     from pyspark.cloudpickle import register_pickle_by_value
 
     # Executors of a cluster need not have lakeingest installed.
@@ -136,7 +140,8 @@ def explained(raw: Column, schema: T.StructType, texts: Texts) -> Column:
     tree = json.loads(schema.json())
     explain = json_diagnosis.diagnose
     length = F.octet_length(raw)
-    explain_udf = F.udf(lambda value: explain(value, tree, texts), "reason STRING, message STRING")
+    kind = "reason STRING, message STRING"
+    explain_udf = F.udf(lambda value: explain(value, tree, texts, withheld=withheld), kind)
     unread = F.concat(
         length.cast("string"),
         F.lit(f" bytes that do not fit the columns; of more than {_LOOKED_AT} it is not said why"),
@@ -151,7 +156,13 @@ def refusal(stage: str, raw: Column, parsed: Column, schema: T.StructType, texts
     """The test and its diagnosis, for a record whose `raw` is not null."""
     broken = raw.isNotNull() & refused(raw, parsed, schema, texts)
     # Python is asked about every record that is refused, also where it is for something else: null costs it nothing.
-    return Refusal(stage, broken, lambda: explained(F.when(broken, raw), schema, texts))
+    concerned = F.when(broken, raw)
+    return Refusal(
+        stage,
+        broken,
+        lambda: explained(concerned, schema, texts),
+        withheld=lambda: explained(concerned, schema, texts, withheld=True),
+    )
 
 
 def rescued(raw: Column, parsed: Column, schema: T.StructType) -> Column:

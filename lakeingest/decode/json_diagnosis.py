@@ -18,13 +18,16 @@ _NAMES = {"byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIG
 _LONGEST_MESSAGE = 500
 
 
-def diagnose(value: bytes | None, schema: dict[str, Any], texts: Texts = AS_IT_IS) -> tuple[str, str]:
+def diagnose(
+    value: bytes | None, schema: dict[str, Any], texts: Texts = AS_IT_IS, *, withheld: bool = False
+) -> tuple[str, str]:
     """Reason code and message for a refused record.
 
     Args:
         value: the record's bytes.
         schema: the declared columns, as Spark's schema JSON read into a dict.
         texts: how what is written becomes a value.
+        withheld: whether the message names the place and the rule alone, and no value of the record.
 
     Returns:
         INVALID_UTF8, BROKEN_JSON, NOT_AN_OBJECT, WRONG_TYPE, REQUIRED_MISSING or REQUIRED_NULL with the place and the
@@ -32,14 +35,14 @@ def diagnose(value: bytes | None, schema: dict[str, Any], texts: Texts = AS_IT_I
         message has at most 500 characters, all of which UTF-8 can write.
     """
     try:
-        reason, message = _diagnose(value, schema, texts)
+        reason, message = _diagnose(value, schema, texts, withheld=withheld)
     except RecursionError:
         reason, message = "BROKEN_JSON", "nested too deep"
     message = message.encode("utf-8", "replace").decode()
     return reason, message if len(message) <= _LONGEST_MESSAGE else message[:_LONGEST_MESSAGE] + "…"
 
 
-def _diagnose(value: bytes | None, schema: dict[str, Any], texts: Texts) -> tuple[str, str]:
+def _diagnose(value: bytes | None, schema: dict[str, Any], texts: Texts, *, withheld: bool) -> tuple[str, str]:
     if value is None:
         return "NULL_VALUE", "the record has no value"
     try:
@@ -49,10 +52,11 @@ def _diagnose(value: bytes | None, schema: dict[str, Any], texts: Texts) -> tupl
     except json.JSONDecodeError as error:
         return "BROKEN_JSON", f"{error.msg.removesuffix(' at')} at character {error.pos} of {len(error.doc)}"
     except ValueError as error:
-        return "BROKEN_JSON", str(error)
+        return "BROKEN_JSON", "a number that nothing holds" if withheld else str(error)
     if not isinstance(record, Object):
-        return "NOT_AN_OBJECT", f"a JSON object is needed, this is {_kind(record)}: {_short(record)}"
-    faults = (fault.said for fault in faults_of(record, schema, texts))
+        shown = "" if withheld else f": {_short(record)}"
+        return "NOT_AN_OBJECT", f"a JSON object is needed, this is {_kind(record)}{shown}"
+    faults = (fault.withheld if withheld else fault.said for fault in faults_of(record, schema, texts))
     return next(faults, ("UNREADABLE", "Spark's JSON parser refuses this record"))
 
 
@@ -65,12 +69,19 @@ class Fault:
         kind: the type of Spark's that the value does not have; None where a required one is not there.
         value: the value.
         said: reason code and message.
+        rule: what the message says of the place, without any value of the record.
     """
 
     path: str
     kind: Any
     value: Any
     said: tuple[str, str]
+    rule: str
+
+    @property
+    def withheld(self) -> tuple[str, str]:
+        """Reason code and message without any value of the record: keys of maps are values, too."""
+        return self.said[0], f"{self.path} {self.rule}"
 
 
 def faults_of(record: Object, struct: dict[str, Any], texts: Texts, place: str = "", path: str = "") -> Iterator[Fault]:
@@ -82,8 +93,9 @@ def faults_of(record: Object, struct: dict[str, Any], texts: Texts, place: str =
                 yield from _misfits(value, column["type"], texts, place + name, path + name)
         if not column["nullable"] and record.get(name) is None:
             null = name in record
-            said = f"{place}{name} is required, and {'null' if null else 'missing'}"
-            yield Fault(path + name, None, None, ("REQUIRED_NULL" if null else "REQUIRED_MISSING", said))
+            rule = f"is required, and {'null' if null else 'missing'}"
+            reason = "REQUIRED_NULL" if null else "REQUIRED_MISSING"
+            yield Fault(path + name, None, None, (reason, f"{place}{name} {rule}"), rule)
 
 
 def _misfits(value: Any, kind: Any, texts: Texts, place: str, path: str) -> Iterator[Fault]:
@@ -91,8 +103,8 @@ def _misfits(value: Any, kind: Any, texts: Texts, place: str, path: str) -> Iter
         return
     if isinstance(kind, str):
         if not fits(value, kind, texts):
-            said = f"{place} = {_short(value)} is no {_spelled(kind)}{_written(kind, texts)}"
-            yield Fault(path, kind, value, ("WRONG_TYPE", said))
+            rule = f"is no {_spelled(kind)}{_written(kind, texts)}"
+            yield Fault(path, kind, value, ("WRONG_TYPE", f"{place} = {_short(value)} {rule}"), rule)
     elif kind["type"] == "struct" and isinstance(value, Object):
         yield from faults_of(value, kind, texts, place + ".", path + ".")
     elif kind["type"] == "array" and isinstance(value, list):
@@ -102,7 +114,8 @@ def _misfits(value: Any, kind: Any, texts: Texts, place: str, path: str) -> Iter
         for key, element in value.pairs:
             yield from _misfits(element, kind["valueType"], texts, f"{place}.{key}", f"{path}.*")
     else:
-        yield Fault(path, kind, value, ("WRONG_TYPE", f"{place} = {_short(value)} is no {kind['type'].upper()}"))
+        rule = f"is no {kind['type'].upper()}"
+        yield Fault(path, kind, value, ("WRONG_TYPE", f"{place} = {_short(value)} {rule}"), rule)
 
 
 def _spelled(kind: str) -> str:

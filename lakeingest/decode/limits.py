@@ -22,4 +22,4 @@ def refusal(side: Side, raw: Column, most: int) -> Refusal:
         told = F.concat(F.lit(f"{side} has "), size.cast("string"), F.lit(f" bytes, decode.max_bytes is {most}"))
         return diagnosis("TOO_LARGE", told)
 
-    return Refusal(side, F.coalesce(size > most, F.lit(False)), why)
+    return Refusal(side, F.coalesce(size > most, F.lit(False)), why, withheld=why)

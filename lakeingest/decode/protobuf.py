@@ -35,7 +35,9 @@ class Reader:
     def value(self, parsed: Column) -> Column:
         return parsed
 
-    def why(self, payload: Column) -> Column | None:
+    def why(self, payload: Column, *, withheld: bool = False) -> Column | None:
+        if withheld:
+            return None
         register_pickle_by_value(protobuf_values)
         fault = protobuf_values.fault(self.descriptors, self.message)
         # Spark would look at the function's own hints, and warn that they are not Arrow's.

@@ -7,7 +7,7 @@ hexadecimal digits, two for a byte, from the first byte on; what is not sure is 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -103,9 +103,13 @@ def hint(raw: Column, format: str, side: str) -> Column:
 def told(refusal: Refusal, raw: Column, format: str) -> Refusal:
     """The refusal, which says besides what the bytes look like: of a refused record alone, a clean one pays nothing."""
 
-    def diagnosis() -> Column:
-        why = refusal.diagnosis()
+    def hinted(why: Column) -> Column:
         looks = F.coalesce(F.concat(F.lit("; "), hint(raw, format, refusal.stage)), F.lit(""))
         return F.struct(why["reason"].alias("reason"), F.concat(why["message"], looks).alias("message"))
 
-    return Refusal(refusal.stage, refusal.when, diagnosis, refusal.rules)
+    withheld = refusal.withheld
+    return replace(
+        refusal,
+        diagnosis=lambda: hinted(refusal.diagnosis()),
+        withheld=None if withheld is None else lambda: hinted(withheld()),
+    )

@@ -54,8 +54,12 @@ class Reader(Protocol):
     def value(self, parsed: Column) -> Column:
         """The value in the schema's own types; only looked at where it is not broken."""
 
-    def why(self, payload: Column) -> Column | None:
-        """STRING: what exactly is wrong with a payload that is none of the schema, if the reader can tell."""
+    def why(self, payload: Column, *, withheld: bool = False) -> Column | None:
+        """STRING: what exactly is wrong with a payload that is none of the schema, if the reader can tell.
+
+        Args:
+            withheld: whether it has to be told without any value of the record.
+        """
 
     def rescued(self, parsed: Column, dropped: tuple[str, ...]) -> Column | None:
         """STRING, a JSON object of the fields that no column takes, null where there are none.
@@ -155,7 +159,12 @@ def read(side: Side, raw: Column, writers: SchemaBranches, target: T.StructType,
     format = framing.format if framing else "avro"
     for i, name in parsed.items():
         broken = broken | ((which == i) & usable[i].reader.broken(F.col(name)))
-    misfit = Refusal(side, _true(broken), lambda: _misfit(which, usable, payloads))
+    misfit = Refusal(
+        side,
+        _true(broken),
+        lambda: _misfit(which, usable, payloads),
+        withheld=lambda: _misfit(which, usable, payloads, withheld=True),
+    )
     refusals = (
         *((sniff.told(each, raw, format) for each in _headers(raw, which, side, framing)) if framing else ()),
         *_verdicts(which, writers),
@@ -256,6 +265,10 @@ def _headers(raw: Column, which: Column, side: Side, framing: Framing) -> tuple[
         begins = F.concat(F.octet_length(raw).cast("string"), F.lit(" bytes, 0x"), F.hex(F.substring(raw, 1, 8)))
         return diagnosis("NO_SCHEMA_ID", F.concat(begins, F.lit("…: "), framing.strange(raw)))
 
+    def none() -> Column:
+        size = F.octet_length(raw).cast("string")
+        return diagnosis("NO_SCHEMA_ID", F.concat(size, F.lit(" bytes, which do not begin with a schema's id")))
+
     def unknown() -> Column:
         return diagnosis("UNKNOWN_SCHEMA_ID", framing.unknown(raw))
 
@@ -265,8 +278,8 @@ def _headers(raw: Column, which: Column, side: Side, framing: Framing) -> tuple[
 
     framed = _true(framing.begins(raw))
     return (
-        Refusal(side, of_nobody(raw.isNotNull() & ~framed), strange),
-        Refusal(side, of_nobody(framed), unknown),
+        Refusal(side, of_nobody(raw.isNotNull() & ~framed), strange, withheld=none),
+        Refusal(side, of_nobody(framed), unknown, withheld=unknown),
     )
 
 
@@ -278,15 +291,19 @@ def _verdicts(which: Column, writers: SchemaBranches) -> tuple[Refusal, ...]:
     def why() -> Column:
         return _case(which, {i: diagnosis(w.reason, F.lit(w.message)) for i, w in refused.items()}, None)
 
-    return (Refusal("schema", _true(which.isin(*refused)), why),)
+    return (Refusal("schema", _true(which.isin(*refused)), why, withheld=why),)
 
 
-def _misfit(which: Column, usable: Mapping[int, SchemaBranch], payloads: Mapping[int, Column]) -> Column:
+def _misfit(
+    which: Column, usable: Mapping[int, SchemaBranch], payloads: Mapping[int, Column], *, withheld: bool = False
+) -> Column:
     labels = _case(which, {i: F.lit(w.label) for i, w in usable.items()}, T.StringType())
     sizes = {i: F.octet_length(payload) for i, payload in payloads.items()}
     begins = _case(which, {i: F.hex(F.substring(payloads[i], 1, 32)) for i in usable}, T.StringType())
-    whys = {i: w.reader.why(F.when(which == i, payloads[i])) for i, w in usable.items()}
-    guess = F.concat(F.lit("cut short, bytes too many, or written with another schema; begins with 0x"), begins)
+    whys = {i: w.reader.why(F.when(which == i, payloads[i]), withheld=withheld) for i, w in usable.items()}
+    guess = F.lit("cut short, bytes too many, or written with another schema")
+    if not withheld:
+        guess = F.concat(guess, F.lit("; begins with 0x"), begins)
     told = F.coalesce(_case(which, {i: why for i, why in whys.items() if why is not None}, T.StringType()), guess)
     size = _case(which, sizes, T.IntegerType()).cast("string")
     return diagnosis(

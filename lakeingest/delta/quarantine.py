@@ -10,7 +10,9 @@ message STRING                                     what exactly is wrong: the pl
 expectations ARRAY<STRING>                         stage gate: the names of all the expectations that it breaks
 moved STRUCT<at, who, why, replay>                 a replay has moved it into the table
 discarded STRUCT<at, who, why>                     somebody has given it up; it stays
-bytes STRING                                       where value is not as it came: encrypted, or left out
+bytes STRING                                       where value is not as it came: encrypted, or left out; where key or
+                                                   headers are not either, behind a colon which, as in
+                                                   "encrypted: value, key"
 pipeline STRING, sequence BIGINT                   whose batch it was
 refused_at TIMESTAMP                               when that batch ran
 """
@@ -22,13 +24,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from lakeingest.config import Quarantine
-from lakeingest.errors import UsageError
 from lakeingest.record import (
     COORDINATES,
     HEADERS,
     OFFSET,
     PARTITION,
+    RAW_HEADERS,
     RAW_KEY,
     RAW_VALUE,
     TIMESTAMP,
@@ -36,7 +37,7 @@ from lakeingest.record import (
     Refusal,
     count_where,
 )
-from lakeingest.spark import secret, types
+from lakeingest.spark import types
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -86,7 +87,6 @@ REASONS = (
     "WRONG_TYPE",
 )
 """All that stand in the column reason."""
-ENCRYPTED, LEFT_OUT = "encrypted", "left out"
 _LATER = {
     "expectations": "array<string>",
     "moved": "struct<at: timestamp, who: string, why: string, replay: bigint>",
@@ -117,7 +117,7 @@ def rows(refused: DataFrame, refusals: Sequence[Refusal], pipeline: str, sequenc
         TIMESTAMP,
         F.col(RAW_KEY).alias("key"),
         F.col(RAW_VALUE).alias("value"),
-        F.col(HEADERS).alias("headers"),
+        F.col(RAW_HEADERS if RAW_HEADERS in refused.columns else HEADERS).alias("headers"),
         "_why.stage",
         "_why.reason",
         "_why.message",
@@ -127,51 +127,6 @@ def rows(refused: DataFrame, refusals: Sequence[Refusal], pipeline: str, sequenc
         F.col("_why.rules").alias("expectations"),
         *(F.lit(None).cast(_LATER[name]).alias(name) for name in ("moved", "discarded", "bytes")),
     )
-
-
-def sealed(rows: DataFrame, config: Quarantine) -> DataFrame:
-    """The rows with the bytes of values as the file lets them be kept; see `opened`."""
-    from pyspark.sql import functions as F
-
-    if config.keep_bytes == "encrypted":
-        # A null stays null: it says nothing.
-        value, said = F.aes_encrypt("value", _key(rows, config), F.lit("GCM")), ENCRYPTED
-    elif config.keep_bytes == "never":
-        value, said = F.lit(None).cast("binary"), LEFT_OUT
-    else:
-        return rows
-    return rows.withColumns({"bytes": F.when(F.col("value").isNotNull(), F.lit(said)), "value": value})
-
-
-def opened(rows: DataFrame, config: Quarantine) -> DataFrame:
-    """The rows whose bytes were kept, with them as they came.
-
-    Raises:
-        UsageError: some are encrypted, and the file has no key, or another one.
-    """
-    from pyspark.sql import functions as F
-
-    kept = whole(rows).where(~F.col("bytes").eqNullSafe(LEFT_OUT))
-    encrypted = F.col("bytes").eqNullSafe(ENCRYPTED)
-    if kept.where(encrypted).isEmpty():
-        return kept
-    key = _key(rows, config) if config.encryption_key else F.lit(None).cast("binary")
-    plain = kept.withColumn(
-        "_plain", F.when(encrypted, F.try_aes_decrypt("value", key, F.lit("GCM"))).otherwise(F.col("value"))
-    )
-    if not plain.where(encrypted & F.col("_plain").isNull()).isEmpty():
-        raise UsageError(
-            "quarantine holds encrypted bytes that quarantine.encryption_key does not open",
-            cure="write the key that they were encrypted with; or choose others with --where",
-        )
-    return plain.withColumn("value", F.col("_plain")).drop("_plain")
-
-
-def _key(rows: DataFrame, config: Quarantine) -> Column:
-    """BINARY, 32 bytes."""
-    from pyspark.sql import functions as F
-
-    return F.unhex(F.sha2(secret.column(rows.sparkSession, config.secret).cast("binary"), 256))
 
 
 def _why(refusals: Sequence[Refusal]) -> Column:

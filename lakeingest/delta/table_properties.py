@@ -1,5 +1,5 @@
 """What a pipeline keeps among its table's properties: the ledger of schemas, the partitions, for whom it was made,
-its contract, and where the pipeline went on if it was adopted.
+its contract, where the pipeline went on if it was adopted, and of which columns there are no statistics.
 
 They outlive the log's receipts, and spare them from repeating the ledger. A property is the pipeline's own, under a
 digest of its name, and its value is in hexadecimal digits: Spark shows no property with a word such as url, password
@@ -12,16 +12,21 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from lakeingest.config import PipelineConfig
 from lakeingest.config.values import duration_text
+from lakeingest.delta import statistics
 from lakeingest.record import OffsetRanges
 from lakeingest.schema import readers
 from lakeingest.schema.ledger import SchemaLedger
 
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
 _SCHEMAS, _PARTITIONS, _MAKER, _CONTRACT, _ADOPTED = "schemas", "partition", "maker", "contract", "adopted"
+_STATISTICS = "statistics"
 _PROMISES = (
     "owners",
     "freshness",
@@ -80,6 +85,20 @@ def outdated(properties: Mapping[str, str], config: PipelineConfig) -> tuple[dic
     if properties.get(mark) == wanted.get(mark):
         return {}, []
     return wanted, [n for n in (mark, *map(_word, _PROMISES)) if n in properties and n not in wanted]
+
+
+def unread(
+    properties: Mapping[str, str], columns: StructType, partitions: Collection[str], config: PipelineConfig
+) -> dict[str, str]:
+    """What a table with these properties needs so that its log has no statistics of what is masked (see `statistics`).
+
+    Args:
+        columns, partitions: the table's; partitions by their names.
+    """
+    mark = _name(_STATISTICS, config.known_as)
+    ours = _unpacked(properties[mark]) if mark in properties else None
+    made = statistics.wanted(properties, ours, columns, partitions, config.steps)
+    return {} if made is None else {statistics.LISTED: made, mark: _packed(made)}
 
 
 def _listed(names: Sequence[str] | None) -> str | None:

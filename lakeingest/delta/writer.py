@@ -50,7 +50,8 @@ class TableWriter:
         if self.columns is not None:
             return False
         config, main = self.tables.config, self.tables.main
-        self.columns = main.create(columns, partitions, table_properties.wanted(config, ledger))
+        unread = table_properties.unread({}, columns, [each.name for each in partitions], config)
+        self.columns = main.create(columns, partitions, table_properties.wanted(config, ledger) | unread)
         self.properties = main.properties()
         self._kept = table_properties.ledger(self.properties, config.known_as)
         return True
@@ -79,7 +80,7 @@ class TableWriter:
         """Commit rows to the main table, with its new columns and the ledger of schemas, all in one.
 
         1. Columns are widened, and lose NOT NULL, in commits of their own, which come first: of metadata alone, or one
-           that writes the rows anew, as schema.widening says.
+           that writes the rows anew, as schema.widening says. So does what the log may have statistics of.
         2. The rows are committed (see `commit.append`).
         3. The commit is taken for ours only if since the batch was decided nobody restored or deleted the table.
 
@@ -97,6 +98,7 @@ class TableWriter:
         main, config = self.tables.main, self.tables.config
         self.check_unchanged()
         # 1.
+        self.limit_statistics(partitions)
         if types.has_ntz(rows.schema) and not types.has_ntz(self.columns):
             # Delta enables this one by itself for a new table alone.
             main.set_properties({"delta.feature.timestampNtz": "supported"})
@@ -135,9 +137,8 @@ class TableWriter:
         """Keep the ledger of schemas, and the partitions, where the clean-up of the log does not take them."""
         config = self.tables.config
         if ledger != self._kept or table_properties.partitions(self.properties, config.known_as) is None:
-            wanted = table_properties.wanted(config, ledger)
-            self.tables.main.set_properties(wanted)
-            self._kept, self.properties = ledger, {**self.properties, **wanted}
+            self._set(table_properties.wanted(config, ledger))
+            self._kept = ledger
 
     def keep_adoption(self, receipt: Receipt | None) -> None:
         """Keep where the pipeline went on in a table that it adopted, if that is its newest commit."""
@@ -146,8 +147,23 @@ class TableWriter:
             return
         wanted = table_properties.adopted(config.known_as, receipt.adopted, receipt.ranges)
         if any(self.properties.get(name) != value for name, value in wanted.items()):
-            self.tables.main.set_properties(wanted)
-            self.properties = {**self.properties, **wanted}
+            self._set(wanted)
+
+    def limit_statistics(self, partitions: Sequence[PartitionColumn]) -> None:
+        """Let the main table's log keep no statistics of what is masked from its next commit on.
+
+        Args:
+            partitions: the table's.
+        """
+        assert self.columns is not None
+        names = [each.name for each in partitions]
+        self._set(table_properties.unread(self.properties, self.columns, names, self.tables.config))
+
+    def _set(self, properties: Mapping[str, str]) -> None:
+        """Set these properties of the main table, in a commit of metadata alone if there are any."""
+        if properties:
+            self.tables.main.set_properties(properties)
+            self.properties = {**self.properties, **properties}
 
     def promise(self) -> None:
         """Let the main table say the contract of the file, where it says another one."""

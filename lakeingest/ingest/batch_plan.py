@@ -24,6 +24,7 @@ from lakeingest.record import (
     DROPPED,
     HEADERS,
     RAW_BYTES,
+    RAW_HEADERS,
     RAW_KEY,
     RAW_VALUE,
     REFUSED,
@@ -33,7 +34,8 @@ from lakeingest.record import (
     count_where,
     diagnosis,
 )
-from lakeingest.schema import ddl
+from lakeingest.schema import ddl, hidden
+from lakeingest.schema.transforms import Step
 from lakeingest.spark import types
 
 if TYPE_CHECKING:
@@ -86,9 +88,13 @@ class BatchPlan:
     def _of_record(self) -> tuple[Refusal, ...]:
         """Those that come before the record has the table's columns."""
         stages, decoded = self.shape.stages, self.decoded.refusals
-        if any(stage.step.masks for stage in stages):
+        if hidden.hides(self._steps):
             decoded = tuple(map(transform.without_values, decoded))
         return decoded + ((transform.refusal(stages),) if stages else ())
+
+    @property
+    def _steps(self) -> list[Step]:
+        return [stage.step for stage in self.shape.stages]
 
     @cached_property
     def _behind(self) -> tuple[Refusal, ...]:
@@ -109,6 +115,9 @@ class BatchPlan:
         columns = {name: column for name, column in self.decoded.columns.items() if name != HEADERS}
         dropped = self.decoded.dropped
         decided = parsed.withColumns(columns)
+        if hidden.paths(self._steps, HEADERS):
+            # Quarantine keeps them as they came.
+            decided = decided.withColumn(RAW_HEADERS, F.col(HEADERS))
         if self.shape.stages:
             decided = transform.frame(decided, self.shape.stages, self.shape.table)
             undecoded = _any(self.decoded.refusals)

@@ -27,7 +27,7 @@ from lakeingest.ingest.preflight import NEW_TABLE
 from lakeingest.ingest.schema_decisions import UNUSABLE, SchemaDecisions, TableColumns, fingerprint
 from lakeingest.ingest.writer_schemas import SIDES, AnyRegistry, WriterSchema
 from lakeingest.record import KEY
-from lakeingest.schema import ddl, model, transforms
+from lakeingest.schema import ddl, hidden, model, transforms
 from lakeingest.schema.compatibility import declared
 from lakeingest.schema.compatibility.changes import changes
 from lakeingest.schema.compatibility.decision import Decision, decide
@@ -149,10 +149,16 @@ class Evolution:
             if stages and (why := misfit(types.ddl_columns(table), types.ddl_columns(made))):
                 raise self._mismatch(f"transform makes of it: {why}", "cast the column to the type that it had")
             made = types.fitted(table, shape.with_partitions(self._config, made, table))
-        if table is not None and "key" in self.ledger.current and key is not None:
-            key = types.fitted(table, T.StructType([T.StructField(KEY, key)]))[KEY].dataType
+        masked = hidden.paths(self._config.steps, KEY)
+        if table is not None and "key" in self.ledger.current and key is not None and not masked:
+            key = types.fitted(table, _alone(key))[KEY].dataType
         strict = self._observes and strict
-        return Shape(value if stages else made, key, sides, strict, stages, made if stages else None)
+        found = Shape(value if stages else made, key, sides, strict, stages, made if stages else None)
+        if table is not None and masked and found.table_key is not None and KEY in table.names:
+            was, becomes = _alone(table[KEY].dataType), _alone(found.table_key)
+            if why := misfit(types.ddl_columns(was), types.ddl_columns(becomes)):
+                raise self._mismatch(f"transform makes of its key: {why}", "hide the key as it was hidden")
+        return found
 
     def _stages(self, value: StructType) -> tuple[Stage, ...]:
         """Raises:
@@ -296,6 +302,10 @@ class Evolution:
         known = WriterSchema("value", b"", None, None, version, fingerprint(repr(seen.to_json())), first)
         self._decisions.note(known, decision, sequence)
         return len(fields) < len(met)
+
+
+def _alone(key: T.DataType) -> StructType:
+    return T.StructType([T.StructField(KEY, key)])
 
 
 def _table_columns(table: StructType | None) -> TableColumns:

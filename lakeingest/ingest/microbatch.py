@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Observation
 
 from lakeingest import transform
-from lakeingest.delta import coordinates, quarantine
+from lakeingest.delta import coordinates, quarantine, sealing
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.partitioning import Layout
 from lakeingest.delta.receipt import Counts, Receipt
@@ -198,7 +198,7 @@ class MicroBatchExecution:
         rows = quarantine.rows(refused, batch.refusals, self.config.known_as, receipt.sequence, batch.now)
         named = quarantine.by_expectation([rule.name for rule in suite.refusing] if suite else [])
         rows = rows.observe(seen, quarantine.by_reason(), *named.values())
-        self.writer.set_aside(quarantine.sealed(rows, self.config.quarantine), receipt)
+        self.writer.set_aside(sealing.sealed(rows, self.config.quarantine, self.config.steps), receipt)
         found = seen.get
         return {n: found[f"broken_{at}"] for at, n in enumerate(named)}, quarantine.reasons_of(found)
 

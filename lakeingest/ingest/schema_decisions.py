@@ -10,7 +10,7 @@ from lakeingest import config
 from lakeingest.config import PipelineConfig
 from lakeingest.ingest import writer_schemas
 from lakeingest.ingest.writer_schemas import WriterSchema
-from lakeingest.schema import ddl, model, transforms
+from lakeingest.schema import ddl, hidden, model, transforms
 from lakeingest.schema.compatibility.decision import Decision, decide
 from lakeingest.schema.compatibility.verdict import Mode, Verdict
 from lakeingest.schema.compatibility.widening import misfit
@@ -60,8 +60,9 @@ class SchemaDecisions:
             # Nothing could ever be compared with it.
             return Decision(Verdict.VERSION_REQUIRED, "quarantine", why="no version tells older from newer")
         decision = decide(schema, current, mode, self._held(columns) if known.side == "value" else None)
-        evolves = known.side == "value" and decision.action == "evolve"
-        why = self.barred(decision, columns) if evolves else None
+        why = None
+        if decision.action == "evolve":
+            why = self.barred(decision, columns) if known.side == "value" else self._barred_key(decision)
         return Decision(Verdict.DIFFERENT_TYPE, "quarantine", decision.changes, current, why) if why else decision
 
     def barred(self, decision: Decision, columns: TableColumns) -> str | None:
@@ -72,6 +73,15 @@ class SchemaDecisions:
             return str(wrong)
         why = misfit(columns, made) if columns is not None and self._config.steps else None
         return why or self._moved(made, columns) or self._grown(made, columns)
+
+    def _barred_key(self, decision: Decision) -> str | None:
+        """Why the steps cannot hide what they name of a key."""
+        assert decision.current is not None
+        try:
+            hidden.key(self._config.steps, model.column_type(decision.current))
+        except TransformError as wrong:
+            return str(wrong)
+        return None
 
     def _held(self, columns: TableColumns) -> TableColumns:
         """The table's columns, if records have the same ones: what transforms make of a schema is held against them."""

@@ -63,11 +63,12 @@ def with_partitions(config: PipelineConfig, value: StructType, table: StructType
 def table_columns(config: PipelineConfig, shape: Shape) -> StructType:
     """The table's columns but for partition columns: coordinates, timestamp, key, headers, value, rescued.
 
-    _topic STRING, _partition INT, _offset BIGINT, _timestamp TIMESTAMP, _key (as decode.key says),
+    _topic STRING, _partition INT, _offset BIGINT, _timestamp TIMESTAMP, _key (as decode.key and the steps say),
     _headers ARRAY<STRUCT<key: STRING, value: BINARY>>, _schema_id INT, or STRING of AWS Glue (where a registry holds
-    the schema), the value's columns, _rescued STRING (not for text and bytes). The coordinates come first: Delta keeps
-    statistics of the first 32 columns.
+    the schema), the value's columns, _rescued STRING (not for text and bytes); none that the steps drop. The
+    coordinates come first: Delta keeps statistics of the first 32 columns.
     """
+    dropped = {name.lower() for step in config.steps if step.kind == "drop" for name in step.names}
     found = StructType(
         [
             T.StructField(TOPIC, T.StringType()),
@@ -76,15 +77,15 @@ def table_columns(config: PipelineConfig, shape: Shape) -> StructType:
             T.StructField(TIMESTAMP, T.TimestampType()),
         ]
     )
-    if shape.key is not None:
-        found.add(KEY, shape.key)
-    if config.decode.headers:
+    if (key := shape.table_key) is not None:
+        found.add(KEY, key)
+    if config.decode.headers and HEADERS not in dropped:
         found.add(HEADERS, struct("h ARRAY<STRUCT<key: STRING, value: BINARY>>")["h"].dataType)
     if uses_registry(config.decode.value):
         found.add(SCHEMA_ID, framing.of(config.registry).id_type)
     for declared in demanded(shape.table):
         found.add(declared)
-    if config.decode.value.format not in ("string", "bytes"):
+    if config.decode.value.format not in ("string", "bytes") and RESCUED not in dropped:
         found.add(RESCUED, T.StringType())
     return found
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from lakeingest.delta import commit, commit_log, coordinates, quarantine, replay_marks
+from lakeingest.delta import commit, commit_log, coordinates, quarantine, replay_marks, sealing
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import Receipt, Run, somebody
 from lakeingest.ingest import preflight
@@ -108,6 +108,7 @@ def _replay(
     moved = accepted.count()
     # 4.
     if moved and not dry_run:
+        execution.writer.limit_statistics(batch.layout.columns)
         commit.append(tables.main, accepted, receipt, config.table.compression)
         replay_marks.settle(tables)
     return Replayed(looked, moved, still)
@@ -120,7 +121,7 @@ def _candidates(tables: PipelineTables, where: str | None, limit: int | None) ->
         UsageError: the condition is no condition over quarantine's columns.
     """
     rows = replay_marks.asked(tables, where).where("discarded IS NULL")
-    rows = quarantine.opened(rows, tables.config.quarantine)
+    rows = sealing.opened(rows, tables.config.quarantine)
     held = tables.main.coordinates(coordinates.extent(rows))
     # A record that was refused, moved, taken back by a RESTORE and refused again may have two rows.
     found = rows.join(held, list(COORDINATES), "left_anti").dropDuplicates(list(COORDINATES))

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 from lakeingest import extend
 from lakeingest.errors import UsageError
-from lakeingest.schema import ddl
+from lakeingest.schema import ddl, hidden
 from lakeingest.schema.expression import Expression, ExpressionError, no_field, read
 
 Kind: TypeAlias = Literal["rename", "drop", "keep", "cast", "mask", "derive", "flatten", "where", "own"]
@@ -41,7 +41,8 @@ class Step:
     Attributes:
         kind: what it does.
         names: the columns that are dropped, kept or flattened; the class, of an own step.
-        masks: a field, dotted within structs → how it is hidden.
+        masks: a field, dotted within structs → how it is hidden. Masks and names of a drop may also lead to _key,
+            _headers.NAME and _rescued (see `hidden`).
         texts: old name → new name; column → type; new column → SQL; name of a condition → SQL.
     """
 
@@ -174,11 +175,12 @@ class _Stage:
     def _drop(self) -> Stage:
         left = self.before
         for path in self.step.names:
-            left = _at(left, path.split("."), lambda _: None, self._at(path))
+            if hidden.column_of(path) is None:
+                left = at_path(left, path.split("."), lambda _: None, self._at(path))
         return self._to(left)
 
     def _keep(self) -> Stage:
-        names = {self._column(name).name for name in self.step.names}
+        names = {self._column(name).name for name in self.step.names if name.lower() not in hidden.COLUMNS}
         return self._to([c for c in self.before if c.name in names])
 
     def _cast(self) -> Stage:
@@ -245,7 +247,10 @@ class _Stage:
     def _mask(self) -> Stage:
         after = self.before
         for path, mask in self.step.masks.items():
-            after = _at(after, path.split("."), partial(_hidden, mask, self._at(path)), self._at(path))
+            if hidden.column_of(path) is None:
+                after = at_path(after, path.split("."), partial(masked, mask, self._at(path)), self._at(path))
+            else:
+                hidden.check(path, mask, self._at(path))
         return self._to(after)
 
     def _at(self, entry: str) -> Callable[[str], TransformError]:
@@ -275,7 +280,12 @@ def leaves(column: ddl.Column) -> Iterator[tuple[str, ddl.Column]]:
     yield from walk(ddl.quoted(column.name), column.name, column)
 
 
-def _hidden(mask: Mask, wrong: Callable[[str], TransformError], column: ddl.Column) -> ddl.Column:
+def masked(mask: Mask, wrong: Callable[[str], TransformError], column: ddl.Column) -> ddl.Column:
+    """The column as a mask leaves it.
+
+    Raises:
+        TransformError: it cannot be masked in this way.
+    """
     if mask.kind == "null":
         return replace(column, nullable=True)
     kind = str(column.type)
@@ -286,13 +296,17 @@ def _hidden(mask: Mask, wrong: Callable[[str], TransformError], column: ddl.Colu
     return replace(column, type=ddl.Atomic("string"))
 
 
-def _at(
+def at_path(
     columns: tuple[ddl.Column, ...],
     path: Sequence[str],
     change: Callable[[ddl.Column], ddl.Column | None],
     wrong: Callable[[str], TransformError],
 ) -> tuple[ddl.Column, ...]:
-    """The columns with one changed, or gone, at a path through structs."""
+    """The columns with one changed, or gone, at a path through structs.
+
+    Raises:
+        TransformError: there is none at this path.
+    """
     name, *rest = path
     found = ddl.named(columns, name)
     if found is None:
@@ -302,7 +316,7 @@ def _at(
     elif not isinstance(found.type, ddl.Struct):
         raise wrong(f"{name} is {str(found.type).upper()}, and has no fields; name the column")
     else:
-        within = _at(found.type.fields, rest, change, wrong)
+        within = at_path(found.type.fields, rest, change, wrong)
         if not within:
             raise wrong(f"no field of {name} is left; name the column")
         new = replace(found, type=ddl.Struct(within))

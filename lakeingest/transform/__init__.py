@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
-from operator import getitem
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
@@ -18,13 +16,14 @@ from pyspark.sql import functions as F
 
 from lakeingest import extend
 from lakeingest.errors import UsageError
-from lakeingest.record import DROPPED, Refusal, count_where, diagnosis
-from lakeingest.schema import ddl
-from lakeingest.schema.transforms import OF_RECORD, Mask, Stage, leaves
-from lakeingest.spark import secret, types
+from lakeingest.record import DROPPED, HEADERS, KEY, RESCUED, Refusal, count_where, diagnosis
+from lakeingest.schema import ddl, hidden
+from lakeingest.schema.transforms import OF_RECORD, Stage, leaves
+from lakeingest.spark import types
+from lakeingest.transform import masks
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
 STAGE = "transform"
@@ -32,6 +31,7 @@ FAILED, LEFT_OUT, WHY = "_transform_failed", "_transform_left_out", "_transform_
 """Which expression could not be computed, and which condition was not met: INT, its number; null if none. What
 code of somebody's own says of a record that it refuses: STRING.
 """
+_WITHHELD = "not told, as transform masks fields; look the record up where its bytes may be seen"
 
 
 def frame(decoded: DataFrame, stages: Sequence[Stage], table: StructType) -> DataFrame:
@@ -43,6 +43,8 @@ def frame(decoded: DataFrame, stages: Sequence[Stage], table: StructType) -> Dat
     """
     nothing = F.lit(None).cast("int")
     found = decoded.withColumns({FAILED: nothing, LEFT_OUT: nothing, WHY: nothing.cast("string")})
+    if RESCUED in decoded.columns:
+        found = found.withColumn(RESCUED, masks.rescued(F.col(RESCUED), hidden.rescued(stages)))
     others = [name for name in found.columns if name not in {column.name for column in stages[0].before}]
     number = 0
     for stage in stages:
@@ -72,7 +74,9 @@ def _done(found: DataFrame, stage: Stage, others: Sequence[str], number: int) ->
         return _own(found, stage, others, number)
     values = list(_masked(found, stage) if stage.step.kind == "mask" else _values(stage))
     failed = _first(FAILED, [each.failed for each in stage.expressions.values()], number)
-    return found.select(*(F.col(ddl.quoted(name)) for name in others if name != FAILED), failed, *values)
+    own = {name: masks.of_record(found, name, stage) for name in (KEY, HEADERS) if name in others}
+    kept = (own.get(name, F.col(ddl.quoted(name))).alias(name) for name in others if name != FAILED)
+    return found.select(*kept, failed, *values)
 
 
 def _own(found: DataFrame, stage: Stage, others: Sequence[str], number: int) -> DataFrame:
@@ -131,26 +135,9 @@ def _values(stage: Stage) -> Iterator[Column]:
 
 def _masked(found: DataFrame, stage: Stage) -> Iterator[Column]:
     for column in stage.before:
-        value = F.col(ddl.quoted(column.name))
-        for path, mask in stage.step.masks.items():
-            top, _, within = path.partition(".")
-            if top.lower() != column.name.lower():
-                continue
-            part = reduce(getitem, within.split("."), value) if within else value
-            hidden = _hidden(part, mask, found.sparkSession)
-            value = value.withField(within, hidden) if within else hidden
-        yield value.alias(column.name)
-
-
-def _hidden(value: Column, mask: Mask, session: SparkSession) -> Column:
-    if mask.kind == "hash":
-        return F.sha2(F.concat(secret.column(session, mask.text), value.cast("string")), 256)
-    if mask.kind == "last":
-        kept = F.when(F.length(value) > mask.kept, F.right(value, F.lit(mask.kept))).otherwise("")
-        return F.when(value.isNotNull(), F.concat(F.lit("***"), kept))
-    if mask.kind == "constant":
-        return F.when(value.isNotNull(), F.lit(mask.text))
-    return F.when(F.lit(False), value)
+        yield masks.hidden_value(found, F.col(ddl.quoted(column.name)), column.name, stage.step.masks).alias(
+            column.name
+        )
 
 
 def _kept(found: DataFrame, stage: Stage, number: int) -> DataFrame:
@@ -173,13 +160,15 @@ def refusal(stages: Sequence[Stage]) -> Refusal:
     """Why a record is refused: an expression cannot be computed for it."""
 
     def why() -> Column:
-        said = F.lit(None).cast("string")
+        said, hides = F.lit(None).cast("string"), hidden.hides([stage.step for stage in stages])
         for at, (stage, name) in enumerate(_numbered(stages)):
             expression = stage.expressions[name]
             asked = ", ".join(sorted(expression.columns))
             text = F.lit(f"transform[{stage.at}].{stage.step.kind}.{name} cannot be computed of {asked}")
             if stage.step.kind == "own":
-                text = F.concat(F.lit(f"transform[{stage.at}].own.{name}: "), F.left(F.col(WHY), F.lit(500)))
+                # What it says may be a value that is masked.
+                own = F.lit(_WITHHELD) if hides else F.left(F.col(WHY), F.lit(500))
+                text = F.concat(F.lit(f"transform[{stage.at}].own.{name}: "), own)
             said = F.when(F.col(FAILED) == at, text).otherwise(said)
         return diagnosis("NOT_COMPUTED", said)
 
@@ -187,13 +176,12 @@ def refusal(stages: Sequence[Stage]) -> Refusal:
 
 
 def without_values(refused: Refusal) -> Refusal:
-    """The same, whose message tells nothing of the record: what it names may be what is masked later."""
+    """The same, whose message tells no value of the record: it may be what is masked later."""
 
     def why() -> Column:
-        said = F.lit("not told, as transform masks fields; look the record up where its bytes may be seen")
-        return F.struct(refused.diagnosis()["reason"].alias("reason"), said.alias("message"))
+        return F.struct(refused.diagnosis()["reason"].alias("reason"), F.lit(_WITHHELD).alias("message"))
 
-    return replace(refused, diagnosis=why)
+    return replace(refused, diagnosis=refused.withheld or why)
 
 
 def counts(stages: Sequence[Stage]) -> list[Column]:

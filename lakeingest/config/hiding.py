@@ -1,0 +1,102 @@
+"""What masks and drops need of the rest of a pipeline file, and what they leave readable. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+from lakeingest.config import parts
+from lakeingest.config.formats import JsonKey, KeyFormat
+from lakeingest.schema import ddl, hidden
+from lakeingest.schema.transforms import Step, TransformError
+
+_SHORTEST_KEY = 16
+
+Found: TypeAlias = tuple[tuple[str | int, ...], str]
+"""A mistake: where, and what it is."""
+
+
+def mistakes(
+    decode: parts.Decode | None, quarantine: parts.Quarantine | None, steps: Sequence[Step]
+) -> Iterator[Found]:
+    """What is missing, or cannot be hidden."""
+    if quarantine is not None:
+        yield from _of_bytes(quarantine, steps)
+    if decode is not None:
+        yield from _of_key(decode.key, steps)
+
+
+def notices(decode: parts.Decode, quarantine: parts.Quarantine, steps: Sequence[Step]) -> Iterator[str]:
+    """What masks and drops leave readable: no mistake, but somebody who masks a field should know it."""
+    masked, keeps = _masked(steps), any(step.kind == "keep" for step in steps)
+    dropped = [name for step in steps if step.kind == "drop" for name in step.names]
+    if keeps and not any(hidden.RESCUED in step.names for step in steps if step.kind == "keep"):
+        yield "transform: keep leaves fields that no column takes out of _rescued, too; to have them, keep _rescued"
+    if not masked and not dropped:
+        return
+    what = ", ".join(dict.fromkeys((*masked, *dropped)))
+    if clear := list(_in_the_clear(decode, steps)):
+        yield (
+            f"transform hides {what}; written as it came, in quarantine too: {', '.join(clear)}; mask or drop these, "
+            "too, if they may hold the same, as in mask: {_key: null}"
+        )
+    if quarantine.keep_bytes in (None, "plain"):
+        yield (
+            f"quarantine keeps the bytes of refused records as they came, {what} among them; write "
+            "quarantine.keep_bytes: encrypted, or never"
+        )
+    elif quarantine.keep_bytes == "never":
+        yield (
+            "quarantine keeps no bytes of refused records: these cannot be replayed, and what Kafka deletes of them is "
+            "lost; write quarantine.keep_bytes: encrypted to have them"
+        )
+
+
+def _in_the_clear(decode: parts.Decode, steps: Sequence[Step]) -> Iterator[str]:
+    """What of a record no step hides, or hides in part."""
+    there = {
+        hidden.KEY: True,
+        hidden.HEADERS: decode.headers,
+        hidden.RESCUED: decode.value.format not in ("string", "bytes"),
+    }
+    for column in (name for name, has in there.items() if has):
+        named = hidden.paths(steps, column)
+        if column not in (path.lower() for path in named):
+            yield f"{column} but for {', '.join(named)}" if named else column
+
+
+def _masked(steps: Sequence[Step]) -> list[str]:
+    """What is masked, and what is dropped of key and headers."""
+    dropped = [path for column in (hidden.KEY, hidden.HEADERS) for path in hidden.paths(steps, column)]
+    return list(dict.fromkeys([path for step in steps for path in step.masks] + dropped))
+
+
+def _of_key(key: KeyFormat, steps: Sequence[Step]) -> Iterator[Found]:
+    """What a step cannot hide of a key, where the file says what the key is."""
+    kinds = {"string": ddl.Atomic("string"), "bytes": ddl.Atomic("binary")}
+    kind = ddl.Struct(ddl.parse(key.columns)) if isinstance(key, JsonKey) else kinds.get(key.format)
+    try:
+        if kind is not None:
+            hidden.key(steps, kind)
+    except TransformError as wrong:
+        yield ("transform", *wrong.path), wrong.text
+
+
+def _of_bytes(quarantine: parts.Quarantine, steps: Sequence[Step]) -> Iterator[Found]:
+    where = ("quarantine", "keep_bytes")
+    masked = _masked(steps)
+    if masked and quarantine.keep_bytes is None:
+        yield (
+            where,
+            f"required, and missing: {', '.join(masked)} is hidden, and the bytes of refused records would show it; "
+            "write encrypted (and quarantine.encryption_key), never, or plain if whoever reads quarantine may see it",
+        )
+    encrypted, key = quarantine.keep_bytes == "encrypted", quarantine.encryption_key
+    if encrypted and (key is None or len(key.get_secret_value()) < _SHORTEST_KEY):
+        yield (
+            ("quarantine", "encryption_key"),
+            f"required for keep_bytes: encrypted, {_SHORTEST_KEY} characters at least; "
+            "as in encryption_key: ${QUARANTINE_KEY}",
+        )
+    if key is not None and not encrypted:
+        yield (("quarantine", "encryption_key"), "encrypts nothing; write keep_bytes: encrypted, or drop it")

@@ -1,0 +1,100 @@
+"""The bytes of refused records as quarantine.keep_bytes lets them be kept: as they came, encrypted, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from lakeingest.config import Quarantine
+from lakeingest.delta import quarantine
+from lakeingest.errors import UsageError
+from lakeingest.schema import hidden
+from lakeingest.spark import secret
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from lakeingest.schema.transforms import Step
+
+ENCRYPTED, LEFT_OUT = "encrypted", "left out"
+_BYTES = ("value", "key", "headers")
+_PARTS = (("value",), ("value", "key"), ("value", "headers"), _BYTES)
+"""Columns of bytes that may be encrypted, or left out; and which of them may be so in one row."""
+
+
+def sealed(rows: DataFrame, config: Quarantine, steps: Sequence[Step] = ()) -> DataFrame:
+    """The rows with their bytes as the file lets them be kept; see `opened`.
+
+    The value's, and those of the key and of headers where a step hides something of them: what the table has in the
+    clear is in the clear here.
+    """
+    if config.keep_bytes not in (ENCRYPTED, "never"):
+        return rows
+    parts = _BYTES[:1] + tuple(part for part in _BYTES[1:] if hidden.paths(steps, f"_{part}"))
+    # A null stays null: it says nothing.
+    some = reduce(or_, (F.col(part).isNotNull() for part in parts))
+    said = F.lit(_mark(ENCRYPTED if config.keep_bytes == ENCRYPTED else LEFT_OUT, parts))
+
+    def kept(part: str) -> Column:
+        if config.keep_bytes != ENCRYPTED:
+            return F.when(F.lit(False), F.col(part))
+        return _each(part, lambda value: F.aes_encrypt(value, _key(rows, config), F.lit("GCM")))
+
+    return rows.withColumns({"bytes": F.when(some, said), **{part: kept(part) for part in parts}})
+
+
+def _mark(how: str, parts: Sequence[str]) -> str:
+    """What the column `bytes` says: how, and of what if it is not of the value alone."""
+    return how if len(parts) == 1 else f"{how}: {', '.join(parts)}"
+
+
+def _each(part: str, change: Callable[[Column], Column]) -> Column:
+    """A column of bytes, or the values of headers, changed."""
+    if part != "headers":
+        return change(F.col(part))
+    return F.transform(part, lambda header: header.withField("value", change(header["value"])))
+
+
+def opened(rows: DataFrame, config: Quarantine) -> DataFrame:
+    """The rows whose bytes were kept, with them as they came.
+
+    Raises:
+        UsageError: some are encrypted, and the file has no key, or another one.
+    """
+    kept = quarantine.whole(rows).where(~F.coalesce(F.startswith("bytes", F.lit(LEFT_OUT)), F.lit(False)))
+    encrypted = F.coalesce(F.startswith("bytes", F.lit(ENCRYPTED)), F.lit(False))
+    if kept.where(encrypted).isEmpty():
+        return kept
+    key = _key(rows, config) if config.encryption_key else F.lit(None).cast("binary")
+    plain = {part: _opened(part, key) for part in _BYTES}
+    read = kept.select("*", *(value.alias(f"_{part}") for part, value in plain.items()))
+    if not read.where(encrypted & reduce(or_, (_unread(part) for part in _BYTES))).isEmpty():
+        raise UsageError(
+            "quarantine holds encrypted bytes that quarantine.encryption_key does not open",
+            cure="write the key that they were encrypted with; or choose others with --where",
+        )
+    return read.withColumns({part: F.col(f"_{part}") for part in _BYTES}).drop(*(f"_{part}" for part in _BYTES))
+
+
+def _opened(part: str, key: Column) -> Column:
+    """The bytes as they came, where they are encrypted; null where the key does not open them."""
+    marks = [_mark(ENCRYPTED, parts) for parts in _PARTS if part in parts]
+    return F.when(
+        F.col("bytes").isin(marks), _each(part, lambda value: F.try_aes_decrypt(value, key, F.lit("GCM")))
+    ).otherwise(F.col(part))
+
+
+def _unread(part: str) -> Column:
+    if part != "headers":
+        return F.col(part).isNotNull() & F.col(f"_{part}").isNull()
+    pairs = F.arrays_zip(F.col(part)["value"].alias("sealed"), F.col(f"_{part}")["value"].alias("plain"))
+    return F.coalesce(F.exists(pairs, lambda p: p["sealed"].isNotNull() & p["plain"].isNull()), F.lit(False))
+
+
+def _key(rows: DataFrame, config: Quarantine) -> Column:
+    """BINARY, 32 bytes."""
+    return F.unhex(F.sha2(secret.column(rows.sparkSession, config.secret).cast("binary"), 256))

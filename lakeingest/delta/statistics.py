@@ -1,0 +1,73 @@
+"""Of which columns Delta keeps statistics in its log: of none that may hold, in the clear, what the pipeline masks.
+
+Delta keeps the least and the greatest value of the first 32 columns of each file. Whoever reads the log reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import types as T
+
+from lakeingest.schema import ddl, hidden
+
+if TYPE_CHECKING:
+    from lakeingest.schema.transforms import Step
+
+LISTED, _FIRST = "delta.dataSkippingStatsColumns", "delta.dataSkippingNumIndexedCols"
+_DEFAULT = 32
+_REDACTED = "(redacted)"
+_SKIPPED = (T.NumericType, T.DateType, T.TimestampType, T.TimestampNTZType, T.StringType)
+"""Types of which Delta lets a property name columns."""
+
+
+def wanted(
+    properties: Mapping[str, str],
+    ours: str | None,
+    columns: T.StructType,
+    partitions: Collection[str],
+    steps: Sequence[Step],
+) -> str | None:
+    """What `LISTED` has to be; None where nothing needs to be changed.
+
+    Args:
+        properties, columns, partitions: the table's; partitions by their names.
+        ours: what the pipeline has set it to; None if it has not.
+    """
+    clear = _in_the_clear(steps)
+    if not clear:
+        return None
+    now = properties.get(LISTED)
+    if now is not None and now != ours and _REDACTED not in now:
+        # Somebody chose these: they stay, but for those that show what is masked.
+        chosen = [name.strip() for name in now.split(",")]
+        left = [name for name in chosen if name.replace("`", "").partition(".")[0].lower() not in clear]
+        return None if left == chosen else ",".join(left)
+    most = int(properties.get(_FIRST, _DEFAULT))
+    leaves = [each for f in columns if f.name not in partitions for each in _leaves(f, "")]
+    indexed = leaves[:most] if most >= 0 else leaves
+    if not any(_top(name) in clear for name, _ in indexed):
+        return None
+    made = ",".join(name for name, kind in indexed if _top(name) not in clear and isinstance(kind, _SKIPPED))
+    return None if made == ours else made
+
+
+def _in_the_clear(steps: Sequence[Step]) -> set[str]:
+    """The columns beside those of the value that are not masked whole, where something is masked."""
+    if not hidden.hides(steps):
+        return set()
+    return {name for name in hidden.COLUMNS if name not in (path.lower() for path in hidden.paths(steps, name))}
+
+
+def _leaves(field: T.StructField, before: str) -> Iterator[tuple[str, T.DataType]]:
+    name = before + ddl.quoted(field.name)
+    if isinstance(field.dataType, T.StructType):
+        for each in field.dataType:
+            yield from _leaves(each, f"{name}.")
+    else:
+        yield name, field.dataType
+
+
+def _top(path: str) -> str:
+    return path.partition("`.`")[0].strip("`").lower()

@@ -1,0 +1,144 @@
+"""How values are hidden: those of columns, of the key, of headers, and fields within what was rescued."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+from operator import getitem
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from lakeingest.record import KEY
+from lakeingest.schema import hidden
+from lakeingest.schema.hidden import Hidden
+from lakeingest.schema.transforms import Mask, Stage
+from lakeingest.spark import secret
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_EXACT = 2.0**53
+"""Whole numbers below it are DOUBLEs of their own."""
+_MIDNIGHT = " 00:00:00"
+
+
+def hidden_value(found: DataFrame, value: Column, name: str, masks: Mapping[str, Mask]) -> Column:
+    """A column's value with those masks that lead to it, or to fields within it.
+
+    Args:
+        found: the frame that has it.
+        name: the column's.
+    """
+    for path, mask in masks.items():
+        top, _, within = path.partition(".")
+        if top.lower() != name.lower():
+            continue
+        part = reduce(getitem, within.split("."), value) if within else value
+        text = _canonical(part, found.select(part).schema[0].dataType) if mask.kind == "hash" else part
+        masked = _mask(text, mask, found.sparkSession)
+        value = value.withField(within, masked) if within else masked
+    return value
+
+
+def _mask(value: Column, mask: Mask, session: SparkSession) -> Column:
+    if mask.kind == "hash":
+        return F.sha2(F.concat(secret.column(session, mask.text), value), 256)
+    if mask.kind == "last":
+        kept = F.when(F.length(value) > mask.kept, F.right(value, F.lit(mask.kept))).otherwise("")
+        return F.when(value.isNotNull(), F.concat(F.lit("***"), kept))
+    if mask.kind == "constant":
+        return F.when(value.isNotNull(), F.lit(mask.text))
+    return F.when(F.lit(False), value)
+
+
+def _canonical(value: Column, kind: T.DataType) -> Column:
+    """STRING: a value as text, the same text in every type that a column of this one may be widened to: 5 for the
+    DOUBLE 5.0 and the DECIMAL 5.00, 0.1 for a FLOAT that became a DOUBLE, the day for its midnight.
+    """
+    text = value.cast("string")
+    match kind:
+        case T.DecimalType():
+            return F.when(F.contains(text, F.lit(".")), F.rtrim(F.rtrim(text, F.lit("0")), F.lit("."))).otherwise(text)
+        case T.FloatType() | T.DoubleType():
+            wide, narrow = value.cast("double"), value.cast("float")
+            whole = (F.abs(wide) < _EXACT) & (wide % 1 == 0)
+            short = F.when(narrow.cast("double") == wide, narrow.cast("string")).otherwise(text)
+            return F.when(whole, wide.try_cast("bigint").cast("string")).otherwise(short)
+        case T.TimestampNTZType():
+            return F.when(F.endswith(text, F.lit(_MIDNIGHT)), value.cast("date").cast("string")).otherwise(text)
+    return text
+
+
+def of_record(found: DataFrame, name: str, stage: Stage) -> Column:
+    """The key or the headers behind a step."""
+    step, value = stage.step, F.col(name)
+    masks = {path: mask for path, mask in step.masks.items() if hidden.column_of(path) == name}
+    drops = [path.partition(".")[2] for path in hidden.paths([step], name) if path not in masks]
+    if "" in drops:
+        return F.when(F.lit(False), value)
+    if name == KEY:
+        value = hidden_value(found, value, name, masks)
+        return value.dropFields(*drops) if drops else value
+    if drops:
+        value = F.filter(value, lambda header: ~header["key"].isin(drops))
+    for path, mask in masks.items():
+        value = _headers(value, path.partition(".")[2], mask, found.sparkSession)
+    return value
+
+
+def _headers(headers: Column, name: str, mask: Mask, session: SparkSession) -> Column:
+    """The headers with those of a name masked; all of them null where no name is given."""
+    if not name:
+        return F.when(F.lit(False), headers)
+
+    def masked(header: Column) -> Column:
+        value = _mask(header["value"].cast("string"), mask, session).cast("binary")
+        return F.when(header["key"] == name, header.withField("value", value)).otherwise(header)
+
+    return F.transform(headers, masked)
+
+
+def rescued(text: Column, left_out: Hidden) -> Column:
+    """STRING, a JSON object: what was rescued, without hidden fields; null where nothing is left.
+
+    Names are compared as Spark compares those of columns, upper and lower case as one.
+    """
+    if () in left_out.gone:
+        # Null for every record, and yet computed: a field that no column takes may stop the batch there.
+        return F.nullif(F.left(text, F.lit(0)), F.lit(""))
+    return F.when(text.isNotNull(), F.nullif(_without(text, left_out), F.lit("{}"))) if left_out else text
+
+
+def _without(text: Column, left_out: Hidden) -> Column:
+    # A text in which a nested object has a key twice is no VARIANT: its fields are kept as texts.
+    exact = _pruned(F.from_json(text, "MAP<STRING, VARIANT>"), left_out, F.to_json, F.try_parse_json)
+    plain = _pruned(F.from_json(text, "MAP<STRING, STRING>"), left_out, lambda each: each, lambda each: each)
+    return F.coalesce(F.to_json(exact), F.to_json(plain))
+
+
+def _pruned(
+    fields: Column, left_out: Hidden, write: Callable[[Column], Column], read: Callable[[Column], Column]
+) -> Column:
+    """MAP<STRING, …>: an object's fields without hidden ones.
+
+    Args:
+        write, read: what makes JSON of a field, and a field of JSON.
+    """
+
+    def kept(name: Column, _: Column) -> Column:
+        lower, test = F.lower(name), F.lit(True)
+        if left_out.kept is not None:
+            test = lower.isin(*left_out.kept)
+        return test & ~lower.isin(*left_out.left_out) if left_out.left_out else test
+
+    def looked_into(name: Column, value: Column) -> Column:
+        found = value
+        for each in left_out.looked_into:
+            within = read(_without(write(value), left_out.within(each)))
+            found = F.when(F.lower(name) == each, within).otherwise(found)
+        return found
+
+    fields = F.map_filter(fields, kept)
+    return F.transform_values(fields, looked_into) if left_out.looked_into else fields
