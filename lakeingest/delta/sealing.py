@@ -25,6 +25,9 @@ _BYTES = ("value", "key", "headers")
 _PARTS = (("value",), ("value", "key"), ("value", "headers"), _BYTES)
 """Columns of bytes that may be encrypted, or left out; and which of them may be so in one row."""
 
+_WITH = "_sealing_key"
+"""A column for the key: where functions of elements stand Spark takes no subquery, which a secret is."""
+
 
 def sealed(rows: DataFrame, config: Quarantine, steps: Sequence[Step] = ()) -> DataFrame:
     """The rows with their bytes as the file lets them be kept; see `opened`.
@@ -39,12 +42,12 @@ def sealed(rows: DataFrame, config: Quarantine, steps: Sequence[Step] = ()) -> D
     some = reduce(or_, (F.col(part).isNotNull() for part in parts))
     said = F.lit(_mark(ENCRYPTED if config.keep_bytes == ENCRYPTED else LEFT_OUT, parts))
 
-    def kept(part: str) -> Column:
-        if config.keep_bytes != ENCRYPTED:
-            return F.when(F.lit(False), F.col(part))
-        return _each(part, lambda value: F.aes_encrypt(value, _key(rows, config), F.lit("GCM")))
-
-    return rows.withColumns({"bytes": F.when(some, said), **{part: kept(part) for part in parts}})
+    if config.keep_bytes != ENCRYPTED:
+        made = {part: F.when(F.lit(False), F.col(part)) for part in parts}
+    else:
+        made = {part: _each(part, lambda value: F.aes_encrypt(value, F.col(_WITH), F.lit("GCM"))) for part in parts}
+        rows = rows.withColumn(_WITH, _key(rows, config))
+    return rows.withColumns({"bytes": F.when(some, said), **made}).drop(_WITH)
 
 
 def _mark(how: str, parts: Sequence[str]) -> str:
@@ -70,22 +73,21 @@ def opened(rows: DataFrame, config: Quarantine) -> DataFrame:
     if kept.where(encrypted).isEmpty():
         return kept
     key = _key(rows, config) if config.encryption_key else F.lit(None).cast("binary")
-    plain = {part: _opened(part, key) for part in _BYTES}
-    read = kept.select("*", *(value.alias(f"_{part}") for part, value in plain.items()))
+    read = kept.withColumn(_WITH, key).withColumns({f"_{part}": _opened(part) for part in _BYTES})
     if not read.where(encrypted & reduce(or_, (_unread(part) for part in _BYTES))).isEmpty():
         raise UsageError(
             "quarantine holds encrypted bytes that quarantine.encryption_key does not open",
             cure="write the key that they were encrypted with; or choose others with --where",
         )
-    return read.withColumns({part: F.col(f"_{part}") for part in _BYTES}).drop(*(f"_{part}" for part in _BYTES))
+    found = {part: F.col(f"_{part}") for part in _BYTES}
+    return read.withColumns(found).drop(_WITH, *(f"_{part}" for part in _BYTES))
 
 
-def _opened(part: str, key: Column) -> Column:
+def _opened(part: str) -> Column:
     """The bytes as they came, where they are encrypted; null where the key does not open them."""
     marks = [_mark(ENCRYPTED, parts) for parts in _PARTS if part in parts]
-    return F.when(
-        F.col("bytes").isin(marks), _each(part, lambda value: F.try_aes_decrypt(value, key, F.lit("GCM")))
-    ).otherwise(F.col(part))
+    plain = _each(part, lambda value: F.try_aes_decrypt(value, F.col(_WITH), F.lit("GCM")))
+    return F.when(F.col("bytes").isin(marks), plain).otherwise(F.col(part))
 
 
 def _unread(part: str) -> Column:

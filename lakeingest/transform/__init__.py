@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from lakeingest import extend
 from lakeingest.errors import UsageError
-from lakeingest.record import DROPPED, HEADERS, KEY, RESCUED, Refusal, count_where, diagnosis
+from lakeingest.record import DROPPED, RESCUED, Refusal, count_where, diagnosis
 from lakeingest.schema import ddl, hidden
 from lakeingest.schema.transforms import OF_RECORD, Stage, leaves
 from lakeingest.spark import types
@@ -74,9 +74,8 @@ def _done(found: DataFrame, stage: Stage, others: Sequence[str], number: int) ->
         return _own(found, stage, others, number)
     values = list(_masked(found, stage) if stage.step.kind == "mask" else _values(stage))
     failed = _first(FAILED, [each.failed for each in stage.expressions.values()], number)
-    own = {name: masks.of_record(found, name, stage) for name in (KEY, HEADERS) if name in others}
-    kept = (own.get(name, F.col(ddl.quoted(name))).alias(name) for name in others if name != FAILED)
-    return found.select(*kept, failed, *values)
+    found = masks.of_record(found, stage)
+    return found.select(*(F.col(ddl.quoted(name)) for name in others if name != FAILED), failed, *values)
 
 
 def _own(found: DataFrame, stage: Stage, others: Sequence[str], number: int) -> DataFrame:

@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakeingest.record import KEY
+from lakeingest.record import HEADERS, KEY
 from lakeingest.schema import hidden
 from lakeingest.schema.hidden import Hidden
-from lakeingest.schema.transforms import Mask, Stage
+from lakeingest.schema.transforms import Mask, Stage, Step
 from lakeingest.spark import secret
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
 _EXACT = 2.0**53
 """Whole numbers below it are DOUBLEs of their own."""
+_SALT = "_transform_salt"
 _MIDNIGHT = " 00:00:00"
 
 
@@ -37,14 +38,14 @@ def hidden_value(found: DataFrame, value: Column, name: str, masks: Mapping[str,
             continue
         part = reduce(getitem, within.split("."), value) if within else value
         text = _canonical(part, found.select(part).schema[0].dataType) if mask.kind == "hash" else part
-        masked = _mask(text, mask, found.sparkSession)
+        masked = _mask(text, mask, _salt(found, mask))
         value = value.withField(within, masked) if within else masked
     return value
 
 
-def _mask(value: Column, mask: Mask, session: SparkSession) -> Column:
+def _mask(value: Column, mask: Mask, salt: Column) -> Column:
     if mask.kind == "hash":
-        return F.sha2(F.concat(secret.column(session, mask.text), value), 256)
+        return F.sha2(F.concat(salt, value), 256)
     if mask.kind == "last":
         kept = F.when(F.length(value) > mask.kept, F.right(value, F.lit(mask.kept))).otherwise("")
         return F.when(value.isNotNull(), F.concat(F.lit("***"), kept))
@@ -71,33 +72,45 @@ def _canonical(value: Column, kind: T.DataType) -> Column:
     return text
 
 
-def of_record(found: DataFrame, name: str, stage: Stage) -> Column:
-    """The key or the headers behind a step."""
-    step, value = stage.step, F.col(name)
-    masks = {path: mask for path, mask in step.masks.items() if hidden.column_of(path) == name}
-    drops = [path.partition(".")[2] for path in hidden.paths([step], name) if path not in masks]
+def of_record(found: DataFrame, stage: Stage) -> DataFrame:
+    """The frame with key and headers as they are behind a step."""
+    steps = [stage.step]
+    if hidden.paths(steps, KEY) and KEY in found.columns:
+        found = found.withColumn(KEY, _key(found, stage.step))
+    for path in hidden.paths(steps, HEADERS):
+        name, mask = path.partition(".")[2], stage.step.masks.get(path)
+        if not name:
+            found = found.withColumn(HEADERS, F.when(F.lit(False), F.col(HEADERS)))
+        elif mask is None:
+            found = found.withColumn(HEADERS, F.filter(HEADERS, lambda header: header["key"] != name))  # noqa: B023
+        else:
+            found = _header(found, name, mask)
+    return found
+
+
+def _key(found: DataFrame, step: Step) -> Column:
+    value = hidden_value(found, F.col(KEY), KEY, step.masks)
+    drops = [path.partition(".")[2] for path in step.names if hidden.column_of(path) == KEY]
     if "" in drops:
         return F.when(F.lit(False), value)
-    if name == KEY:
-        value = hidden_value(found, value, name, masks)
-        return value.dropFields(*drops) if drops else value
-    if drops:
-        value = F.filter(value, lambda header: ~header["key"].isin(drops))
-    for path, mask in masks.items():
-        value = _headers(value, path.partition(".")[2], mask, found.sparkSession)
-    return value
+    return value.dropFields(*drops) if drops else value
 
 
-def _headers(headers: Column, name: str, mask: Mask, session: SparkSession) -> Column:
-    """The headers with those of a name masked; all of them null where no name is given."""
-    if not name:
-        return F.when(F.lit(False), headers)
+def _header(found: DataFrame, name: str, mask: Mask) -> DataFrame:
+    """The frame with the headers of a name masked."""
 
     def masked(header: Column) -> Column:
-        value = _mask(header["value"].cast("string"), mask, session).cast("binary")
+        value = _mask(header["value"].cast("string"), mask, F.col(_SALT)).cast("binary")
         return F.when(header["key"] == name, header.withField("value", value)).otherwise(header)
 
-    return F.transform(headers, masked)
+    # Where functions of elements stand Spark takes no subquery, which a secret is.
+    salted = found.withColumn(_SALT, _salt(found, mask))
+    return salted.withColumn(HEADERS, F.transform(HEADERS, masked)).drop(_SALT)
+
+
+def _salt(found: DataFrame, mask: Mask) -> Column:
+    """STRING: null where the mask has none."""
+    return secret.column(found.sparkSession, mask.text) if mask.kind == "hash" else F.lit(None).cast("string")
 
 
 def rescued(text: Column, left_out: Hidden) -> Column:

@@ -8,8 +8,9 @@ from typing import Any
 
 import jsonschema
 import pytest
+from typer.testing import CliRunner
 
-from lakeingest.cli import pipeline_file
+from lakeingest.cli import app, pipeline_file
 from lakeingest.config.file import read
 from lakeingest.errors import PipelineFileError
 from lakeingest.schema.transforms import Mask
@@ -96,7 +97,7 @@ MASK = [{"mask": {"mail": None}}]
         ),
         (
             {"transform": MASK},
-            "quarantine.keep_bytes: required, and missing: mail is masked, and the bytes of refused records would",
+            "quarantine.keep_bytes: required, and missing: mail is hidden, and the bytes of refused records would",
         ),
         (
             {"transform": MASK, "quarantine": {"keep_bytes": "encrypted"}},
@@ -128,3 +129,51 @@ def test_what_only_the_registry_knows(tmp_path: Path) -> None:
 def test_editors_know_them() -> None:
     steps = [{"mask": {"mail": {"hash": "${SALT}"}}}, {"where": {"x": "id > 1"}}, {"flatten": ["a"]}]
     jsonschema.validate({**GOOD, "transform": steps}, pipeline_file.schema())
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"transform": [{"rename": {"mail": "m"}}]}, []),
+        (
+            {"transform": [{"mask": {"mail": "null"}}], "quarantine": {"keep_bytes": "plain"}},
+            [
+                "transform hides mail; written as it came, in quarantine too: _key, _headers, _rescued; mask or drop "
+                "these, too, if they may hold the same, as in mask: {_key: null}",
+                "quarantine keeps the bytes of refused records as they came, mail among them; write "
+                "quarantine.keep_bytes: encrypted, or never",
+            ],
+        ),
+        (
+            {
+                "transform": [{"mask": {"mail": "null", "_headers.user": "null"}}, {"drop": ["_key", "_rescued"]}],
+                "quarantine": {"keep_bytes": "never"},
+            },
+            [
+                "transform hides mail, _headers.user, _key, _rescued; written as it came, in quarantine too: _headers "
+                "but for _headers.user; mask or drop these, too, if they may hold the same, as in mask: {_key: null}",
+                "quarantine keeps no bytes of refused records: these cannot be replayed, and what Kafka deletes of "
+                "them is lost; write quarantine.keep_bytes: encrypted to have them",
+            ],
+        ),
+        (
+            {"transform": [{"keep": ["id"]}]},
+            ["transform: keep leaves fields that no column takes out of _rescued, too; to have them, keep _rescued"],
+        ),
+    ],
+)
+def test_check_says_what_stays_readable(tmp_path: Path, changes: dict[str, Any], told: list[str]) -> None:
+    """A mask of a field says nothing of the key, of headers and of quarantine, which may hold the same."""
+    result = CliRunner().invoke(app, ["check", str(written(tmp_path, **changes)), "--output", "json"])
+    assert json.loads(result.stdout)["files"][0]["notices"] == told
+    said = CliRunner().invoke(app, ["check", str(written(tmp_path, **changes))]).stdout
+    assert [line.strip() for line in said.splitlines()[1:]] == told
+
+
+def test_a_key_that_cannot_be_masked(tmp_path: Path) -> None:
+    """A mask of the key is held against its format; what hides key or headers asks for keep_bytes."""
+    found = problems(tmp_path, transform=[{"drop": ["_headers.user"]}, {"mask": {"_key": {"hash": "s"}}}])
+    assert [text.partition(": ")[2][:71] for text in sorted(found)] == [
+        "quarantine.keep_bytes: required, and missing: _key, _headers.user is hi",
+        "transform[1].mask._key: hash is for texts, numbers and times, and _key ",
+    ]

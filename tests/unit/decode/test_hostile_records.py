@@ -33,6 +33,26 @@ TREE = json.loads(
 )
 
 
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (b'{"n": "SECRET"}', ("WRONG_TYPE", "n is no INT")),
+        (b'{"n": 1, "st": {"q": "SECRET"}}', ("WRONG_TYPE", "st.q is no INT")),
+        (b'{"n": 1, "a": [1, "SECRET"]}', ("WRONG_TYPE", "a[*] is no INT")),
+        (b'{"n": 1, "m": {"SECRET": "SECRET"}}', ("WRONG_TYPE", "m.* is no INT")),
+        (b'{"n": 1, "st": "SECRET"}', ("WRONG_TYPE", "st is no STRUCT")),
+        (b'{"s": "SECRET"}', ("REQUIRED_MISSING", "n is required, and missing")),
+        (b'{"n": null, "s": "SECRET"}', ("REQUIRED_NULL", "n is required, and null")),
+        (b'"SECRET"', ("NOT_AN_OBJECT", "a JSON object is needed, this is a string")),
+        (b'{"n": 1e99999999999}', ("BROKEN_JSON", "a number that nothing holds")),
+        (b"SECRET", ("BROKEN_JSON", "Expecting value at character 0 of 6")),
+    ],
+)
+def test_a_diagnosis_without_values(value: bytes, told: tuple[str, str]) -> None:
+    """Where a pipeline masks fields the whole message was withheld, the field and the rule with it."""
+    assert diagnose(value, TREE, withheld=True) == told
+
+
 @pytest.mark.parametrize("value", BOMBS.values(), ids=BOMBS)
 def test_a_record_that_is_a_bomb_is_diagnosed(value: bytes) -> None:
     """The diagnosis itself neither fails nor grows with the record."""
