@@ -346,8 +346,9 @@ class Quarantine(_Known):
     keep_bytes: Literal["plain", "encrypted", "never"] | None = Field(
         None,
         description="What becomes of the bytes of refused values: kept as they came; encrypted (AES-256-GCM, by "
-        "encryption_key; a replay reads them); or never kept: such records cannot be replayed. Has to be written where "
-        "transform masks fields. Default: plain.",
+        "encryption_key; a replay reads them); or never kept: such records cannot be replayed. The same becomes of key "
+        "and headers where transform hides something of them. Has to be written where transform masks fields. "
+        "Default: plain.",
         examples=["encrypted"],
     )
     encryption_key: Secret | None = Field(

@@ -68,10 +68,15 @@ class Transform(Part):
         None, description="Give columns other names.", examples=[{"flight": "flight_number"}]
     )
     drop: _Names | None = Field(
-        None, description="Leave columns out; dotted for fields of structs.", examples=[["carrier"]]
+        None,
+        description="Leave columns out; dotted for fields of structs. Also _key, _headers (one header: _headers.NAME) "
+        "and _rescued.",
+        examples=[["carrier"]],
     )
     keep: _Names | None = Field(
-        None, description="Leave all other columns out.", examples=[["flight", "carrier", "time_hour"]]
+        None,
+        description="Leave all other columns out, and all other fields out of _rescued, unless the list has _rescued.",
+        examples=[["flight", "carrier", "time_hour"]],
     )
     cast: _Casts | None = Field(
         None,
@@ -81,8 +86,8 @@ class Transform(Part):
     mask: _Masks | None = Field(
         None,
         description="Hide fields, dotted within structs: null, {hash: SALT} (SHA-256 of salt and text), {last: N} "
-        "(*** and so many characters) or {constant: TEXT}. Messages in quarantine show no values then, and "
-        "quarantine.keep_bytes has to say what becomes of the bytes.",
+        "(*** and so many characters) or {constant: TEXT}. Also _key, _headers.NAME and _rescued. Messages in "
+        "quarantine show no values then, and quarantine.keep_bytes has to say what becomes of the bytes.",
         examples=[{"carrier": {"hash": "${SALT}"}}],
     )
     derive: _Derives | None = Field(
