@@ -179,13 +179,19 @@ class TableMismatch(StorageError):
 
 
 class BatchHeld(LakeingestError):
-    """A batch breaks an expectation, and is kept back; `found` holds what each one found, as gate.evaluate.Result."""
+    """A batch breaks an expectation, and is kept back.
+
+    Attributes:
+        found: what each expectation found, as gate.evaluate.Result.
+        broken: why it is kept back, without values of records: the names of expectations, and how many are refused.
+    """
 
     stage = "gate"
 
-    def __init__(self, what: str, *, cure: str, found: Sequence[Any] = ()) -> None:
+    def __init__(self, what: str, *, cure: str, found: Sequence[Any] = (), broken: Sequence[str] = ()) -> None:
         super().__init__(what, cure=cure)
         self.found = tuple(found)
+        self.broken = tuple(broken)
 
 
 class Fenced(LakeingestError):

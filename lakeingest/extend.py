@@ -59,8 +59,9 @@ class Listener(Protocol):
         """Something happened.
 
         Args:
-            event: one of lakeingest.ingest.events: `Started`, `Looked`, `Committed`, `Retrying`, `CatalogUpdate`,
-                `GroupUpdate`, `Ended`; and of a compaction `Maintained`. More may come: leave out what is not known.
+            event: one of lakeingest.ingest.events: `Started`, `Matched`, `Looked`, `Committed`, `Retrying`,
+                `CatalogUpdate`, `GroupUpdate`, `Ended`; and of a compaction `Maintained`. More may come: leave
+                out what is not known.
         """
 
 

@@ -17,7 +17,7 @@ from lakeingest.config.per_topic import PerTopic
 from lakeingest.config.variables import TOPIC
 from lakeingest.errors import SourceUnreachable, UsageError
 from lakeingest.ingest import endpoints
-from lakeingest.ingest.events import Ended, Event
+from lakeingest.ingest.events import Ended, Event, Matched
 from lakeingest.ingest.turns import Turns
 from lakeingest.kafka.broker import Broker
 from lakeingest.pipeline import Pipeline
@@ -126,7 +126,10 @@ class Fleet:
 
         def look(broker: Broker) -> list[str]:
             names = broker.names()
-            for topic in sorted(set(filter(file.pattern.fullmatch, names)) - known):
+            new = sorted(set(filter(file.pattern.fullmatch, names)) - known)
+            if new:
+                goal.tell(file.name, Matched(tuple(file.name.replace(TOPIC, topic) for topic in new)))
+            for topic in new:
                 known.add(topic)
                 begin(file.name.replace(TOPIC, topic), partial(self._of_topic, file, topic))
             return names

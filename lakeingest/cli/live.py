@@ -118,6 +118,7 @@ class Live:
 
     def look(self, look: Looked) -> None:
         """There is something to commit, or nothing. A log hears of nothing once, and only before the first commit."""
+        self.lag = look.lag
         waited, self._idle_since = self._idle_since, "" if look.lag else self._idle_since or _now()
         if look.lag:
             # Else the last commit stands there, with what is left behind it.

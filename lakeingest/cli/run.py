@@ -108,8 +108,9 @@ def run(
     alone = None if len(files) > 1 or files[0].is_dir() or not isinstance(read[0], PipelineConfig) else read[0]
     if alone is None and (given := [f"--{name.replace('_', '-')}" for name, value in accept.items() if value]):
         raise UsageError(f"{given[0]} is for one pipeline", cure="run that pipeline with it, alone, once")
-    names = [each.name for each in read if isinstance(each, PipelineConfig)]
-    with watching.watched(log_format, listen, names, partial(report.page_of, read), listen_name or ()) as watch:
+    with watching.watched(
+        log_format, listen, [each.name for each in read], partial(report.page_of, read), listen_name or ()
+    ) as watch:
         if alone is None:
             fleet.run(read, out, watch, until_caught_up=until_caught_up, at_once=at_once, allow_code=allow_code)
         else:

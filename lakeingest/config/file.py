@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import stat
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -70,22 +71,42 @@ def read_any(path: Path, environment: Mapping[str, str]) -> PipelineConfig | Per
         only = f"the topics that {pattern.pattern!r} matches" if pattern else "one pipeline, and the topics it names"
         raise failure(str(path), [f"{path}: {topic!r} is no topic of this file: it is for {only}"])
 
-    def of(one: str | None) -> PipelineConfig:
-        found, made = list(shared), None
+    # A process of its own may be given it, which has the environment of this one.
+    parsed = _Parsed(file, document, dict(environment), (*twice, *((document.line(m.path), m) for m in shared)))
+    if pattern is None:
+        return parsed.of(None)
+    made = parsed.of(topic or per_topic.EXAMPLE)
+    return made if topic else PerTopic(str(document.data["name"]), pattern, made, parsed.of)
+
+
+@dataclass(frozen=True)
+class _Parsed:
+    """The text of a pipeline file.
+
+    Attributes:
+        mistakes: what is wrong for any topic: line, and mistake.
+    """
+
+    file: Path
+    document: yaml_text.Document
+    environment: Mapping[str, str]
+    mistakes: tuple[tuple[int, Mistake], ...]
+
+    def of(self, topic: str | None) -> PipelineConfig:
+        """The pipeline of a topic, or of all that the file names.
+
+        Raises:
+            PipelineFileError: the file is wrong.
+        """
+        told, made = [*self.mistakes], None
         try:
-            made = _check(document.data, environment, file.parent, one)
+            made = _check(self.document.data, self.environment, self.file.parent, topic)
         except _Mistaken as error:
-            found += error.mistakes
-        told = [*twice, *((document.line(m.path), m) for m in found)]
+            told += ((self.document.line(m.path), m) for m in error.mistakes)
         if made is None or told:
             told.sort(key=lambda each: each[0])
-            raise failure(str(file), [f"{file}:{line}: {_place(m)}" for line, m in told])
+            raise failure(str(self.file), [f"{self.file}:{line}: {_place(m)}" for line, m in told])
         return made
-
-    if pattern is None:
-        return of(None)
-    made = of(topic or per_topic.EXAMPLE)
-    return made if topic else PerTopic(str(document.data["name"]), pattern, made, of)
 
 
 def variables(path: Path, part: str) -> dict[str, tuple[str, ...]]:

@@ -93,13 +93,14 @@ class BatchGate:
         rows.write.format("noop").mode("overwrite").save()
         found = evaluate.of_batch(self._suite, rows, seen.get) if self._suite else []
         ends = any(each.holds and each.rule.action == "fail" for each in found)
-        why = held(found)
+        why, broken = held(found), [each.rule.name for each in found if each.holds]
         if many := too_many(self._config, seen.get):
             why.append(f"{many}: {self._most(batch, decided)}")
+            broken.append(why[-1])
         if ends or (why and accept_held is None):
             self._keep(found, batch, receipt, "held")
             self.wait(decided.sparkSession)
-            raise _held(receipt, why, found, ends=ends)
+            raise _held(receipt, why, found, broken, ends=ends)
         accepted = {"who": somebody(), "why": accept_held, "broken": why} if why else {}
         aside = tuple(each for each in found if not each.success and each.rule.action == "quarantine")
         return GateDecision(tuple(found), aside, accepted)
@@ -205,7 +206,9 @@ def too_many(config: PipelineConfig, seen: Mapping[str, Any]) -> str | None:
     return f"{refused:,} of {consumed:,} records are refused, and quarantine.max_refused is {budget.max_refused}"
 
 
-def _held(receipt: Receipt, why: Sequence[str], found: Sequence[Result], *, ends: bool) -> BatchHeld:
+def _held(
+    receipt: Receipt, why: Sequence[str], found: Sequence[Result], broken: Sequence[str], *, ends: bool
+) -> BatchHeld:
     offsets = ", ".join(f"{s.topic}-{s.partition} {s.start} to {s.end - 1}" for s in receipt.ranges if s.end > s.start)
     command = "run" if receipt.remaining is None else "backfill"
     let = "" if ends else f", or let it through: {command} --accept-held REASON"
@@ -214,4 +217,5 @@ def _held(receipt: Receipt, why: Sequence[str], found: Sequence[Result], *, ends
         + "".join(f"\n  {each}" for each in why),
         cure=f"nothing was committed, and nothing is lost; mend the data or the suite and run again{let}",
         found=found,
+        broken=broken,
     )

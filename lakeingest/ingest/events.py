@@ -55,6 +55,17 @@ class Started(Event):
 
 
 @dataclass(frozen=True)
+class Matched(Event):
+    """Topics were looked for that the pattern of a pipeline file matches; told under the file's name, as `x_{topic}`.
+
+    Attributes:
+        pipelines: the names of those that begin now, one for each new topic.
+    """
+
+    pipelines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Looked(Event):
     """It has looked for new records, and takes a batch of them now if there are any.
 
@@ -195,7 +206,7 @@ class Ended(Event):
         failure: why it ended before it was asked to; None if it did not. What is no LakeingestError is a fault of ours.
         stopped: whether it was asked to end.
         commits, counts: what it committed, and what became of the records.
-        lag: offsets beyond the frontier, as Kafka stood at its last batch.
+        lag: offsets beyond the frontier, as Kafka stood when it last looked.
     """
 
     OUTCOMES: ClassVar = ("caught up", "stopped", "held", "fenced", "failed")

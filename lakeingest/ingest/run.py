@@ -16,7 +16,7 @@ from lakeingest.ingest.catalog_entry import CatalogEntry
 from lakeingest.ingest.completeness import Following
 from lakeingest.ingest.consumer_group import ConsumerGroup
 from lakeingest.ingest.context import RunContext
-from lakeingest.ingest.events import Committed, Ended, Event, Started
+from lakeingest.ingest.events import Committed, Ended, Event, Looked, Started
 from lakeingest.ingest.preflight import Accept
 from lakeingest.ingest.retry import RetryBudget
 from lakeingest.kafka.offsets import Topics
@@ -35,6 +35,8 @@ def announced(
         nonlocal commits, counts, lag
         if isinstance(event, Committed):
             commits, counts, lag = commits + 1, counts + event.counts, event.lag
+        elif isinstance(event, Looked):
+            lag = event.lag
         tell(event)
 
     tell(started)

@@ -22,6 +22,7 @@ from lakeingest.ingest.events import (
     GroupUpdate,
     Looked,
     Maintained,
+    Matched,
     Retrying,
     Started,
 )
@@ -89,6 +90,8 @@ def sentence(event: Event) -> str:
     match event:
         case Started():
             text = f"run {event.run.id} begins: {', '.join(event.topics)} to {event.table}"
+        case Matched():
+            text = f"topics match: {', '.join(event.pipelines) or 'none'}"
         case Looked(lag=0):
             text = f"no new records · lag 0 · {_last(event)}"
         case Looked():
@@ -150,6 +153,8 @@ def as_data(event: Event) -> dict[str, Any]:
         case Started():
             where = {"topics": list(event.topics), "table": event.table, "quarantine": event.quarantine}
             data = {"run": event.run.id, "host": event.run.host, "pid": event.run.pid, **where}
+        case Matched():
+            data = {"pipelines": list(event.pipelines)}
         case Looked():
             data = {"sequence": event.sequence, "partitions": event.partitions, "lag": event.lag}
         case Committed():

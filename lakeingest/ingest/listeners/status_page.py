@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from html import escape
 
 from lakeingest.delta.receipt import Counts
-from lakeingest.ingest.events import Committed, Ended, Event, Looked, Retrying, Started
+from lakeingest.errors import BatchHeld, LakeingestError
+from lakeingest.ingest.events import Committed, Ended, Event, Looked, Matched, Retrying, Started
 from lakeingest.ingest.listeners.log import sentence
 
 _KEPT = 10
@@ -81,12 +82,14 @@ class _Pipeline:
     Attributes:
         state: starting, running, waiting for a server, or what became of it.
         ready: whether it has looked for records, and no server has failed since.
+        sequence: the number of the last batch, of this run or one before; 0 if there is none yet.
         told: its newest events, the newest first.
     """
 
     state: str = "starting"
     ready: bool = False
     lag: int = 0
+    sequence: int = 0
     last: Committed | None = None
     counts: Counts = field(default_factory=Counts)
     told: tuple[str, ...] = ()
@@ -107,6 +110,8 @@ class StatusPage:
 
     def heard(self, pipeline: str, event: Event) -> None:
         with self._lock:
+            if isinstance(event, Matched):
+                self._known.update((name, self._known.get(name, _Pipeline())) for name in event.pipelines)
             self._known[pipeline] = _after(self._known.get(pipeline, _Pipeline()), event)
 
     @property
@@ -138,10 +143,13 @@ def _after(before: _Pipeline, event: Event) -> _Pipeline:
     match event:
         case Started():
             now = _Pipeline(told=before.told)
+        case Matched():
+            now = replace(before, state="follows a pattern", ready=True)
         case Looked():
-            now = replace(before, state="running", ready=True, lag=event.lag)
+            now = replace(before, state="running", ready=True, lag=event.lag, sequence=event.sequence)
         case Committed():
-            now = replace(before, state="running", lag=event.lag, last=event, counts=before.counts + event.counts)
+            counts = before.counts + event.counts
+            now = replace(before, state="running", lag=event.lag, sequence=event.sequence, last=event, counts=counts)
         case Retrying():
             now = replace(before, state="waiting for a server", ready=False)
         case Ended():
@@ -150,8 +158,16 @@ def _after(before: _Pipeline, event: Event) -> _Pipeline:
         return now
     # Why a batch is held is told in more lines, with values of records.
     text, _, _ = sentence(event).partition(":\n")
-    line = f"{_time(event.at)} {text}"
+    line = f"{_time(event.at)} {text}{_reason(event)}"
     return replace(now, told=(line, *before.told)[:_KEPT])
+
+
+def _reason(event: Event) -> str:
+    """Why a run has ended before it was asked to, without values of records, and the cure."""
+    if not isinstance(event, Ended) or not isinstance(event.failure, LakeingestError):
+        return ""
+    broken = event.failure.broken if isinstance(event.failure, BatchHeld) else ()
+    return "".join([*(f" · {each}" for each in broken), f" · cure: {event.failure.cure}"])
 
 
 def _row(name: str, of: _Pipeline) -> str:
@@ -159,7 +175,11 @@ def _row(name: str, of: _Pipeline) -> str:
     cells = (
         *(f"{n:,}" for n in (of.lag, of.counts.consumed, of.counts.refused, of.counts.dropped)),
         f"{last.seconds:.1f} s" if last else "",
-        f"{last.sequence} at {_time(last.at)}" if last else "none yet",
+        f"{last.sequence} at {_time(last.at)}"
+        if last
+        else f"{of.sequence}, before this run"
+        if of.sequence
+        else "none yet",
     )
     shown = "".join(f'<td class="number">{escape(cell)}</td>' for cell in cells)
     return f'<tr><th scope="row">{escape(name)}</th><td>{escape(of.state)}</td>{shown}</tr>'

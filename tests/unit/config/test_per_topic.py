@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,17 @@ def test_a_pipeline_for_each_topic(tmp_path: Path) -> None:
     )
     assert one.quarantine.path == "s3a://lake/eu/orders-a.b_quarantine"
     assert read(tmp_path / "orders.yaml:orders-a.b", {"ZONE": "eu"}) == one
+
+
+def test_another_process_can_be_given_it(tmp_path: Path) -> None:
+    """The one that makes /report was not: a function within a function cannot be pickled."""
+    path = written(tmp_path)
+    found = read_any(path, {"ZONE": "eu"})
+    assert isinstance(found, PerTopic)
+    path.unlink()
+    given = pickle.loads(pickle.dumps(found))
+    assert given.of("orders-a") == found.of("orders-a")
+    assert given.pattern == found.pattern
 
 
 def test_names_of_a_catalog(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from lakeingest.ingest.events import (
     GroupUpdate,
     Looked,
     Maintained,
+    Matched,
     Retrying,
     Started,
     Written,
@@ -305,9 +306,21 @@ def test_the_page_escapes_what_it_shows() -> None:
 def test_the_page_shows_no_value_of_a_batch_that_is_held() -> None:
     """The error names some: the log has them, and the page is without a password."""
     page = StatusPage([])
-    page.heard("p", Ended(BatchHeld("batch 7 is kept back (t-0 1 to 2):\n  hold: x, as Ada", cure="c", found=[])))
-    assert "held: batch 7 is kept back (t-0 1 to 2)" in page.html()
+    page.heard("p", Looked(6, 1, 2000))
+    what = "batch 7 is kept back (t-0 1 to 2):\n  hold: x, as Ada"
+    page.heard("p", Ended(BatchHeld(what, cure="run --accept-held", broken=["x", "2 of 3 records are refused"])))
+    told = "held: batch 7 is kept back (t-0 1 to 2)"
+    assert f"{told} · x · 2 of 3 records are refused · cure: run --accept-held" in page.html()
     assert "Ada" not in page.html()
+
+
+def test_the_page_knows_the_last_commit_of_a_run_before() -> None:
+    """It said "none yet" above "last commit 6"."""
+    page = StatusPage([])
+    page.heard("p", Looked(6, 1, 2000))
+    assert re.search(r'number">2,000<.*number">6, before this run<', page.html())
+    page.heard("q", Looked(0, 1, 1))
+    assert re.search(r"<th[^>]*>q</th>.*>none yet<", page.html())
 
 
 def test_who_is_ready() -> None:
@@ -324,6 +337,21 @@ def test_who_is_ready() -> None:
         page.heard(name, event)
         told.append(page.waits_for)
     assert told == [["a", "b"], ["b"], [], ["b"], []]
+
+
+def test_topics_of_a_pattern_are_waited_for() -> None:
+    """A fleet of patterns alone was ready before any pipeline had begun."""
+    page, told = StatusPage(["x_{topic}"]), []
+    for name, event in (
+        ("x_{topic}", Matched(("x_a", "x_b"))),
+        ("x_a", Looked(0, 1, 0)),
+        ("x_b", Looked(0, 1, 0)),
+        ("x_{topic}", Matched(("x_c",))),
+        ("x_c", Ended(DOWN)),
+    ):
+        told.append(page.waits_for)
+        page.heard(name, event)
+    assert [*told, page.waits_for] == [["x_{topic}"], ["x_a", "x_b"], ["x_b"], [], ["x_c"], []]
 
 
 @pytest.mark.parametrize(
