@@ -14,6 +14,7 @@ from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.receipt import Receipt
 from lakeingest.errors import StorageError
 from lakeingest.ingest import preflight, recovery, restores
+from lakeingest.ingest.batch_reader import BatchReader
 from lakeingest.ingest.bronze import Late
 from lakeingest.ingest.context import RunContext
 from lakeingest.ingest.events import Committed, Event, Looked
@@ -74,7 +75,7 @@ class Attempt:
             columns = tables.main.schema()
             log, refused = tables.commit_logs(new=new)
         preflight.check(config, log, refused, topics, accept)
-        preflight.check_records(tables, context.source, log, topics)
+        preflight.check_records(tables, BatchReader(context), log, topics)
         preflight.check_adopted(tables, log)
         # 2.
         execution = MicroBatchExecution(context, columns, log)

@@ -23,6 +23,7 @@ from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import Counts, Receipt, of_backfill
 from lakeingest.errors import OffsetsLost, UsageError
 from lakeingest.ingest import preflight, recovery, restores
+from lakeingest.ingest.batch_reader import BatchReader
 from lakeingest.ingest.context import RunContext
 from lakeingest.ingest.events import Committed, Event
 from lakeingest.ingest.microbatch import MicroBatchExecution
@@ -91,7 +92,7 @@ def remaining(
         OffsetsLost: Kafka no longer has a part of it.
     """
     preflight.check(context.config, at.log, at.refused, topics, Accept(dropped_topics=True))
-    preflight.check_records(context.tables, context.source, at.log, topics)
+    preflight.check_records(context.tables, BatchReader(context), at.log, topics)
     wanted = asked(at.log.frontier, topics) if goal is None else goal
     left = wanted.shared(at.behind).without(at.consumed)
     _check_known(at.log, left)

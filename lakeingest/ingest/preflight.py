@@ -15,7 +15,7 @@ from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import Receipt, user
 from lakeingest.delta.table import Table
 from lakeingest.errors import SourceChanged, TableMismatch, UsageError
-from lakeingest.ingest.source import RecordSource
+from lakeingest.ingest.batch_reader import BatchReader
 from lakeingest.kafka import offsets
 from lakeingest.kafka.offsets import Topics
 from lakeingest.record import COORDINATES, KEY, OFFSET, PARTITION, RESERVED, TIMESTAMP, TOPIC, OffsetRange, OffsetRanges
@@ -23,6 +23,7 @@ from lakeingest.schema.readers import shut_out
 from lakeingest.spark.failures import storage_failures
 
 if TYPE_CHECKING:
+    from pyspark.sql import Row
     from pyspark.sql.types import StructType
 
 _NEW_NAME = "give the pipeline a new name and table for the new topic"
@@ -309,7 +310,7 @@ def check_topics(last: Receipt | None, topics: Topics) -> None:
             )
 
 
-def check_records(tables: PipelineTables, source: RecordSource, log: CommitLog, topics: Topics) -> None:
+def check_records(tables: PipelineTables, reader: BatchReader, log: CommitLog, topics: Topics) -> None:
     """Notice that a topic was made again where no topic id tells it: the cluster gives none, or has given none before.
 
     The newest record of each topic-partition that the last commit wrote is read again: it has its time.
@@ -325,10 +326,10 @@ def check_records(tables: PipelineTables, source: RecordSource, log: CommitLog, 
     ranges = OffsetRanges(tuple(s for s in last.ranges if s.topic in blind and s.topic in known))
     if not ranges.offsets:
         return
-    check_times(tables, source, topics, ranges)
+    check_times(tables, reader, topics, ranges)
 
 
-def check_times(tables: PipelineTables, source: RecordSource, topics: Topics, ranges: OffsetRanges) -> None:
+def check_times(tables: PipelineTables, reader: BatchReader, topics: Topics, ranges: OffsetRanges) -> None:
     """Notice that the newest record of each range has another time in Kafka than in the table.
 
     Raises:
@@ -336,18 +337,27 @@ def check_times(tables: PipelineTables, source: RecordSource, topics: Topics, ra
     """
     from pyspark.sql import functions as F
 
+    from lakeingest.spark import timestamps
+
+    # What wrote an adopted table may have taken times that Python does not hold.
+    time = timestamps.within_years(F.col(TIMESTAMP)).alias(TIMESTAMP)
     with storage_failures(tables.main.identifier):
         rows = coordinates.within(tables.main.read(), ranges)
-        newest = rows.groupBy(TOPIC, PARTITION).agg(F.max(F.struct(OFFSET, TIMESTAMP)).alias("row"))
-        ours = {(r[0], r[1], r["row"][0]): r["row"][1] for r in newest.collect()}
-        held = [place for place in ours if place[:2] in topics.last]
-        kept = (OffsetRange(t, p, o, o + 1) for t, p, o in held if topics.first[t, p] <= o < topics.last[t, p])
-        kafka = source.frame(tables.spark, OffsetRanges(tuple(kept)))
-        theirs = {tuple(r)[:3]: r[3] for r in kafka.select(*COORDINATES, TIMESTAMP).collect()}
-    for place, time in theirs.items():
-        if time != ours[place]:
+        newest = rows.groupBy(TOPIC, PARTITION).agg(F.max(F.struct(OFFSET, time)).alias("row"))
+        in_table = {(r[0], r[1], r["row"][0]): r["row"][1] for r in newest.collect()}
+    known = [place for place in in_table if place[:2] in topics.last]
+    kept = (OffsetRange(t, p, o, o + 1) for t, p, o in known if topics.first[t, p] <= o < topics.last[t, p])
+    records = OffsetRanges(tuple(kept))
+
+    def read() -> list[Row]:
+        with reader.failures():
+            return reader.frame(records).select(*COORDINATES, TIMESTAMP).collect()
+
+    in_kafka = {tuple(row)[:3]: row[3] for row in reader.readable(read)}
+    for place, at in in_kafka.items():
+        if at != in_table[place]:
             raise SourceChanged(
                 f"topic {place[0]!r} was deleted and made again: the record at {place[0]}-{place[1]} offset {place[2]} "
-                f"is of {time}, and the table has it as of {ours[place]}",
+                f"is of {at}, and the table has it as of {in_table[place]}",
                 cure=_NEW_NAME,
             )

@@ -7,9 +7,11 @@ so.
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import util
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 from pyspark.cloudpickle import register_pickle_by_value
@@ -27,6 +29,8 @@ _AT_ONCE, _BYTES_AT_ONCE = 2000, 2**24
 _SILENCE_S = 120
 _YEARS = (-62_135_596_800_000, 253_402_300_799_999)
 """0001 to 9999, in milliseconds."""
+_HEADERS = methodcaller("headers")
+"""Called by C: where Python calls it often, it looks no more whether confluent-kafka has left an error behind."""
 
 
 def frame(spark: SparkSession, options: Mapping[str, Any], ranges: OffsetRanges, columns: str) -> DataFrame:
@@ -117,9 +121,32 @@ def _portions(messages: Iterator[Any]) -> Iterator[Any]:
 def _row(message: Any) -> tuple[Any, ...]:
     _, millis = message.timestamp()
     micros = millis * 1000 if _YEARS[0] <= millis <= _YEARS[1] else None
-    headers = [{"key": key, "value": value} for key, value in message.headers() or ()]
+    headers = [{"key": key, "value": value} for key, value in _headers(message)]
     place = (message.topic(), message.partition(), message.offset())
     return (*place, micros, message.key(), message.value(), headers or None)
+
+
+def _headers(message: Any) -> list[tuple[str, bytes | None]]:
+    """Keys and values, as Spark's reader gives them: what is no UTF-8 in a key is replaced.
+
+    Of several such keys of one record the first alone is known; for each of the others stands one replacement
+    character.
+    """
+    try:
+        return _HEADERS(message) or []
+    except SystemError as failed:
+        cause = failed.__cause__
+        while isinstance(cause, SystemError):
+            cause = cause.__cause__
+        if not isinstance(cause, UnicodeDecodeError):
+            raise
+        first = cause.object.decode(errors="replace")
+    # confluent-kafka has them all the same, now without an error: such a key is a NULL in its tuple, and Python would
+    # crash where it looks at that. The garbage collector sees what the tuple has besides.
+    found = _HEADERS(message)
+    lacking = [at for at, each in enumerate(found) if len(gc.get_referents(each)) < len(each)]
+    keys = {**dict.fromkeys(lacking, "\ufffd"), lacking[0]: first}
+    return [(keys[at] if at in keys else each[0], each[1]) for at, each in enumerate(found)]
 
 
 def _batch(rows: list[tuple[Any, ...]]) -> Any:

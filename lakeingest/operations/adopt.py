@@ -19,6 +19,7 @@ from lakeingest.delta.receipt import Receipt, somebody
 from lakeingest.errors import TableMismatch, UsageError
 from lakeingest.ingest import preflight
 from lakeingest.ingest.batch_plan import BatchPlan
+from lakeingest.ingest.batch_reader import BatchReader
 from lakeingest.ingest.context import RunContext
 from lakeingest.ingest.microbatch import MicroBatchExecution
 from lakeingest.kafka.offsets import Topics
@@ -82,7 +83,7 @@ def adopt(context: RunContext, topics: Topics, source: Source, *, dry_run: bool,
     # 2.
     frontier = adoption.frontier(tables, topics, source, found)
     if is_own and TIMESTAMP in columns.names:
-        preflight.check_times(tables, context.source, topics, adoption.last_records(found))
+        preflight.check_times(tables, BatchReader(context), topics, adoption.last_records(found))
     doubts = (*adoption.copies(tables, log), *adoption.doubles(found))
     sequence = max(log.last_sequence, refused.last_sequence) + 1
     execution = _checked(context, columns, log, sequence)

@@ -20,6 +20,7 @@ from lakeingest.delta import commit
 from lakeingest.delta.table import Table
 from lakeingest.errors import BatchHeld, Fenced, OffsetsLost, SourceChanged, StorageError, TableChanged, TableMismatch
 from lakeingest.ingest import attempt, preflight
+from lakeingest.ingest.batch_reader import BatchReader
 from lakeingest.ingest.events import Retrying
 from lakeingest.ingest.preflight import Accept
 from lakeingest.kafka import offsets
@@ -429,7 +430,7 @@ def test_a_topic_made_again_without_ids(world: World) -> None:
 
     def check() -> None:
         topics = replace(ingestion.source.topics(), ids={world.name: ""})
-        preflight.check_records(ingestion.tables, ingestion.source, ledger, topics)
+        preflight.check_records(ingestion.tables, BatchReader(ingestion.context), ledger, topics)
 
     check()
     kit.recreate(world.stack, world.name)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import kit
 import pytest
+import raw_headers
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 from kit import DIRTY, Record, clean, mixed, produce
@@ -209,3 +211,35 @@ def test_a_batch_of_odd_times_is_settled_and_planned(odd_times: World) -> None:
     odd_times.run()
     assert len(odd_times.refused) == 2
     odd_times.checked()
+
+
+@pytest.mark.faults
+def test_header_keys_that_are_no_utf8(odd_times: World) -> None:
+    """In a batch that is read by the consumer they stopped the run; they are what Spark's reader makes of them."""
+    plain = World(odd_times.stack, odd_times.spark, f"{odd_times.name}_plain")
+    kit.create(plain.stack, plain.name)
+    keys = (b"\xff\xfe", b"a\xe2\x82", b"\xc0\x80", b"\xf0\x9f\x98z", "ä".encode())
+    for n, key in enumerate(keys, 100):
+        for world, millis in ((plain, int(time.time() * 1000)), (odd_times, 2**63 - 1)):
+            headers = [(b"ok", b"\xff"), (key, b"1"), (b"", None), (key, None)]
+            headers = headers[: 3 + (world is odd_times)]
+            raw_headers.produce(world.stack.kafka, world.name, clean(1, n)[0], headers, timestamp=millis)
+    plain.run()
+    odd_times.run()
+    found = [[row["_headers"] for row in world.rows() if row["n"] >= 100] for world in (plain, odd_times)]
+    # Of two such keys of one record confluent-kafka tells the first.
+    assert [headers.pop()["key"] for headers in found[1]] == ["\ufffd"] * 4 + ["ä"]
+    assert found[0] == found[1]
+    assert [each[1]["key"] for each in found[1]] == [key.decode(errors="replace") for key in keys]
+    odd_times.checked()
+
+
+@pytest.mark.faults
+def test_a_table_with_odd_times_is_adopted(odd_times: World) -> None:
+    """The newest record's time is looked at in Kafka, which Spark's reader cannot hold: adopt never came to its end."""
+    odd_times.run()
+    copy = World(odd_times.stack, odd_times.spark, f"{odd_times.name}_copy", source={"topics": [odd_times.name]})
+    odd_times.sql(f"CREATE TABLE delta.`{copy.path()}` USING delta AS SELECT * FROM {{table}}")
+    copy.ingestion().adopt()
+    odd_times.produce(*clean(4, 10), partitions=2)
+    assert copy.run().accepted == 4
