@@ -184,7 +184,7 @@ def test_init_writes_no_path_of_this_machine(tmp_path: Path) -> None:
     commands.init(tmp_path / "a.yaml")
     text = (tmp_path / "a.yaml").read_text(encoding="utf-8")
     assert text.splitlines()[0] == "# yaml-language-server: $schema=pipeline.schema.json"
-    assert not [part for part in commands.SCHEMA.parts[1:-2] if f"{part}/" in text]
+    assert not [place for place in (commands.SCHEMA.parent, tmp_path) if str(place) in text]
 
 
 def test_init_prints(capsys: pytest.CaptureFixture[str]) -> None:
