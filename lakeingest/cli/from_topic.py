@@ -177,11 +177,13 @@ def _lines(topic: str, found: Sampled, partition: tuple[str, ...], where: Where)
         yield from (f"    {_scalar(name)}: {json.dumps(value)}" for name, value in where.options.items())
     yield "decode:"
     yield from _why(found, "decode.value")
-    yield f"  value: {{format: {found.value_format}}}"
+    quotes = ", numbers_in_quotes: true" if found.numbers_in_quotes else ""
+    yield f"  value: {{format: {found.value_format}{quotes}}}"
     yield from _why(found, "decode.key")
     if found.key_columns_ddl:
         yield "  key:"
         yield "    format: json"
+        yield from ["    numbers_in_quotes: true"] if found.key_numbers_in_quotes else []
         yield from _block("    columns", found.key_columns_ddl)
     else:
         yield f"  key: {{format: {found.key_format}}}"

@@ -7,25 +7,23 @@ takes all of its values in the sample, as `decode` reads them: STRING takes any 
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
 from functools import reduce
 from typing import Any, Literal
 
 from lakeingest.errors import printable
+from lakeingest.operations import sampled_values
+from lakeingest.operations.sampled_values import DATE, NEARLY, STRING, TIMESTAMP, VOID, Values
 from lakeingest.schema import ddl, model
-from lakeingest.schema.ddl import Array, Atomic, Column, Struct, Type
+from lakeingest.schema.ddl import Array, Column, Struct, Type
 from lakeingest.schema.model import SchemaError
 
 Format = Literal["json", "avro", "protobuf", "json_schema", "string", "bytes"]
 Period = Literal["day", "month"]
 
-_NEARLY = 0.9
-"""The share of the records that a format must fit."""
 _MOST_FIELDS, _MOST_WITHIN = 500, 100
 """Columns; and fields of an object within one, whose keys are rather data if there are more."""
 _DEEPEST = 20
@@ -35,13 +33,7 @@ _HEADER = 5
 _GLUE_HEADER = 18
 _FORMATS: Mapping[str, Format] = {"AVRO": "avro", "PROTOBUF": "protobuf", "JSON": "json_schema"}
 """By the types of a schema registry."""
-_VOID = Atomic("void")
-"""Of a value of which no type can be told."""
-_BOOLEAN, _BIGINT, _DOUBLE = Atomic("boolean"), Atomic("bigint"), Atomic("double")
-_STRING, _DATE, _TIMESTAMP = Atomic("string"), Atomic("date"), Atomic("timestamp")
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)(Z|[+-]\d\d:?\d\d)?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -53,6 +45,7 @@ class Sampled:
         value_format, key_format: as `decode` in the pipeline file names them.
         columns_ddl: the columns of JSON values; empty for another format, or where no field fits a column.
         key_columns_ddl: of JSON keys.
+        numbers_in_quotes, key_numbers_in_quotes: whether JSON values, and keys, have some numbers in quotes.
         time_field: a column that holds a time in each record, by which the table may be partitioned; None if none does.
         every: the period of such partitions: the sample touches 31 of them at most.
         reasons: why, in sentences, by the option that they are about: decode.value, decode.key, schema.columns,
@@ -64,6 +57,8 @@ class Sampled:
     key_format: Format
     columns_ddl: str = ""
     key_columns_ddl: str = ""
+    numbers_in_quotes: bool = False
+    key_numbers_in_quotes: bool = False
     time_field: str | None = None
     every: Period = "day"
     reasons: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -94,12 +89,14 @@ def inferred(
         key.format,
         _ddl(value.columns) if value.format == "json" else "",
         _ddl(key.columns) if key.format == "json" else "",
+        value.quotes,
+        key.quotes,
         times[0] if times else None,
         times[1] if times else "day",
         {
             "decode.value": value.why,
-            "decode.key": (*key.why, *key.left_out),
-            "schema.columns": (*_notes(value.columns), *value.left_out) if value.format == "json" else (),
+            "decode.key": (*key.why, *key.told),
+            "schema.columns": (*_notes(value.columns), *value.told) if value.format == "json" else (),
             "partition": (times[2],) if times else (),
         },
     )
@@ -112,7 +109,8 @@ class _Side:
     format: Format
     why: tuple[str, ...]
     columns: tuple[Column, ...] = ()
-    left_out: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
+    quotes: bool = False
     objects: tuple[_Object, ...] = ()
 
 
@@ -138,7 +136,7 @@ def _share(count: int, all_: int, side: str, what: str) -> str:
 
 def _registry(there: Sequence[bytes], side: str, registered: Callable[[int], str | None]) -> _Side | None:
     headed = [each for each in there if len(each) > _HEADER and each[0] == 0 and any(each[1:_HEADER])]
-    if len(headed) < _NEARLY * len(there):
+    if len(headed) < NEARLY * len(there):
         return None
     ids = Counter(int.from_bytes(each[1:_HEADER], "big") for each in headed)
     types = Counter(found for id, _ in ids.most_common(20) if (found := registered(id)) in _FORMATS)
@@ -158,7 +156,7 @@ def _registry(there: Sequence[bytes], side: str, registered: Callable[[int], str
 
 def _glue(there: Sequence[bytes], side: str) -> _Side | None:
     headed = [each for each in there if len(each) >= _GLUE_HEADER and each[0] == 3 and each[1] in (0, 5)]
-    if len(headed) < _NEARLY * len(there):
+    if len(headed) < NEARLY * len(there):
         return None
     share = _share(len(headed), len(there), side, "framed as AWS Glue Schema Registry's serializers do")
     cure = f"to decode them write decode.{side}.format: avro or json_schema, and registry: {{glue: {{region: …}}}}"
@@ -167,7 +165,7 @@ def _glue(there: Sequence[bytes], side: str) -> _Side | None:
 
 def _text(there: Sequence[bytes], side: str) -> _Side:
     texts = sum(_is_text(each) for each in there)
-    if texts >= _NEARLY * len(there):
+    if texts >= NEARLY * len(there):
         return _Side("string", (_share(texts, len(there), side, "text in UTF-8, and no JSON objects"),))
     return _Side("bytes", (f"The {side}s are neither text in UTF-8, nor framed by a schema registry's header",))
 
@@ -190,16 +188,16 @@ def _json(there: Sequence[bytes], side: str) -> _Side | None:
         if isinstance(read, _Object):
             objects.append(read)
             kinds.append(_kind(read))
-    if len(objects) < _NEARLY * len(there):
+    if len(objects) < NEARLY * len(there):
         return None
     whole = reduce(_merged, kinds)
     assert isinstance(whole, Struct)
-    left_out = list[str]()
-    columns = tuple(_fitting(whole.fields, "", left_out, of_record=side == "value"))
+    told = _Told()
+    columns = tuple(_fitting(whole.fields, "", told, of_record=side == "value"))
     if len(columns) > _MOST_FIELDS:
-        left_out.append(f"Left out: all but the first {_MOST_FIELDS:,} of {len(columns):,} fields")
+        told.sentences.append(f"Left out: all but the first {_MOST_FIELDS:,} of {len(columns):,} fields")
     why = (_share(len(objects), len(there), side, "JSON objects"),)
-    return _Side("json", why, columns[:_MOST_FIELDS], tuple(left_out), tuple(objects))
+    return _Side("json", why, columns[:_MOST_FIELDS], tuple(told.sentences), told.quotes, tuple(objects))
 
 
 def _read(value: bytes) -> Any:
@@ -217,91 +215,72 @@ def _no_constant(name: str) -> None:
 def _kind(value: Any, depth: int = 0) -> Type:
     """The type of a JSON value."""
     if not isinstance(value, list):
-        return _kind_of_atom(value)
+        return sampled_values.of(value)
     if depth == _DEEPEST:
-        return _STRING
+        return STRING
     if isinstance(value, _Object):
         fields: dict[str, Type] = {}
         for name, within in value:
-            fields[name] = _merged(fields.get(name, _VOID), _kind(within, depth + 1))
+            fields[name] = _merged(fields.get(name, VOID), _kind(within, depth + 1))
         return Struct(tuple(Column(name, kind) for name, kind in fields.items()))
-    element: Type = _VOID
+    element: Type = VOID
     for within in value:
         element = _merged(element, _kind(within, depth + 1))
     return Array(element)
 
 
-def _kind_of_atom(value: Any) -> Type:
-    match value:
-        case None:
-            return _VOID
-        case bool():
-            return _BOOLEAN
-        case int() if -(2**63) <= value < 2**63:
-            return _BIGINT
-        case float() if math.isfinite(value):
-            return _DOUBLE
-        case str():
-            return _kind_of_text(value)
-    return _STRING
-
-
-def _kind_of_text(text: str) -> Type:
-    """DATE and TIMESTAMP for ISO 8601, in what `decode` takes of it."""
-    time = _TIME.fullmatch(text)
-    if not time and not _DAY.fullmatch(text):
-        return _STRING
-    try:
-        # More digits than Python counts are cut.
-        moment = datetime.fromisoformat(re.sub(r"(\.\d{1,6})\d*", r"\1", text))
-        shift = moment.utcoffset()
-        if shift is not None:
-            # Raises where that is no year of Python's, which Spark's are too.
-            moment.astimezone(UTC)
-            if abs(shift) > timedelta(hours=18):
-                return _STRING
-    except (ValueError, OverflowError):
-        return _STRING
-    return _TIMESTAMP if time else _DATE
-
-
 def _merged(one: Type, other: Type) -> Type:
     """The type that takes all that two take."""
-    if other in (one, _VOID):
+    if other == VOID:
         return one
-    if one == _VOID:
+    if one == VOID:
         return other
     match one, other:
+        case Values(), Values():
+            return one + other
         case Struct(), Struct():
             fields = {column.name: column.type for column in one.fields}
             for column in other.fields:
-                fields[column.name] = _merged(fields.get(column.name, _VOID), column.type)
+                fields[column.name] = _merged(fields.get(column.name, VOID), column.type)
             return Struct(tuple(Column(name, kind) for name, kind in fields.items()))
         case Array(), Array():
             return Array(_merged(one.element, other.element))
-    both = {one, other}
-    if both == {_BIGINT, _DOUBLE}:
-        return _DOUBLE
-    return _TIMESTAMP if both == {_DATE, _TIMESTAMP} else _STRING
+    return STRING
 
 
-def _fitting(fields: Iterable[Column], place: str, left_out: list[str], *, of_record: bool) -> Iterator[Column]:
+@dataclass
+class _Told:
+    """What is told of fields while their types are decided.
+
+    Attributes:
+        sentences: why a type was chosen, or a field left out.
+        quotes: whether a column of numbers has some in quotes.
+    """
+
+    sentences: list[str] = field(default_factory=list)
+    quotes: bool = False
+
+
+def _fitting(fields: Iterable[Column], place: str, told: _Told, *, of_record: bool) -> Iterator[Column]:
     """The fields that a table can have as columns, or as fields of one; of the others it is told why not.
 
     Args:
         place: of the column that they are within, with a dot; empty for the record itself.
-        left_out: gets a sentence for each that is left out.
+        told: gets a sentence for each that is left out.
         of_record: whether they are to be columns beside lakeingest's own.
     """
     taken: dict[str, str] = {}
     for each in fields:
-        shown = printable(f"{place}{each.name}")
-        kind = _storable(each.type, f"{place}{each.name}.", left_out)
+        shown, within = printable(f"{place}{each.name}"), _Told()
+        kind = _storable(each.type, f"{place}{each.name}.", within)
         if kind is None:
-            left_out.append(f"Left out: {shown}, which is null, or empty, in each record of the sample")
+            told.sentences += within.sentences
+            told.sentences.append(f"Left out: {shown}, which is null, or empty, in each record of the sample")
         elif why := _unfit(each.name, kind, taken, own=of_record):
-            left_out.append(f"Left out: {shown}: {printable(why)}")
+            told.sentences.append(f"Left out: {shown}: {printable(why)}")
         else:
+            told.sentences += within.sentences
+            told.quotes |= within.quotes
             taken[each.name.lower()] = each.name
             yield Column(each.name, kind)
 
@@ -322,21 +301,26 @@ def _unfit(name: str, kind: Type, taken: Mapping[str, str], *, own: bool) -> str
     return None if column == Column(name, kind) else "its name cannot be written as a column's"
 
 
-def _storable(kind: Type, place: str, left_out: list[str]) -> Type | None:
+def _storable(kind: Type, place: str, told: _Told) -> Type | None:
     """The type as a table can have it; None where nothing is known of it."""
     match kind:
+        case Values():
+            if note := kind.note(printable(place[:-1])):
+                told.sentences.append(note)
+            told.quotes |= kind.in_quotes
+            return kind.type
         case Struct(fields) if len(fields) > _MOST_WITHIN:
-            left_out.append(
+            told.sentences.append(
                 f"The field {printable(place[:-1])} has {len(fields):,} different ones within: it is kept as JSON text"
             )
-            return _STRING
+            return STRING
         case Struct(fields):
-            within = tuple(_fitting(fields, place, left_out, of_record=False))
+            within = tuple(_fitting(fields, place, told, of_record=False))
             return Struct(within) if within else None
         case Array(element):
-            stored = _storable(element, place, left_out)
+            stored = _storable(element, place, told)
             return None if stored is None else Array(stored)
-    return None if kind == _VOID else kind
+    return None if kind == VOID else kind
 
 
 def _ddl(columns: Iterable[Column]) -> str:
@@ -374,14 +358,14 @@ def _notes(columns: Iterable[Column]) -> Iterator[str]:
 
 def _times(value: _Side) -> tuple[str, Period, str] | None:
     """The column that the table may be partitioned by, the period, and why; None where no column will do."""
-    candidates = [c for c in value.columns if c.type in (_TIMESTAMP, _DATE) and _PLAIN.fullmatch(c.name)]
-    for column in sorted(candidates, key=lambda c: c.type == _DATE):
-        texts = [dict(each).get(column.name) for each in value.objects]
-        if not all(isinstance(text, str) for text in texts):
+    candidates = [c for c in value.columns if c.type in (TIMESTAMP, DATE) and _PLAIN.fullmatch(c.name)]
+    for column in sorted(candidates, key=lambda c: c.type == DATE):
+        texts = [sampled_values.time_text(dict(each).get(column.name)) for each in value.objects]
+        if not all(texts):
             continue
         periods: tuple[tuple[Period, int], ...] = (("day", 10), ("month", 7))
         for every, length in periods:
-            touched = len({str(text)[:length] for text in texts})
+            touched = len({text[:length] for text in texts})
             if touched <= _MOST_PARTITIONS:
                 others = [c.name for c in candidates if c is not column]
                 also = f"; so may be {', '.join(others[:5])}" if others else ""

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,49 @@ def test_any_other_name_comes_out_right(name: str) -> None:
         name = name.replace(" ", "")
     columns = config_of(of({name: 1, "c": "x"})).columns
     assert [(c.name, str(c.type)) for c in columns] == [(name, "bigint"), ("c", "string")]
+
+
+@pytest.mark.parametrize(
+    ("values", "column", "quotes", "note"),
+    [
+        ([1.5] * 99 + ["2.5"], "c DOUBLE", True, "Numbers in quotes: c has them in 1 of 100 values"),
+        ([1] * 9 + ["2"], "c BIGINT", True, "Numbers in quotes: c has them in 1 of 10 values"),
+        ([1] * 9 + ["2e3"], "c DOUBLE", True, "1 of 10"),
+        ([[1.5] * 9, ["2"]], "c ARRAY<DOUBLE>", True, "Numbers in quotes: c has them in 1 of 10 values"),
+        (
+            [{"a": 1}] * 9 + [{"a": "1"}],
+            "c STRUCT<a: BIGINT>",
+            True,
+            "Numbers in quotes: c.a has them in 1 of 10 values",
+        ),
+        ([1] * 8 + ["2", "3"], "c STRING", False, ""),
+        (["01", "02"], "c STRING", False, ""),
+        ([1.5] * 99 + ["n/a"], "c STRING", False, "Nearly numbers: c is one in 99 of 100 values"),
+        ([1] * 99 + [2**63], "c STRING", False, "Nearly numbers: c is one in 99 of 100 values"),
+        ([1_700_000_000_000, 1_700_000_000_001], "c TIMESTAMP", False, "c could be that in each of 2 values"),
+        ([1_700_000_000_000, 17], "c BIGINT", False, ""),
+        ([1_700_000_000_000] * 9 + ["17"], "c BIGINT", True, "1 of 10"),
+        ([1_700_000_000_000, "2026-11-26"], "c STRING", False, ""),
+    ],
+)
+def test_what_nearly_all_values_are(values: list[Any], column: str, quotes: bool, note: str) -> None:
+    """A number in 99 of 100 records became a STRING, and epoch milliseconds a BIGINT, without a word."""
+    found = of(*({"c": value} for value in values))
+    assert (found.columns_ddl, found.numbers_in_quotes) == (column, quotes)
+    assert note in " ".join(found.reasons["schema.columns"])
+    made = config_of(found)
+    assert made.decode.value.model_dump()["numbers_in_quotes"] == quotes
+    keyed = inferred([b"{}"], [json.dumps({"c": value}).encode() for value in values])
+    assert isinstance(key := config_of(keyed).decode.key, JsonKey)
+    assert key.numbers_in_quotes == quotes
+
+
+def test_milliseconds_are_a_time_to_partition_by() -> None:
+    """As a time that is a text is."""
+    days = [1_700_000_000_000 + n * 86_400_000 for n in range(40)]
+    found = of(*({"at": at} for at in days))
+    assert (found.time_field, found.every) == ("at", "month")
+    assert config_of(found).partition[0].field == "at"
 
 
 @pytest.mark.parametrize(
@@ -285,6 +329,9 @@ OBJECTS = st.lists(st.dictionaries(NAMES, VALUES, max_size=5), min_size=1, max_s
 @example([{"c": 1}, {"c": 1.5}, {"C": "x"}])
 @example([{"a": {"b": 1}}, {"a": {"B": "x"}}])
 @example([{"<": False, "0": False}])
+@example([{"a": 1}] * 9 + [{"a": "+1."}])
+@example([{"a": 1}] * 9 + [{"a": "9" * 400}])
+@example([{"a": 1_700_000_000_000}])
 def test_the_file_is_good_and_takes_the_sample(objects: list[dict[str, Any]]) -> None:
     """Whatever the records hold: `check` finds no mistake, and no sampled value is of another type than its column."""
     values = [json.dumps(each).encode() for each in objects]
@@ -295,7 +342,8 @@ def test_the_file_is_good_and_takes_the_sample(objects: list[dict[str, Any]]) ->
     assert made.schema_.columns is not None
     struct = json.loads(ddl.to_json(made.columns))
     for value in values:
-        assert list(json_diagnosis.faults_of(json_values.read(value), struct, AS_IT_IS)) == []
+        texts = replace(AS_IT_IS, quotes=found.numbers_in_quotes)
+        assert list(json_diagnosis.faults_of(json_values.read(value), struct, texts)) == []
 
 
 @searched(100)

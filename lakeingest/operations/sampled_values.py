@@ -1,0 +1,159 @@
+"""What the values of one field in a sample are, and the type that takes them. Pure, and without Spark."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+from lakeingest.schema.ddl import Atomic
+
+NEARLY = 0.9
+"""The share of values, or records, that says what the others should have been."""
+VOID = Atomic("void")
+"""Of a value of which no type can be told."""
+STRING, DATE, TIMESTAMP = Atomic("string"), Atomic("date"), Atomic("timestamp")
+
+Kind = Literal[
+    "boolean",
+    "bigint",
+    "millis",
+    "double",
+    "large",
+    "quoted bigint",
+    "quoted double",
+    "date",
+    "timestamp",
+    "string",
+]
+"""What a value is: a number by the type that holds it (none: large), or millis where it may be a time; a text that is a
+number, quoted."""
+_BIGINT, _DOUBLE = Atomic("bigint"), Atomic("double")
+_MILLIS = range(10**12, 22 * 10**11)
+"""Milliseconds since 1970, of the years 2001 to 2039: 13 digits, as most other numbers do not have."""
+_NUMBERS: tuple[Kind, ...] = ("bigint", "millis", "double")
+_QUOTED: tuple[Kind, ...] = ("quoted bigint", "quoted double")
+_NUMBER = re.compile(r"[+-]?(\d+)(\.\d*)?([eE][+-]?\d{1,3})?", re.ASCII)
+"""A text that decode.value.numbers_in_quotes lets be a number."""
+_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)(Z|[+-]\d\d:?\d\d)?", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Values(Atomic):
+    """Values without parts, as a type that is not decided yet.
+
+    Attributes:
+        kinds: how many values of each kind there are.
+    """
+
+    name: str = field(default="", init=False)
+    kinds: Counter[Kind] = field(default_factory=Counter)
+
+    def __add__(self, other: Values) -> Values:
+        return Values(self.kinds + other.kinds)
+
+    @property
+    def type(self) -> Atomic:
+        """The type that takes all of them, as `decode` reads them: STRING takes any."""
+        kinds = set(self.kinds)
+        if kinds <= {"date", "timestamp"}:
+            return DATE if kinds == {"date"} else TIMESTAMP
+        if kinds == {"millis"}:
+            return TIMESTAMP
+        if kinds == {"boolean"}:
+            return Atomic("boolean")
+        if kinds <= {*_NUMBERS} or self.in_quotes:
+            return _DOUBLE if kinds & {"double", "quoted double"} else _BIGINT
+        return STRING
+
+    @property
+    def in_quotes(self) -> bool:
+        """Whether they are numbers, a few of them in quotes; where most are, they may be codes."""
+        kinds = set(self.kinds)
+        return bool(kinds & {*_QUOTED}) and kinds <= {*_NUMBERS, *_QUOTED} and self._nearly_numbers
+
+    @property
+    def _nearly_numbers(self) -> bool:
+        return sum(self.kinds[kind] for kind in _NUMBERS) >= NEARLY * self.kinds.total()
+
+    def note(self, shown: str) -> str | None:
+        """What somebody should know of the type; None if it says all.
+
+        Args:
+            shown: the field's name.
+        """
+        count = self.kinds.total()
+        numbers = sum(self.kinds[kind] for kind in _NUMBERS)
+        if set(self.kinds) == {"millis"}:
+            return (
+                f"Milliseconds since 1970: {shown} could be that in each of {count:,} values, and is a TIMESTAMP; "
+                "write BIGINT if it is no time"
+            )
+        if self.in_quotes:
+            return (
+                f"Numbers in quotes: {shown} has them in {count - numbers:,} of {count:,} values, which "
+                "numbers_in_quotes takes"
+            )
+        if self.type == STRING and numbers and self._nearly_numbers:
+            return (
+                f"Nearly numbers: {shown} is one in {numbers:,} of {count:,} values, and STRING takes the others too; "
+                "write DOUBLE, or DECIMAL(p,s), for a run to refuse these"
+            )
+        return None
+
+
+def of(value: Any) -> Atomic:
+    """The type of a JSON value without parts; of null, none."""
+    return VOID if value is None else Values(Counter([_kind(value)]))
+
+
+def time_text(value: Any) -> str:
+    """A time as ISO 8601, milliseconds since 1970 too; empty where there is none."""
+    if isinstance(value, int):
+        return datetime.fromtimestamp(value / 1000, UTC).isoformat()
+    return value if isinstance(value, str) else ""
+
+
+def _kind(value: Any) -> Kind:
+    match value:
+        case bool():
+            return "boolean"
+        case int() if -(2**63) <= value < 2**63:
+            return "millis" if value in _MILLIS else "bigint"
+        case float() if math.isfinite(value):
+            return "double"
+        case str():
+            return _kind_of_text(value)
+    return "large"
+
+
+def _kind_of_text(text: str) -> Kind:
+    """DATE and TIMESTAMP for ISO 8601, in what `decode` takes of it."""
+    time = _TIME.fullmatch(text)
+    if not time and not _DAY.fullmatch(text):
+        return _kind_of_number(text)
+    try:
+        # More digits than Python counts are cut.
+        moment = datetime.fromisoformat(re.sub(r"(\.\d{1,6})\d*", r"\1", text))
+        shift = moment.utcoffset()
+        if shift is not None:
+            # Raises where that is no year of Python's, which Spark's are too.
+            moment.astimezone(UTC)
+            if abs(shift) > timedelta(hours=18):
+                return "string"
+    except (ValueError, OverflowError):
+        return "string"
+    return "timestamp" if time else "date"
+
+
+def _kind_of_number(text: str) -> Kind:
+    """Of a text that is a number, or any other."""
+    # No DOUBLE has more digits before the point.
+    number = _NUMBER.fullmatch(text) if len(text) <= 400 else None
+    if number and number[0].lstrip("+-") == number[1] and -(2**63) <= int(text) < 2**63:
+        return "quoted bigint"
+    return "quoted double" if number and math.isfinite(float(text)) else "string"
