@@ -10,7 +10,9 @@ from pydantic import Field, model_validator
 from lakeingest.config.base import Part
 from lakeingest.config.formats import BytesFormat, JsonValue, KeyFormat, ValueFormat
 from lakeingest.config.values import (
+    WHOLE,
     Brokers,
+    Budget,
     Duration,
     FieldPath,
     Location,
@@ -105,10 +107,8 @@ class Decode(Part):
         "quarantine",
         description="A record without a value (a tombstone): drop and count it, write its key alone, or set it aside.",
     )
-    max_bytes: int = Field(
+    max_bytes: Annotated[int, Field(gt=0, le=100 * 2**20), WHOLE] = Field(
         2**24,
-        gt=0,
-        le=100 * 2**20,
         description="Most bytes of a value, or of a key. A larger one is refused by its size, and never parsed.",
     )
 
@@ -335,7 +335,7 @@ class Quarantine(_Known):
         "table.name with _quarantine.",
         examples=["lake.flights_quarantine"],
     )
-    max_refused: Annotated[int, Field(ge=0)] | Annotated[str, Field(pattern=r"^\d{1,3}(\.\d+)?%$")] | None = Field(
+    max_refused: Budget | None = Field(
         None,
         description="The failure budget: a batch with more refused records is kept back, as by on_failure: hold. A "
         "number, or a share such as 1% (of at least 100 records: smaller batches count as that many). It costs each "
@@ -392,6 +392,6 @@ class Trigger(Part):
         description="Time between the starts of two batches.",
         json_schema_extra={"default": "1 minute"},
     )
-    max_records: int = Field(
-        500_000, gt=0, le=2**31 - 1, description="Most records (offsets) in one batch, and so in one commit."
+    max_records: Annotated[int, Field(gt=0, le=2**31 - 1), WHOLE] = Field(
+        500_000, description="Most records (offsets) in one batch, and so in one commit."
     )

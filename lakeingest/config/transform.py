@@ -42,7 +42,7 @@ def _mask(given: Any) -> Any:
             return Mask("hash", salt)
         case {"constant": str(text)} if len(given) == 1:
             return Mask("constant", text)
-        case {"last": int(count)} if len(given) == 1 and 0 < count <= 100:
+        case {"last": int(count)} if len(given) == 1 and 0 < count <= 100 and count is not True:
             return Mask("last", kept=count)
     raise ValueError("not a mask; write null, {hash: ${SALT}}, {last: 4} or {constant: hidden}")
 

@@ -73,6 +73,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _TABLE_NAME = re.compile(r"(\w+\.){1,2}\w+", re.ASCII)
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _BROKER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:,\[\]/]+):(\d{1,5})")
+_SHARE = re.compile(r"^\d{1,3}(\.\d+)?%$", re.ASCII)
 _PERIODS = ("hour", "day", "month", "year")
 _LONGEST = timedelta(days=3650)
 
@@ -179,11 +180,28 @@ def _topics(value: tuple[str, ...]) -> tuple[str, ...]:
     return value
 
 
+def _whole(value: Any) -> Any:
+    """Python takes true for 1, and a variable's value is a text."""
+    if isinstance(value, bool | float):
+        raise ValueError("not a whole number; write one, as in 100")
+    return value
+
+
+def _budget(value: Any) -> Any:
+    number = type(value) is int and value >= 0
+    if number or (isinstance(value, str) and (value.isdecimal() or _SHARE.match(value))):
+        return int(value) if number or value.isdecimal() else value
+    raise ValueError("neither a number of records nor a share of them; write 100, or 1%")
+
+
 def _start(value: Any) -> Any:
     if value in ("earliest", "latest"):
         return value
     try:
-        found = {str(topic): {int(p): int(offset) for p, offset in each.items()} for topic, each in value.items()}
+        found = {
+            str(topic): {int(_whole(p)): int(_whole(offset)) for p, offset in each.items()}
+            for topic, each in value.items()
+        }
         good = found and all(each and min(*each, *each.values()) >= 0 for each in found.values())
     except (AttributeError, TypeError, ValueError):
         good = False
@@ -315,6 +333,12 @@ Topics = Annotated[
     Kind("list of topics, or a pattern"),
     # What `per_topic` makes pipelines of is no value of the model's.
     WithJsonSchema({"anyOf": [_LIST, {**_PATTERN, "additionalProperties": False}]}),
+]
+WHOLE = BeforeValidator(_whole)
+Budget = Annotated[
+    Annotated[int, Field(ge=0)] | Annotated[str, Field(pattern=_SHARE.pattern)],
+    BeforeValidator(_budget),
+    Kind("number of records, or share of them"),
 ]
 Brokers = Annotated[str, AfterValidator(_brokers), Kind("host:port,…")]
 Duration = Annotated[timedelta, BeforeValidator(_duration, json_schema_input_type=str), Kind("duration")]

@@ -115,7 +115,8 @@ def _bounds(kind: str, kwargs: Kwargs) -> Iterator[str]:
         yield f": {kind} needs min_value, max_value or both"
     if isinstance(low, int | float) and isinstance(high, int | float) and low > high:
         yield f".min_value: {low} is above max_value {high}, so that no value can pass; swap them"
-    if mostly is not None and not (isinstance(mostly, int | float) and 0 <= mostly <= 1):
+    share = isinstance(mostly, int | float) and not isinstance(mostly, bool) and 0 <= mostly <= 1
+    if mostly is not None and not share:
         yield f".mostly: {json.dumps(mostly)} is not a share; write a number from 0 to 1"
 
 

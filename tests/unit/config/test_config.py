@@ -119,6 +119,24 @@ def test_a_partition_is_no_part_of_a_second() -> None:
         pipeline(partition=[{"by": "time", "every": "500ms"}])
 
 
+@pytest.mark.parametrize("value", [True, 1.0])
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        (lambda value: {"trigger": {"max_records": value}}, "whole number"),
+        (lambda value: {"decode": {"max_bytes": value}}, "whole number"),
+        (lambda value: {"quarantine": {"max_refused": value}}, "neither a number of records nor a share of them"),
+        (lambda value: {"source": {"topics": ["a"], "start": {"a": {0: value}}}}, "no place to start"),
+        (lambda value: {"source": {"topics": ["a"], "start": {"a": {value: 0}}}}, "no place to start"),
+        (lambda value: {"transform": [{"mask": {"s": {"last": value}}}]}, "not a mask"),
+    ],
+)
+def test_true_is_no_number(parts: Any, said: str, value: Any) -> None:
+    """Nor is half a record: {last: true} showed one character, and an offset of 1.0 was taken for 1."""
+    with pytest.raises(ValidationError, match=said):
+        pipeline(**parts(value))
+
+
 @pytest.mark.parametrize("given", [{}, {"max_refused": "1%"}])
 def test_a_quarantine_without_a_path_is_beside_the_table(given: dict[str, Any]) -> None:
     """A failure budget is no reason to say where the quarantine lies."""

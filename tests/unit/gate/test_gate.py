@@ -62,6 +62,7 @@ PAIRS = "expect_column_pair_values_to_be_in_set"
         (one(BETWEEN, column="flight"), "needs min_value, max_value or both"),
         (one(BETWEEN, column="flight", min_value=2, max_value=1), "2 is above max_value 1"),
         (one(BETWEEN, column="flight", min_value=2, mostly=95), "95 is not a share"),
+        (one(BETWEEN, column="flight", min_value=2, mostly=True), "true is not a share"),
         (one(BETWEEN, column="flight", minvalue=1), ".kwargs.minvalue: "),
         (one(BETWEEN, column="carier", min_value=1), '"carier" is not among the columns; did you mean carrier?'),
         (one(BETWEEN, column=3, min_value=1), "not the name of a column"),
