@@ -103,7 +103,7 @@ def import_confluent(
     if not dry_run:
         out.line()
         out.line(f"Next: lakeingest check {first}")
-        out.line("If the sink's objects are in a Delta table already, go on in it: lakeingest adopt --help")
+        out.line("If the sink's objects are in a Delta table already: lakeingest adopt --help")
     out.result(_plain(made, [str(path) for path in paths]))
     if not made.whole:
         raise typer.Exit(1)

@@ -430,7 +430,8 @@ def test_the_command(tmp_path: Path) -> None:
     assert isinstance(again.exception, UsageError)
     assert "exists; nothing was written" in str(again.exception)
     text = run.invoke(app, [*asked, "--force"]).stdout
-    assert max(map(len, text.splitlines())) <= max(80, len(str(tmp_path)) + 40)
+    # A path is not broken, however long it is on this machine.
+    assert max(map(len, text.replace(str(tmp_path), "").splitlines())) <= 80
     config.write_text(json.dumps(connectors.BASE), encoding="utf-8")
     dry = run.invoke(app, ["import-confluent", str(config), "--dry-run", "--to", str(tmp_path / "other")])
     assert dry.exit_code == 0
