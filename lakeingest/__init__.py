@@ -59,6 +59,12 @@ else:
 
 __all__ = ["Fleet", "LakeingestError", "Pipeline", "load"]
 
+
+def __dir__() -> list[str]:
+    """What Tab shows in a notebook: what is imported when it is first asked for, too."""
+    return __all__
+
+
 _SPARK = ("pyspark", "py4j", "delta", "pyarrow")
 """What a plain install does not have, and the class of a pipeline imports."""
 
@@ -71,6 +77,7 @@ def load(file: str | Path, *, allow_code: bool = False) -> Pipeline:
         allow_code: whether the classes of somebody's own may run that the file names (see `lakeingest.extend`).
 
     Raises:
+        UsageError: it is given something else than a path.
         PipelineFileError: the file is wrong; `problems` holds every mistake.
         SetupError: pyspark is not installed, or older than lakeingest can use; or the file names no brokers, and no
             embedded stack is running.
@@ -80,7 +87,14 @@ def load(file: str | Path, *, allow_code: bool = False) -> Pipeline:
         pipeline.run(until_caught_up=True)
     """
     from lakeingest.config import file as pipeline_file
+    from lakeingest.errors import UsageError
 
+    if not isinstance(file, str | Path):
+        raise UsageError(
+            f"load takes the path of a pipeline file, as str or Path, and was given a {type(file).__name__}",
+            cure="write the options into a YAML file, which `lakeingest init FILE` begins; "
+            "for several files: lakeingest.Fleet([…])",
+        )
     config = pipeline_file.read(Path(file), os.environ)
     return _pipeline()(config, allow_code=allow_code)
 

@@ -11,8 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
+from pathlib import Path
+from typing import TypeAlias
 
 from lakeingest.config import PipelineConfig, Storage, location
+from lakeingest.config import file as pipeline_file
 from lakeingest.config.per_topic import PerTopic
 from lakeingest.config.variables import TOPIC
 from lakeingest.errors import SourceUnreachable, UsageError
@@ -22,6 +25,9 @@ from lakeingest.ingest.turns import Turns
 from lakeingest.kafka.broker import Broker
 from lakeingest.pipeline import Pipeline
 from lakeingest.spark import session
+
+File: TypeAlias = str | Path | PipelineConfig | PerTopic
+"""A pipeline file, or a folder of them, by its path; or what was read of one."""
 
 
 @dataclass(frozen=True)
@@ -39,23 +45,30 @@ class Fleet:
     """Pipelines that run side by side, a thread each; so many of them compute at once, in turn.
 
     Args:
-        files: the pipelines, as `config.file.read_any` gives them: of one file each, or of each topic of a pattern.
+        files: pipeline files, and folders of them, as a path or a list of paths. Pipelines that were read before, as
+            `config.file.read_all` gives them, may be among them.
         at_once: how many compute at once; by default as many as this machine has processors.
         allow_code: see `lakeingest.load`.
 
     Raises:
-        UsageError: two of them have one name, or write to one table.
-        PipelineFileError, SetupError: see `Pipeline`.
+        UsageError: two of them have one name, or write to one table; or a folder has no file.
+        PipelineFileError: with the mistakes of all files.
+        SetupError: see `Pipeline`.
+
+    Example:
+        for ended in lakeingest.Fleet("pipelines/").run(until_caught_up=True):
+            print(ended.pipeline, ended.outcome, ended.counts)
     """
 
     def __init__(
-        self, files: Sequence[PipelineConfig | PerTopic], at_once: int | None = None, *, allow_code: bool = False
+        self, files: str | Path | Sequence[File], at_once: int | None = None, *, allow_code: bool = False
     ) -> None:
         self._allow_code = allow_code
         self._turns = Turns(at_once or os.cpu_count() or 1)
         self._configs: list[PipelineConfig] = []
-        self._pipelines = [self._pipeline(file) for file in files if isinstance(file, PipelineConfig)]
-        self._patterns = [file for file in files if isinstance(file, PerTopic)]
+        read = _read([files] if isinstance(files, str | Path) else files)
+        self._pipelines = [self._pipeline(file) for file in read if isinstance(file, PipelineConfig)]
+        self._patterns = [file for file in read if isinstance(file, PerTopic)]
         # What a bucket is opened with, and who writes where, is looked up and set by one at a time.
         self._making = threading.Lock()
 
@@ -175,6 +188,11 @@ class _Goal:
         ended = Ended(failure, self.stop.is_set())
         self.tell(name, ended)
         return ended
+
+
+def _read(files: Sequence[File]) -> list[PipelineConfig | PerTopic]:
+    paths = [Path(file) for file in files if isinstance(file, str | Path)]
+    return [*pipeline_file.read_all(paths, os.environ), *(each for each in files if not isinstance(each, str | Path))]
 
 
 def _same(pipeline: Pipeline) -> Pipeline:

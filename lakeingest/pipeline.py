@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from lakeingest import extend, gate
 from lakeingest.config import PipelineConfig, Storage
+from lakeingest.delta import quarantine
 from lakeingest.delta.maintenance.optimize import Compacted
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import Counts, Run, of_backfill
@@ -325,18 +326,22 @@ class Pipeline:
         """
         return self.tables.main.existing(version)
 
-    def quarantine(self) -> DataFrame:
-        """The pipeline's rows of quarantine as a Spark frame, those too that were moved into the table or discarded.
+    def quarantine(self, *, closed: bool = False) -> DataFrame:
+        """The pipeline's refused records as a Spark frame: those that `lakeingest quarantine list` counts.
 
         Its columns: coordinates, key and value as bytes, stage, reason, message, moved, discarded and more.
+
+        Args:
+            closed: with the records that were moved into the table or discarded.
 
         Raises:
             UsageError: there is no quarantine yet.
 
         Example:
-            pipeline.quarantine().where("moved IS NULL AND discarded IS NULL").groupBy("reason").count()
+            pipeline.quarantine().groupBy("reason").count()
         """
-        return self.tables.existing_refused()
+        rows = self.tables.existing_refused()
+        return rows if closed else quarantine.open_rows(rows)
 
     def history(self) -> DataFrame:
         """The commits of the table as a Spark frame, the newest first, as far back as its log reaches.
@@ -418,7 +423,7 @@ class Pipeline:
         topics = self.source.topics()
         return plan.plan(self.context, topics, sample, suggest=suggest)
 
-    def results(self, batches: int = 10) -> Rows:
+    def results(self, batches: int = 5) -> Rows:
         """What the gate found in the newest batches, a row for each expectation; see `gate.results` for the columns.
 
         Args:
@@ -559,7 +564,7 @@ class Pipeline:
 
     def compact(
         self,
-        target_bytes: int,
+        target_bytes: int = 128 * 2**20,
         *,
         where: str | None = None,
         dry_run: bool = False,
@@ -579,7 +584,7 @@ class Pipeline:
             UsageError: there is no table yet, or the condition is none; or a listener cannot be made.
 
         Example:
-            pipeline.compact(256 * 2**20)
+            pipeline.compact(where="day < '2026-11-01'")
         """
         listening = extend.listeners(self.config.listeners if self.allow_code else ())
 

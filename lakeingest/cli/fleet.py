@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import traceback
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -17,8 +15,7 @@ import typer
 from lakeingest.cli.live import Live, finishing
 from lakeingest.cli.output import Output, as_data, message, number_of
 from lakeingest.cli.watching import Watch
-from lakeingest.config.folder import SUFFIXES
-from lakeingest.errors import LakeingestError, PipelineFileError, UsageError, printable
+from lakeingest.errors import LakeingestError, printable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -30,26 +27,6 @@ if TYPE_CHECKING:
 
 WORST = (1, 3, 4, 2)
 """Exit codes, the worst first: a broken promise, a lost fence, what is outside, usage."""
-
-
-def read(files: Sequence[Path]) -> list[PipelineConfig | PerTopic]:
-    """The pipelines of these files and folders.
-
-    Raises:
-        PipelineFileError: with the mistakes of all files.
-        UsageError: a folder has none.
-    """
-    from lakeingest.config import file as pipeline_file
-
-    found, problems = [], list[str]()
-    for file in _expanded(files):
-        try:
-            found.append(pipeline_file.read_any(file, os.environ))
-        except PipelineFileError as wrong:
-            problems += wrong.problems
-    if problems:
-        raise pipeline_file.failure("the pipelines", problems)
-    return found
 
 
 def run(
@@ -79,23 +56,6 @@ def run(
     finally:
         board.end()
     _tell(out, ended, told=watch.tells_programs)
-
-
-def _expanded(files: Sequence[Path]) -> list[Path]:
-    """The files, and those of the folders, each once.
-
-    Raises:
-        UsageError: a folder has none.
-    """
-    found: list[Path] = []
-    for each in files:
-        within = sorted(f for f in each.iterdir() if f.suffix in SUFFIXES) if each.is_dir() else [each]
-        if not within:
-            raise UsageError(
-                f"{each} holds no pipeline file", cure="name a folder with files that end in .yaml or .yml"
-            )
-        found += within
-    return list({file.resolve(): file for file in found}.values())
 
 
 class Board:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakeingest.cli import fleet
 from lakeingest.cli.arguments import FilesOrFolders, Format
 from lakeingest.cli.output import Output
 from lakeingest.errors import LakeingestError, SetupError
@@ -59,13 +58,14 @@ def report(
         lakeingest report pipelines/flights.yaml --output json
     """
     import lakeingest
+    from lakeingest.config import file as pipeline_file
     from lakeingest.operations.report import charts
 
     out = Output.of(output)
     chosen = to or (None if out.is_json else _PAGE)
     if chosen is not None:
         charts.need()
-    pipelines = [lakeingest.Pipeline(config) for config in _configs(fleet.read(files))]
+    pipelines = [lakeingest.Pipeline(config) for config in _configs(pipeline_file.read_all(files, os.environ))]
     # Behind what says that Spark is not installed.
     from lakeingest.operations.report import facts, page
 

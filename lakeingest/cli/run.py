@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -97,6 +98,7 @@ def run(
     """
     import lakeingest
     from lakeingest.config import PipelineConfig
+    from lakeingest.config import file as pipeline_file
 
     out = Output.of(output)
     accept: dict[str, Any] = {
@@ -104,7 +106,7 @@ def run(
         "accept_gap": accept_gap,
         "accept_held": accept_held,
     }
-    read = fleet.read(files)
+    read = pipeline_file.read_all(files, os.environ)
     alone = None if len(files) > 1 or files[0].is_dir() or not isinstance(read[0], PipelineConfig) else read[0]
     if alone is None and (given := [f"--{name.replace('_', '-')}" for name, value in accept.items() if value]):
         raise UsageError(f"{given[0]} is for one pipeline", cure="run that pipeline with it, alone, once")

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import errno
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from lakeingest.config import PipelineConfig, consistency, mistakes, parts, per_topic, yaml_text
+from lakeingest.config import PipelineConfig, consistency, folder, mistakes, parts, per_topic, yaml_text
 from lakeingest.config.base import Part
 from lakeingest.config.consistency import Mistake
 from lakeingest.config.contract import Contract
@@ -107,6 +107,24 @@ class _Parsed:
             told.sort(key=lambda each: each[0])
             raise failure(str(self.file), [f"{self.file}:{line}: {_place(m)}" for line, m in told])
         return made
+
+
+def read_all(files: Iterable[Path], environment: Mapping[str, str]) -> list[PipelineConfig | PerTopic]:
+    """Read the pipeline files of these files and folders, each as `read_any` does.
+
+    Raises:
+        PipelineFileError: with the mistakes of all files.
+        UsageError: a folder has none.
+    """
+    found, problems = [], list[str]()
+    for file in folder.expanded(files):
+        try:
+            found.append(read_any(file, environment))
+        except PipelineFileError as wrong:
+            problems += wrong.problems
+    if problems:
+        raise failure("the pipelines", problems)
+    return found
 
 
 def variables(path: Path, part: str) -> dict[str, tuple[str, ...]]:

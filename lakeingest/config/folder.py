@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+from lakeingest.errors import UsageError
 
 SUFFIXES = (".yaml", ".yml")
 _LOOKED_AT = 1 << 16
@@ -36,3 +38,20 @@ def files(folder: Path) -> Iterator[Path]:
     except OSError:
         return
     yield from filter(looks_like_one, within)
+
+
+def expanded(files: Iterable[Path]) -> list[Path]:
+    """The files, and those of the folders, each once.
+
+    Raises:
+        UsageError: a folder has none.
+    """
+    found: list[Path] = []
+    for each in files:
+        within = sorted(f for f in each.iterdir() if f.suffix in SUFFIXES) if each.is_dir() else [each]
+        if not within:
+            raise UsageError(
+                f"{each} holds no pipeline file", cure="name a folder with files that end in .yaml or .yml"
+            )
+        found += within
+    return list({file.resolve(): file for file in found}.values())

@@ -5,11 +5,14 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import lakeingest
+from lakeingest.cli import backfill, compact, export, gate, plan, quarantine, run
+from lakeingest.errors import PipelineFileError, UsageError
 
 METHODS = [lakeingest.load, *(m for n, m in vars(lakeingest.Pipeline).items() if inspect.isfunction(m) and n[0] != "_")]
 
@@ -31,6 +34,58 @@ def test_a_docstring_names_every_argument_and_what_is_raised(function: Callable[
     assert all(signature.parameters[name].annotation is not inspect.Parameter.empty for name in arguments)
     assert signature.return_annotation is not inspect.Signature.empty
     assert "Raises" in told
+
+
+COMMANDS = {
+    "plan": plan.plan,
+    "compact": compact.compact,
+    "quarantined": quarantine.list_,
+    "results": gate.history,
+    "export": export.export,
+    "replay": quarantine.replay_,
+    "backfill": backfill.backfill,
+    "run": run.run,
+}
+
+
+@pytest.mark.parametrize("method", COMMANDS)
+def test_a_default_is_the_commands(method: str) -> None:
+    """pipeline.compact() asked for a size that the command knows, and results() had ten batches to its five."""
+    defaults = {name: each.default for name, each in inspect.signature(COMMANDS[method]).parameters.items()}
+    if "target_mib" in defaults:
+        defaults["target_bytes"] = defaults["target_mib"] * 2**20
+    own = inspect.signature(getattr(lakeingest.Pipeline, method)).parameters
+    shared = {name: each.default for name, each in own.items() if name in {*defaults} - {"where"}}
+    assert shared
+    assert shared == {name: defaults[name] for name in shared}
+
+
+def test_tab_shows_what_is_public() -> None:
+    """dir() left out what is imported when it is first asked for, and showed what the module itself imports."""
+    assert dir(lakeingest) == lakeingest.__all__
+
+
+@pytest.mark.parametrize("given", [{"name": "a"}, None, ["a.yaml"], b"a.yaml", 1])
+def test_load_says_what_it_takes(given: Any) -> None:
+    """A mapping ended in a TypeError of pathlib's."""
+    with pytest.raises(UsageError, match=f"path of a pipeline file, as str or Path, .* a {type(given).__name__}"):
+        lakeingest.load(given)
+
+
+def test_a_fleet_takes_folders_and_files(tmp_path: Path) -> None:
+    """And names the mistakes of all of them; it took what a function of config gives alone."""
+    source = 'source: {topics: [a], bootstrap_servers: "b:1"}, schema: {columns: "n INT"}'
+    values = f'{{name: %s, {source}, table: {{path: "/x/%s"}}}}'
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.yaml").write_text(values % (name, "x" if name == "a" else "y"), encoding="utf-8")
+    (tmp_path / "c.yaml").write_text("{nonsense: 1}", encoding="utf-8")
+    with pytest.raises(PipelineFileError, match=r"c\.yaml"):
+        lakeingest.Fleet(tmp_path)
+    (tmp_path / "c.yaml").write_text(values % ("c", "x"), encoding="utf-8")
+    with pytest.raises(UsageError, match="pipelines 'a' and 'c' both write to /x/x"):
+        lakeingest.Fleet(str(tmp_path))
+    with pytest.raises(UsageError, match="pipelines 'c' and 'a' both write to /x/x"):
+        lakeingest.Fleet([tmp_path / "c.yaml", str(tmp_path / "a.yaml")])
 
 
 @pytest.mark.parametrize("function", METHODS, ids=lambda f: f.__name__)
