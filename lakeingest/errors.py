@@ -41,6 +41,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
 
 
+def number_of(count: int, noun: str) -> str:
+    """A count with its noun, as in 1 commit and 2,000 commits."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 class LakeingestError(Exception):
     """Root of the tree.
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakeingest.cli.arguments import File, Format
-from lakeingest.cli.output import Output, drops, number_of
-from lakeingest.errors import NotConserved
+from lakeingest.cli.output import Output, drops
+from lakeingest.errors import NotConserved, number_of
 
 if TYPE_CHECKING:
     from lakeingest.operations.audit import Report
@@ -38,17 +38,20 @@ def audit(file: File, output: Format = "text") -> None:
     for place in report.named.get("lost", []):
         out.line(f"  lost with consent, because Kafka had deleted them unread: {place}")
     if report.gaps:
-        out.line(f"  {report.gaps:,} offsets hold no record (compaction, transaction markers)")
+        out.line(f"  {number_of(report.gaps, 'offset')} without a record (compaction, transaction markers)")
     if report.unproved:
-        out.line(f"  {report.unproved:,} offsets, in neither table, cannot be proved: quarantine's log was cleaned up")
+        out.line(
+            f"  {number_of(report.unproved, 'offset')}, in neither table, cannot be proved: quarantine's log "
+            "was cleaned up"
+        )
     if report.earlier and report.adopted:
         out.line(
-            f"  {report.earlier:,} rows were there before, and are not proved: the table was adopted, by "
+            f"  {number_of(report.earlier, 'row')} from before, not proved: the table was adopted, by "
             f"{report.adopted['how']} (it was looked at in version {report.adopted['version']}, and had "
-            f"{report.adopted['rows']:,} rows)"
+            f"{number_of(report.adopted['rows'], 'row')})"
         )
     elif report.earlier:
-        out.line(f"  {report.earlier:,} rows, older than the log's receipts, cannot be proved any more")
+        out.line(f"  {number_of(report.earlier, 'row')}, older than the log's receipts, cannot be proved any more")
     if report.conserved:
         out.line("  conserved: every record is there, exactly once")
     for name, batch in report.others.items():

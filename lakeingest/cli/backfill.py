@@ -11,7 +11,8 @@ import typer
 from lakeingest.cli import watching
 from lakeingest.cli.arguments import AcceptHeld, AllowCode, File, Format, LogFormat
 from lakeingest.cli.live import duration, finishing, live
-from lakeingest.cli.output import Output, number_of
+from lakeingest.cli.output import Output
+from lakeingest.errors import number_of
 
 if TYPE_CHECKING:
     from lakeingest.ingest.events import Event

@@ -11,8 +11,8 @@ import typer
 
 from lakeingest.cli import complete
 from lakeingest.cli.arguments import Format
-from lakeingest.cli.output import Output, number_of
-from lakeingest.errors import PipelineFileError, UsageError
+from lakeingest.cli.output import Output
+from lakeingest.errors import PipelineFileError, UsageError, number_of
 
 if TYPE_CHECKING:
     from lakeingest.config import PipelineConfig

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakeingest.cli.arguments import AllowCode, File, Format
-from lakeingest.cli.output import Output, number_of
+from lakeingest.cli.output import Output
+from lakeingest.errors import number_of
 
 if TYPE_CHECKING:
     from lakeingest.operations.export import Exported

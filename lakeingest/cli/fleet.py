@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from lakeingest.cli.live import Live, finishing
-from lakeingest.cli.output import Output, as_data, message, number_of
+from lakeingest.cli.output import Output, as_data, message
 from lakeingest.cli.watching import Watch
-from lakeingest.errors import LakeingestError, printable
+from lakeingest.errors import LakeingestError, number_of, printable
 
 if TYPE_CHECKING:
     from rich.table import Table

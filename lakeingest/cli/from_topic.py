@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from lakeingest.cli import starter
-from lakeingest.errors import PipelineFileError, SetupError, SourceError, UsageError
+from lakeingest.errors import PipelineFileError, SetupError, SourceError, UsageError, number_of
 
 if TYPE_CHECKING:
     from lakeingest.config import PipelineConfig
@@ -164,7 +164,9 @@ def _check(made: str) -> None:
 def _lines(topic: str, found: Sampled, partition: tuple[str, ...], where: Where) -> Iterator[str]:
     name = re.sub(r"^[^A-Za-z0-9]+", "", topic)[:200] or "pipeline"
     yield from starter.HEAD.splitlines()
-    yield from _told("", f"Made from a sample: the newest {found.records:,} records of topic {topic}. {_LOOK}")
+    yield from _told(
+        "", f"Made from a sample: the newest {number_of(found.records, 'record')} of topic {topic}. {_LOOK}"
+    )
     yield f"name: {_scalar(name)}"
     yield "source:"
     yield f"  topics: [{_scalar(topic)}]"

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakeingest.cli.arguments import Format
-from lakeingest.cli.output import Output, number_of
-from lakeingest.errors import UsageError
+from lakeingest.cli.output import Output
+from lakeingest.errors import UsageError, number_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,7 +120,9 @@ def _compare(out: Output, file: Path, prefix: str) -> None:
         f"{pipeline.config.name}: {number_of(found.objects, 'object')} of the sink at {prefix}"
         + (f", and {number_of(found.strange, 'other')} left aside" if found.strange else "")
     )
-    out.line(f"  of the offsets that both have: {shared[0]:,} records in the objects, {shared[1]:,} in the tables")
+    out.line(
+        f"  of the offsets that both have: {number_of(shared[0], 'record')} in the objects, {shared[1]:,} in the tables"
+    )
     if found.outside:
         ranges = number_of(len(found.outside), "range")
         out.line(f"  {ranges} of offsets in the objects that the table has not consumed, or not all of it")

@@ -13,9 +13,9 @@ from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
 from lakeingest.cli import interrupt
-from lakeingest.cli.output import Output, number_of
+from lakeingest.cli.output import Output
 from lakeingest.cli.watching import Watch
-from lakeingest.errors import LakeingestError, printable
+from lakeingest.errors import LakeingestError, number_of, printable
 
 if TYPE_CHECKING:
     from lakeingest.ingest.events import CatalogUpdate, Committed, Event, GroupUpdate, Looked, Retrying
@@ -109,7 +109,8 @@ class Live:
         self._refused += done.counts.refused
         rate = done.counts.consumed / done.seconds if done.seconds else 0.0
         text = (
-            f"{self._records:,} records · {rate:,.0f}/s · {self._of_lag} {done.lag:,} · refused {self._refused:,} · "
+            f"{number_of(self._records, 'record')} · {rate:,.0f}/s · {self._of_lag} {done.lag:,} · refused "
+            f"{self._refused:,} · "
             f"commit {done.sequence} at {_now()}"
         )
         if self._redrawn and done.lag and rate:
@@ -130,7 +131,7 @@ class Live:
 
     def _done(self, look: Looked) -> str:
         if self.commits:
-            return f"{self._records:,} records, {self._refused:,} refused, commit {look.sequence}"
+            return f"{number_of(self._records, 'record')}, {self._refused:,} refused, commit {look.sequence}"
         return f"last commit {look.sequence}" if look.sequence else "nothing committed yet"
 
     def retry(self, retry: Retrying) -> None:

@@ -12,8 +12,8 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakeingest.cli.output import Output, number_of
-from lakeingest.errors import LakeingestError, PipelineFileError, SetupError
+from lakeingest.cli.output import Output
+from lakeingest.errors import LakeingestError, PipelineFileError, SetupError, number_of
 
 if TYPE_CHECKING:
     from lakeingest.config import PipelineConfig

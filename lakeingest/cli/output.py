@@ -215,8 +215,3 @@ def drops(dropped: int, left_out: Mapping[str, int]) -> str:
     """Declared drops by their reasons: conditions of transform.where by name, and records without a value."""
     named = {**left_out, "no value": dropped - sum(left_out.values())}
     return ", ".join(f"{count:,} by {name}" for name, count in named.items() if count)
-
-
-def number_of(count: int, noun: str) -> str:
-    """A count with its noun, as in 1 commit and 2,000 commits."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -8,8 +8,9 @@ import typer
 
 from lakeingest.cli import gate
 from lakeingest.cli.arguments import AllowCode, File, Format
-from lakeingest.cli.output import Output, as_json, cut, drops, number_of
+from lakeingest.cli.output import Output, as_json, cut, drops
 from lakeingest.cli.quarantine import LONGEST, shown
+from lakeingest.errors import number_of
 
 if TYPE_CHECKING:
     from lakeingest.operations.plan import Plan
@@ -42,7 +43,7 @@ def plan(
     import lakeingest
 
     out = Output.of(output)
-    with out.progress(f"deciding about {sample:,} records …"):
+    with out.progress(f"deciding about {number_of(sample, 'record')} …"):
         made = lakeingest.load(file, allow_code=allow_code).plan(sample, suggest=suggest_suite)
     _show(out, made)
     out.result(made.to_json())
@@ -106,7 +107,8 @@ def _show(out: Output, made: Plan) -> None:
     size = "" if forecast.average_file_bytes is None else f" of {forecast.average_file_bytes / 2**20:.2f} MiB"
     touched = number_of(forecast.partitions, "partition")
     out.line(
-        f"a day: {day} records, {forecast.commits_per_day:,} commits, about {forecast.files_per_day:,} files{size}, "
+        f"a day: {day} records, {number_of(forecast.commits_per_day, 'commit')}, about "
+        f"{number_of(forecast.files_per_day, 'file')}{size}, "
         f"about {forecast.requests_per_day:,} S3 requests; the sample touches {touched}"
     )
     for warning in made.warnings:

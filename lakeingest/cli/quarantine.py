@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from lakeingest.cli.arguments import AllowCode, File, Format
-from lakeingest.cli.output import Output, number_of
-from lakeingest.errors import UsageError
+from lakeingest.cli.output import Output
+from lakeingest.errors import UsageError, number_of
 from lakeingest.record import coordinates_of
 
 app = typer.Typer(

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from lakeingest.cli.arguments import File
-from lakeingest.cli.output import Output, number_of
+from lakeingest.cli.output import Output
+from lakeingest.errors import number_of
 
 
 def read(
@@ -68,5 +69,7 @@ def read(
         for record in islice(found.records, limit):
             out.record(record)
             count += 1
-        files = (f"{opened:,} of {standing:,} files of {name}" for name, (opened, standing) in found.files.items())
+        files = (
+            f"{opened:,} of {number_of(standing, 'file')} of {name}" for name, (opened, standing) in found.files.items()
+        )
         out.aside(f"{number_of(count, 'record')}; opened {', '.join(files)}")

@@ -9,7 +9,8 @@ import typer
 
 from lakeingest.cli import audit, run, watching
 from lakeingest.cli.arguments import AcceptHeld, AllowCode, File, Format
-from lakeingest.cli.output import Output, number_of
+from lakeingest.cli.output import Output
+from lakeingest.errors import number_of
 
 if TYPE_CHECKING:
     from lakeingest.config import PipelineConfig

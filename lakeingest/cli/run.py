@@ -14,8 +14,8 @@ import typer
 from lakeingest.cli import fleet, report, watching
 from lakeingest.cli.arguments import AcceptHeld, AllowCode, FilesOrFolders, Format, LogFormat
 from lakeingest.cli.live import Live, finishing, live
-from lakeingest.cli.output import Output, number_of
-from lakeingest.errors import UsageError
+from lakeingest.cli.output import Output
+from lakeingest.errors import UsageError, number_of
 
 if TYPE_CHECKING:
     from lakeingest.cli.watching import Watch

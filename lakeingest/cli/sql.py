@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakeingest.cli.arguments import File, Format
-from lakeingest.cli.output import Output, number_of
+from lakeingest.cli.output import Output
+from lakeingest.errors import number_of
 
 if TYPE_CHECKING:
     from lakeingest.config import PipelineConfig, Storage

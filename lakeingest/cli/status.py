@@ -8,6 +8,7 @@ from typing import Any
 
 from lakeingest.cli.arguments import File, Format
 from lakeingest.cli.output import Output
+from lakeingest.errors import number_of
 
 _COMMITS = ("sequence", "version", "time", "rows", "offsets", "refused", "dropped", "writer")
 
@@ -37,7 +38,7 @@ def status(file: File, output: Format = "text") -> None:
         spare=("writer", "version", "dropped", "offsets"),
     )
     for backfill in found.backfill:
-        left = f"{backfill['remaining']:,} offsets left then" if backfill["remaining"] else "all was taken"
+        left = f"{number_of(backfill['remaining'], 'offset')} left then" if backfill["remaining"] else "all was taken"
         out.line(f"newest commit of a backfill: {backfill['sequence']} at {backfill['time']}, {left}")
     out.table(
         "tables",

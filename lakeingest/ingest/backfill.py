@@ -21,7 +21,7 @@ from lakeingest.delta import commit_log, coordinates
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import Counts, Receipt, of_backfill
-from lakeingest.errors import OffsetsLost, UsageError
+from lakeingest.errors import OffsetsLost, UsageError, number_of
 from lakeingest.ingest import preflight, recovery, restores
 from lakeingest.ingest.batch_reader import BatchReader
 from lakeingest.ingest.context import RunContext
@@ -109,7 +109,8 @@ def _check_known(log: CommitLog, left: OffsetRanges) -> None:
     adoption = next((c.receipt for c in log.commits if c.receipt.adopted.get("without")), None)
     if adoption is not None and left.before(adoption.ranges.frontier).ranges:
         raise UsageError(
-            f"the table was adopted with {adoption.adopted['without']:,} rows without coordinates: what lies before "
+            f"the table was adopted with {number_of(adoption.adopted['without'], 'row')} without coordinates: "
+            "what lies before "
             "the adoption may be among them, and would be there twice",
             cure="name a beginning behind the adoption; or rebuild the table from Kafka",
         )

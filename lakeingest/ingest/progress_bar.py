@@ -6,7 +6,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from lakeingest.errors import printable
+from lakeingest.errors import number_of, printable
 from lakeingest.ingest.events import CatalogUpdate, Committed, Event, GroupUpdate, Retrying
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class ProgressBar:
             # Rich would tell it from the second commit on; of a run with few commits that is late.
             seconds = round(done.lag * self._seconds / max(self._records, 1))
             left = f", {timedelta(seconds=seconds)} left" if done.lag else ""
-        text = f"{self._records:,} records, {self._refused:,} refused, lag {done.lag:,}{left}"
+        text = f"{number_of(self._records, 'record')}, {self._refused:,} refused, lag {done.lag:,}{left}"
         self._say(f"{pipeline}: {text}")
 
     def _say(self, text: str) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import Receipt, somebody
-from lakeingest.errors import TableMismatch, UsageError
+from lakeingest.errors import TableMismatch, UsageError, number_of
 from lakeingest.ingest import preflight
 from lakeingest.ingest.batch_plan import BatchPlan
 from lakeingest.ingest.batch_reader import BatchReader
@@ -58,7 +58,7 @@ class Adopted(Shown):
     @property
     def headline(self) -> str:
         done = "can be adopted" if self.version is None else f"is adopted since version {self.version}"
-        return f"{self.pipeline}: {self.table} {done}, with {self.rows:,} rows, by {self.how}"
+        return f"{self.pipeline}: {self.table} {done}, with {number_of(self.rows, 'row')}, by {self.how}"
 
     @property
     def listings(self) -> Mapping[str, Listing]:

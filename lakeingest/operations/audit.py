@@ -18,6 +18,7 @@ from lakeingest.delta.commit_log import Commit, CommitLog
 from lakeingest.delta.pipeline_tables import PipelineTables, without_coordinates
 from lakeingest.delta.receipt import Counts
 from lakeingest.delta.replay_marks import Unsettled
+from lakeingest.errors import number_of
 from lakeingest.ingest import preflight
 from lakeingest.operations.shown import Listing, Shown
 from lakeingest.record import OFFSET, PARTITION, TOPIC, Frontier, OffsetRange, OffsetRanges
@@ -192,7 +193,9 @@ def of_logs(config: PipelineConfig, log: CommitLog, refused: CommitLog, rows_of:
     duplicated = found["in_table"] + found["in_quarantine"] - found["distinct"]
     named = rows.named(missing=missing - unproved, doubtful=duplicated + found["unexpected"])
     if strange:
-        named.setdefault("unexpected", []).append(f"{strange:,} rows without coordinates, added since the adoption")
+        named.setdefault("unexpected", []).append(
+            f"{number_of(strange, 'row')} without coordinates, added since the adoption"
+        )
     settled = (s for commit in (*refused.commits, *refused.backfills) for s in commit.receipt.gaps)
     if accepted := [*accounts.accepted, *settled]:
         named["lost"] = [hole(s.topic, s.partition, s.start, s.end) for s in sorted(accepted)]

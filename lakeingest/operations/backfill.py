@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lakeingest.delta.receipt import Counts
-from lakeingest.errors import OffsetsLost, UsageError
+from lakeingest.errors import OffsetsLost, UsageError, number_of
 from lakeingest.ingest import backfill
 from lakeingest.ingest.backfill import BackfillRun, Position
 from lakeingest.ingest.context import RunContext
@@ -201,7 +201,8 @@ class Backfilled(Shown):
     def headline(self) -> str:
         counts = self.counts
         return (
-            f"{self.pipeline}: {self.offsets:,} offsets to take, {self.remaining:,} left; {counts.consumed:,} records, "
+            f"{self.pipeline}: {number_of(self.offsets, 'offset')} to take, {self.remaining:,} left; "
+            f"{number_of(counts.consumed, 'record')}, "
             f"{counts.accepted:,} to the table, {counts.refused:,} to quarantine, {counts.dropped:,} dropped"
         )
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lakeingest.config import PipelineConfig, Storage, file, location
 from lakeingest.config.formats import uses_registry
-from lakeingest.errors import LakeingestError, PipelineFileError, SetupError
+from lakeingest.errors import LakeingestError, PipelineFileError, SetupError, number_of
 from lakeingest.local import artifacts
 from lakeingest.local.loopback import direct
 
@@ -143,7 +143,7 @@ def _servers(config: PipelineConfig, servers: str, storage: Storage) -> Iterator
     def topics() -> str:
         held = Broker(config.source, servers).topics()
         records = sum(held.last[tp] - held.first[tp] for tp in held.last)
-        return f"{servers}: {len(held.last)} partitions, {records:,} offsets, which may be read"
+        return f"{servers}: {number_of(len(held.last), 'partition')}, {number_of(records, 'offset')}, which may be read"
 
     if config.source.table is not None:
         yield _bronze(config, storage)
@@ -211,7 +211,7 @@ def _bronze(config: PipelineConfig, storage: Storage) -> Finding:
         spark = lambda: session.attach(storage, config.name, config.paths, config.names)  # noqa: E731
         held = source_of(config, "", storage, spark).topics()
         offsets = sum(held.last[tp] - held.first[tp] for tp in held.last)
-        return f"{config.source.table}: {len(held.last)} partitions, about {offsets:,} offsets"
+        return f"{config.source.table}: {number_of(len(held.last), 'partition')}, about {number_of(offsets, 'offset')}"
 
     return _tried("source", topics)
 
@@ -386,7 +386,11 @@ def _spark(config: PipelineConfig, storage: Storage) -> Iterator[Finding]:
 
     def table() -> str:
         schema = PipelineTables(spark, config).main.schema()
-        return "not there yet; the first run makes it" if schema is None else f"there, with {len(schema)} columns"
+        return (
+            "not there yet; the first run makes it"
+            if schema is None
+            else f"there, with {number_of(len(schema), 'column')}"
+        )
 
     yield _tried("table", table)
     if config.table.name and config.table.path:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, Literal
 
-from lakeingest.errors import printable
+from lakeingest.errors import number_of, printable
 from lakeingest.operations import sampled_values
 from lakeingest.operations.sampled_values import DATE, NEARLY, STRING, TIMESTAMP, VOID, Values
 from lakeingest.schema import ddl, model
@@ -195,7 +195,7 @@ def _json(there: Sequence[bytes], side: str) -> _Side | None:
     told = _Told()
     columns = tuple(_fitting(whole.fields, "", told, of_record=side == "value"))
     if len(columns) > _MOST_FIELDS:
-        told.sentences.append(f"Left out: all but the first {_MOST_FIELDS:,} of {len(columns):,} fields")
+        told.sentences.append(f"Left out: all but the first {_MOST_FIELDS:,} of {number_of(len(columns), 'field')}")
     why = (_share(len(objects), len(there), side, "JSON objects"),)
     return _Side("json", why, columns[:_MOST_FIELDS], tuple(told.sentences), told.quotes, tuple(objects))
 
@@ -372,7 +372,8 @@ def _times(value: _Side) -> tuple[str, Period, str] | None:
                 return (
                     column.name,
                     every,
-                    f"The field {column.name} is a time in each of the {len(texts):,} records, which touch {touched} "
+                    f"The field {column.name} is a time in each of the {number_of(len(texts), 'record')}, which "
+                    f"touch {touched} "
                     f"{every}{'' if touched == 1 else 's'}{also}; a record without it goes to quarantine",
                 )
     return None

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from lakeingest.config import Compatibility, uses_registry
 from lakeingest.decode import framing
 from lakeingest.delta.pipeline_tables import PipelineTables
+from lakeingest.errors import number_of
 from lakeingest.ingest.writer_schemas import Place
 from lakeingest.operations.shown import Listing, Shown
 from lakeingest.record import OFFSET, PARTITION, SCHEMA_ID, TIMESTAMP, TOPIC
@@ -86,7 +87,10 @@ class SchemaHistory(Shown):
     @property
     def headline(self) -> str:
         columns = sum(map(len, self.columns.values()))
-        return f"{self.pipeline}: {self.compatibility}, {len(self.steps):,} schemas seen, {columns:,} columns now"
+        return (
+            f"{self.pipeline}: {self.compatibility}, {number_of(len(self.steps), 'schema')} seen, "
+            f"{number_of(columns, 'column')} now"
+        )
 
     @property
     def listings(self) -> Mapping[str, Listing]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
 from lakeingest.config import PipelineConfig
-from lakeingest.errors import SetupError, UsageError, printable
+from lakeingest.errors import SetupError, UsageError, number_of, printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -158,7 +158,7 @@ def file_as_html(config: PipelineConfig, address: str) -> str:
         "compatibility": config.compatibility,
         "gate": config.gate and config.gate.suite,
         "partitions": ", ".join(cut) or None,
-        "trigger": f"{config.trigger.every}, {config.trigger.max_records:,} records at most",
+        "trigger": f"{config.trigger.every}, {number_of(config.trigger.max_records, 'record')} at most",
         "table": config.table.identifier,
         "quarantine": config.quarantine.identifier,
     }

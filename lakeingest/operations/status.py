@@ -12,6 +12,7 @@ from lakeingest.delta.maintenance import optimize
 from lakeingest.delta.maintenance.optimize import TableFiles
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.table import Table
+from lakeingest.errors import number_of
 from lakeingest.ingest import preflight
 from lakeingest.kafka.offsets import Topics
 from lakeingest.operations.shown import Listing, Shown
@@ -56,7 +57,10 @@ class Status(Shown):
         rows, refused = (self.tables[name]["rows"] for name in ("table", "quarantine"))
         newest = self.commits[0] if self.commits else None
         last = f"commit {newest['sequence']} at {newest['time']}" if newest else "nothing committed"
-        return f"{self.pipeline}: lag {self.lag:,}, {rows:,} rows in the table, {refused:,} in quarantine, {last}"
+        return (
+            f"{self.pipeline}: lag {self.lag:,}, {number_of(rows, 'row')} in the table, {refused:,} in "
+            f"quarantine, {last}"
+        )
 
     @property
     def listings(self) -> Mapping[str, Listing]:

@@ -56,7 +56,7 @@ def test_healthy(values: Values, said: Look, spark: SparkSession, stack: Address
     """Everything is good, also where the table is not there yet; of the conditional PUT nothing is left behind."""
     found = said(values)
     assert {each["state"] for each in found.values()} == {"good"}
-    assert found["Kafka"]["what"].endswith("1 partitions, 3 offsets, which may be read")
+    assert found["Kafka"]["what"].endswith("1 partition, 3 offsets, which may be read")
     assert found["store"]["what"] == "bucket lake: written to, and a second writer was refused (412)"
     assert found["Python on executors"]["what"] == "runs"
     assert found["table"]["what"] == "not there yet; the first run makes it"

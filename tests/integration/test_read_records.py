@@ -48,7 +48,7 @@ def test_what_is_read_is_what_was_sent(world: World, tmp_path: Path, lakeingest:
     assert [record["n"] for record in everything if "n" in record] == [
         n for n in (*range(0, 20, 2), *range(1, 20, 2)) if n != 6
     ]
-    assert said == "20 records; opened 5 of 5 files of table, 1 of 1 files of quarantine"
+    assert said == "20 records; opened 5 of 5 files of table, 1 of 1 file of quarantine"
     first = everything[0]
     assert list(first)[:6] == ["_topic", "_partition", "_offset", "_timestamp", "_key", "_headers"]
     assert (first["_key"], first["_headers"], first["text"]) == (
@@ -62,7 +62,7 @@ def test_what_is_read_is_what_was_sent(world: World, tmp_path: Path, lakeingest:
 
     few, said = read_back(lakeingest, file, "--partition", 1, "--from-offset", 4, "--to-offset", 6)
     assert coordinates(few) == [(world.name, 1, 4), (world.name, 1, 5)]
-    assert said == "2 records; opened 1 of 5 files of table, 0 of 1 files of quarantine"
+    assert said == "2 records; opened 1 of 5 files of table, 0 of 1 file of quarantine"
 
     by_key, _ = read_back(lakeingest, file, "--key", "k1")
     assert sorted(record["n"] for record in by_key) == [n for n in range(20) if n % 3 == 1]
@@ -70,7 +70,7 @@ def test_what_is_read_is_what_was_sent(world: World, tmp_path: Path, lakeingest:
     within, _ = read_back(lakeingest, file, "--at", first["_timestamp"][:23])
     assert coordinates([first])[0] in coordinates(within)
     nothing, said = read_back(lakeingest, file, "--at", f"{moment.year - 1}-01-01")
-    assert (nothing, said) == ([], "0 records; opened 0 of 5 files of table, 0 of 1 files of quarantine")
+    assert (nothing, said) == ([], "0 records; opened 0 of 5 files of table, 0 of 1 file of quarantine")
     assert read_back(lakeingest, file, "--topic", "another")[0] == []
     assert len(read_back(lakeingest, file, "--limit", 3)[0]) == 3
 

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from lakeingest.errors import LakeingestError, printable
+from lakeingest.errors import LakeingestError, number_of, printable
 from lakeingest.ingest.events import (
     CatalogUpdate,
     Committed,
@@ -112,7 +112,10 @@ def sentence(event: Event) -> str:
             text = _maintained(event)
         case Ended():
             what = f": {_what(event.failure)}" if event.failure else ""
-            text = f"{event.outcome}{what} · {event.counts.consumed:,} records in {event.commits:,} commits"
+            text = (
+                f"{event.outcome}{what} · {number_of(event.counts.consumed, 'record')} in "
+                f"{number_of(event.commits, 'commit')}"
+            )
     return text
 
 
@@ -122,7 +125,7 @@ def _last(looked: Looked) -> str:
 
 def _committed(event: Committed) -> str:
     counts, rate = event.counts, event.counts.consumed / event.seconds if event.seconds else 0.0
-    parts = [f"{counts.consumed:,} records · {rate:,.0f}/s · lag {event.lag:,}"]
+    parts = [f"{number_of(counts.consumed, 'record')} · {rate:,.0f}/s · lag {event.lag:,}"]
     parts += [f"refused {_listed(event.refused) or counts.refused}"] if counts.refused else []
     parts += [f"dropped {_listed(event.dropped)}"] if counts.dropped else []
     parts += [f"schema {each.version or each.fingerprint[:8]}: {each.action}" for each in event.schemas]
@@ -134,8 +137,8 @@ def _committed(event: Committed) -> str:
 def _maintained(event: Maintained) -> str:
     files = event.files
     if not files.removed:
-        return f"{files.table}: nothing to compact in {files.before.count:,} files"
-    return f"{files.table}: {files.removed:,} files became {files.added:,} in {event.seconds:.1f} s"
+        return f"{files.table}: nothing to compact in {number_of(files.before.count, 'file')}"
+    return f"{files.table}: {number_of(files.removed, 'file')} became {files.added:,} in {event.seconds:.1f} s"
 
 
 def _listed(counts: Any) -> str:

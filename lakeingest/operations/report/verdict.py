@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
 from lakeingest.config import Trigger
+from lakeingest.errors import number_of
 
 if TYPE_CHECKING:
     from lakeingest.operations.report.facts import Facts
@@ -63,7 +64,7 @@ def _findings(facts: Facts, trigger: Trigger) -> Iterator[Verdict]:
     caught_up = (
         "It has caught up with Kafka"
         if not facts.lag
-        else f"It is {facts.lag:,} offsets behind Kafka, no more than one batch"
+        else f"It is {number_of(facts.lag, 'offset')} behind Kafka, no more than one batch"
     )
     yield Verdict("good", "healthy", f"{caught_up}, no refused record waits{',' if proved else ''}{proved}.")
 
@@ -98,7 +99,7 @@ def _of_lag(facts: Facts, trigger: Trigger) -> Iterator[Verdict]:
     since = facts.made - datetime.fromisoformat(last) if last else None
     if facts.lag and (facts.lag > trigger.max_records or since is None or since > _PATIENCE * trigger.every):
         ago = f"; its last commit was {duration(since)} ago" if since is not None else ""
-        yield Verdict("warn", "behind", f"It is behind by {facts.lag:,} offsets{ago}.")
+        yield Verdict("warn", "behind", f"It is behind by {number_of(facts.lag, 'offset')}{ago}.")
 
 
 def _records(count: int) -> str:

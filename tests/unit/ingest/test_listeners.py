@@ -112,7 +112,7 @@ def test_the_log_as_text(lines: list[str]) -> None:
             "gate: bad not met · commit 7"
         )
     )
-    assert said[-1].rstrip().endswith("p: fenced: another · 10 records in 1 commits")
+    assert said[-1].rstrip().endswith("p: fenced: another · 10 records in 1 commit")
 
 
 @pytest.mark.parametrize("format", ["text", "json"])

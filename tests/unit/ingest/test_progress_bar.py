@@ -35,7 +35,7 @@ def drawn(*events: Any, until_caught_up: bool = True, width: int = 120, **option
         # Of ten offsets, four hold no record.
         ([commit(1, 3, 5), commit(2, 3, 0)], "100% p: 6 records, 0 refused, lag 0"),
         ([commit(1, 0, 0)], "p: 0 records, 0 refused, lag 0"),
-        ([commit(1, 1, 10**9, 0.0)], "0% p: 1 records, 0 refused, lag 1,000,000,000, 0:00:00 left"),
+        ([commit(1, 1, 10**9, 0.0)], "0% p: 1 record, 0 refused, lag 1,000,000,000, 0:00:00 left"),
         ([], "there was nothing new to commit"),
     ],
 )

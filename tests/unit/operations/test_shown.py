@@ -153,7 +153,7 @@ def test_a_result_is_one_line_where_it_is_printed(name: str) -> None:
             RESULTS["plan"],
             "<Plan p: of 1,000 records sampled, 997 to the table, 3 to quarantine, 0 dropped; the batch would be held>",
         ),
-        (RESULTS["schemas"], "<SchemaHistory p: BACKWARD, 1 schemas seen, 1 columns now>"),
+        (RESULTS["schemas"], "<SchemaHistory p: BACKWARD, 1 schema seen, 1 column now>"),
         (
             RESULTS["backfilled"],
             "<Backfilled p: 5 offsets to take, 2 left; 3 records, 2 to the table, 1 to quarantine, 0 dropped>",
