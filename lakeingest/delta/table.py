@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
+    from pyspark.sql import types as T
     from pyspark.sql.types import StructType
 
     from lakeingest.delta.partitioning import PartitionColumn
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 _TRIES = 10
 """How often a change is tried where others write to the same table at once."""
+_GENERATED = "delta.generationExpression"
+"""Delta's name, in a column's metadata, for the expression by which it generates the column."""
 _MEANWHILE = re.compile("CONCURRENT|DELTA_METADATA_CHANGED")
 PROPERTIES = {
     # A log checkpoint costs two to four commits, and each commit reads the log's files since the last one.
@@ -257,11 +260,8 @@ class Table:
             columns: all but those partition columns that are computed from others.
             properties: besides `PROPERTIES`, which every table of lakeingest's has.
         """
-        described = [types.sql_column(column) for column in columns]
-        for partition in partitions:
-            if partition.name not in columns.fieldNames():
-                computed = f" GENERATED ALWAYS AS ({partition.generated})" if partition.generated else ""
-                described.append(f"{ddl.quoted(partition.name)} {types.sql_type(partition.type)}{computed}")
+        whole = with_partitions(columns, partitions)
+        described = [f"{types.sql_column(column)}{_computed(column)}" for column in whole]
         named = ", ".join(ddl.quoted(partition.name) for partition in partitions)
         partitioned = f" PARTITIONED BY ({named})" if partitions else ""
         wanted = {**PROPERTIES, **(properties or {})}
@@ -276,7 +276,7 @@ class Table:
                 )
             made = self.schema()
             if made is None:
-                self._create_by_writing(columns, partitions, wanted)
+                self._create_by_writing(whole, partitions, wanted)
             return made or self.read().schema
 
     def ensure_schema(self) -> None:
@@ -293,15 +293,7 @@ class Table:
         There Delta creates no table (DELTA_TABLE_NOT_FOUND), but lets an empty frame be written as one. NOT NULL gets
         lost on that way; decoding refuses such nulls in any case.
         """
-        from pyspark.sql import types as T
-
-        known = columns.fieldNames()
-        more = [
-            T.StructField(p.name, p.type, metadata={"delta.generationExpression": p.generated} if p.generated else None)
-            for p in partitions
-            if p.name not in known
-        ]
-        empty = self.spark.createDataFrame([], T.StructType([*columns, *more]))
+        empty = self.spark.createDataFrame([], columns)
         self.save(empty.write.format("delta").mode("append").partitionBy(*(p.name for p in partitions)))
         for name, value in properties.items():
             self.set_properties({name: value})
@@ -370,6 +362,25 @@ class Table:
         if self.details().get("Comment", "") != text:
             with storage_failures(self.identifier):
                 self.spark.sql(f"COMMENT ON TABLE {self.sql} IS {ddl.text(text)}")
+
+
+def with_partitions(columns: StructType, partitions: Sequence[PartitionColumn]) -> StructType:
+    """The columns of a table that `Table.create` makes: with those partition columns that are computed from others."""
+    from pyspark.sql import types as T
+
+    names = columns.fieldNames()
+    computed = [
+        T.StructField(p.name, p.type, metadata={_GENERATED: p.generated} if p.generated else None)
+        for p in partitions
+        if p.name not in names
+    ]
+    return T.StructType([*columns, *computed])
+
+
+def _computed(column: T.StructField) -> str:
+    """What makes a column of CREATE TABLE a generated one, if it is one."""
+    expression = column.metadata.get(_GENERATED)
+    return f" GENERATED ALWAYS AS ({expression})" if expression else ""
 
 
 def _depth(path: str) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakeingest.delta import commit, commit_log, rewrite, table_properties
+from lakeingest.delta import commit, commit_log, rewrite, table, table_properties
 from lakeingest.delta.commit_log import Commit, CommitLog
 from lakeingest.delta.history import TableHistory
 from lakeingest.delta.partitioning import PartitionColumn
@@ -41,20 +41,37 @@ class TableWriter:
         """The main table's newest version that this writer has seen; None before its first commit to a new table."""
         return self._version
 
-    def ensure(self, columns: StructType, partitions: Sequence[PartitionColumn], ledger: SchemaLedger) -> bool:
+    def ensure(
+        self,
+        columns: StructType,
+        partitions: Sequence[PartitionColumn],
+        ledger: SchemaLedger,
+        *,
+        dry_run: bool = False,
+    ) -> bool:
         """Make the main table if it is missing; whether it was.
 
         Args:
             ledger: the ledger of schemas that a new table keeps.
+            dry_run: take a table that is missing for made, and write nothing.
         """
         if self.columns is not None:
             return False
         config, main = self.tables.config, self.tables.main
         unread = table_properties.unread({}, columns, [each.name for each in partitions], config)
-        self.columns = main.create(columns, partitions, table_properties.wanted(config, ledger) | unread)
+        properties = table_properties.wanted(config, ledger) | unread
+        if dry_run:
+            self.columns, self.properties = table.with_partitions(columns, partitions), properties
+            return True
+        self.columns = main.create(columns, partitions, properties)
         self.properties = main.properties()
         self._kept = table_properties.ledger(self.properties, config.known_as)
         return True
+
+    def columns_after(self, rows: StructType) -> StructType:
+        """The main table's columns as they are once rows with these have been appended."""
+        assert self.columns is not None
+        return types.widened(self.columns, rows, adds=True)
 
     def describe(self, wanted: StructType, comment: str | None = None) -> None:
         """Give the main table's columns the comments of `wanted`, and the table this one, where it has others.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from lakeingest.config import PipelineConfig
@@ -39,13 +39,37 @@ class GateDecision:
 
     Attributes:
         found: what the expectations found that were asked of the batch.
-        aside: those for which the whole batch goes to quarantine.
+        many: that too many records are refused, and for what; empty if they are not.
         accepted: who let it through although it would have been held, and why; empty if it was not.
     """
 
     found: tuple[Result, ...] = ()
-    aside: tuple[Result, ...] = ()
+    many: str = ""
     accepted: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        """Why it is kept back; empty if it is not."""
+        return (*(f"{each.rule.action}: {each}" for each in self.found if each.holds), *self._many)
+
+    @property
+    def broken(self) -> tuple[str, ...]:
+        """The same without values of records: the names of expectations."""
+        return (*(each.rule.name for each in self.found if each.holds), *self._many)
+
+    @property
+    def _many(self) -> tuple[str, ...]:
+        return (self.many,) if self.many else ()
+
+    @property
+    def aside(self) -> tuple[Result, ...]:
+        """The expectations for which the whole batch goes to quarantine."""
+        return tuple(each for each in self.found if not each.success and each.rule.action == "quarantine")
+
+    @property
+    def ends(self) -> bool:
+        """Whether the run ends, whatever somebody accepts."""
+        return any(each.holds and each.rule.action == "fail" for each in self.found)
 
     @property
     def outcome(self) -> str:
@@ -89,21 +113,21 @@ class BatchGate:
             BatchHeld: an expectation fails that keeps back or ends, or too many records are refused; nothing of the
                 batch was written but its results.
         """
+        decision = self.decide(batch, decided, rows, seen)
+        if decision.ends or (decision.held and accept_held is None):
+            self._keep(decision.found, batch, receipt, "held")
+            self.wait(decided.sparkSession)
+            raise _held(receipt, decision)
+        accepted = {"who": somebody(), "why": accept_held, "broken": [*decision.held]} if decision.held else {}
+        return replace(decision, accepted=accepted)
+
+    def decide(self, batch: BatchPlan, decided: DataFrame, rows: DataFrame, seen: Observation) -> GateDecision:
+        """What is decided about a batch, of which nothing is written; for the arguments see `check`."""
         # Not count(): its shuffle would have a task that is done again counted twice in what is observed.
         rows.write.format("noop").mode("overwrite").save()
         found = evaluate.of_batch(self._suite, rows, seen.get) if self._suite else []
-        ends = any(each.holds and each.rule.action == "fail" for each in found)
-        why, broken = held(found), [each.rule.name for each in found if each.holds]
-        if many := too_many(self._config, seen.get):
-            why.append(f"{many}: {self._most(batch, decided)}")
-            broken.append(why[-1])
-        if ends or (why and accept_held is None):
-            self._keep(found, batch, receipt, "held")
-            self.wait(decided.sparkSession)
-            raise _held(receipt, why, found, broken, ends=ends)
-        accepted = {"who": somebody(), "why": accept_held, "broken": why} if why else {}
-        aside = tuple(each for each in found if not each.success and each.rule.action == "quarantine")
-        return GateDecision(tuple(found), aside, accepted)
+        many = _too_many(self._config, seen.get)
+        return GateDecision(tuple(found), f"{many}: {self._most(batch, decided)}" if many else "")
 
     def record(
         self,
@@ -130,13 +154,20 @@ class BatchGate:
         """
         if self._suite is None:
             return ()
-        found = decision.found if decision else evaluate.counted(self._suite, seen)
-        refused = evaluate.refused(self._suite, seen["decoded"], broken)
-        told = evaluate.in_order(self._suite, [*found, *refused])
+        told = self.results(decision, seen, broken)
         self._keep(told, batch, receipt, decision.outcome if decision else "committed")
         if time.monotonic() - self._written >= _TOGETHER_S:
             self.flush(spark)
         return told
+
+    def results(
+        self, decision: GateDecision | None, seen: Mapping[str, Any], broken: Mapping[str, int]
+    ) -> Sequence[Result]:
+        """What the expectations found in a batch, in the order of the suite's file; for the arguments see `record`."""
+        if self._suite is None:
+            return ()
+        found = decision.found if decision else evaluate.counted(self._suite, seen)
+        return evaluate.in_order(self._suite, [*found, *evaluate.refused(self._suite, seen["decoded"], broken)])
 
     def _most(self, batch: BatchPlan, decided: DataFrame) -> str:
         """For what reasons most of the refused records are refused."""
@@ -193,12 +224,7 @@ class BatchGate:
             writing.result()
 
 
-def held(found: Sequence[Result]) -> list[str]:
-    """Why a batch is kept back in which this was found; empty if it is not."""
-    return [f"{each.rule.action}: {each}" for each in found if each.holds]
-
-
-def too_many(config: PipelineConfig, seen: Mapping[str, Any]) -> str | None:
+def _too_many(config: PipelineConfig, seen: Mapping[str, Any]) -> str | None:
     """That a batch exceeds the failure budget; None if it does not."""
     refused, consumed, budget = seen["refused"], seen["consumed"], config.quarantine
     if budget.allows(refused, consumed):
@@ -206,16 +232,14 @@ def too_many(config: PipelineConfig, seen: Mapping[str, Any]) -> str | None:
     return f"{refused:,} of {consumed:,} records are refused, and quarantine.max_refused is {budget.max_refused}"
 
 
-def _held(
-    receipt: Receipt, why: Sequence[str], found: Sequence[Result], broken: Sequence[str], *, ends: bool
-) -> BatchHeld:
+def _held(receipt: Receipt, decision: GateDecision) -> BatchHeld:
     offsets = ", ".join(f"{s.topic}-{s.partition} {s.start} to {s.end - 1}" for s in receipt.ranges if s.end > s.start)
     command = "run" if receipt.remaining is None else "backfill"
-    let = "" if ends else f", or let it through: {command} --accept-held REASON"
+    let = "" if decision.ends else f", or let it through: {command} --accept-held REASON"
     return BatchHeld(
         f"batch {receipt.sequence} of pipeline {receipt.pipeline!r} is kept back ({offsets}):"
-        + "".join(f"\n  {each}" for each in why),
+        + "".join(f"\n  {each}" for each in decision.held),
         cure=f"nothing was committed, and nothing is lost; mend the data or the suite and run again{let}",
-        found=found,
-        broken=broken,
+        found=decision.found,
+        broken=decision.broken,
     )

@@ -107,9 +107,7 @@ class MicroBatchExecution:
     def _execute(self, receipt: Receipt, behind: Frontier, accept_held: str | None, taken_back: range) -> Committed:
         # 1.
         kafka, known = self._not_yet_held(receipt, behind, taken_back)
-        sample = receipt.ranges.first(_SAMPLE)
-        if self.evolution.discovery is Discovery.SAMPLE_FIRST and sample != receipt.ranges:
-            self.discover_schemas(self.reader.frame(sample), receipt.sequence)
+        self.discover_sample(receipt.ranges, receipt.sequence)
         strict = self.evolution.discovery is Discovery.WHEN_MET
         if not strict:
             self.discover_schemas(kafka, receipt.sequence)
@@ -137,7 +135,7 @@ class MicroBatchExecution:
         elif self.writer.columns is None:
             self.ensure_table()
         batch, gate = self.plan(strict=strict), self.context.gate
-        decided, accepted, seen = _decided(batch, kafka)
+        decided, accepted, seen = decide(batch, kafka)
         decision: GateDecision | None = None
         try:
             if gate.decides:
@@ -147,7 +145,7 @@ class MicroBatchExecution:
                 if decision.aside:
                     frames.release(accepted)
                     batch = set_aside(batch, decision.aside)
-                    decided, accepted, seen = _decided(batch, kafka)
+                    decided, accepted, seen = decide(batch, kafka)
             # 2.
             loosened = self.evolution.loosened(self._columns(), batch.shape.table) if self.follows else ()
             with self._timed("write"):
@@ -243,6 +241,16 @@ class MicroBatchExecution:
             held = self.context.tables.coordinates(ranges)
             return kafka.join(held, list(COORDINATES), "left_anti"), held.count()
 
+    def discover_sample(self, ranges: OffsetRanges, sequence: int) -> None:
+        """Let most schemas of the run's first batch be known, from a part of it, before the batch is read.
+
+        Raises:
+            SourceUnreachable, RegistryUnreachable: see `discover_schemas`.
+        """
+        sample = ranges.first(_SAMPLE)
+        if self.evolution.discovery is Discovery.SAMPLE_FIRST and sample != ranges:
+            self.discover_schemas(self.reader.frame(sample), sequence)
+
     def discover_schemas(self, kafka: DataFrame, sequence: int) -> None:
         """Let the schemas of a batch be known before it is planned.
 
@@ -316,15 +324,23 @@ class MicroBatchExecution:
         self._last = batch
         return batch
 
-    def ensure_table(self) -> None:
+    def ensure_table(self, *, dry_run: bool = False) -> None:
         """Make the table if it is missing, under the columns that are known by now; else hold it to the file.
+
+        Args:
+            dry_run: take a table that is missing for made, and write nothing.
 
         Raises:
             TableMismatch: the table is another than the file says.
         """
         wanted, made = self.check_table()
-        main = self.context.tables.main
-        if self.writer.ensure(shape.table_columns(self.config, wanted), made.columns, self.evolution.ledger):
+        main, columns = self.context.tables.main, shape.table_columns(self.config, wanted)
+        missing = self.writer.ensure(columns, made.columns, self.evolution.ledger, dry_run=dry_run)
+        if dry_run:
+            # A table that is not there cannot be held to the file.
+            self._checked |= missing
+            return
+        if missing:
             self.context.prefetch(main)
             preflight.check_maker(self.config, self.writer.properties)
         for table in (main, self.context.tables.quarantine):
@@ -420,7 +436,7 @@ class MicroBatchExecution:
             ) from mistake
 
 
-def _decided(batch: BatchPlan, kafka: DataFrame) -> tuple[DataFrame, DataFrame, Observation]:
+def decide(batch: BatchPlan, kafka: DataFrame) -> tuple[DataFrame, DataFrame, Observation]:
     """All records, the rows among them that the table takes, and what is seen while these are written."""
     decided, seen = batch.decide(kafka), Observation()
     return (

@@ -1,12 +1,14 @@
 """What a pipeline would do with the records that come next, from a sample of them. Writes nothing.
 
-The sample is decoded, checked and partitioned as a run would do it, by the same Columns. Rates come from the records'
-own timestamps, sizes from the bytes of the sample's values; a forecast is as good as the sample is typical.
+The sample is a run's next batch, or a part of it, and is decided by the run's own code: `MicroBatchExecution` makes the
+table's columns and decides about schemas, `BatchPlan` about records, `BatchGate` about the batch. Rates come from the
+records' own timestamps, sizes from the bytes of the sample's values; a forecast is as good as the sample is typical.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +16,14 @@ from lakeingest import transform
 from lakeingest.delta import quarantine
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.maintenance import optimize
-from lakeingest.errors import UsageError
-from lakeingest.gate import evaluate, predicates, suggestion
+from lakeingest.errors import UsageError, number_of
+from lakeingest.gate import predicates, suggestion
 from lakeingest.gate.evaluate import Result
-from lakeingest.ingest import batch_gate, preflight
-from lakeingest.ingest.batch_plan import BatchPlan, observed
+from lakeingest.ingest import preflight
+from lakeingest.ingest.batch_plan import set_aside
+from lakeingest.ingest.batch_reader import BatchReader
 from lakeingest.ingest.context import RunContext
-from lakeingest.ingest.microbatch import MicroBatchExecution
+from lakeingest.ingest.microbatch import MicroBatchExecution, decide
 from lakeingest.ingest.preflight import Accept
 from lakeingest.kafka import offsets
 from lakeingest.kafka.offsets import Topics
@@ -45,8 +48,8 @@ class Plan(Shown):
         ranges: the offsets of the sample; "spans" in JSON.
         counts: consumed, accepted, refused and dropped records.
         left_out: of the dropped ones, those that did not meet a condition of transform.where: its name → records.
-        columns: the columns that the table would have: name, type, new (not in the table yet), and was (the type that
-            the table has now, if that is another one; else null).
+        columns: the columns that the table would have, those included that only the table has: name, type, new (not
+            in the table yet), and was (the type that the table has now, if that is another one; else null).
         schemas: what the table would make of schemas that it has not seen yet.
         refusals: stage, reason, count and samples, as `quarantine list` has them.
         corrections: the columns that records were refused for, each with the least type that would have taken all of
@@ -90,7 +93,7 @@ class Plan(Shown):
         became = "{accepted} to the table, {refused} to quarantine, {dropped} dropped".format(**counts)
         held = "; the batch would be held" if self.held else ""
         newest = "; caught up: these are the newest, committed before" if self.committed else ""
-        return f"{self.pipeline}: of {counts['consumed']} records sampled, {became}{held}{newest}"
+        return f"{self.pipeline}: of {number_of(self.counts['consumed'], 'record')} sampled, {became}{held}{newest}"
 
     @property
     def listings(self) -> Mapping[str, Listing]:
@@ -129,8 +132,11 @@ def plan(context: RunContext, topics: Topics, sample: int, *, suggest: bool) -> 
     else:
         log, refused = tables.commit_logs()
         preflight.check(config, log, refused, topics, Accept())
+        preflight.check_records(tables, BatchReader(context), log, topics)
+        preflight.check_adopted(tables, log)
     starts = offsets.starts(config.source, topics, log.frontier)
     committed = starts == topics.last
+    sample = min(sample, config.trigger.max_records)
     if committed:
         share = max(1, sample // max(len(starts), 1))
         starts = {tp: max(topics.first[tp], end - share) for tp, end in topics.last.items()}
@@ -141,91 +147,96 @@ def plan(context: RunContext, topics: Topics, sample: int, *, suggest: bool) -> 
             cure="let some records come, and plan again",
         )
     execution = MicroBatchExecution(context, columns, log)
-    return execution.reader.readable(lambda: _of_sample(execution, ranges, log, committed=committed, suggest=suggest))
+    planned = _Sample(execution, ranges, log, columns, committed=committed)
+    return execution.reader.readable(lambda: planned.plan(suggest=suggest))
 
 
-def _of_sample(
-    execution: MicroBatchExecution, ranges: OffsetRanges, log: CommitLog, *, committed: bool, suggest: bool
-) -> Plan:
-    """Decide about a sample without writing it. It is read several times, and so kept.
+@dataclass(frozen=True)
+class _Sample:
+    """The next batch of a run, or as much of it as is looked at.
 
-    Args:
+    Attributes:
         ranges: its offsets.
+        columns: the table's; None while there is no table.
         committed: whether it was committed before.
-        suggest: whether a suite is to be suggested that the accepted records meet.
     """
-    kafka = frames.keep(execution.reader.frame(ranges))
-    try:
-        with execution.reader.failures():
-            kafka.count()
-        execution.discover_schemas(kafka, log.last_sequence + 1)
-        batch = execution.plan(strict=False)
-        schemas = execution.evolution.ledger.entries[len(log.schemas.entries) :]
-        return _decided(execution, batch, kafka, ranges=ranges, schemas=schemas, committed=committed, suggest=suggest)
-    finally:
-        frames.release(kafka)
 
+    execution: MicroBatchExecution
+    ranges: OffsetRanges
+    log: CommitLog
+    columns: StructType | None
+    committed: bool
 
-def _decided(
-    execution: MicroBatchExecution,
-    batch: BatchPlan,
-    kafka: DataFrame,
-    *,
-    ranges: OffsetRanges,
-    schemas: Sequence[Entry],
-    committed: bool,
-    suggest: bool,
-) -> Plan:
-    config, suite, columns = execution.config, execution.context.suite, execution.writer.columns
-    from pyspark.sql import Observation
+    def plan(self, *, suggest: bool) -> Plan:
+        """Decide about the sample as a run does, step by step. It is read several times, and so kept.
 
-    seen, decided = Observation(), batch.decide(kafka)
-    rows = frames.keep(batch.accepted(observed(decided, seen, *batch.metrics, *batch.left_out)))
-    # Read once for each reason, and the diagnosis is dear.
-    refused = frames.keep(quarantine.rows(decided.where(REFUSED), batch.refusals, config.known_as, 0, batch.now))
-    try:
-        rows.count()
-        counts = {name: seen.get[name] for name in ("consumed", "refused", "dropped")}
-        counts["accepted"] = counts["consumed"] - counts["refused"] - counts["dropped"]
-        refusals = quarantine.reasons(refused, 2) if counts["refused"] else []
-        results: list[Result] = []
-        if suite is not None:
+        Args:
+            suggest: whether a suite is to be suggested that the accepted records meet.
+        """
+        execution, sequence = self.execution, self.log.last_sequence + 1
+        if execution.evolution.settled:
+            execution.ensure_table(dry_run=True)
+        execution.discover_sample(self.ranges, sequence)
+        kafka = frames.keep(execution.reader.frame(self.ranges))
+        try:
+            with execution.reader.failures():
+                kafka.count()
+            execution.discover_schemas(kafka, sequence)
+            if execution.writer.columns is None:
+                execution.ensure_table(dry_run=True)
+            return self._decided(kafka, suggest=suggest)
+        finally:
+            frames.release(kafka)
+
+    def _decided(self, kafka: DataFrame, *, suggest: bool) -> Plan:
+        execution, config, gate = self.execution, self.execution.config, self.execution.context.gate
+        with ExitStack() as kept:
+
+            def keep(frame: DataFrame) -> DataFrame:
+                kept.callback(frames.release, frame)
+                return frames.keep(frame)
+
+            batch = execution.plan(strict=False)
+            decided, accepted, seen = decide(batch, kafka)
+            decision = gate.decide(batch, decided, keep(accepted), seen)
+            if decision.aside and not decision.held:
+                batch = set_aside(batch, decision.aside)
+                decided, accepted, seen = decide(batch, kafka)
+                keep(accepted).write.format("noop").mode("overwrite").save()
+            found = seen.get
+            counts = {name: found[name] for name in ("consumed", "refused", "dropped")}
+            counts["accepted"] = counts["consumed"] - counts["refused"] - counts["dropped"]
+            # Read once for each reason, and the diagnosis is dear.
+            refused = keep(quarantine.rows(decided.where(REFUSED), batch.refusals, config.known_as, 0, batch.now))
+            refusals = quarantine.reasons(refused, 2) if counts["refused"] else []
             broken = {group["reason"]: group["count"] for group in refusals if group["stage"] == predicates.STAGE}
-            found = evaluate.of_batch(suite, rows, seen.get) + evaluate.refused(suite, seen.get["decoded"], broken)
-            results = evaluate.in_order(suite, found)
-        held = batch_gate.held(results)
-        if many := batch_gate.too_many(config, counts):
-            held.append(many)
-        day = forecast.of_sample(config, batch, kafka, rows)
-        return Plan(
-            config.name,
-            ranges,
-            counts,
-            transform.left_out(batch.shape.stages, seen.get),
-            tuple(_columns(rows.schema, columns)),
-            tuple(schemas),
-            tuple(refusals),
-            tuple(corrections.of_refused(config, batch, refused, columns)) if counts["refused"] else (),
-            tuple(results),
-            tuple(held),
-            dict(batch.constraints.checks) if batch.constraints else {},
-            day,
-            _rewrites(execution, rows.schema),
-            committed,
-            tuple(forecast.warnings(config, day)),
-            suggestion.of_rows(config.name, rows) if suggest else None,
-        )
-    finally:
-        frames.release(rows)
-        frames.release(refused)
+            mended = corrections.of_refused(config, batch, refused, self.columns) if counts["refused"] else ()
+            day = forecast.of_sample(config, batch, kafka, accepted)
+            return Plan(
+                config.name,
+                self.ranges,
+                counts,
+                transform.left_out(batch.shape.stages, found),
+                tuple(_columns(execution.writer.columns_after(accepted.schema), self.columns)),
+                tuple(execution.evolution.ledger.entries[len(self.log.schemas.entries) :]),
+                tuple(refusals),
+                tuple(mended),
+                tuple(gate.results(decision, found, broken)),
+                decision.held,
+                dict(batch.constraints.checks) if batch.constraints else {},
+                day,
+                self._rewrites(accepted.schema),
+                self.committed,
+                tuple(forecast.warnings(config, day)),
+                suggestion.of_rows(config.name, accepted) if suggest else None,
+            )
 
-
-def _rewrites(execution: MicroBatchExecution, wanted: StructType) -> dict[str, int] | None:
-    columns = execution.writer.columns
-    if execution.config.widening != "rewrite" or columns is None or not any(types.widenings(columns, wanted)):
-        return None
-    files = optimize.table_files(execution.context.tables.main)
-    return {"files": files.count, "bytes": files.bytes}
+    def _rewrites(self, wanted: StructType) -> dict[str, int] | None:
+        config, columns = self.execution.config, self.columns
+        if config.widening != "rewrite" or columns is None or not any(types.widenings(columns, wanted)):
+            return None
+        files = optimize.table_files(self.execution.context.tables.main)
+        return {"files": files.count, "bytes": files.bytes}
 
 
 def _columns(wanted: StructType, table: StructType | None) -> Iterator[dict[str, Any]]:

@@ -139,24 +139,33 @@ def sql_column(field: T.StructField, between: str = " ", *, not_null: bool = Tru
     return f"{ddl.quoted(field.name)}{between}{sql_type(field.dataType, not_null=not_null)}{constraint}"
 
 
-def widened(there: StructType, wanted: StructType) -> StructType:
-    """The columns of a table as they are once those that are wanted wider have become so."""
+def widened(there: StructType, wanted: StructType, *, adds: bool = False) -> StructType:
+    """The columns of a table as they are once those that are wanted wider have become so.
+
+    Args:
+        adds: whether it gets the fields that it lacks, too, behind its own, as Delta adds them.
+    """
     held = {field.name.lower(): field.dataType for field in wanted}
-    return T.StructType(
-        [
-            T.StructField(f.name, _widened(f.dataType, held.get(f.name.lower(), f.dataType)), f.nullable, f.metadata)
-            for f in there
-        ]
-    )
+    own = [
+        T.StructField(f.name, _widened(f.dataType, held[f.name.lower()], adds=adds), f.nullable, f.metadata)
+        if f.name.lower() in held
+        else f
+        for f in there
+    ]
+    names = {field.name.lower() for field in there}
+    return T.StructType([*own, *(f for f in wanted if adds and f.name.lower() not in names)])
 
 
-def _widened(there: DataType, wanted: DataType) -> DataType:
+def _widened(there: DataType, wanted: DataType, *, adds: bool) -> DataType:
     if isinstance(there, T.StructType) and isinstance(wanted, T.StructType):
-        return widened(there, wanted)
+        return widened(there, wanted, adds=adds)
     if isinstance(there, T.ArrayType) and isinstance(wanted, T.ArrayType):
-        return T.ArrayType(_widened(there.elementType, wanted.elementType), there.containsNull)
+        return T.ArrayType(_widened(there.elementType, wanted.elementType, adds=adds), there.containsNull)
     if isinstance(there, T.MapType) and isinstance(wanted, T.MapType):
-        key, value = _widened(there.keyType, wanted.keyType), _widened(there.valueType, wanted.valueType)
+        key, value = (
+            _widened(mine, other, adds=adds)
+            for mine, other in ((there.keyType, wanted.keyType), (there.valueType, wanted.valueType))
+        )
         return T.MapType(key, value, there.valueContainsNull)
     return wanted
 

@@ -127,7 +127,7 @@ def test_a_plan_is_what_a_run_then_does(stack: Addresses, spark: SparkSession, n
     assert fine.output.splitlines()[:4] == [
         f"{named}: all of 10 records sampled would be committed",
         "  records  10 to the table, 0 to quarantine, 0 dropped",
-        "  columns  9, no change",
+        "  columns  11, no change",
         "  gate     1 of 1 expectation met",
     ]
     assert "a day: " in fine.output
