@@ -421,7 +421,7 @@ def source(t: Translation) -> None:
         t.set("source.bootstrap_servers", servers)
         t.tell(brokers, "carried", "source.bootstrap_servers")
     else:
-        t.set("source.bootstrap_servers", t.variable("KAFKA_BROKERS"))
+        t.set("source.bootstrap_servers", t.variable("KAFKA_BOOTSTRAP_SERVERS"))
     t.tell("bootstrap.servers", "ignored", why="consumer.override.bootstrap.servers holds")
     begin = t.get(f"{override}auto.offset.reset")
     if begin == "latest":
@@ -454,7 +454,7 @@ def _security(t: Translation, name: str, option: str) -> None:
                 name, "impossible", why="no user and password in it: write the login of librdkafka as source.options"
             )
             return
-        t.put("source.options", "sasl.username", t.variable("KAFKA_USERNAME"))
+        t.put("source.options", "sasl.username", t.variable("KAFKA_USER"))
         t.put("source.options", "sasl.password", t.variable("KAFKA_PASSWORD"))
         t.tell(name, "carried", "source.options", _HIDDEN)
     elif "keystore" in option or "truststore" in option or option in ("ssl.key.password", "sasl.login.class"):

@@ -22,9 +22,10 @@ from lakeingest.config.partition_format import FormatError
 from lakeingest.config.per_topic import PerTopic
 from lakeingest.config.pipeline import PipelineConfig
 from lakeingest.errors import PipelineFileError, UsageError
+from lakeingest.local import Addresses
 
 ENVIRONMENT = {
-    "KAFKA_BROKERS": "kafka:9092",
+    "KAFKA_BOOTSTRAP_SERVERS": "kafka:9092",
     "QUARANTINE_KEY": "k" * 32,
     "SSE_CUSTOMER_KEY": base64.b64encode(b"k" * 32).decode(),
     "KMS_KEY_ARN": "arn:aws:kms:eu-west-1:123456789012:key/1234abcd",
@@ -239,7 +240,7 @@ def test_a_worker_gives_what_the_connector_leaves_out() -> None:
     assert values["source"]["bootstrap_servers"] == "kafka:9092"
     assert values["source"]["options"] == {
         "sasl.mechanism": "SCRAM-SHA-512",
-        "sasl.username": "${KAFKA_USERNAME}",
+        "sasl.username": "${KAFKA_USER}",
         "sasl.password": "${KAFKA_PASSWORD}",
     }
     assert {option.name for option in made.options} == set(options)
@@ -407,6 +408,11 @@ def test_a_configuration_that_cannot_be_read_says_where(text: str, said: str, tm
     path.write_text(text, encoding="utf-8")
     with pytest.raises(UsageError, match=re.escape(said)):
         confluent.read(path)
+
+
+def test_the_brokers_have_the_name_that_the_stack_gives_them() -> None:
+    """`eval "$(lakeingest stack env)"` set one name, the imported file asked for another, the pages for a third."""
+    assert {*confluent.translate(connectors.BASE).environment} <= {*Addresses(*"abcde").env()}
 
 
 def test_the_command(tmp_path: Path) -> None:
