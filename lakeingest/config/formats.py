@@ -18,7 +18,10 @@ _PATTERNS = (
     "in Spark's datetime patterns: one, or a list that is tried in order. Nothing else is taken then; the word iso in "
     "the list stands for what is taken where the option is left out."
 )
-_ZONE = "The zone of timestamps that are written without one."
+_ZONE = (
+    "The zone of timestamps that are written without one. A time that the change to summer time skips is taken for the "
+    "one an hour later, and of one that comes twice the first is taken."
+)
 
 
 class JsonValue(Part):

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import select
 import signal
 import stat
+import sys
 import time
 from pathlib import Path
+from subprocess import PIPE, Popen
 
 import kit
 import psutil
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeingest.local import Addresses
+from lakeingest.local import Addresses, artifacts
 from lakeingest.pipeline import Pipeline
 from lakeingest.testing.process import Process
 
@@ -46,6 +50,39 @@ def file(stack: Addresses, named: str, tmp_path: Path) -> Path:
     kit.produce(stack, named, kit.clean(1))
     (tmp_path / "p.yaml").write_text(json.dumps(kit.values_of(stack, named)))
     return tmp_path / "p.yaml"
+
+
+STARTS = """
+from lakeingest.config import Storage
+from lakeingest.spark import session
+from lakeingest.spark.platforms import local
+
+session.attach(Storage(), "archive")
+local.exercised()
+print("the last word")
+"""
+
+
+@pytest.mark.faults
+@pytest.mark.pinned
+def test_a_command_says_what_it_waits_for_at_its_end(tmp_path: Path) -> None:
+    """The first one ended 20 s behind its last word, without a sign: Java was writing its archive of classes."""
+    (tmp_path / "spark").mkdir()
+    for jar in (artifacts.cache_dir() / "spark").glob("*.jar"):
+        (tmp_path / "spark" / jar.name).symlink_to(jar)
+    environment = {**os.environ, "LAKEINGEST_CACHE": str(tmp_path)}
+
+    def said() -> str:
+        master, terminal = pty.openpty()
+        with Popen([sys.executable, "-c", STARTS], env=environment, stdout=PIPE, stderr=terminal, text=True) as process:
+            os.close(terminal)
+            out = process.communicate()[0]
+        assert (process.returncode, out) == (0, "the last word\n")
+        return os.read(master, 10_000).decode() if select.select([master], [], [], 0)[0] else ""
+
+    assert "Java writes down what it has loaded" in said()
+    assert [path.suffix for path in (tmp_path / "spark").glob("classes-*")] == [".jsa"]
+    assert said() == ""
 
 
 SHORT = {(signal.SIGINT, 0.0), (signal.SIGKILL, 0.4)}

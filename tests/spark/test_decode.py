@@ -10,6 +10,7 @@ import pytest
 from decoding import NOW, Verdict, batch_of, judge, kafka, pipeline
 from pyspark.sql import Observation, SparkSession
 
+from lakeingest.config.formats import JsonValue
 from lakeingest.delta import quarantine
 from lakeingest.ingest.batch_plan import observed
 from lakeingest.spark import jvm, session
@@ -290,6 +291,16 @@ def test_times_without_a_zone_lie_in_the_zone_of_the_decoding(spark: SparkSessio
     found = judge(spark, config, [(None, text) for text in texts])
     hours = [json.loads(verdict.columns or "")["t"][:16] for verdict in found if verdict]
     assert hours == ["2026-01-01T05:00", "2026-01-01T00:00", "1970-01-01T00:00"]
+
+
+def test_a_time_that_the_zone_skips_is_an_hour_later(spark: SparkSession) -> None:
+    """As `describe` says: it was moved without a word. Of a time that comes twice the first is taken."""
+    config = pipeline("t TIMESTAMP", value={"format": "json", "timezone": "America/New_York"})
+    texts = [b'{"t":"2026-03-08T%s"}' % clock for clock in (b"01:59:59", b"02:30:00", b"03:30:00")]
+    found = judge(spark, config, [(None, text) for text in (*texts, b'{"t":"2026-11-01T01:30:00"}')])
+    times = [json.loads(verdict.columns or "")["t"][11:16] for verdict in found if verdict]
+    assert times == ["06:59", "07:30", "07:30", "05:30"]
+    assert "an hour later" in (JsonValue.model_fields["timezone"].description or "")
 
 
 @pytest.mark.parametrize(

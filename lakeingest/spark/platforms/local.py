@@ -27,6 +27,7 @@ _LEFT_S, _UNUSED_S = 3_600, 14 * 86_400
 """After how long an archive of classes is deleted: one half written (Java takes seconds), and one that nothing used."""
 _FUNCTIONS = "org.apache.spark.sql.functions"
 _EXERCISED = threading.Event()
+_WRITES = "Java writes down what it has loaded, so that the next start takes half the time: up to 20 s, once\n"
 
 
 def start(name: str) -> SparkSession:
@@ -148,8 +149,14 @@ def exercised() -> None:
 
 
 def _keep_class_archive(recording: Path) -> None:
-    """When this process ends: let the JVM write its archive, which takes some seconds; keep it if it is worth it."""
+    """When this process ends: let the JVM write its archive, which takes some seconds; keep it if it is worth it.
+
+    Whoever waits for the terminal is told: what a command prints last is not its end then.
+    """
     from pyspark import SparkContext
+
+    if sys.stderr.isatty():
+        sys.stderr.write(_WRITES)
 
     if SparkContext._active_spark_context is not None:
         SparkContext._active_spark_context.stop()
