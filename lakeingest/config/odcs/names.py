@@ -6,7 +6,23 @@ import re
 
 from lakeingest.config import partition_format
 from lakeingest.config.parts import FieldPartition, Partition, TimePartition
+from lakeingest.record import OFFSET, PARTITION, TIMESTAMP, TOPIC
 from lakeingest.schema import ddl
+
+OWN = {
+    TOPIC: ("string", "the record's topic"),
+    PARTITION: ("integer", "its Kafka partition"),
+    OFFSET: ("long", "its offset: topic, partition and offset are there once"),
+    TIMESTAMP: ("timestamp", "its Kafka timestamp"),
+}
+"""Columns that each table has: their types, and what a document says of them."""
+AGREED = {
+    "frequency": "how often records are committed",
+    "latency": "from a record's Kafka timestamp until it is in the table",
+    "retention": "how long rows stay in the table at least",
+    "completeness": "behind a period's end its records may still come so long",
+}
+"""What a document says of each of its agreements, at the beginning."""
 
 
 def columns(part: Partition) -> tuple[str, ...]:

@@ -12,10 +12,11 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from lakeingest.config import location, partition_format
+from lakeingest.config.odcs.names import AGREED, OWN, word
 from lakeingest.config.odcs.names import columns as names_of
-from lakeingest.config.odcs.names import word
 from lakeingest.config.parts import Partition
 from lakeingest.config.values import Wait, duration_text
+from lakeingest.record import TIMESTAMP
 from lakeingest.schema import ddl
 
 _OF_LOGICAL = {
@@ -85,10 +86,7 @@ class _Reader:
         self.custom: dict[str, Any] = {}
 
     def read(self) -> Imported:
-        for name in ("kind", "apiVersion", "version"):
-            self.data.pop(name, None)
-        if self.data.get("status") == "active":
-            del self.data["status"]
+        _without(self.data, {"version": "1.0.0", "status": "active"}, "kind", "apiVersion")
         self._custom()
         self._names()
         self._servers()
@@ -108,15 +106,16 @@ class _Reader:
         for each in _list(self.data, "customProperties"):
             name = each.get("property") if isinstance(each, dict) else None
             if isinstance(name, str) and name in known and name not in self.custom:
-                self.custom[name] = each.get("value")
-                each = {}  # noqa: PLW2901
+                self.custom[name] = each.pop("value", None)
+                _alone(each, "property")
             left.append(each)
         _put_back(self.data, "customProperties", left)
 
     def _names(self) -> None:
-        identifier, name = self.data.pop("id", None), self.data.pop("name", None)
+        identifier, name = self.data.get("id"), self.data.pop("name", None)
         wanted = next((str(each) for each in (name, identifier) if each not in (None, "")), "pipeline")
         slug = re.sub(r"[^A-Za-z0-9._-]+", "_", wanted).strip("._-")[:200] or "pipeline"
+        _without(self.data, {"id": wanted})
         self.values["name"] = slug
         if slug != wanted:
             self.notes["name",] = f"the document is called {wanted!r}"
@@ -126,6 +125,7 @@ class _Reader:
             self.notes["source",] = "the document names no topic: correct this"
         if (form := self.custom.get("valueFormat")) not in (None, "json"):
             self.values["decode"] = {"value": {"format": form}}
+            self.notes["decode",] = "the columns come with the records: those of the document are left out"
         described = self.data.get("description")
         if isinstance(described, dict) and isinstance(described.get("purpose"), str):
             self.contract["description"] = described.pop("purpose")
@@ -157,8 +157,8 @@ class _Reader:
                 self.notes["storage",] = (
                     "whether the bucket is part of the path or of the host's name, its server knows"
                 )
-            for name in ("server", "type", "format"):
-                server.pop(name, None)
+            _without(server, {"server": "table"}, "type", "format")
+            _alone(server, "server")
             left.append(server)
         _put_back(self.data, "servers", left)
         if table:
@@ -170,12 +170,11 @@ class _Reader:
         if of_table is None:
             _put_back(self.data, "schema", objects)
             return
-        for name in ("name", "physicalType", "logicalType"):
-            of_table.pop(name, None)
-        physical, described = of_table.pop("physicalName", None), of_table.pop("description", None)
+        physical, described = of_table.get("physicalName"), of_table.pop("description", None)
         if "table" not in self.values and isinstance(physical, str):
             self.values["table"] = {"path" if location.is_path(physical) else "name": physical}
-        if isinstance(described, str) and described != self.contract.setdefault("description", described):
+        self._table_names(of_table)
+        if described is not None and described != self.contract.setdefault("description", described):
             of_table["description"] = described
         partition = self.custom.get("partition")
         computed = self._partition(partition)
@@ -192,14 +191,16 @@ class _Reader:
                 cut.append((position if isinstance(position, int) else 0, name, part))
             if name.startswith("_") or name in computed:
                 # lakeingest's own: each table has them, or the partition makes them.
-                left.append({})
-                continue
-            try:
-                columns.append(f"{word(name)} {self._column(each)}")
-                left.append(each if {*each} > {"name"} else {})
-            except ValueError as wrong:
-                self.left_out[f"schema[0].properties[{len(left)}] ({name})"] = str(wrong)
-                left.append({})
+                own = {"description": OWN[name][1]} if name in OWN else {}
+                _without(each, own, "logicalType", "physicalType", "required", "primaryKey", "primaryKeyPosition")
+            else:
+                try:
+                    columns.append(f"{word(name)} {self._column(each)}")
+                except ValueError as wrong:
+                    self.left_out[f"schema[0].properties[{len(left)}] ({name}).type"] = str(wrong)
+                    _without(each, {}, "logicalType", "physicalType")
+            _alone(each, "name")
+            left.append(each)
         self._quality(of_table)
         if columns and self.values.get("decode") is None:
             self.values["schema"] = {"columns": ", ".join(columns)}
@@ -230,40 +231,52 @@ class _Reader:
         """
         self._quality(each)
         kind = self._type_of(each)
-        name, required, described = each["name"], each.pop("required", False), each.pop("description", None)
+        required, described = each.get("required"), each.get("description")
+        _without(each, {"required": required if isinstance(required, bool) else None})
         found = kind + (" NOT NULL" if required is True else "")
-        if isinstance(described, str) and described:
-            found += f" COMMENT {ddl.text(described)}"
+        if isinstance(described, str):
+            del each["description"]
+            found += f" COMMENT {ddl.text(described)}" if described else ""
         try:
-            ddl.parse(f"{word(name)} {found}")
+            ddl.parse(f"{word(each['name'])} {found}")
         except ddl.DdlError as wrong:
             raise ValueError("; ".join(wrong.problems)) from None
         return found
 
     def _type_of(self, each: dict[str, Any]) -> str:
+        """The type of a property, without what is said of it: of the properties within it, if it names them all."""
         physical, logical = each.get("physicalType"), each.get("logicalType")
-        if isinstance(physical, str):
-            try:
-                ddl.parse(f"c {physical}")
-            except ddl.DdlError:
-                pass
-            else:
-                for name in ("physicalType", "logicalType", "properties", "items"):
-                    each.pop(name, None)
-                return physical
-        if logical == "object" and _list(each, "properties"):
-            inside = [f"{word(str(f['name']))}: {self._type_of(f)}" for f in each["properties"] if isinstance(f, dict)]
-            each.pop("properties")
-            found = f"STRUCT<{', '.join(inside)}>"
+        parsed = isinstance(physical, str) and _is_type(physical)
+        within = _list(each, "properties")
+        named = all(isinstance(f, dict) and isinstance(f.get("name"), str) for f in within)
+        if logical == "object" and within and named:
+            fields = ", ".join(f"{word(field['name'])}: {self._column(field)}" for field in within)
+            found = f"STRUCT<{fields}>"
+            for field in within:
+                _alone(field, "name")
+            _put_back(each, "properties", within)
         elif logical == "array" and isinstance(each.get("items"), dict):
-            found = f"ARRAY<{self._type_of(each.pop('items'))}>"
+            found = f"ARRAY<{self._type_of(each['items'])}>"
+            if not each["items"]:
+                del each["items"]
+        elif parsed:
+            found = str(physical)
         elif isinstance(logical, str) and logical in _OF_LOGICAL:
             found = _OF_LOGICAL[logical]
         else:
             said = " ".join(str(t) for t in (physical, logical) if t is not None)
             raise ValueError(f"no type of a column: {said or 'none is named'}")
-        each.pop("logicalType")
+        _without(each, {}, "logicalType", *(["physicalType"] if parsed else []))
         return found
+
+    def _table_names(self, of_table: dict[str, Any]) -> None:
+        """Take out of the table's object what only repeats where the table lies."""
+        place = next(iter(self.values.get("table", {"name": ""}).values()))
+        short = re.split(r"[/.]", place.rstrip("/"))[-1]
+        _without(of_table, {"physicalType": "table", "logicalType": "object"})
+        for name in ("name", "physicalName"):
+            if of_table.get(name) in (place, re.sub("^s3a:", "s3:", place), short):
+                del of_table[name]
 
     def _quality(self, node: dict[str, Any]) -> None:
         left = []
@@ -271,8 +284,10 @@ class _Reader:
             made = check.get("implementation") if isinstance(check, dict) else None
             named = isinstance(check, dict) and str(check.get("engine")).lower().replace("-", "") == "greatexpectations"
             if named and isinstance(made, dict) and isinstance(made.get("type"), str):
-                self.expectations.append({"type": made["type"], "kwargs": made.get("kwargs") or {}})
-                check = {}  # noqa: PLW2901
+                mild = {"severity": "warning"} if check.get("severity") == "warning" else {}
+                self.expectations.append({"type": made.pop("type"), "kwargs": made.pop("kwargs", None) or {}, **mild})
+                _without(check, {"severity": mild.get("severity", "error"), "implementation": {}}, "type", "engine")
+                _alone(check, "name")
             left.append(check)
         _put_back(node, "quality", left)
 
@@ -295,6 +310,12 @@ class _Reader:
         elif isinstance(team, list):
             _put_back(self.data, "team", left)
 
+    def _elements(self) -> tuple[str, ...]:
+        """What the table and its records' time are called, where an agreement names what it is for."""
+        place = next(iter(self.values.get("table", {"name": ""}).values()))
+        short = re.split(r"[/.]", place.rstrip("/"))[-1]
+        return short, f"{short}.{TIMESTAMP}"
+
     def _sla(self) -> None:
         options = {"latency": "freshness", "retention": "retention"}
         left = []
@@ -304,7 +325,13 @@ class _Reader:
             if given is None or name not in (*options, "completeness", "frequency"):
                 left.append(each)
                 continue
-            left.append({})
+            _without(each, {}, "value", "unit")
+            if str(each.get("description")).startswith(AGREED[name]):
+                del each["description"]
+            if name == "completeness" or each.get("element") in self._elements():
+                each.pop("element", None)
+            _alone(each, "property")
+            left.append(each)
             if name == "frequency":
                 self.values["trigger"] = {"every": given}
             elif name == "completeness":
@@ -312,8 +339,29 @@ class _Reader:
                 self.contract["completeness"] = {"late": given, **({"table": table} if table else {})}
             else:
                 self.contract[options[name]] = given
-        self.data.pop("slaDefaultElement", None)
         _put_back(self.data, "slaProperties", left)
+
+
+def _is_type(text: str) -> bool:
+    try:
+        ddl.parse(f"c {text}")
+    except ddl.DdlError:
+        return False
+    return True
+
+
+def _without(node: dict[str, Any], said: Mapping[str, Any], *names: str) -> None:
+    """Take out of a node what has these values, and what has these names whatever its value."""
+    for name in [name for name, value in said.items() if value is not None and node.get(name) == value]:
+        del node[name]
+    for name in names:
+        node.pop(name, None)
+
+
+def _alone(node: dict[str, Any], name: str) -> None:
+    """Take the name of a node away of which nothing else is left."""
+    if {*node} == {name}:
+        del node[name]
 
 
 def _duration(value: Any, unit: Any) -> str | None:

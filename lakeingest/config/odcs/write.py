@@ -10,8 +10,8 @@ from datetime import timedelta
 from typing import Any
 
 from lakeingest.config import location, partition_format, periods
+from lakeingest.config.odcs.names import AGREED, OWN, word
 from lakeingest.config.odcs.names import columns as names_of
-from lakeingest.config.odcs.names import word
 from lakeingest.config.parts import FieldPartition, TimePartition
 from lakeingest.config.pipeline import PipelineConfig
 from lakeingest.config.values import duration_text
@@ -21,12 +21,6 @@ from lakeingest.schema import ddl
 API = "v3.1.0"
 ENGINE = "great-expectations"
 _KEY = (TOPIC, PARTITION, OFFSET)
-_OWN = {
-    TOPIC: ("string", "the record's topic"),
-    PARTITION: ("integer", "its Kafka partition"),
-    OFFSET: ("long", "its offset: topic, partition and offset are there once"),
-    TIMESTAMP: ("timestamp", "its Kafka timestamp"),
-}
 _LOGICAL = {
     "string": "string",
     "binary": "string",
@@ -127,7 +121,7 @@ def _object(
 def _declared(config: PipelineConfig) -> Iterator[dict[str, Any]]:
     """The columns that a table will have, as far as the file tells."""
     yield from json.loads(ddl.to_json(config.columns))["fields"]
-    for name, (kind, comment) in _OWN.items():
+    for name, (kind, comment) in OWN.items():
         yield {"name": name, "type": kind, "nullable": name == TIMESTAMP, "metadata": {"comment": comment}}
     known = {column.name for column in config.columns}
     for name in _partition_columns(config):
@@ -203,21 +197,19 @@ def _member(owner: str) -> dict[str, str]:
 def _sla(config: PipelineConfig) -> Iterator[dict[str, Any]]:
     table = _object_name(config)
     promised = config.contract
-    yield _agreed("frequency", config.trigger.every, table, "how often records are committed")
+    yield _agreed("frequency", config.trigger.every, table)
     if promised is None:
         return
     if promised.freshness is not None:
-        what = "from a record's Kafka timestamp until it is in the table"
-        yield _agreed("latency", promised.freshness, f"{table}.{TIMESTAMP}", what)
+        yield _agreed("latency", promised.freshness, f"{table}.{TIMESTAMP}")
     if promised.retention is not None:
-        yield _agreed("retention", promised.retention, table, "how long rows stay in the table at least")
+        yield _agreed("retention", promised.retention, table)
     if promised.completeness is not None:
         of = periods.of(config.partition)
         names = ", ".join(f"{table}.{name}" for name in of.columns) if of else table
-        what = (
-            f"behind a period's end its records may still come so long; {config.completeness} says when it is complete"
+        yield _agreed(
+            "completeness", promised.completeness.late, names, f"; {config.completeness} says when it is complete"
         )
-        yield _agreed("completeness", promised.completeness.late, names, what)
 
 
 def _object_name(config: PipelineConfig) -> str:
@@ -225,13 +217,19 @@ def _object_name(config: PipelineConfig) -> str:
     return location.place(identifier).steps[-1] if location.is_path(identifier) else identifier.rpartition(".")[2]
 
 
-def _agreed(name: str, value: timedelta, element: str, what: str) -> dict[str, Any]:
+def _agreed(name: str, value: timedelta, element: str, more: str = "") -> dict[str, Any]:
     unit, size = next(
         ((u, s) for u, s in _UNITS.items() if value % s == timedelta(0)), ("ms", timedelta(milliseconds=1))
     )
     if not value:
         unit, size = "s", timedelta(seconds=1)
-    return {"property": name, "value": value // size, "unit": unit, "element": element, "description": what}
+    return {
+        "property": name,
+        "value": value // size,
+        "unit": unit,
+        "element": element,
+        "description": AGREED[name] + more,
+    }
 
 
 def _custom(config: PipelineConfig) -> Iterator[dict[str, Any]]:

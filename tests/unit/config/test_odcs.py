@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -179,6 +180,8 @@ customProperties:
 
 
 LEFT_OUT = {
+    "id": "53581432-6c55-4ba2-a65f-72344a91553b",
+    "version": "1.1.0",
     "status": "draft",
     "domain": "seller",
     "dataProduct": "orders",
@@ -186,10 +189,11 @@ LEFT_OUT = {
     "description.limitations": "None known",
     "tags[0]": "sales",
     "servers[0] (pg)": "type: postgres, host: localhost, port: 5432, database: shop, schema: public",
-    "servers[1]": "environment: prod",
+    "servers[1] (lake)": "environment: prod",
+    "schema[0]": "physicalName: orders_1",
     "schema[0].properties[0] (id)": "physicalType: UUID, primaryKey: True, unique: True",
     "schema[0].properties[2] (at)": "classification: public",
-    "schema[0].properties[5] (hour)": "no type of a column: time",
+    "schema[0].properties[5] (hour).type": "no type of a column: time",
     "schema[0].quality[0]": "type: library, metric: rowCount, mustBeGreaterThan: 10",
     "schema[1] (customers)": "",
     "team[0] (Data Scientist)": "username: ceastwood",
@@ -198,6 +202,7 @@ LEFT_OUT = {
     "roles[0] (reader)": "access: read",
     "price.priceAmount": "9.95",
     "price.priceCurrency": "USD",
+    "slaProperties[0] (latency)": "element: orders.at",
     "slaProperties[2] (availability)": "value: 99.9, unit: %",
     "slaProperties[3] (frequency)": "value: -1, unit: d",
     "customProperties[0] (refRulesetName)": "value: gcsc.ruleset.name",
@@ -227,6 +232,93 @@ def test_what_has_no_counterpart_is_named_in_somebody_elses_document() -> None:
     }
     assert made.left_out == LEFT_OUT
     assert made.notes["source",]
+
+
+MARKED = """
+kind: DataContract
+apiVersion: v3.0.2
+version: m-version
+id: m-id
+name: orders
+status: m-status
+domain: m-domain
+authoritativeDefinitions: [{type: m-type, url: m-url}]
+description: {purpose: m-purpose, usage: m-usage, customProperties: [{property: m-said, value: m-value}]}
+servers:
+  - {server: m-server, type: s3, location: "s3://b/m-place", format: delta, description: m-described}
+  - {server: m-kafka, type: kafka, host: m-host, format: json}
+schema:
+  - name: m-object
+    physicalName: m-physical
+    physicalType: m-view
+    description: m-of-object
+    properties:
+      - name: a
+        logicalType: integer
+        physicalType: INT
+        physicalName: m-a
+        description: m-of-a
+        required: m-maybe
+        classification: m-class
+        examples: [m-example]
+        quality:
+          - {type: library, rule: m-rule}
+          - type: custom
+            engine: greatExpectations
+            description: m-of-check
+            severity: m-severity
+            implementation: {type: expect_x, kwargs: {column: m-column}, meta: {x: m-meta}}
+      - name: s
+        physicalType: "STRUCT<x: INT>"
+        logicalType: object
+        properties: [{name: x, logicalType: integer, description: m-nested, classification: m-of-nested}]
+      - name: l
+        logicalType: array
+        items:
+          logicalType: object
+          properties: [{name: y, logicalType: string, description: m-item, quality: [{type: text, rule: m-of-item}]}]
+      - {name: o, logicalType: object, properties: [{name: z, logicalType: string, businessName: m-business}, m-none]}
+      - {name: w, logicalType: m-unknown}
+      - {name: _topic, logicalType: string, description: m-topic}
+      - m-text
+    quality: [{type: sql, query: m-query}]
+  - {name: m-second, properties: [{name: m-of-second}]}
+team:
+  name: m-team
+  members:
+    - {username: "u@x.y", name: m-ada, role: owner, dateIn: m-since}
+    - {username: m-bob, role: m-role}
+roles: [{role: m-group, access: m-access}]
+support: [{channel: m-channel, url: m-help}]
+slaDefaultElement: m-default
+slaProperties:
+  - {property: latency, value: 4, unit: d, element: m-element, driver: m-driver}
+  - {property: m-agreed, value: m-much}
+  - {property: retention, value: 3, unit: m-unit}
+customProperties:
+  - {property: topics, value: [m-of-kafka]}
+  - {property: compatibility, value: FULL, description: m-why}
+"""
+
+
+def test_nothing_of_a_document_vanishes() -> None:
+    """What the file does not have is named: ids, versions, nested descriptions and elements of agreements were not."""
+    made = odcs.read(YAML(typ="safe").load(MARKED))
+    said = json.dumps([made.values, [*made.expectations], [*made.left_out.items()]], default=str)
+    marks = set(re.findall(r"\bm-[a-z-]+", MARKED))
+    assert [mark for mark in sorted(marks) if not re.search(rf"{mark}(?![a-z-])", said)] == []
+    assert "COMMENT 'm-item'" in made.values["schema"]["columns"]
+
+
+def test_a_check_that_only_warns_does_so_still() -> None:
+    """It came back as one that refuses records."""
+    config = from_mapping(WHOLE)
+    checks = [
+        odcs.Check(f"c{strict}", "expect_x", {"column": "carrier"}, ["carrier"], strict) for strict in (True, False)
+    ]
+    back = odcs.read(odcs.document(config, None, checks))
+    assert [each.get("severity") for each in back.expectations] == [None, "warning"]
+    assert back.left_out == {}
 
 
 @pytest.mark.parametrize(
