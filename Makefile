@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 # scheduler would then wait for ever.
 TWO    := --numprocesses 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
-.PHONY: help venv demo demo-schemas bench test test-unit test-properties test-faults test-cluster test-connect test-readers test-matrix test-alerts test-notebooks test-report test-infra soak docs docs-outputs stack-up stack-down dist clean
+.PHONY: help venv demo demo-schemas bench test test-unit test-properties test-faults test-cluster test-connect test-readers test-matrix test-alerts test-notebooks notebooks test-report test-infra soak docs docs-outputs stack-up stack-down dist clean
 
 help: ## Say what can be made
 	@grep -hE "^[a-z-]+:.*##" $(MAKEFILE_LIST) | sed -E "s/:.*## /	/" | expand -t 14
@@ -74,6 +74,9 @@ test-alerts: venv ## A Prometheus scrapes runs with real faults until each alert
 
 test-notebooks: venv ## The notebooks, each in a kernel of its own (3 minutes)
 	$(BIN)/pytest tests/integration/test_notebook.py -m "notebooks"
+
+notebooks: venv ## Run the notebooks, and write what they show into them (5 minutes)
+	$(BIN)/python notebooks/outputs.py
 
 test-report: venv ## The page of `lakeingest report` in a headless browser: every size, dark and light, axe-core, print (2 minutes)
 	$(BIN)/pytest tests/integration/test_report_page.py -m "report"
