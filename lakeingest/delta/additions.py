@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from pyspark.sql import functions as F
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 _RANGES = 50
 """Ranges of offsets that are asked for at once: each is a condition that Delta holds against every file."""
-_SHAPE = "add STRUCT<size: BIGINT, stats: STRING>"
+_SHAPE = "add STRUCT<path: STRING, size: BIGINT, stats: STRING>"
 _STATS = f"numRecords BIGINT, minValues STRUCT<{OFFSET}: BIGINT>, maxValues STRUCT<{OFFSET}: BIGINT>"
 
 
@@ -31,11 +32,13 @@ class Additions:
         files, bytes: the data files.
         offsets: the first and the last offset of these files' rows, as few ranges that hold them all; None where the
             statistics of one do not tell.
+        names: of these files, without their folders.
     """
 
     files: int
     bytes: int
     offsets: tuple[tuple[int, int], ...] | None
+    names: tuple[str, ...] = ()
 
 
 def added(table: Table, since: int, until: int) -> Additions:
@@ -51,10 +54,22 @@ def added(table: Table, since: int, until: int) -> Additions:
     ends = [stats.getField(name).getField(OFFSET) for name in ("minValues", "maxValues")]
     with storage_failures(table.identifier):
         actions = table.spark.read.schema(_SHAPE).json(commits).where("add IS NOT NULL")
-        files = [tuple(row) for row in actions.select("add.size", *ends).collect()]
-    known = [(first, last) for _, first, last in files if first is not None and last is not None]
+        files = [tuple(row) for row in actions.select("add.path", "add.size", *ends).collect()]
+    known = [(first, last) for _, _, first, last in files if first is not None and last is not None]
     offsets = merged(known, _RANGES) if len(known) == len(files) else None
-    return Additions(len(files), sum(size or 0 for size, *_ in files), offsets)
+    names = tuple(unquote(path.rpartition("/")[2]) for path, *_ in files)
+    return Additions(len(files), sum(size or 0 for _, size, *_ in files), offsets, names)
+
+
+def of_commit(table: Table, version: int) -> DataFrame:
+    """The rows that one commit added, as its version of the table has them.
+
+    Raises:
+        UsageError: the table has no such version any more.
+        StorageUnreachable, TableChanged: the log cannot be read.
+    """
+    of = added(table, version - 1, version)
+    return table.existing(version).where(_within(of.offsets)).where(F.col("_metadata.file_name").isin(*of.names))
 
 
 def merged(ranges: Sequence[tuple[int, int]], most: int) -> tuple[tuple[int, int], ...]:

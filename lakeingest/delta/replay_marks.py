@@ -7,17 +7,19 @@ is seen to by whatever comes next.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from lakeingest.config import PipelineConfig
-from lakeingest.delta import commit_log, coordinates, quarantine
-from lakeingest.delta.commit_log import CommitLog
+from lakeingest.delta import additions, commit_log, coordinates, quarantine
+from lakeingest.delta.commit_log import Commit, CommitLog
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import Receipt, somebody
-from lakeingest.errors import UsageError
+from lakeingest.errors import FilesLost, UsageError
 from lakeingest.record import COORDINATES
 from lakeingest.spark import frames, session
 from lakeingest.spark.failures import spark_failures, storage_failures, summary
@@ -38,14 +40,13 @@ class Unsettled:
     """What quarantine does not say yet of the replays that the table's log has.
 
     Attributes:
-        moved: the newest replay, whose records are in the table and not marked as moved; None as a rule.
-        rows: how many records that replay moved.
+        moved: the replays, the oldest first, whose records are in the table and not marked as moved. One that was
+            killed as a rule; several where a RESTORE of quarantine took their marks back.
         standing: the newest replay that no RESTORE of the table took back, if one took others back; else None. What
             later ones moved is marked, and may be in the table no longer.
     """
 
-    moved: Receipt | None = None
-    rows: int = 0
+    moved: tuple[Commit, ...] = ()
     standing: int | None = None
 
 
@@ -54,7 +55,9 @@ def unsettled(tables: PipelineTables) -> Unsettled:
     if tables.main.schema() is None:
         return Unsettled()
     name = name_of(tables.config)
-    return of_logs(commit_log.read(tables.main, name), lambda: commit_log.read(tables.quarantine, name))
+    marks = cache(lambda: commit_log.read(tables.quarantine, name))
+    found = of_logs(commit_log.read(tables.main, name), marks)
+    return of_logs(commit_log.read(tables.main, name, back=None), marks) if found.moved else found
 
 
 def of_logs(done: CommitLog, marks: Callable[[], CommitLog]) -> Unsettled:
@@ -65,27 +68,53 @@ def of_logs(done: CommitLog, marks: Callable[[], CommitLog]) -> Unsettled:
         marks: the same of quarantine's log; it is asked where there is one.
     """
     number = done.newest.receipt.sequence if done.newest else 0
-    found = Unsettled(standing=number if done.taken_back else None)
+    standing = number if done.taken_back else None
     if done.newest is None:
+        return Unsettled(standing=standing)
+    found = marks()
+    if found.newest is None and not found.complete:
+        # Clean-up took the marks' receipts: what is known is that the last replay may have been killed.
+        return Unsettled((done.newest,), standing)
+    marked = found.newest.receipt.sequence if found.newest else 0
+    return Unsettled(tuple(each for each in done.commits[::-1] if each.receipt.sequence > marked), standing)
+
+
+def moved(tables: PipelineTables, replay: Commit) -> DataFrame:
+    """The coordinates of the records that a replay brought to the table, as the version that it committed has them.
+
+    So a record that came into both tables in another way is not taken for one that was moved. Where that version can
+    no longer be read, all records that are in both are, if they are no more than the replay moved; else none is.
+
+    Returns:
+        _topic STRING, _partition INT, _offset BIGINT
+    """
+    with suppress(FilesLost, UsageError), storage_failures(tables.main.identifier):
+        found = additions.of_commit(tables.main, replay.version).select(*COORDINATES)
+        # Whether the files are there is noticed when they are read.
+        found.count()
         return found
-    newest = marks().newest
-    if newest is not None and newest.receipt.sequence >= number:
-        return found
-    return replace(found, moved=done.newest.receipt, rows=done.newest.rows)
+    both = _in_both(tables).select(*COORDINATES)
+    with storage_failures(tables.main.identifier):
+        return both if both.count() <= replay.rows else both.limit(0)
+
+
+def _in_both(tables: PipelineTables) -> DataFrame:
+    """The rows of quarantine, not marked as moved, whose records the table has too."""
+    rows = quarantine.here(tables.refused())
+    return rows.join(tables.main.coordinates(coordinates.extent(rows)), list(COORDINATES), "left_semi")
 
 
 def settle(tables: PipelineTables) -> int:
     """Let quarantine's marks say what the tables' coordinates say; how many rows that changed.
 
-    A record that is in the table is marked as moved, where a replay was killed before it did so, and whatever a
-    `discard` did meanwhile. One that a RESTORE took out of the table again is in quarantine again.
+    A record that a replay moved into the table is marked as moved, where the replay was killed before it did so, and
+    whatever a `discard` did meanwhile. One that a RESTORE took out of the table again is in quarantine again.
     """
     left = unsettled(tables)
     count = 0
-    if left.moved is not None:
-        rows = quarantine.here(tables.refused())
-        both = rows.join(tables.main.coordinates(coordinates.extent(rows)), list(COORDINATES), "left_semi")
-        count += _mark(tables, both, left.moved)
+    for each in left.moved:
+        rows = _in_both(tables).join(moved(tables, each), list(COORDINATES), "left_semi")
+        count += _mark(tables, rows, each.receipt)
     if left.standing is not None:
         rows = tables.refused().where(f"moved.replay > {left.standing}")
         there = tables.main.coordinates(coordinates.extent(rows))
@@ -94,7 +123,7 @@ def settle(tables: PipelineTables) -> int:
     return count
 
 
-def _mark(tables: PipelineTables, moved: DataFrame, of: Receipt) -> int:
+def _mark(tables: PipelineTables, rows: DataFrame, of: Receipt) -> int:
     """Mark rows of quarantine as moved, in one commit that bears the replay's receipt."""
     who, why = (F.lit(of.accepted[name]) for name in ("who", "why"))
     value = F.struct(
@@ -103,7 +132,7 @@ def _mark(tables: PipelineTables, moved: DataFrame, of: Receipt) -> int:
         why.alias("why"),
         F.lit(of.sequence).cast("bigint").alias("replay"),
     )
-    return _update(tables, moved, "q.moved IS NULL", "moved", value, of=of)
+    return _update(tables, rows, "q.moved IS NULL", "moved", value, of=of)
 
 
 def asked(tables: PipelineTables, where: str | None) -> DataFrame:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lakeingest.config import PipelineConfig
@@ -21,12 +22,13 @@ from lakeingest.delta.replay_marks import Unsettled
 from lakeingest.errors import number_of
 from lakeingest.ingest import preflight
 from lakeingest.operations.shown import Listing, Shown
-from lakeingest.record import OFFSET, PARTITION, TOPIC, Frontier, OffsetRange, OffsetRanges
+from lakeingest.record import COORDINATES, OFFSET, PARTITION, TOPIC, Frontier, OffsetRange, OffsetRanges
 from lakeingest.spark.failures import storage_failures
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_FLAGS = ("in_table", "in_quarantine", "back", "moved")
 NAMED = 20
 """Most coordinates that a report names of each kind."""
 
@@ -339,38 +341,40 @@ class _SparkRows:
     unsettled: Unsettled
 
     def _parts(self) -> Iterator[DataFrame]:
-        """The coordinates of the table's rows, and of those in quarantine, with in_table and in_quarantine: 0 or 1."""
+        """Coordinates, and how often each is in_table, in_quarantine (not marked as moved), `back` (in quarantine too,
+        unless the table has it), and `moved` by a replay that has not marked it yet.
+        """
         from pyspark.sql import functions as F
 
         topics = topics_of(self.tables.config, self.known)
-        rows_of_main, refused = self.tables.main.read(), self.tables.refused()
-        moved = F.col("moved.replay")
+        refused, replay = self.tables.refused(), F.coalesce(F.col("moved.replay"), F.lit(0))
         standing = self.unsettled.standing
         # What a RESTORE took out of the table is in quarantine again, once the next run or replay has begun.
-        marked = moved.isNotNull() if standing is None else moved <= standing
-        for rows, flags in (
-            (rows_of_main, (F.lit(1), F.lit(0))),
-            (refused.where(~F.coalesce(marked, F.lit(False))), (F.lit(0), F.lit(1))),
-        ):
-            names = (TOPIC, PARTITION, OFFSET)
-            kept = rows.where(F.col(TOPIC).isin(topics))
-            yield kept.select(*names, flags[0].alias("in_table"), flags[1].alias("in_quarantine"))
+        taken_back = F.lit(False) if standing is None else replay > standing
+        yield from (
+            rows.where(F.col(TOPIC).isin(topics)).select(
+                *COORDINATES, *(F.lit(1 if name == flag else 0).alias(name) for name in _FLAGS)
+            )
+            for rows, flag in (
+                (self.tables.main.read(), "in_table"),
+                (refused.where(replay == 0), "in_quarantine"),
+                (refused.where(taken_back), "back"),
+                *((replay_marks.moved(self.tables, each), "moved") for each in self.unsettled.moved),
+            )
+        )
 
     def _once(self) -> DataFrame:
         """Each coordinate that is anywhere, once: how often in the table and in quarantine, and if it was consumed."""
         from pyspark.sql import functions as F
 
-        table_rows, refused_rows = self._parts()
-        coordinate = [TOPIC, PARTITION, OFFSET]
-        once = (
-            table_rows.union(refused_rows)
-            .groupBy(*coordinate)
-            .agg(F.sum("in_table").alias("in_table"), F.sum("in_quarantine").alias("in_quarantine"))
+        rows = reduce(lambda some, more: some.union(more), self._parts())
+        summed = rows.groupBy(*COORDINATES).agg(*(F.sum(name).alias(name) for name in _FLAGS))
+        # Of what a replay moved, quarantine says so, or will.
+        here = F.when(F.col("in_table") == 0, F.col("in_quarantine") + F.col("back"))
+        here = here.when(F.col("moved") > 0, F.lit(0)).otherwise(F.col("in_quarantine"))
+        once = summed.select(*COORDINATES, "in_table", here.alias("in_quarantine")).where(
+            "in_table + in_quarantine > 0"
         )
-        both = (F.col("in_table") > 0) & (F.col("in_quarantine") > 0)
-        if self.unsettled.moved is not None or self.unsettled.standing is not None:
-            # A replay has moved it, and has not said so in quarantine; or its mark is about to be taken back.
-            once = once.withColumn("in_quarantine", F.when(both, F.lit(0)).otherwise(F.col("in_quarantine")))
         spark, of_place = self.tables.spark, "topic STRING, partition INT"
         begins = [(*tp, begin) for tp, begin in self.known.begins.items()]
         begun = spark.createDataFrame(begins, f"{of_place}, begin LONG")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakeingest.config import PipelineConfig, Storage
 from lakeingest.delta import commit_log, replay_marks
-from lakeingest.delta.commit_log import CommitLog
+from lakeingest.delta.commit_log import Commit, CommitLog
 from lakeingest.delta.maintenance.optimize import TableFiles
 from lakeingest.delta.offline import duck, rows, runs
 from lakeingest.delta.offline.log import DataFile, OfflineLog, Unreadable, reading
@@ -79,7 +79,7 @@ def audit(config: PipelineConfig, storage: Storage) -> Report:
         config,
         log,
         refused,
-        lambda known: _OfflineRows(logs[0], _runs(config, logs, known, settle=unsettled.moved is not None)),
+        lambda known: _OfflineRows(logs[0], _runs(config, logs, known, unsettled.moved)),
     )
 
 
@@ -113,8 +113,12 @@ class _OfflineRows:
         return named
 
 
-def _runs(config: PipelineConfig, logs: Sequence[OfflineLog], known: Known, *, settle: bool) -> Runs:
-    """The runs of the pipeline's rows in both tables."""
+def _runs(config: PipelineConfig, logs: Sequence[OfflineLog], known: Known, replays: Sequence[Commit]) -> Runs:
+    """The runs of the pipeline's rows in both tables.
+
+    Args:
+        replays: those whose records are in the table, and not marked as moved.
+    """
     import pyarrow as pa
     from pyarrow import dataset as ds
 
@@ -128,13 +132,11 @@ def _runs(config: PipelineConfig, logs: Sequence[OfflineLog], known: Known, *, s
     # A quarantine of an older version has no replays.
     if "moved" in refused.schema.names:
         mine = mine & ds.field("moved", "replay").is_null()
-    each = [
-        found.append_column("in_table", pa.repeat(1 - at, len(found))).append_column(
-            "in_quarantine", pa.repeat(at, len(found))
-        )
-        for at, found in enumerate((runs.of(logs[0], main, asked), runs.of(logs[1], refused, mine)))
-    ]
-    return Runs(pa.concat_tables(each), known.whole, known.begins, settle)
+    found = [("in_table", runs.of(logs[0], main, asked)), ("in_quarantine", runs.of(logs[1], refused, mine))]
+    for replay in replays:
+        commit = next(each for each in logs[0].behind(replay.version - 1) if each["version"] == replay.version)
+        found.append(("moved", runs.of(logs[0], rows.dataset(logs[0], commit["added"]), asked)))
+    return Runs(pa.concat_tables(runs.flagged(*each) for each in found), known.whole, known.begins)
 
 
 def periods(config: PipelineConfig, storage: Storage) -> tuple[Complete, dict[datetime, int]]:

@@ -16,7 +16,7 @@ from receipts import receipt, write
 
 from lakeingest.config import PipelineConfig, Storage
 from lakeingest.config.file import from_mapping
-from lakeingest.delta import commit, quarantine
+from lakeingest.delta import commit, quarantine, replay_marks
 from lakeingest.delta.history import TableHistory
 from lakeingest.delta.offline import rows
 from lakeingest.delta.offline.log import NoTable, OfflineLog, Unreadable
@@ -531,6 +531,12 @@ def a_replay_that_marked_nothing(tables: PipelineTables) -> None:
     add(tables, account(1, "p:replay", accepted={"who": "me", "why": "so"}), ("t", 0, 13))
 
 
+def a_duplicate_beside_a_killed_replay(tables: PipelineTables) -> None:
+    """It was hidden as if the replay had moved it."""
+    in_both_tables(tables)
+    a_replay_that_marked_nothing(tables)
+
+
 def others_topics(tables: PipelineTables) -> None:
     """Rows of a topic that the file no longer names."""
     made = replace(account(3), ranges=OffsetRanges((OffsetRange("t", 0, 20, 21), OffsetRange("u", 2, 5, 6))))
@@ -543,7 +549,11 @@ def holes_and_doubles_without_end(tables: PipelineTables) -> None:
     add(tables, account(9, "a tool"), *many, *(("t", 3, offset) for offset in range(50)))
 
 
-ANSWERED = [one_twice_and_one_not_in_the_same_file, a_replay_that_marked_nothing]
+ANSWERED = [
+    one_twice_and_one_not_in_the_same_file,
+    a_replay_that_marked_nothing,
+    a_duplicate_beside_a_killed_replay,
+]
 MORE = [
     in_both_tables,
     an_accepted_loss_that_is_there,
@@ -577,6 +587,32 @@ def test_the_audit_says_alike(audited: PipelineTables, happens: Callable[[Pipeli
     well = {nothing, a_table_that_is_compacted, a_replay, a_replay_that_marked_nothing}
     well |= {no_topic, an_accepted_loss, an_accepted_loss_that_is_there, others_topics, a_gap_of_compaction}
     assert wanted.conserved == (happens in well), wanted
+
+
+def test_what_a_restore_took_back_hides_no_duplicate(audited: PipelineTables) -> None:
+    """While the newest replay stood taken back, whatever was in both tables counted once; and of several replays whose
+    marks a RESTORE of quarantine took back, only the newest one's were made again.
+    """
+    main, refused = (f"RESTORE TABLE {table.sql} TO VERSION AS OF " for table in (audited.main, audited.quarantine))
+    before, unmarked = (TableHistory(table).history(1)[0]["version"] for table in (audited.main, audited.quarantine))
+    for number, offset in ((1, 2), (2, 13)):
+        add(audited, account(number, "p:replay", accepted={"who": "me", "why": "so"}), ("t", 0, offset))
+        assert replay_marks.settle(audited) == 1
+    audited.spark.sql(f"{refused}{unmarked}")
+    found = audit_of.audit(audited)
+    assert (found.conserved, found.table, found.quarantine) == (True, 19, 0), found
+    assert replay_marks.settle(audited) == 2
+    assert audit_of.audit(audited) == found
+    audited.spark.sql(f"{main}{before + 1}")
+    add(audited, account(9, "a tool"), ("t", 0, 2))
+    found = audit_of.audit(audited)
+    assert (found.duplicated, found.missing, found.table, found.quarantine) == (1, 0, 19, 1), found
+    audited.spark.sql(f"{main}{before}")
+    add(audited, account(10, "a tool"), ("t", 0, 5), ("t", 0, 7))
+    assert replay_marks.settle(audited) == 2
+    add(audited, account(11, "a tool"), ("t", 0, 2))
+    found = audit_of.audit(audited)
+    assert (found.duplicated, found.missing, found.table, found.quarantine) == (3, 0, 20, 2), found
 
 
 def taken_back(tables: PipelineTables) -> None:

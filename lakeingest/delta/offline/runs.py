@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow.dataset import Dataset
 
+FLAGS = ("in_table", "in_quarantine", "moved")
 _AHEAD = 32
 """Files that are opened at once: of a small one most of the time is the store's."""
 _AT_ONCE = 2**20
@@ -27,16 +28,18 @@ _MOST = 2_000_000
 """Runs of one table that are held: to count them takes DuckDB a gigabyte. Spark has a disk for more."""
 _PIECES = """
     WITH edges AS (
-        SELECT _topic, _partition, low AS edge, in_table, in_quarantine FROM runs
-        UNION ALL SELECT _topic, _partition, high, -in_table, -in_quarantine FROM runs
-        UNION ALL SELECT _topic, _partition, unnest([low, high]), 0, 0 FROM ranges
-        UNION ALL SELECT DISTINCT _topic, _partition, 0, 0, 0 FROM runs
+        SELECT _topic, _partition, low AS edge, in_table, in_quarantine, moved FROM runs
+        UNION ALL SELECT _topic, _partition, high, -in_table, -in_quarantine, -moved FROM runs
+        UNION ALL SELECT _topic, _partition, unnest([low, high]), 0, 0, 0 FROM ranges
+        UNION ALL SELECT DISTINCT _topic, _partition, 0, 0, 0, 0 FROM runs
     ), steps AS (
-        SELECT _topic, _partition, edge, sum(in_table) AS in_table, sum(in_quarantine) AS in_quarantine
+        SELECT _topic, _partition, edge, sum(in_table) AS in_table, sum(in_quarantine) AS in_quarantine,
+            sum(moved) AS moved
         FROM edges GROUP BY ALL
     ), summed AS (
         SELECT _topic, _partition, edge AS low, lead(edge) OVER along AS high,
-            sum(in_table) OVER along AS in_table, sum(in_quarantine) OVER along AS in_quarantine
+            sum(in_table) OVER along AS in_table, sum(in_quarantine) OVER along AS in_quarantine,
+            sum(moved) OVER along AS moved
         FROM steps WINDOW along AS (PARTITION BY _topic, _partition ORDER BY edge)
     ), whole AS (
         SELECT _topic, _partition, low AS first, high AS "end" FROM ranges WHERE kind = 'whole'
@@ -44,7 +47,7 @@ _PIECES = """
         SELECT _topic, _partition, low AS begin FROM ranges WHERE kind = 'begun'
     ), pieces AS (
         SELECT summed.* REPLACE (
-                CASE WHEN $settle AND in_table > 0 AND in_quarantine > 0 THEN 0 ELSE in_quarantine END AS in_quarantine
+                CASE WHEN moved > 0 AND in_table > 0 THEN 0 ELSE in_quarantine END AS in_quarantine
             ),
             high - low AS offsets,
             coalesce(begin, 0) AS begin,
@@ -96,16 +99,15 @@ class Runs:
     """The runs of both tables.
 
     Attributes:
-        runs: with in_table and in_quarantine: 0 or 1.
+        runs: with in_table and in_quarantine: 0 or 1; and moved: 1 for those that a replay brought to the table, and
+            quarantine does not say so yet.
         whole: what the log says was consumed; no two of its ranges share an offset.
         begins: (topic, partition) → the first offset that the pipeline's own commits in the log have.
-        settle: whether what is in both tables is no longer in quarantine, which does not say so yet.
     """
 
     runs: pa.Table
     whole: OffsetRanges
     begins: Frontier
-    settle: bool
 
     def counted(self, unknown: OffsetRanges, skipped: OffsetRanges) -> dict[str, int]:
         """Rows in_table and in_quarantine, distinct coordinates of them, and known and spared: those of them within
@@ -138,7 +140,7 @@ class Runs:
         begun = OffsetRanges(tuple(OffsetRange(*tp, begin, begin) for tp, begin in self.begins.items()))
         ranges = _ranges({"whole": self.whole, "begun": begun, **kinds})
         with duck.connected({"runs": self.runs, "ranges": ranges}) as connection:
-            return connection.execute(query, {"settle": self.settle, **values}).fetchall()
+            return connection.execute(query, values).fetchall()
 
 
 def _ranges(kinds: Mapping[str, OffsetRanges]) -> pa.Table:
@@ -167,6 +169,14 @@ def of(log: OfflineLog, table: Dataset, where: Any) -> pa.Table:
             if count > _MOST:
                 raise Unreadable("its rows lie in no order, and are many")
         return pa.concat_tables(found) if found else _empty()
+
+
+def flagged(flag: str, found: pa.Table) -> pa.Table:
+    """The same runs, with the columns `FLAGS`: 1 in one of them, 0 in the others."""
+    import pyarrow as pa
+
+    flags = [pa.repeat(int(name == flag), len(found)) for name in FLAGS]
+    return pa.Table.from_arrays([*found.columns, *flags], names=[*found.schema.names, *FLAGS])
 
 
 def _empty() -> pa.Table:
