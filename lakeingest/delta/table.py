@@ -13,7 +13,7 @@ from lakeingest.delta import coordinates
 from lakeingest.errors import TableMismatch, UsageError
 from lakeingest.schema import ddl
 from lakeingest.spark import types
-from lakeingest.spark.failures import spark_failures, storage_failures, translate
+from lakeingest.spark.failures import check_managed, spark_failures, storage_failures, translate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -80,6 +80,8 @@ class Table:
             raise TableMismatch(
                 f"{self} is {what}, and no Delta table", cure="give table.name, or its schema, another name"
             )
+        # Of a path Delta itself refuses it.
+        check_managed(self.identifier, described.get("Table Properties", ""))
 
     # What it holds -----------------------------------------------------------------------------------------------
 
@@ -116,7 +118,7 @@ class Table:
         Delta calls a mere log folder a table, which is how making one begins; it has no columns, and is none here.
 
         Raises:
-            TableMismatch: the name stands for something else than a Delta table.
+            TableMismatch: the name stands for something else than a Delta table; or a catalog keeps its newest commits.
         """
         from pyspark.errors import AnalysisException
 

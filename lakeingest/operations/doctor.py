@@ -14,7 +14,7 @@ import socket
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lakeingest.config import PipelineConfig, Storage, file, location
 from lakeingest.config.formats import uses_registry
+from lakeingest.delta.history import adds_rows
+from lakeingest.delta.receipt import Receipt
 from lakeingest.errors import LakeingestError, PipelineFileError, SetupError, number_of
 from lakeingest.local import artifacts
 from lakeingest.local.loopback import direct
@@ -42,6 +44,8 @@ _REGISTRY_WAIT = timedelta(seconds=3)
 _BROKER_WAIT_S = 2.0
 _PACKAGES = ("pyspark", "pyarrow", "confluent_kafka")
 _GIB = 1024**3
+_COMMITS = 100
+"""The newest commits of a table that are looked at, each an object of the store."""
 
 
 @dataclass(frozen=True)
@@ -167,6 +171,7 @@ def _servers(config: PipelineConfig, servers: str, storage: Storage) -> Iterator
     written = [path for path in config.tables if location.is_path(path)]
     for path in {location.place(path).bucket or path: path for path in reversed(written)}.values():
         yield from _bucket(storage, path) if location.place(path).on_s3 else (_folder(path),)
+    yield from _writers(config, storage)
 
 
 def _brokers(servers: str) -> Iterator[Finding]:
@@ -291,6 +296,62 @@ def _bucket(storage: Storage, path: str) -> Iterator[Finding]:
         client.head_object(**asked, Key=folder)
         if not client.list_objects_v2(**asked, Prefix=folder, MaxKeys=1)["KeyCount"]:
             client.delete_object(**asked, Key=folder)
+
+
+def _writers(config: PipelineConfig, storage: Storage) -> Iterator[Finding]:
+    """Who else has committed to the tables on S3: of two log stores neither sees the other's commits coming."""
+    try:
+        from lakeingest.delta.offline import rows
+        from lakeingest.delta.offline.log import OfflineLog, Unreadable
+
+        rows.check_installed()
+    except (ImportError, SetupError):
+        return
+    main, ours = config.table.identifier, frozenset[str]()
+    for path in (main, config.quarantine.identifier):
+        if not (location.is_path(path) and location.place(path).on_s3):
+            continue
+        try:
+            entries = OfflineLog(path, storage).recent(_COMMITS)
+        except (Unreadable, LakeingestError):
+            continue
+        ours |= engines(entries)
+        # Marks in quarantine are made by commits without a receipt.
+        found = others(entries, ours, of_rows=path == main)
+        if found:
+            each = ", ".join(f"{engine} (version {versions[0]} the last)" for engine, versions in found.items())
+            what = f"{path}: others than lakeingest made some of its newest {len(entries)} commits: {each}"
+            cure = (
+                "let each of them commit by a conditional PUT (If-None-Match), as lakeingest's log store does: Spark "
+                "with lakeingest's jar, delta-rs with conditional_put = etag. With another log store one of two "
+                "commits at once is lost, without an error"
+            )
+            yield Finding("writers", "warning", what, cure)
+
+
+def engines(entries: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """What lakeingest has committed with, among commits as `OfflineLog.recent` has them."""
+    return frozenset(entry["engine"] for entry in entries if _is_own(entry))
+
+
+def others(entries: Sequence[Mapping[str, Any]], ours: Collection[str], *, of_rows: bool) -> dict[str, list[int]]:
+    """Who else committed: engine → the versions of the table, the newest first.
+
+    Args:
+        ours: the engines that lakeingest commits with.
+        of_rows: whether a commit of rows without a receipt is another's, too, whatever engine made it.
+    """
+    found: dict[str, list[int]] = {}
+    for entry in entries:
+        changes_rows = of_rows and (adds_rows(entry) or entry["operation"] in ("DELETE", "UPDATE"))
+        if not _is_own(entry) and (entry["engine"] not in ours or changes_rows):
+            found.setdefault(entry["engine"], []).append(entry["version"])
+    return found
+
+
+def _is_own(entry: Mapping[str, Any]) -> bool:
+    said = entry["userMetadata"] or ""
+    return said.startswith("lakeingest: ") or Receipt.from_json(said) is not None
 
 
 def _client(storage: Storage) -> dict[str, Any]:

@@ -42,7 +42,23 @@ class _Case:
 
 
 _ANEW = "then run again, in a new process: Hadoop keeps the keys of a bucket as long as a process lives"
+_MANAGED = _Case(
+    TableMismatch,
+    r"DELTA_PATH_BASED_ACCESS_TO_CATALOG_MANAGED_TABLE_BLOCKED|Couldn't locate commit coordinator"
+    r"|DELTA_UNSUPPORTED_FEATURES_FOR_\w+[^\n]*catalogOwned",
+    "{path} is managed by a catalog (catalogManaged), which keeps the newest commits: the log in the store lacks them",
+    "name a table that no catalog manages; a copy of this one (CREATE TABLE … AS SELECT) has its records, and "
+    "`lakeingest adopt FILE` lets the pipeline go on in it",
+)
 _TABLE = (
+    _MANAGED,
+    _Case(
+        TableMismatch,
+        r"DELTA_UNSUPPORTED_FEATURES_FOR_(READ|WRITE)|DELTA_INVALID_PROTOCOL_VERSION",
+        "{path} has a feature that this version of Delta does not know: {line}",
+        "run on a newer version of Delta (and lakeingest); or drop the feature from the table (ALTER TABLE … DROP "
+        "FEATURE …), by the engine that added it",
+    ),
     _Case(
         UsageError,
         r"DELTA_TABLE_ONLY_OPERATION|DELTA_MISSING_DELTA_TABLE|PATH_NOT_FOUND|TABLE_OR_VIEW_NOT_FOUND",
@@ -277,6 +293,21 @@ _STORE = (
         "look at the store at {where} and its log; the keys come from {keys}; then run again",
     ),
 )
+
+
+def check_managed(table: str, said: str) -> None:
+    """Notice that a catalog keeps a table's newest commits: who reads the log in the store counts too few.
+
+    Args:
+        said: what names the features of the table's protocol.
+
+    Raises:
+        TableMismatch: it does.
+    """
+    if re.search(r"\bcatalog(Managed|Owned)\b", said):
+        raise TableMismatch(_MANAGED.what.format(path=table), cure=_MANAGED.cure)
+
+
 _JAVAS = r"org\.apache\.kafka\..*"
 """What Kafka's Java client says comes with its own exceptions; a store's errors of TLS do not."""
 _KAFKA_SECURITY = (

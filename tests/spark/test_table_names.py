@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -169,3 +170,31 @@ def test_a_name_that_is_taken(spark: SparkSession, tmp_path: Path, taken: str, s
         assert spark.table("taken.t").columns == ["n"]
     finally:
         spark.sql("DROP SCHEMA taken CASCADE")
+
+
+@pytest.mark.parametrize(
+    ("feature", "said"),
+    [
+        ("catalogManaged", "managed by a catalog"),
+        pytest.param("catalogOwned-preview", "managed by a catalog", marks=pytest.mark.faults),
+        pytest.param("madeUp", "does not know", marks=pytest.mark.faults),
+    ],
+)
+def test_a_table_whose_log_is_not_all_is_refused(table: Table, feature: str, said: str) -> None:
+    """Its newest commits were left out, or the error said that the store has to be looked at."""
+    made(table)
+    table.set_properties({"delta.enableInCommitTimestamps": "true"})
+    log = Path(table.location.removeprefix("file:")) / "_delta_log"
+    of_readers = [feature, "vacuumProtocolCheck"]
+    of_writers = [*of_readers, "inCommitTimestamp", "appendOnly", "invariants"]
+    features = {"readerFeatures": of_readers, "writerFeatures": of_writers}
+    info = {"inCommitTimestamp": 9 * 10**12, "timestamp": 1, "operation": "UPGRADE PROTOCOL", "operationParameters": {}}
+    actions = [
+        {"commitInfo": info},
+        {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}},
+    ]
+    (log / f"{len([*log.glob('*.json')]):020}.json").write_text("\n".join(map(json.dumps, actions)))
+    with pytest.raises(TableMismatch, match=said):
+        Table(table.spark, table.identifier).schema()
+    with pytest.raises(TableMismatch, match=said):
+        commit_log.read(table, "p")

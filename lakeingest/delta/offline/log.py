@@ -20,6 +20,7 @@ from urllib.parse import unquote, urlparse
 
 from lakeingest.config import Storage, location
 from lakeingest.delta.history import named_version
+from lakeingest.spark.failures import check_managed
 
 _AHEAD = 32
 """Commits that are asked for at once. It is also how far a gap in the versions is noticed."""
@@ -112,7 +113,7 @@ class State:
     @property
     def features(self) -> set[str]:
         """The features of Delta's protocol that a reader must know."""
-        named = {name.removesuffix("-preview") for name in self.protocol.get("readerFeatures") or ()}
+        named = _features(self.protocol)
         mapped = self.properties.get("delta.columnMapping.mode", "none") != "none"
         return (named - {"columnMapping"}) | ({"columnMapping"} if mapped else set())
 
@@ -125,6 +126,7 @@ class OfflineLog:
 
     Raises:
         Unreadable: from every method.
+        TableMismatch: from every method: a catalog keeps the table's newest commits.
     """
 
     def __init__(self, identifier: str, storage: Storage) -> None:
@@ -153,9 +155,10 @@ class OfflineLog:
                             metadata = action
             if not protocol or not metadata:
                 raise NoTable("there is no Delta table")
-            state = State(version, protocol, metadata, tuple(files.values()))
-            _check(state)
-            return state
+            _check_protocol(self.identifier, protocol)
+            if metadata["format"]["provider"] != "parquet":
+                raise Unreadable("its files are not Parquet")
+            return State(version, protocol, metadata, tuple(files.values()))
 
     def history(self, limit: int | None) -> list[dict[str, Any]]:
         """The newest commits, or all that the log has, as `TableHistory.history` gives them.
@@ -170,12 +173,15 @@ class OfflineLog:
         return entries
 
     def recent(self, limit: int) -> list[dict[str, Any]]:
-        """The newest commits as `history` gives them, so many at most, each with `added`: the files that it added.
+        """The newest commits as `history` gives them, so many at most, each with `added`: the files that it added, and
+        `engine`: what wrote it, as it calls itself.
 
         Of a log whose older commits were cleaned up, those that are left.
         """
         with reading(self.identifier):
-            return [{**_entry(*each), "added": _added(each[2])} for each in self._newest(limit)]
+            return [
+                {**_entry(*each), "added": _added(each[2]), "engine": _engine(each[2])} for each in self._newest(limit)
+            ]
 
     def behind(self, version: int) -> list[dict[str, Any]]:
         """The commits behind a version as `history` gives them, but without their times; each with `added`, the files
@@ -184,8 +190,10 @@ class OfflineLog:
         with reading(self.identifier):
             if self._text(f"{version + 1:020}.json") is None:
                 return []
-            texts = enumerate(self._behind(version), version + 1)
-            return [_change(*each) for each in texts][::-1]
+            texts = [*self._behind(version)]
+            for protocol in (action for text in texts for kind, action in _actions(text) if kind == "protocol"):
+                _check_protocol(self.identifier, protocol)
+            return [_change(*each) for each in enumerate(texts, version + 1)][::-1]
 
     def _newest(self, limit: int | None) -> list[tuple[int, datetime, str]]:
         """Version, time and text of the newest commits, the newest first, as far back as there is no gap."""
@@ -380,12 +388,21 @@ def _file(action: Mapping[str, Any]) -> DataFile:
     return DataFile(unquote(path), action["size"], dict(action["partitionValues"]), action.get("stats"), masked)
 
 
-def _check(state: State) -> None:
-    unknown = state.features - _FEATURES
-    if state.protocol["minReaderVersion"] > _PROTOCOL or unknown:
+def _features(protocol: Mapping[str, Any]) -> set[str]:
+    return {name.removesuffix("-preview") for name in protocol.get("readerFeatures") or ()}
+
+
+def _check_protocol(table: str, protocol: Mapping[str, Any]) -> None:
+    """Notice that a table has what this reader does not know.
+
+    Raises:
+        TableMismatch: a catalog keeps its newest commits.
+        Unreadable: it has something else.
+    """
+    check_managed(table, " ".join((*(protocol.get("readerFeatures") or ()), *(protocol.get("writerFeatures") or ()))))
+    unknown = _features(protocol) - _FEATURES
+    if protocol["minReaderVersion"] > _PROTOCOL or unknown:
         raise Unreadable(f"it has {', '.join(sorted(unknown)) or 'a newer protocol'}")
-    if state.metadata["format"]["provider"] != "parquet":
-        raise Unreadable("its files are not Parquet")
 
 
 def _increasing(times: Iterable[datetime]) -> Iterator[datetime]:
@@ -406,6 +423,11 @@ def _change(version: int, text: str) -> dict[str, Any]:
     changes = [(kind, each) for kind, each in _actions(text) if kind in ("add", "remove") and each["dataChange"]]
     added = [_file(each) for kind, each in changes if kind == "add"]
     return {**_entry(version, None, text), "added": added, "removes": len(changes) - len(added)}
+
+
+def _engine(text: str) -> str:
+    info: Mapping[str, Any] = next((action for kind, action in _actions(text) if kind == "commitInfo"), {})
+    return str(info.get("engineInfo") or info.get("clientVersion") or "an engine without a name")
 
 
 def _added(text: str) -> list[DataFile]:
