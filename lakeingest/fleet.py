@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from lakeingest.config import PipelineConfig, Storage, location
+from lakeingest.config import PipelineConfig, Storage, places
 from lakeingest.config import file as pipeline_file
 from lakeingest.config.per_topic import PerTopic
 from lakeingest.config.variables import TOPIC
@@ -210,7 +210,8 @@ def _no_topic(file: PerTopic, names: list[str]) -> UsageError:
 
 def _check_apart(one: PipelineConfig, other: PipelineConfig) -> None:
     """Raises:
-    UsageError: the two are one pipeline under Delta's eyes, or would commit to one table, or to one consumer group.
+    UsageError: the two are one pipeline under Delta's eyes, or would commit to one consumer group, or to one table; or
+        a table of one is a table of the other for another purpose, or lies within it.
     """
     names = {one.name, one.known_as} & {other.name, other.known_as}
     if names:
@@ -225,9 +226,11 @@ def _check_apart(one: PipelineConfig, other: PipelineConfig) -> None:
             f"{one.source.commit_to_group}",
             cure="give each a group of its own in source.commit_to_group: one has another lag than the other",
         )
-    if location.one_place(one.table.identifier, other.table.identifier):
-        raise UsageError(
-            f"pipelines {one.name!r} and {other.name!r} both write to {one.table.identifier}",
-            cure="give one of them a table of its own; or name both topics in one file; or run the second in a "
-            "process of its own",
-        )
+    for clash in places.clashes(one, other):
+        if places.shares_table(clash, one, other):
+            raise UsageError(
+                f"pipelines {one.name!r} and {other.name!r} both write to {one.table.identifier}",
+                cure="give one of them a table of its own; or name both topics in one file; or run the second in a "
+                "process of its own",
+            )
+        raise UsageError(clash.what, cure=clash.cure)

@@ -6,7 +6,8 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,8 @@ from lakeingest.cli.output import Output
 from lakeingest.errors import PipelineFileError, UsageError
 
 if TYPE_CHECKING:
+    from lakeingest.config import PipelineConfig
+    from lakeingest.config.per_topic import PerTopic
     from lakeingest.gate.suite import Suite
 
 SCHEMA = Path(__file__).parent.parent / "config" / "pipeline.schema.json"
@@ -58,10 +61,31 @@ def check(
         for notice in result["notices"]:
             out.line(f"  {notice}")
     problems = [problem for result in results for problem in result["problems"]]
+    problems += _clashes(found for result in results if (found := result.pop("found", None)) is not None)
     out.result({"ok": not problems, "files": results})
     if problems:
         wrong = [result["file"] for result in results if not result["ok"]]
-        raise failure(wrong[0] if len(wrong) == 1 else f"{len(wrong)} of {len(files)} files", problems)
+        said = f"{len(wrong)} of {len(files)} files" if wrong else "the pipelines together"
+        raise failure(wrong[0] if len(wrong) == 1 else said, problems)
+
+
+def _clashes(found: Iterable[PipelineConfig | PerTopic]) -> list[str]:
+    """Tables of two pipelines in one place; two that write one main table are none: each runs in its own process."""
+    from lakeingest.config import PipelineConfig, places
+
+    read = [*found]
+    alone = [each for each in read if isinstance(each, PipelineConfig)]
+    topics = sorted({topic for each in alone for topic in each.source.topics})
+    for each in read:
+        if not isinstance(each, PipelineConfig):
+            # Which topics there are besides, Kafka says.
+            alone += [each.of(topic) for topic in topics if each.pattern.fullmatch(topic)]
+    return [
+        f"{clash.what}; {clash.cure}"
+        for one, other in combinations(alone, 2)
+        for clash in places.clashes(one, other)
+        if not places.shares_table(clash, one, other)
+    ]
 
 
 def _checked(file: Path, *, online: bool) -> dict[str, Any]:
@@ -76,6 +100,7 @@ def _checked(file: Path, *, online: bool) -> dict[str, Any]:
         if isinstance(found, PerTopic):
             result["notices"].append(f"a pipeline for each topic that {found.pattern.pattern!r} matches")
         pipeline = found.example if isinstance(found, PerTopic) else found
+        result["found"] = found
         result["notices"] += consistency.notices(pipeline.columns, pipeline.partition)
         result["notices"] += hiding.notices(pipeline.decode, pipeline.quarantine, pipeline.steps)
         result["notices"] += contract.notices(pipeline.contract, pipeline.trigger)
@@ -86,6 +111,7 @@ def _checked(file: Path, *, online: bool) -> dict[str, Any]:
 
             result["notices"] += registry.disagreements(pipeline)
     except PipelineFileError as error:
+        result.pop("found", None)
         return {**result, "ok": False, "problems": list(error.problems)}
     return result
 

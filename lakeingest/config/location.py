@@ -56,9 +56,12 @@ def is_path(identifier: str) -> bool:
 
 
 def one_place(one: str, other: str) -> bool:
-    """Whether two tables are the same, or lie within each other, as far as can be told from a path or a name."""
+    """Whether two tables are the same, or lie within each other, as far as two paths, or two names, tell."""
     if is_path(one) and is_path(other):
         return place(one).meets(place(other))
+    if is_path(one) or is_path(other):
+        # Where a catalog puts a table, the session says.
+        return False
     # Which catalog a name without one is in, the session says.
     pairs = zip(reversed(one.lower().split(".")), reversed(other.lower().split(".")), strict=False)
     return all(part == same for part, same in pairs)

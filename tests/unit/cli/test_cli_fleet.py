@@ -49,7 +49,8 @@ def test_the_mistakes_of_all_files_are_told(tmp_path: Path) -> None:
         ({"name": "one"}, "two files have the name 'one'"),
         ({"renamed_from": "one"}, "two files have the name 'one'"),
         ({"table": {"path": "s3://lake/one/"}}, "pipelines 'one' and 'two' both write to s3a://lake/one"),
-        ({"table": {"path": "s3a://lake/one/within"}}, "pipelines 'one' and 'two' both write to"),
+        ({"table": {"path": "s3a://lake/one/within"}}, "table of pipeline 'one' (s3a://lake/one) and table of 'two'"),
+        ({"table": {"path": "s3://lake//one_quarantine/"}}, "quarantine of pipeline 'one' (s3a://lake/one_quarantine)"),
     ],
 )
 def test_two_that_cannot_run_side_by_side(tmp_path: Path, changes: dict[str, Any], said: str) -> None:

@@ -1,0 +1,68 @@
+"""Where the tables of two pipelines lie: no two of them in one place, but for those that pipelines may share. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lakeingest.config import location
+from lakeingest.config.pipeline import PipelineConfig
+
+TABLE, QUARANTINE = "table", "quarantine"
+_SHARED = frozenset({QUARANTINE, "gate.results", "contract.completeness.table"})
+"""Tables that may be one and the same for several pipelines: each row says whose it is."""
+
+
+@dataclass(frozen=True)
+class Clash:
+    """Two tables in one place.
+
+    Attributes:
+        one, other: which table of each pipeline: as its option is called, without path or name.
+        what: which they are, and where.
+        cure: what to do about it.
+    """
+
+    one: str
+    other: str
+    what: str
+    cure: str
+
+
+def clashes(one: PipelineConfig, other: PipelineConfig) -> Iterator[Clash]:
+    """The tables of one pipeline that are tables of another one, or lie within each other.
+
+    Two main tables are told too: pipelines of different topics may write one, each in a process of its own.
+    """
+    for mine, here in _places(one):
+        for yours, there in _places(other):
+            if not location.one_place(here, there) or (mine == yours and mine in _SHARED and _same(here, there)):
+                continue
+            yield Clash(
+                mine,
+                yours,
+                f"{mine} of pipeline {one.name!r} ({here}) and {yours} of {other.name!r} ({there}) are the same, or "
+                "one lies within the other",
+                "give one of them another place, that which has no records yet; of topics that one pattern matches: "
+                "let the pattern leave one out, as in '(?!orders_quarantine$)orders.*', or, for new tables, write "
+                "quarantine.path with {topic} in a folder of its own, as in s3a://lake/refused/{topic}",
+            )
+
+
+def shares_table(clash: Clash, one: PipelineConfig, other: PipelineConfig) -> bool:
+    """Whether the two are one main table."""
+    return clash.one == clash.other == TABLE and _same(one.table.identifier, other.table.identifier)
+
+
+def _same(one: str, other: str) -> bool:
+    return location.same_table(one, other) if location.is_path(one) else location.one_place(one, other)
+
+
+def _places(config: PipelineConfig) -> Iterator[tuple[str, str]]:
+    """What each table is called, and where it is: by its path, and by its name."""
+    for role, table in ((TABLE, config.table), (QUARANTINE, config.quarantine)):
+        yield from ((role, place) for place in (table.path, table.name) if place)
+    if config.gate is not None:
+        yield "gate.results", config.results
+    if config.contract is not None and config.contract.completeness is not None:
+        yield "contract.completeness.table", config.completeness
