@@ -1,4 +1,4 @@
-"""Where a table lies: which paths may stand in a file, and which of them are one place under several names. Pure.
+"""Where a table lies: which paths may stand in a file, and which of them are one place under several names.
 
 As Hadoop reads them: //, . and a / at the end mean nothing, s3 and s3n are the object store of s3a, and %20 is these
 three characters.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from lakeingest.errors import UsageError
 
@@ -70,6 +70,16 @@ def one_place(one: str, other: str) -> bool:
 def same_table(one: str, other: str) -> bool:
     """Whether two paths, or two names, are of one table, however a path is spelt."""
     return place(one).same(place(other)) if is_path(one) and is_path(other) else one == other
+
+
+def parents(path: str) -> list[str]:
+    """The folders that a path lies within and in which a table may be, the nearest first; of local ones, those with a
+    log.
+    """
+    of = place(path)
+    root = f"{of.scheme}://{of.bucket}" if of.on_s3 else ""
+    found = ["/".join((root, *of.steps[:end])) for end in range(len(of.steps) - 1, 0, -1)]
+    return found if of.on_s3 else [each for each in found if Path(each, "_delta_log").is_dir()]
 
 
 def place(path: str) -> Place:

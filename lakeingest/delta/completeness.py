@@ -18,7 +18,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from lakeingest.config.periods import Periods
-from lakeingest.delta.table import PROPERTIES, Table
+from lakeingest.delta import kinds
+from lakeingest.delta.table import Table
 from lakeingest.errors import TableMismatch
 from lakeingest.schema import ddl
 from lakeingest.spark import types
@@ -67,7 +68,8 @@ class CompletenessTable:
         """The newest period that is complete, and the number of the newest batch that said so; None and 0 of none.
 
         Raises:
-            TableMismatch: no row can be written: another pipeline gave a partition column another type.
+            TableMismatch: no row can be written: it is another table, or another pipeline gave a partition column
+                another type.
         """
         from pyspark.sql import functions as F
 
@@ -81,9 +83,10 @@ class CompletenessTable:
         return (None if start is None else self.periods.of(_at(start))), sequence or 0
 
     def _check(self, held: StructType) -> None:
-        kinds = {column.name.lower(): column.dataType for column in held}
+        kinds.check(self.table, "completeness", held.names)
+        types_of = {column.name.lower(): column.dataType for column in held}
         for column in self.columns:
-            if (kind := kinds.get(column.name.lower(), column.dataType)) != column.dataType:
+            if (kind := types_of.get(column.name.lower(), column.dataType)) != column.dataType:
                 raise TableMismatch(
                     f"{self.table} has {column.name} as {kind.simpleString().upper()}, and the partitions of pipeline "
                     f"{self.pipeline!r} have it as {column.dataType.simpleString().upper()}",
@@ -153,7 +156,8 @@ class CompletenessTable:
         ]
         held = self.table.schema()
         if held is None:
-            self.table.create(columns, properties=PROPERTIES)
+            held = self.table.create(columns, properties=kinds.properties("completeness"))
+            kinds.check(self.table, "completeness", held.names)
         else:
             self.table.add_columns(held, columns)
         with storage_failures(self.table.identifier):

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from lakeingest.config import PipelineConfig, periods
-from lakeingest.delta import commit_log, coordinates, quarantine, table_properties
+from lakeingest.delta import commit_log, coordinates, kinds, quarantine, table_properties
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.completeness import CompletenessTable
+from lakeingest.delta.kinds import Kind
 from lakeingest.delta.table import Table
 from lakeingest.errors import TableMismatch
 from lakeingest.record import COORDINATES, OFFSET, PARTITION, TOPIC, Frontier, OffsetRanges
@@ -65,13 +66,19 @@ class PipelineTables:
 
         Returns:
             Whether it was missing.
+
+        Raises:
+            TableMismatch: what is there is another table.
         """
         columns = self.quarantine.schema()
+        missing = columns is None
         if columns is None:
-            self.quarantine.create(quarantine.schema())
-            return True
-        self.quarantine.add_columns(columns, quarantine.schema())
-        return False
+            # Somebody may make another table there at the same time.
+            columns = self.quarantine.create(quarantine.schema(), properties=kinds.properties("quarantine"))
+        kinds.check(self.quarantine, "quarantine", columns.names)
+        if not missing:
+            self.quarantine.add_columns(columns, quarantine.schema())
+        return missing
 
     def refused(self) -> DataFrame:
         """The pipeline's own rows of quarantine, with today's columns."""
@@ -108,8 +115,8 @@ class PipelineTables:
             adopting: whether the rows are not asked for the frontier.
 
         Raises:
-            TableMismatch: the table forgets which commits were made (see `_RETENTION`); or it has rows that neither a
-                receipt nor their coordinates tell of.
+            TableMismatch: a table is another than the file says (see `kinds`), or forgets which commits were made (see
+                `_RETENTION`); or it has rows that neither a receipt nor their coordinates tell of.
         """
         mine, refused = (
             CommitLog(table.identifier, self.config.known_as)
@@ -118,16 +125,28 @@ class PipelineTables:
             for table in (self.main, self.quarantine)
         )
         if self.quarantine not in new:
-            _check_retention(self.quarantine, self.quarantine.properties())
+            refused = replace(refused, properties=self._properties(self.quarantine, "quarantine"))
         if self.main not in new:
-            properties = self.main.properties()
-            _check_retention(self.main, properties)
+            properties = self._properties(self.main, "table")
             kept = table_properties.ledger(properties, self.config.known_as)
             mine = replace(mine, kept=kept, properties=properties)
             if not adopting and mine.newest is None and not (mine.begun and mine.complete):
                 mine = replace(mine, recovered=self._frontier_of_rows(properties))
         known = adopting or mine.newest is not None or mine.recovered
         return replace(mine, schemas=self._schemas(mine)) if known else mine, refused
+
+    def _properties(self, table: Table, kind: Kind) -> dict[str, str]:
+        """A table's properties.
+
+        Raises:
+            TableMismatch: it is of another kind, or forgets which commits were made.
+        """
+        properties = table.properties()
+        said = kinds.kind_of(properties, ())
+        columns = table.schema() if said is None else None
+        kinds.check(table, kind, columns.names if columns is not None else (), properties)
+        _check_retention(table, properties)
+        return properties
 
     def _schemas(self, mine: CommitLog) -> SchemaLedger:
         """The ledger of schemas: the newest commit's own, or the one whose digest it bears."""

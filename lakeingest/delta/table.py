@@ -261,12 +261,16 @@ class Table:
         Args:
             columns: all but those partition columns that are computed from others.
             properties: besides `PROPERTIES`, which every table of lakeingest's has.
+
+        Raises:
+            TableMismatch: it would lie within another table.
         """
         whole = with_partitions(columns, partitions)
         described = [f"{types.sql_column(column)}{_computed(column)}" for column in whole]
         named = ", ".join(ddl.quoted(partition.name) for partition in partitions)
         partitioned = f" PARTITIONED BY ({named})" if partitions else ""
         wanted = {**PROPERTIES, **(properties or {})}
+        self._check_outside()
         with storage_failures(self.identifier):
             if not self.by_path:
                 self.ensure_schema()
@@ -280,6 +284,19 @@ class Table:
             if made is None:
                 self._create_by_writing(whole, partitions, wanted)
             return made or self.read().schema
+
+    def _check_outside(self) -> None:
+        """Notice that a new table would lie within another one, whose VACUUM deletes what it does not know.
+
+        Raises:
+            TableMismatch: it would; nothing was made.
+        """
+        for parent in location.parents(self.identifier) if self.by_path else ():
+            if Table(self.spark, parent).schema() is not None:
+                raise TableMismatch(
+                    f"{self} would lie within the table {parent}, whose VACUUM would delete it",
+                    cure="name a place beside that table, and not within it",
+                )
 
     def ensure_schema(self) -> None:
         """Make the schema of its name if it is missing: where it is there, the right to make one need not be."""

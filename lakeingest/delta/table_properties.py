@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeingest.config import PipelineConfig
 from lakeingest.config.values import duration_text
-from lakeingest.delta import statistics
+from lakeingest.delta import kinds, statistics
 from lakeingest.record import OffsetRanges
 from lakeingest.schema import readers
 from lakeingest.schema.ledger import SchemaLedger
@@ -49,7 +49,7 @@ def wanted(config: PipelineConfig, ledger: SchemaLedger) -> dict[str, str]:
         _name(_PARTITIONS, config.known_as): _packed(options(config)),
         _name(_MAKER, config.known_as): _packed({"name": config.known_as, "topics": [*config.source.topics]}),
     }
-    kept |= readers.properties(config.readers) | contract(config)
+    kept |= kinds.properties("table") | readers.properties(config.readers) | contract(config)
     return kept | ({_name(_SCHEMAS, config.known_as): _packed(ledger.to_json())} if ledger.entries else {})
 
 
@@ -79,12 +79,15 @@ def contract(config: PipelineConfig) -> dict[str, str]:
 
 
 def outdated(properties: Mapping[str, str], config: PipelineConfig) -> tuple[dict[str, str], list[str]]:
-    """What of the contract has to be set on a table with these properties, and what unset."""
+    """What of the contract, and of the kind, has to be set on a table with these properties, and what unset."""
+    # A table that an older version made says what it is for from the next run on.
+    unmarked = partitions(properties, config.known_as) is not None and kinds.KIND not in properties
+    kind = kinds.properties("table") if unmarked else {}
     wanted, mark = contract(config), _name(_CONTRACT, config.known_as)
     # Spark shows in place of a value with a word such as token none, so that only the packed one can be compared.
     if properties.get(mark) == wanted.get(mark):
-        return {}, []
-    return wanted, [n for n in (mark, *map(_word, _PROMISES)) if n in properties and n not in wanted]
+        return kind, []
+    return kind | wanted, [n for n in (mark, *map(_word, _PROMISES)) if n in properties and n not in wanted]
 
 
 def unread(

@@ -13,16 +13,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from lakeingest.config import PipelineConfig
-from lakeingest.delta import quarantine
+from lakeingest.delta import kinds, quarantine
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import Receipt, somebody
-from lakeingest.delta.table import PROPERTIES
 from lakeingest.errors import BatchHeld
 from lakeingest.gate import evaluate, results
 from lakeingest.gate.evaluate import Result
 from lakeingest.gate.suite import Suite
 from lakeingest.ingest.batch_plan import BatchPlan
 from lakeingest.record import REFUSED
+from lakeingest.spark import types
 from lakeingest.spark.failures import storage_failures
 
 if TYPE_CHECKING:
@@ -208,9 +208,12 @@ class BatchGate:
     def _write(self, spark: SparkSession, rows: Sequence[tuple[Any, ...]]) -> None:
         table = PipelineTables(spark, self._config).results
         with storage_failures(table.identifier):
+            columns = table.schema()
+            if columns is None:
+                columns = table.create(types.struct(results.COLUMNS), properties=kinds.properties("gate.results"))
+            kinds.check(table, "gate.results", columns.names)
             frame = spark.createDataFrame(rows, results.COLUMNS).coalesce(1)
-            # The first write makes the table.
-            table.save(frame.write.format("delta").mode("append").options(**PROPERTIES))
+            table.save(frame.write.format("delta").mode("append"))
 
     def wait(self, spark: SparkSession) -> None:
         """Until the results of all batches are written.

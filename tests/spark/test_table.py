@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from lakeingest.config import PipelineConfig
 from lakeingest.config.file import from_mapping
-from lakeingest.delta import table_properties
+from lakeingest.delta import kinds, table_properties
 from lakeingest.delta.catalog.spark import register
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.pipeline_tables import PipelineTables
@@ -142,3 +143,42 @@ def test_a_name_in_the_catalog(spark: SparkSession, tmp_path: Path) -> None:
         assert config.table.name == "named_in_tests.flights"
     finally:
         spark.sql("DROP SCHEMA named_in_tests CASCADE")
+
+
+def test_no_table_of_a_pipeline_is_another_ones(spark: SparkSession, tmp_path: Path) -> None:
+    """Two files, or two processes, led both into one table, or one record stopped one of them for ever. A table says
+    what it is for; the columns do where an older version made it.
+    """
+    made(spark, tmp_path)
+    main, aside, within = (str(tmp_path / name) for name in ("table", "table_quarantine", "table/within"))
+
+    def other(**parts: Any) -> PipelineTables:
+        values = {"name": "q", "source": {"topics": ["u"], "bootstrap_servers": "nowhere:1"}}
+        shape = {"schema": {"columns": "n INT"}, "partition": [{"by": "time", "every": "hour"}]}
+        return PipelineTables(spark, from_mapping({**values, **shape, **parts}))
+
+    def refused(ask: Callable[[], object], said: str) -> None:
+        with pytest.raises(TableMismatch, match=said) as wrong:
+            ask()
+        assert "name another place" in wrong.value.cure or "beside that table" in wrong.value.cure
+
+    into_aside = other(table={"path": aside})
+    for _ in range(2):
+        refused(lambda: into_aside.commit_logs(new={into_aside.quarantine}), "is a quarantine, .* as its table.path")
+        # As an older version left it.
+        Table(spark, aside).unset_properties([kinds.KIND])
+    from_main = other(table={"path": str(tmp_path / "u")}, quarantine={"path": main})
+    refused(from_main.ensure_quarantine, "is a pipeline's table .* as its quarantine.path")
+    columns = Table(spark, main).schema()
+    Table(spark, main).unset_properties([kinds.KIND])
+    refused(from_main.ensure_quarantine, "is a pipeline's table .* as its quarantine.path")
+    assert Table(spark, main).schema() == columns
+    watched = {"contract": {"completeness": {"table": aside}}, "table": {"path": str(tmp_path / "u")}}
+    completeness = other(**watched).completeness
+    assert completeness is not None
+    refused(completeness.newest, "is a quarantine, .* as its contract.completeness.table")
+    inner = other(table={"path": within}, quarantine={"path": f"{within}/aside"})
+    refused(inner.ensure_quarantine, f"would lie within the table {main}")
+    # Of the same kind it may be another pipeline's, too.
+    shared = other(table={"path": str(tmp_path / "u")}, quarantine={"path": aside})
+    assert shared.ensure_quarantine() is False
