@@ -83,10 +83,16 @@ def check(report: Report) -> None:
         wrong = [*report.breaks, *(f"{kind}: {place}" for kind, places in report.named.items() for place in places)]
         names = ", ".join(map(repr, report.others))
         whose = f"; pipeline {names} has written to the table too" if names else ""
+        wrong += report.deleted
+        back = (
+            "if the DELETE was a mistake, RESTORE that table to the version before it and run again: the run reads "
+            "again what the RESTORE takes back, while Kafka has it; "
+        )
         raise NotConserved(
             f"{report.pipeline}: {report.missing} missing, {report.duplicated} duplicated, "
             f"{report.unexpected} unexpected{whose}" + "".join(f"\n  {line}" for line in wrong),
-            cure="if a run or a backfill is under way or was killed, let it finish (`lakeingest run FILE "
-            "--until-caught-up`, `lakeingest backfill FILE`) and audit again; else "
-            "somebody changed the tables: see their history",
+            cure=(back if report.deleted else "")
+            + "if a run or a backfill is under way or was killed, let it finish (`lakeingest run FILE "
+            "--until-caught-up`, `lakeingest backfill FILE`) and audit again; else somebody changed the tables: see "
+            "their history",
         )

@@ -62,10 +62,11 @@ class CommitLog:
         recovered: the frontier as the tables' rows tell it, where no receipt is left in the log.
         schemas: the ledger of schemas (see `PipelineTables.commit_logs`).
         kept: the one among the table's properties.
-        properties: these.
+        properties: these; of quarantine, its own.
         others: what other pipelines committed to the table, as far as the log was read: name → newest receipt. Their
             replays and backfills are not among it.
         backfills: the commits of the pipeline's backfills, newest first, as far as the log was read.
+        deletes: what somebody deleted by a condition, the newest first, as far as the log was read: version → rows.
     """
 
     path: str
@@ -86,6 +87,7 @@ class CommitLog:
     properties: Mapping[str, str] = field(default_factory=dict)
     others: Mapping[str, Receipt] = field(default_factory=dict)
     backfills: tuple[Commit, ...] = ()
+    deletes: Mapping[int, int] = field(default_factory=dict)
 
     def others_of(self, topics: Collection[str]) -> dict[str, Receipt]:
         """Other pipelines that have taken records of these topics, and each one's newest receipt."""
@@ -94,6 +96,13 @@ class CommitLog:
     @property
     def newest(self) -> Commit | None:
         return self.commits[0] if self.commits else None
+
+    @property
+    def standing_number(self) -> int | None:
+        """The number of the newest commit that stands; 0 for none, None where clean-up may have taken its receipt."""
+        if self.newest:
+            return self.newest.receipt.sequence
+        return 0 if self.complete else None
 
     @property
     def standing(self) -> int:
@@ -161,6 +170,7 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
     taken_back = unadopted = restored = False
     begun: dict[tuple[str, int], int] = {}
     others: dict[str, Receipt] = {}
+    deletes: dict[int, int] = {}
     taken, restored_to = set[int](), None
     for entry in history:
         if entry["operation"] == "RESTORE":
@@ -169,6 +179,8 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
                 restored_to = log.restored_to(entry, history[-1]["version"])
         receipt = Receipt.from_json(entry["userMetadata"])
         stands = restored_to is None or entry["version"] <= restored_to
+        if stands and entry["operation"] == "DELETE" and (rows := _deleted(entry)):
+            deletes[entry["version"]] = rows
         if receipt is None or receipt.pipeline != pipeline:
             if receipt is not None and stands:
                 if receipt.pipeline == of_backfill(pipeline):
@@ -199,7 +211,15 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
         begun={} if commits else begun,
         others=others,
         backfills=tuple(backfills),
+        deletes=deletes,
     )
+
+
+def _deleted(entry: Mapping[str, Any]) -> int:
+    """How many rows a DELETE deleted; of whole partitions Delta does not always count them."""
+    metrics = entry["operationMetrics"] or {}
+    rows = int(metrics.get("numDeletedRows") or 0)
+    return rows or int(metrics.get("numRemovedFiles") or 0)
 
 
 def _commit(entry: Mapping[str, Any], receipt: Receipt) -> Commit:

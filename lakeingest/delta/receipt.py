@@ -87,7 +87,9 @@ class Receipt:
         gaps: offsets that Kafka had deleted before they were taken, and whose loss was accepted: on the table, before
             `spans`; on quarantine, where a batch was settled too late, those of `spans` that could not be read again.
         lost: how many offsets of these gaps are in neither table; on quarantine only.
-        base: the table's version when the batch was decided, if it was known; on the table only.
+        base: the version of the receipt's own table when the batch was decided, if it was known.
+        aside: the number of the newest commit to quarantine then, 0 for none; on the table only. None if an older
+            version wrote it. Where quarantine has no such commit any more, a RESTORE took it back, or it was made anew.
         settles: the batch that this commit accounts for, where that is not `sequence`; on quarantine only.
         read_from: where the records were not read from Kafka: the table, and the version up to which was looked at what
             came into it below the frontier (see `ingest.bronze`).
@@ -117,6 +119,7 @@ class Receipt:
     lost: int = 0
     settles: int = 0
     base: int | None = None
+    aside: int | None = None
     remaining: int | None = None
     read_from: Mapping[str, Any] = field(default_factory=dict)
     late: OffsetRanges = field(default_factory=lambda: OffsetRanges(()))
@@ -153,6 +156,7 @@ class Receipt:
             "lost": self.lost or None,
             "settles": self.settles or None,
             "base": self.base,
+            "aside": self.aside,
             "remaining": self.remaining,
             "read_from": dict(self.read_from),
             "late": self.late.to_json(),
@@ -198,6 +202,7 @@ class Receipt:
             lost=data.get("lost", 0),
             settles=data.get("settles", 0),
             base=data.get("base"),
+            aside=data.get("aside"),
             remaining=data.get("remaining"),
             read_from=data.get("read_from", {}),
             late=OffsetRanges.from_json(data.get("late", {})),

@@ -12,6 +12,7 @@ from lakeingest.delta.history import TableHistory
 from lakeingest.delta.partitioning import PartitionColumn
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import Receipt
+from lakeingest.delta.table import Table
 from lakeingest.errors import TableChanged
 from lakeingest.schema.ledger import SchemaLedger
 from lakeingest.spark import types
@@ -29,12 +30,16 @@ class TableWriter:
         properties: the main table's.
     """
 
-    def __init__(self, tables: PipelineTables, log: CommitLog, columns: StructType | None) -> None:
-        """`log`: what the main table's log says when the writer is opened."""
+    def __init__(
+        self, tables: PipelineTables, log: CommitLog, columns: StructType | None, refused: CommitLog | None = None
+    ) -> None:
+        """`log`, `refused`: what the logs of the main table, and of quarantine, say when the writer is opened."""
         self.tables, self.columns = tables, columns
         self.properties: Mapping[str, str] = log.properties
         self._kept, self._version = log.kept, log.version
         self._done: Commit | None = None
+        self._aside = None if refused is None else refused.standing_number
+        self._aside_version = None if refused is None else refused.version
 
     @property
     def version(self) -> int | None:
@@ -127,12 +132,12 @@ class TableWriter:
         # 2.
         evolves = types.has_new_fields(self.columns, rows.schema)
         changed = SchemaLedger() if ledger == self._kept else ledger
-        receipt = replace(receipt, base=self._version, ledger=ledger.digest, schemas=changed)
+        receipt = replace(receipt, base=self._version, aside=self._aside, ledger=ledger.digest, schemas=changed)
         done = commit.append(main, rows, receipt, config.table.compression, evolve=evolves)
         # 3.
         commit_log.check_deleted(main.identifier, done)
         if commit_log.over_a_restore(main, done) is not None:
-            raise self._restored
+            raise self._restored_of(main)
         self._version, self._done = done.version, done
         if evolves or altered:
             self.columns = main.read().schema
@@ -142,13 +147,19 @@ class TableWriter:
         """Commit rows to quarantine, with the batch's account.
 
         Raises:
-            TableChanged: somebody restored the main table meanwhile; nothing was written.
+            TableChanged: somebody restored the main table meanwhile, and nothing was written; or quarantine, and the
+                next attempt reads again what that took back.
             Fenced, UnsafeStore, StorageUnreachable: see `commit.append`.
         """
         self.check_unchanged()
-        self.tables.quarantine.check_place()
-        receipt = replace(receipt, ledger="", schemas=SchemaLedger(), accepted={})
-        return commit.append(self.tables.quarantine, rows, receipt, self.tables.config.table.compression)
+        table = self.tables.quarantine
+        table.check_place()
+        receipt = replace(receipt, base=self._aside_version, aside=None, ledger="", schemas=SchemaLedger(), accepted={})
+        done = commit.append(table, rows, receipt, self.tables.config.table.compression)
+        if commit_log.over_a_restore(table, done) is not None:
+            raise self._restored_of(table)
+        self._aside, self._aside_version = receipt.sequence, done.version
+        return done
 
     def keep(self, ledger: SchemaLedger) -> None:
         """Keep the ledger of schemas, and the partitions, where the clean-up of the log does not take them."""
@@ -205,12 +216,11 @@ class TableWriter:
         if self._done is not None and not main.by_path and commit.is_replaced(main, self._done):
             raise main.replaced("another one there")
         if self._version is not None and TableHistory(self.tables.main).restored(self._version):
-            raise self._restored
+            raise self._restored_of(main)
 
-    @property
-    def _restored(self) -> TableChanged:
+    def _restored_of(self, table: Table) -> TableChanged:
         name = self.tables.config.name
         return TableChanged(
-            f"somebody restored {self.tables.main} to another version while {name!r} was running",
+            f"somebody restored {table} to another version while {name!r} was running",
             cure="run again: what the RESTORE took back is read again",
         )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from lakeingest.delta import replay_marks
+from lakeingest.delta import kinds, replay_marks
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.receipt import Receipt
 from lakeingest.errors import StorageError
@@ -37,6 +37,8 @@ class Attempt:
         sequence: the number of the last batch.
         last: its receipt; None before the first one.
         frontier: where the next batch begins.
+        settled: the batch that was under way when the attempt began, and that nobody has told of; None if there is
+            none. Another run's is settled once, and so told once; of this run's own each attempt knows the last.
         full: whether the last batch was as large as a batch may be, so that more is waiting.
     """
 
@@ -48,6 +50,7 @@ class Attempt:
     sequence: int
     last: Receipt | None
     frontier: Frontier
+    settled: Committed | None = None
     full: bool = False
     _behind: Frontier | None = None
     _declares: bool = False
@@ -55,12 +58,16 @@ class Attempt:
     _read_from: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def begin(cls, context: RunContext, topics: Topics, accept: Accept) -> Attempt:
+    def begin(cls, context: RunContext, topics: Topics, accept: Accept, told: int | None = None) -> Attempt:
         """What comes before the first batch.
 
         1. Read both frontiers, take back a commit that was made over a RESTORE, and check that the source is the one
            that the tables were fed from. 2. Make or check the tables; where only the records know the columns, the
-           first batch does so. 3. Settle what a crash left open, and what a RESTORE did to replays.
+           first batch does so. 3. Settle what a RESTORE did to replays, and what a crash left open: that comes last, so
+           that it is told whatever fails.
+
+        Args:
+            told: the newest batch that was there when the run began, or that it has told of; None where it begins.
         """
         config, tables = context.config, context.tables
         # 1.
@@ -74,24 +81,30 @@ class Attempt:
         while restores.undo(tables, log):
             columns = tables.main.schema()
             log, refused = tables.commit_logs(new=new)
+        if tables.quarantine not in new and kinds.KIND not in refused.properties:
+            # An older version made it.
+            tables.quarantine.set_properties(kinds.properties("quarantine"))
         preflight.check(config, log, refused, topics, accept)
         preflight.check_records(tables, BatchReader(context), log, topics)
         preflight.check_adopted(tables, log)
         # 2.
-        execution = MicroBatchExecution(context, columns, log)
+        execution = MicroBatchExecution(context, columns, log, refused)
         if execution.evolution.settled:
             execution.ensure_table()
         execution.writer.keep_adoption(log.newest.receipt if log.newest else None)
         # 3.
-        settled = recovery.settle(execution, log, refused, topics.first, accept_gap=accept.gaps)
-        if log.restored:
+        if log.restored or recovery.withdrawn(tables, log, refused):
             replay_marks.settle(tables)
+        number, settled = recovery.settle(execution, log, refused, topics.first, accept_gap=accept.gaps)
         last = log.newest.receipt if log.newest else None
         if last is not None and last.run.id == context.run.id and last.accepted:
             # The attempt before this one failed behind its commit.
             accept = replace(accept, held=None)
-        sequence = max(log.last_sequence, refused.last_sequence, settled)
-        attempt = cls(context, accept, execution, log, refused, sequence, last, log.frontier)
+        settled = settled or recovery.untold(execution, log, told)
+        if settled is not None:
+            settled = replace(settled, lag=offsets.lag(log.frontier, topics.last))
+        sequence = max(log.last_sequence, refused.last_sequence, number)
+        attempt = cls(context, accept, execution, log, refused, sequence, last, log.frontier, settled)
         # Without a record to commit too: a replay waits for it.
         attempt._declares = last is not None and execution.evolution.declares
         attempt._read_from = last.read_from if last is not None else {}

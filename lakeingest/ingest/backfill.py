@@ -152,6 +152,7 @@ class BackfillAttempt:
         left: what is not committed yet.
         held: how many records of it the tables have already.
         sequence: the number of the last batch.
+        settled: see `Attempt.settled`.
     """
 
     context: RunContext
@@ -162,15 +163,27 @@ class BackfillAttempt:
     sequence: int
     _reach: Frontier
     _last: Receipt | None
+    settled: Committed | None = None
 
     @classmethod
     def begin(
-        cls, context: RunContext, topics: Topics, asked: Asked, accept: Accept, goal: OffsetRanges | None
+        cls,
+        context: RunContext,
+        topics: Topics,
+        asked: Asked,
+        accept: Accept,
+        *,
+        goal: OffsetRanges | None = None,
+        told: int | None = None,
     ) -> BackfillAttempt:
         """What comes before the first batch.
 
         1. Read the logs, and take back a batch that was made over a RESTORE, if it is there twice now or would be. 2.
-        See what is to be taken. 3. Settle what a crash left open.
+        See what is to be taken. 3. Settle what a crash left open, last.
+
+        Args:
+            goal: see `remaining`.
+            told: see `Attempt.begin`.
 
         Raises:
             UsageError: there is no table yet, or see `remaining`.
@@ -186,13 +199,15 @@ class BackfillAttempt:
         # 2.
         left = remaining(context, at, topics, asked, goal)
         # 3.
-        execution = MicroBatchExecution(context, columns, at.log, follows=False)
+        execution = MicroBatchExecution(context, columns, at.log, at.accounts, follows=False)
         execution.check_declared(at.log, columns)
-        settled = recovery.settle(execution, at.mine, at.accounts, topics.first, accept_gap=accept.gaps)
-        sequence = max(at.mine.last_sequence, at.accounts.last_sequence, settled)
         held, reach = rows_of(tables, left)
+        number, settled = recovery.settle(execution, at.mine, at.accounts, topics.first, accept_gap=accept.gaps)
+        settled = settled or recovery.untold(execution, at.mine, told)
+        sequence = max(at.mine.last_sequence, at.accounts.last_sequence, number)
         last = at.log.newest.receipt if at.log.newest else None
-        return cls(context, accept, execution, left, held, sequence, reach, last)
+        settled = None if settled is None else _new(settled, left.offsets)
+        return cls(context, accept, execution, left, held, sequence, reach, last, settled)
 
     @property
     def outdated(self) -> bool:
@@ -219,16 +234,20 @@ class BackfillAttempt:
             self.accept = replace(self.accept, held=None)
         self.left = rest
         self.context.prefetch(self.context.tables.main)
-        # What the tables had already is no new record.
-        accepted, refused, dropped = done.counts.accepted, sum(done.refused.values()), done.counts.dropped
-        new = Counts(accepted + refused + dropped, accepted, refused, dropped)
-        # The numbers in the ledger of schemas are those of the pipeline's batches.
-        return replace(done, counts=new, lag=rest.offsets, schemas=())
+        return _new(done, rest.offsets)
 
     def _receipt(self, topics: Topics, ranges: OffsetRanges, rest: OffsetRanges) -> Receipt:
         config, run = self.context.config, self.context.run
         name, where = of_backfill(config.known_as), config.quarantine.identifier
         return Receipt(name, self.sequence, run, topics.cluster, topics.ids, ranges, where, remaining=rest.offsets)
+
+
+def _new(done: Committed, left: int) -> Committed:
+    """A batch without the records that the tables had already: these are no new ones."""
+    accepted, refused, dropped = done.counts.accepted, sum(done.refused.values()), done.counts.dropped
+    new = Counts(accepted + refused + dropped, accepted, refused, dropped)
+    # The numbers in the ledger of schemas are those of the pipeline's batches.
+    return replace(done, counts=new, lag=left, schemas=())
 
 
 @dataclass(frozen=True)
@@ -278,6 +297,7 @@ class BackfillRun:
     held: int = 0
     left: int = 0
     commits: int = 0
+    _told: int | None = None
 
     def __post_init__(self) -> None:
         self._budget = RetryBudget(self.context.config.retry.wait.total_seconds())
@@ -287,7 +307,8 @@ class BackfillRun:
         return tried_again(self._batches, self._budget, self.context, self.tell, self.stop)
 
     def _begin(self, topics: Topics) -> BackfillAttempt:
-        begun = BackfillAttempt.begin(self.context, topics, self.asked, self.accept, self.goal)
+        begun = BackfillAttempt.begin(self.context, topics, self.asked, self.accept, goal=self.goal, told=self._told)
+        self._told = begun.sequence
         if self.goal is None:
             self.goal, self.held = begun.left, begun.held
         self.left = begun.left.offsets
@@ -297,13 +318,16 @@ class BackfillRun:
     def _batches(self) -> Iterator[Committed]:
         most, rate = self.limits.records or self.context.config.trigger.max_records, self.limits.rate
         now = self._begin(self.context.source.topics())
+        if now.settled is not None:
+            self.commits += 1
+            yield now.settled
         while now.left.ranges and not self.stop.is_set():
             begun, topics = time.monotonic(), self.context.source.topics()
             if now.outdated:
                 now = self._begin(topics)
                 continue
             done = now.next_batch(topics, most)
-            self.accept, self.left = now.accept, now.left.offsets
+            self.accept, self.left, self._told = now.accept, now.left.offsets, done.sequence
             self.commits += 1
             yield done
             if rate is not None and self.left:

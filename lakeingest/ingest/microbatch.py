@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Observation
 
 from lakeingest import transform
-from lakeingest.delta import coordinates, quarantine, sealing
+from lakeingest.delta import coordinates, kinds, quarantine, sealing
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.partitioning import Layout
 from lakeingest.delta.receipt import Counts, Receipt
@@ -59,16 +59,23 @@ class MicroBatchExecution:
     """
 
     def __init__(
-        self, context: RunContext, columns: StructType | None, log: CommitLog, *, follows: bool = True
+        self,
+        context: RunContext,
+        columns: StructType | None,
+        log: CommitLog,
+        refused: CommitLog | None = None,
+        *,
+        follows: bool = True,
     ) -> None:
-        """`columns`, `log`: the table's columns, None if there is no table; and what its log says.
+        """`columns`, `log`: the table's columns, None if there is no table; and what its log says. `refused`: what
+        quarantine's does; None where nothing is committed to it.
 
         Raises:
             TableMismatch: the table cannot become what the file declares.
         """
         self.context, self.config, self.follows = context, context.config, follows
         self.reader = BatchReader(context)
-        self.writer = TableWriter(context.tables, log, columns)
+        self.writer = TableWriter(context.tables, log, columns, refused)
         self.evolution = Evolution(self.config, log.schemas, partial(endpoints.registry, self.config), columns)
         self._current = self.evolution.ledger.current
         self._last: BatchPlan | None = None
@@ -182,7 +189,7 @@ class MicroBatchExecution:
             left_out=left_out,
             bytes=found["bytes"] or 0,
             newest=_time(found["newest"]),
-            written=Written(done.rows, done.files, done.bytes, done.seconds, self._column_types()),
+            written=Written(done.rows, done.files, done.bytes, done.seconds, self.column_types),
             schemas=tuple(e for e in self.evolution.ledger.entries if e.sequence == receipt.sequence),
             gate=tuple(results),
         )
@@ -342,6 +349,7 @@ class MicroBatchExecution:
             return
         if missing:
             self.context.prefetch(main)
+            kinds.check(main, "table", self._columns().names, self.writer.properties)
             preflight.check_maker(self.config, self.writer.properties)
         for table in (main, self.context.tables.quarantine):
             if not table.by_path:
@@ -404,7 +412,9 @@ class MicroBatchExecution:
             return None
         return shape.loosened(self.writer.columns, self.evolution.loosened(self.writer.columns, wanted.value))
 
-    def _column_types(self) -> dict[str, str]:
+    @property
+    def column_types(self) -> dict[str, str]:
+        """Name → type, as SQL has it, of the table's columns."""
         return {field.name: field.dataType.simpleString() for field in self._columns()}
 
     @contextmanager

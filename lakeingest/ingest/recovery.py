@@ -1,21 +1,27 @@
-"""Finishes the batch that a crash left open: its rows are in the table, its account is not in quarantine."""
+"""Accounts for batches that stand in the table and have no account in quarantine: a crash cut one off between its two
+commits, or quarantine has lost accounts that it had.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from lakeingest import transform
-from lakeingest.delta import commit_log
+from lakeingest.delta import commit_log, quarantine
 from lakeingest.delta.commit_log import Commit, CommitLog
+from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import Counts, Receipt
 from lakeingest.errors import OffsetsLost, StorageError
 from lakeingest.ingest.batch_plan import BatchPlan
 from lakeingest.ingest.bronze import Late
+from lakeingest.ingest.events import Committed, Written
 from lakeingest.ingest.microbatch import MicroBatchExecution, without_drops
 from lakeingest.record import COORDINATES, DROPPED, Frontier, OffsetRanges, count_where
 from lakeingest.spark import frames
@@ -25,63 +31,191 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def settle(
-    execution: MicroBatchExecution, log: CommitLog, refused: CommitLog, first: Frontier, *, accept_gap: bool
-) -> int:
-    """Finish the newest batch, if its writer ended between the table's commit and quarantine's.
-
-    A batch with a row for each offset is whole; any other is, if quarantine has its sequence number or a later one,
-    because a run settles before it goes on. What is missing is a difference of coordinates, so it does not matter
-    whether today's rules would decide as those of its time did.
+def withdrawn(tables: PipelineTables, log: CommitLog, refused: CommitLog) -> bool:
+    """Whether quarantine may have lost accounts of batches that stand, and with them what these refused: a RESTORE took
+    them back, or the table was made anew. The logs tell, without a look at a row.
 
     Args:
         log, refused: what the pipeline, or its backfills, committed to the table, and to quarantine.
+    """
+    if log.newest is None:
+        return False
+    aside, standing = log.newest.receipt.aside, refused.standing_number
+    # None of a batch that an older version wrote.
+    fewer = refused.version is None if aside is None else standing is not None and standing < aside
+    return fewer or refused.restored or _over_a_restore(tables, refused)
+
+
+def _over_a_restore(tables: PipelineTables, refused: CommitLog) -> bool:
+    newest = refused.newest
+    return newest is not None and commit_log.over_a_restore(tables.quarantine, newest) is not None
+
+
+def settle(
+    execution: MicroBatchExecution, log: CommitLog, refused: CommitLog, first: Frontier, *, accept_gap: bool
+) -> tuple[int, Committed | None]:
+    """Account for each batch that stands in the table, and whose account is not in quarantine.
+
+    That is the newest one, if its writer ended between the table's commit and quarantine's. Where accounts may have
+    been `withdrawn`, it is each batch whose account is gone: its refused records are read again. What is missing is a
+    difference of coordinates, so it does not matter whether today's rules would decide as those of its time did.
+
+    Args:
+        log, refused: see `withdrawn`.
         first: the first offsets that Kafka still has. What lies before them and is in neither table is lost.
         accept_gap: whether to go on without it.
 
     Returns:
-        The number of the commit to quarantine; 0 if there was nothing to finish.
+        The number of the last commit to quarantine, 0 for none; and what became of the batch that was cut off, None if
+        none was.
 
     Raises:
         OffsetsLost: something is, and that was not accepted.
-        TableChanged: somebody restores the table at this moment.
+        TableChanged: somebody restores a table at this moment.
     """
+    tables, looked = execution.context.tables, withdrawn(execution.context.tables, log, refused)
+    made_anew = refused.version is None
+    if looked:
+        log, refused = (
+            commit_log.numbered(table, commit_log.read(table, log.pipeline, back=None))
+            for table in (tables.main, tables.quarantine)
+        )
+    number, done = 0, None
+    for batch in _every_open(log, refused) if looked else _open(execution, log, refused):
+        own, last = batch.receipt.sequence, max(refused.last_sequence, number)
+        # What quarantine's log has seen of a number, or of a later one, Delta writes no more.
+        number = own if own > last else max(log.last_sequence, last) + 1
+        cut_off = batch is log.newest and own not in refused.taken and not (looked and made_anew)
+        found = _timed_settle(execution, batch, number, first, accept_gap=accept_gap, cut_off=cut_off)
+        done = found if cut_off else None
+    if looked and not number and not made_anew:
+        number = max(log.last_sequence, refused.last_sequence) + 1
+        _mark_looked(execution, log, number)
+    return number, done
+
+
+def _open(execution: MicroBatchExecution, log: CommitLog, refused: CommitLog) -> list[Commit]:
+    """The newest batch, if it has no account."""
     newest = log.newest
     if newest is None or newest.receipt.whole(newest.rows):
-        return 0
-    number, last = newest.receipt.sequence, refused.last_sequence
-    if last >= number:
-        # Later numbers than the table's newest are those of batches that a RESTORE took back.
-        if last == number or _accounted(execution, log.pipeline, number):
-            return 0
-        number = max(log.last_sequence, last) + 1
+        return []
+    number = newest.receipt.sequence
+    if any(commit.receipt.batch == number for commit in refused.commits):
+        return []
+    # Later numbers than the table's newest are those of batches that a RESTORE took back.
+    accounted = refused.last_sequence >= number and _account_of(execution, log) is not None
+    return [] if accounted else [newest]
+
+
+def _every_open(log: CommitLog, refused: CommitLog) -> list[Commit]:
+    """All batches that stand and have no account, the oldest first; without those whose account clean-up may have
+    taken.
+
+    Args:
+        log, refused: as far back as the logs reach.
+    """
+    accounted = {commit.receipt.batch for commit in refused.commits}
+    newest = log.newest.receipt.sequence if log.newest else 0
+    oldest = 0 if refused.complete else min(accounted | refused.taken, default=newest)
+    return [
+        commit
+        for commit in reversed(log.since_adoption.commits)
+        if commit.receipt.sequence >= oldest
+        and commit.receipt.sequence not in accounted
+        and not commit.receipt.whole(commit.rows)
+    ]
+
+
+def _mark_looked(execution: MicroBatchExecution, log: CommitLog, number: int) -> None:
+    """Commit to quarantine that nothing was withdrawn, so that the logs are not read from their beginnings again."""
+    tables, newest = execution.context.tables, log.newest
+    assert newest is not None
+    nothing = tables.spark.createDataFrame([], quarantine.schema())
+    receipt = replace(
+        newest.receipt, sequence=number, run=execution.context.run, ranges=OffsetRanges(()), counts=Counts()
+    )
+    execution.writer.set_aside(nothing, replace(receipt, late=OffsetRanges(()), gaps=OffsetRanges(())))
+
+
+def _timed_settle(
+    execution: MicroBatchExecution, batch: Commit, number: int, first: Frontier, *, accept_gap: bool, cut_off: bool
+) -> Committed:
+    begun = time.monotonic()
+    settle_one = partial(_settle, execution, batch, number, first, accept_gap=accept_gap, cut_off=cut_off)
     with storage_failures(execution.context.tables.quarantine.identifier):
-        execution.reader.readable(lambda: _settle(execution, newest, number, first, accept_gap=accept_gap))
-    return number
+        done = execution.reader.readable(settle_one)
+    return replace(done, seconds=time.monotonic() - begun)
 
 
-def _accounted(execution: MicroBatchExecution, pipeline: str, batch: int) -> bool:
-    """Whether quarantine's log has a batch's account, or no longer reaches back so far."""
-    log = commit_log.read(execution.context.tables.quarantine, pipeline, back=None)
-    return not log.complete or any(c.receipt.batch == batch for c in log.commits)
+def untold(execution: MicroBatchExecution, log: CommitLog, told: int | None) -> Committed | None:
+    """What became of the newest batch, which is settled, as the tables tell: if this run has made it, and failed behind
+    it.
+
+    Args:
+        told: the newest batch that was there when the run began, or that it has told of; None where it begins.
+    """
+    newest = log.newest
+    if newest is None or told is None or newest.receipt.sequence <= told:
+        return None
+    if newest.receipt.run.id != execution.context.run.id:
+        return None
+    if newest.receipt.whole(newest.rows):
+        return _committed(execution, newest, Counts(newest.rows, newest.rows), {}, {})
+    account = _account_of(execution, log)
+    assert account is not None
+    assert account.counts is not None
+    rows = execution.context.tables.refused().where(F.col("sequence") == account.sequence)
+    reasons = rows.groupBy("reason").count().orderBy("reason").collect()
+    return _committed(execution, newest, account.counts, dict(map(tuple, reasons)), account.left_out)
 
 
-def _settle(execution: MicroBatchExecution, newest: Commit, number: int, first: Frontier, *, accept_gap: bool) -> None:
-    """Bring the records of a batch to quarantine that are in neither table, with the batch's account."""
+def _account_of(execution: MicroBatchExecution, log: CommitLog) -> Receipt | None:
+    """The account of the newest batch in quarantine's log, or one without counts where that reaches back no more."""
+    newest = log.newest
+    assert newest is not None
+    accounts = commit_log.read(execution.context.tables.quarantine, log.pipeline, back=None)
+    found = next((c.receipt for c in accounts.commits if c.receipt.batch == newest.receipt.sequence), None)
+    return found if found or accounts.complete else newest.receipt
+
+
+def _committed(
+    execution: MicroBatchExecution,
+    newest: Commit,
+    counts: Counts,
+    refused: Mapping[str, int],
+    left_out: Mapping[str, int],
+) -> Committed:
+    """What is told of a batch that another attempt, or another run, has written."""
+    receipt = newest.receipt
+    return Committed(
+        receipt.sequence,
+        newest.version,
+        counts,
+        accepted_held=bool(receipt.accepted),
+        ranges=receipt.ranges,
+        refused=refused,
+        left_out=left_out,
+        written=Written(newest.rows, newest.files, newest.bytes, columns=execution.column_types),
+        schemas=tuple(e for e in execution.evolution.ledger.entries if e.sequence == receipt.sequence),
+    )
+
+
+def _settle(
+    execution: MicroBatchExecution, newest: Commit, number: int, first: Frontier, *, accept_gap: bool, cut_off: bool
+) -> Committed:
+    """Bring the records of a batch to quarantine that are in neither table, with the batch's account.
+
+    Args:
+        cut_off: whether its writer ended before it had an account; else it had one.
+    """
     tables, reader = execution.context.tables, execution.reader
     receipt, sequence = newest.receipt, newest.receipt.sequence
     if receipt.late.ranges:
-        _settle_late(execution, newest, number)
-        return
+        return _settle_late(execution, newest, number)
     gone, ranges = receipt.ranges.before(first), receipt.ranges.since(first)
     lost = gone.offsets - tables.coordinates(gone).count()
     if lost and not accept_gap:
-        raise OffsetsLost(
-            f"batch {sequence} was cut off between its two commits, and Kafka no longer has {gone}: {lost:,} of "
-            "these offsets are in neither table; they were refused, dropped, or hold no record",
-            cure="run once with --accept-gap to go on without them (`audit` will name them); make the topic's "
-            "retention longer than any stop",
-        )
+        raise _offsets_lost(tables, sequence, gone, lost, cut_off=cut_off)
     gaps = gone if lost else OffsetRanges(())
     with _left(execution, reader.frame(ranges), ranges, sequence) as (left, batch):
         missing = left.where(f"NOT {DROPPED}")
@@ -90,22 +224,44 @@ def _settle(execution: MicroBatchExecution, newest: Commit, number: int, first: 
         refused = missing.count() + tables.coordinates(receipt.ranges).count() - newest.rows
         counts = Counts(newest.rows + refused + dropped, newest.rows, refused, dropped)
         account = replace(_account(execution, receipt, number), counts=counts, left_out=left_out, lost=lost, gaps=gaps)
-        execution.quarantine(missing, batch, account)
+        _, reasons = execution.quarantine(missing, batch, account)
+    return _committed(execution, newest, counts, reasons, left_out)
 
 
-def _settle_late(execution: MicroBatchExecution, newest: Commit, number: int) -> None:
+def _offsets_lost(
+    tables: PipelineTables, sequence: int, gone: OffsetRanges, lost: int, *, cut_off: bool
+) -> OffsetsLost:
+    where = (
+        f"Kafka no longer has {gone}: {lost:,} of these offsets are in neither table; they were refused, dropped, or"
+    )
+    go_on = "run once with --accept-gap to go on without them (`audit` will name them)"
+    if cut_off:
+        return OffsetsLost(
+            f"batch {sequence} was cut off between its two commits, and {where} hold no record",
+            cure=f"{go_on}; make the topic's retention longer than any stop",
+        )
+    table = tables.quarantine
+    return OffsetsLost(
+        f"{table} had an account of batch {sequence}, and has none any more (a RESTORE took it back, or the table was "
+        f"made anew), and {where} hold no record",
+        cure=f"bring back what it had, if DESCRIBE HISTORY {table.sql} still names that version (RESTORE TABLE "
+        f"{table.sql} TO VERSION AS OF …), and run again; or {go_on}",
+    )
+
+
+def _settle_late(execution: MicroBatchExecution, newest: Commit, number: int) -> Committed:
     """The same of a batch whose records came into the source late: its rows are in the table."""
     late = Late(newest.receipt.late, newest.receipt.read_from)
     try:
-        _settle_late_by(execution, newest, number, late)
+        return _settle_late_by(execution, newest, number, late)
     except StorageError:
         # The older version can no longer be read; or else this fails again.
         if late.inexact is None:
             raise
-        _settle_late_by(execution, newest, number, late.inexact)
+        return _settle_late_by(execution, newest, number, late.inexact)
 
 
-def _settle_late_by(execution: MicroBatchExecution, newest: Commit, number: int, late: Late) -> None:
+def _settle_late_by(execution: MicroBatchExecution, newest: Commit, number: int, late: Late) -> Committed:
     receipt = replace(newest.receipt, read_from=late.read_from)
     records = execution.reader.records(receipt)
     with _left(execution, records, receipt.late, receipt.sequence) as (left, batch):
@@ -116,7 +272,8 @@ def _settle_late_by(execution: MicroBatchExecution, newest: Commit, number: int,
         if "since" not in receipt.read_from:
             counts, left_out = without_drops(counts), {}
         account = replace(_account(execution, receipt, number), counts=counts, left_out=left_out)
-        execution.quarantine(missing, batch, account)
+        _, reasons = execution.quarantine(missing, batch, account)
+    return _committed(execution, newest, counts, reasons, left_out)
 
 
 @contextmanager

@@ -107,6 +107,7 @@ class PipelineRun:
     stop: threading.Event
     turn: Callable[[], AbstractContextManager[None]]
     _goal: Frontier | None = None
+    _told: int | None = None
 
     def __post_init__(self) -> None:
         self._budget = RetryBudget(self.context.config.retry.wait.total_seconds())
@@ -129,9 +130,12 @@ class PipelineRun:
         with self.turn():
             if self.stop.is_set():
                 return
-            attempt = Attempt.begin(self.context, topics, self.accept)
-            self.accept = attempt.accept
+            attempt = Attempt.begin(self.context, topics, self.accept, self._told)
+            self.accept, self._told = attempt.accept, attempt.sequence
             self._budget.underway()
+        if attempt.settled is not None:
+            yield attempt.settled
+        with self.turn():
             self._entry.follow(attempt.columns)
             self._following.begin(attempt)
         self._show(attempt, topics)
@@ -145,6 +149,7 @@ class PipelineRun:
                 self.accept = attempt.accept
                 self._entry.follow(attempt.columns)
             if done is not None:
+                self._told = done.sequence
                 yield done
             self._show(attempt, topics)
             if self._following.active:

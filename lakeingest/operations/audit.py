@@ -59,6 +59,7 @@ class Report(Shown):
             both have consumed is there twice.
         breaks: ranges of offsets that the chain of commits jumps over or takes twice.
         named: coordinates of the first 20 of each kind that is not as it should be.
+        deleted: who took rows of the tables away by a DELETE: table, version and rows; told where records are missing.
     """
 
     pipeline: str
@@ -81,6 +82,7 @@ class Report(Shown):
     adopted: dict[str, Any] = field(default_factory=dict)
     breaks: tuple[str, ...] = ()
     named: dict[str, list[str]] = field(default_factory=dict)
+    deleted: tuple[str, ...] = ()
 
     @property
     def conserved(self) -> bool:
@@ -222,7 +224,14 @@ def of_logs(config: PipelineConfig, log: CommitLog, refused: CommitLog, rows_of:
         adopted=adopted,
         breaks=tuple(_breaks(log)),
         named=named,
+        deleted=tuple(_deletes(log, refused)) if missing - unproved > 0 else (),
     )
+
+
+def _deletes(*logs: CommitLog) -> Iterator[str]:
+    for log in logs:
+        for version, rows in log.deletes.items():
+            yield f"version {version} of {log.path} is a DELETE (rows: {rows:,})"
 
 
 @dataclass(frozen=True)

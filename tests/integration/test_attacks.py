@@ -17,16 +17,17 @@ from rehearsal import BUCKET
 from world import World, forget_receipts
 
 from lakeingest.delta import commit
+from lakeingest.delta.receipt import Counts
 from lakeingest.delta.table import Table
 from lakeingest.errors import BatchHeld, Fenced, OffsetsLost, SourceChanged, StorageError, TableChanged, TableMismatch
 from lakeingest.ingest import attempt, preflight
 from lakeingest.ingest.batch_reader import BatchReader
-from lakeingest.ingest.events import Retrying
+from lakeingest.ingest.events import Committed, Retrying
 from lakeingest.ingest.preflight import Accept
 from lakeingest.kafka import offsets
 from lakeingest.local import Addresses
 from lakeingest.record import OffsetRange, OffsetRanges
-from lakeingest.testing.s3 import Request, S3Proxy, call_before, denied
+from lakeingest.testing.s3 import Request, S3Proxy, call_after, call_before, denied
 
 
 @pytest.fixture
@@ -179,6 +180,42 @@ def test_a_goal_that_another_run_has_passed(world: World) -> None:
     assert attempt.Attempt.begin(late.context, topics, Accept()).next_batch(topics, goal) is None
     world.produce(*kit.clean(5))
     world.run()
+    world.checked()
+
+
+@pytest.mark.parametrize("behind", [pytest.param("table", marks=pytest.mark.faults), "quarantine"])
+def test_what_failed_behind_its_commit_is_counted_once(proxied: World, s3: S3Proxy, behind: str) -> None:
+    """An attempt that fails behind the table's commit told nothing, and the next one found nothing to commit: the
+    outcome said 0 records where the run had committed 6.
+    """
+    world, committed, heard = proxied, [], list[Any]()
+    world.produce(*(kit.clean(6) if behind == "table" else kit.mixed(6)))
+    if behind == "table":
+        log = f"{world.name}/_delta_log/"
+        s3.fault(
+            lambda r: r.kind == "PUT" and r.key.startswith(log) and '"txnId"' in r.text,
+            call_after(lambda: committed.append(1)),
+        )
+        s3.fault(
+            lambda r: bool(committed) and r.kind != "PUT" and log in f"{r.key}{r.query.get('prefix', '')}", denied()
+        )
+    else:
+        s3.fault(lambda r: to_quarantine(world)(r) and '"operation":"WRITE"' in r.text, denied())
+
+    def hear(event: Any) -> None:
+        heard.append(event)
+        if isinstance(event, Retrying):
+            s3.clear()
+
+    pipeline = world.ingestion(retry={"wait": "1 minute"})
+    counts = Counts(6, 6) if behind == "table" else Counts(6, 4, 2)
+    assert pipeline.run(until_caught_up=True, on_event=hear) == counts
+    assert sum(isinstance(event, Retrying) for event in heard) == 1
+    (done,) = [event for event in heard if isinstance(event, Committed)]
+    assert (done.counts, heard[-1].counts, heard[-1].commits) == (counts, counts, 1)
+    assert done.refused == ({} if behind == "table" else {"WRONG_TYPE": 2})
+    # The same object runs again: what it has told of is not told again.
+    assert pipeline.run(until_caught_up=True) == Counts()
     world.checked()
 
 

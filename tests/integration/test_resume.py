@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import kit
 import pytest
+from command import Command
 from kit import DIRTY, clean, mixed
 from world import Crash, World
 
@@ -19,6 +21,7 @@ from lakeingest.delta.receipt import Counts
 from lakeingest.errors import (
     Fenced,
     LakeingestError,
+    OffsetsLost,
     StorageUnreachable,
     TableMismatch,
 )
@@ -113,7 +116,7 @@ def test_reading_again_may_crash_before_quarantine(world: World) -> None:
     restored(world, version=1)
     world.produce(DIRTY, *clean(3))
     world.crash()
-    assert world.run() == Counts()
+    assert world.run() == Counts(12, 9, 3)
     assert world.checked().dropped == 0
 
 
@@ -125,17 +128,121 @@ def test_a_table_restored_far_back_is_read_again(world: World) -> None:
     world.checked()
 
 
+# Quarantine that lost what it had
+
+
+def made_anew(world: World) -> None:
+    client = kit.s3(world.stack)
+    bucket, _, prefix = world.path("_quarantine").removeprefix("s3a://").partition("/")
+    for each in client.list_objects_v2(Bucket=bucket, Prefix=f"{prefix}/")["Contents"]:
+        client.delete_object(Bucket=bucket, Key=each["Key"])
+    client.close()
+
+
+def restored_aside(world: World, version: int = 0) -> None:
+    world.sql(f"RESTORE TABLE {{table}} TO VERSION AS OF {version}", world.path("_quarantine"))
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        restored_aside,
+        pytest.param(made_anew, marks=pytest.mark.faults),
+        pytest.param(lambda world: restored_aside(world, 1), marks=pytest.mark.faults),
+    ],
+)
+def test_what_quarantine_lost_is_read_again(world: World, how: Callable[[World], None]) -> None:
+    """A RESTORE of quarantine was never made good: runs said nothing, and the audit said missing for ever."""
+    for _ in range(2):
+        world.produce(*mixed(10))
+        world.run(trigger={"max_records": 5})
+    world.produce(*clean(2))
+    world.run()
+    how(world)
+    assert world.run() == Counts()
+    world.checked()
+    assert world.ingestion().audit().quarantine == 4
+    commits = world.commit_log("_quarantine").last_sequence
+    world.produce(*clean(2))
+    assert world.run() == Counts(2, 2)
+    assert world.commit_log("_quarantine").last_sequence == commits
+    # A second time, behind what the first one brought back.
+    restored_aside(world, 1 if how is made_anew else 0)
+    world.produce(DIRTY)
+    assert world.run() == Counts(1, 0, 1)
+    world.checked()
+
+
+@pytest.mark.faults
+def test_a_quarantine_that_is_restored_while_it_runs(world: World) -> None:
+    """The batch that is committed behind the RESTORE hides it from nobody."""
+    world.produce(*mixed(20))
+    versions = list[int]()
+
+    def restore(done: Any) -> None:
+        versions.append(done.version)
+        if len(versions) == 2:
+            restored_aside(world)
+
+    ingestion = world.ingestion(trigger={"max_records": 5}, retry={"wait": "1 minute"})
+    assert ingestion.run(until_caught_up=True, on_progress=restore) == Counts(20, 16, 4)
+    world.checked()
+
+
+@pytest.mark.faults
+def test_what_quarantine_lost_and_kafka_too(world: World) -> None:
+    """The run says what is missing, and each of its cures leads out: the other RESTORE, or to go on without."""
+    world.produce(*mixed(10), *clean(10))
+    world.run(trigger={"max_records": 10})
+    restored_aside(world)
+    kit.expire(world.stack, world.name, 7)
+    with pytest.raises(OffsetsLost, match=r"had an account of batch 1, and has none any more .* 2 of these") as lost:
+        world.run()
+    assert "RESTORE TABLE" in lost.value.cure
+    restored_aside(world, 1)
+    world.run()
+    assert world.ingestion().audit().conserved
+    restored_aside(world, 0)
+    world.ingestion().run(until_caught_up=True, accept_gap=True)
+    report = world.ingestion().audit()
+    assert (report.conserved, report.lost, report.table) == (True, 2, 18), report
+
+
+@pytest.mark.faults
+def test_a_delete_in_quarantine_is_named(world: World, lakeingest: Command, tmp_path: Path) -> None:
+    """It was a loss without a name or a cure: RESTORE to before it, and what that took back is read again."""
+    world.produce(*mixed(10))
+    world.run()
+    world.sql("DELETE FROM {table} WHERE _offset = 5", world.path("_quarantine"))
+    world.produce(DIRTY)
+    world.run()
+    (tmp_path / "p.yaml").write_text(json.dumps(world.values()))
+    said = lakeingest("audit", tmp_path / "p.yaml")
+    assert said.code == 1
+    assert f"version 2 of {world.path('_quarantine')} is a DELETE (rows: 1)" in said.err
+    assert "RESTORE that table to the version before it" in said.err
+    restored_aside(world, 1)
+    assert world.run() == Counts()
+    world.checked()
+
+
 # A crash between the two commits
 
 
 @pytest.mark.faults
 def test_a_crash_before_quarantine_is_settled(world: World) -> None:
-    """The next run sets aside what the crashed one refused, under its sequence number, and goes on."""
+    """The next run sets aside what the crashed one refused, under its sequence number, and goes on. It counts and tells
+    of that batch, which nobody has told of: no outcome, metric or sum had it.
+    """
     world.produce(*mixed(10))
     world.crash()
     assert not world.ingestion().audit().conserved
     world.produce(*clean(2))
-    assert world.run() == Counts(2, 2)
+    heard = list[Any]()
+    assert world.ingestion().run(until_caught_up=True, on_event=heard.append) == Counts(12, 10, 2)
+    done = [event for event in heard if isinstance(event, Committed)]
+    assert [(each.sequence, each.refused) for each in done] == [(1, {"WRONG_TYPE": 2}), (2, {})]
+    assert (heard[-1].commits, heard[-1].counts) == (2, Counts(12, 10, 2))
     assert [(row["sequence"], row["reason"]) for row in world.refused] == [(1, "WRONG_TYPE")] * 2
     world.checked()
 
@@ -156,7 +263,7 @@ def test_a_crash_with_nothing_refused_is_settled(world: World) -> None:
     kit.transaction(world.stack, world.name, clean(3), commit=False)
     world.produce(None, *clean(3))
     world.crash(decode={"on_null": "ignore"})
-    assert world.run(decode={"on_null": "ignore"}) == Counts()
+    assert world.run(decode={"on_null": "ignore"}) == Counts(4, 3, dropped=1)
     report = world.checked(decode={"on_null": "ignore"})
     assert (report.dropped, report.gaps) == (1, 4)
 
