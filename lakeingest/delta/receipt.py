@@ -91,6 +91,7 @@ class Receipt:
         aside: the number of the newest commit to quarantine then, 0 for none; on the table only. None if an older
             version wrote it. Where quarantine has no such commit any more, a RESTORE took it back, or it was made anew.
         settles: the batch that this commit accounts for, where that is not `sequence`; on quarantine only.
+        open: where several batches have no account any more: how many are left behind this one; on quarantine only.
         read_from: where the records were not read from Kafka: the table, and the version up to which was looked at what
             came into it below the frontier (see `ingest.bronze`).
         late: of a batch that took such records: offsets that they lie within, all of them below the frontier.
@@ -118,6 +119,7 @@ class Receipt:
     adopted: Mapping[str, Any] = field(default_factory=dict)
     lost: int = 0
     settles: int = 0
+    open: int = 0
     base: int | None = None
     aside: int | None = None
     remaining: int | None = None
@@ -155,6 +157,7 @@ class Receipt:
             "adopted": dict(self.adopted),
             "lost": self.lost or None,
             "settles": self.settles or None,
+            "open": self.open or None,
             "base": self.base,
             "aside": self.aside,
             "remaining": self.remaining,
@@ -201,6 +204,7 @@ class Receipt:
             adopted=data.get("adopted", {}),
             lost=data.get("lost", 0),
             settles=data.get("settles", 0),
+            open=data.get("open", 0),
             base=data.get("base"),
             aside=data.get("aside"),
             remaining=data.get("remaining"),

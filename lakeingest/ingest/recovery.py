@@ -43,12 +43,12 @@ def withdrawn(tables: PipelineTables, log: CommitLog, refused: CommitLog) -> boo
     aside, standing = log.newest.receipt.aside, refused.standing_number
     # None of a batch that an older version wrote.
     fewer = refused.version is None if aside is None else standing is not None and standing < aside
-    return fewer or refused.restored or _over_a_restore(tables, refused)
+    return fewer or refused.restored or (refused.newest is not None and _is_behind(tables, refused.newest))
 
 
-def _over_a_restore(tables: PipelineTables, refused: CommitLog) -> bool:
-    newest = refused.newest
-    return newest is not None and commit_log.over_a_restore(tables.quarantine, newest) is not None
+def _is_behind(tables: PipelineTables, account: Commit) -> bool:
+    """Whether an account was committed before all others that were gone, or over a RESTORE."""
+    return account.receipt.open > 0 or commit_log.over_a_restore(tables.quarantine, account) is not None
 
 
 def settle(
@@ -81,12 +81,14 @@ def settle(
             for table in (tables.main, tables.quarantine)
         )
     number, done = 0, None
-    for batch in _every_open(log, refused) if looked else _open(execution, log, refused):
+    batches = _every_open(log, refused) if looked else _open(execution, log, refused)
+    for left, batch in zip(reversed(range(len(batches))), batches, strict=True):
         own, last = batch.receipt.sequence, max(refused.last_sequence, number)
         # What quarantine's log has seen of a number, or of a later one, Delta writes no more.
         number = own if own > last else max(log.last_sequence, last) + 1
         cut_off = batch is log.newest and own not in refused.taken and not (looked and made_anew)
-        found = _timed_settle(execution, batch, number, first, accept_gap=accept_gap, cut_off=cut_off)
+        counted = replace(batch, receipt=replace(batch.receipt, open=left))
+        found = _timed_settle(execution, counted, number, first, accept_gap=accept_gap, cut_off=cut_off)
         done = found if cut_off else None
     if looked and not number and not made_anew:
         number = max(log.last_sequence, refused.last_sequence) + 1
