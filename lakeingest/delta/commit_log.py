@@ -51,6 +51,7 @@ class CommitLog:
     remembers their txn, and skips in silence a write that bears a number it has seen.
 
     Attributes:
+        last_batch: the greatest number of a batch that they are about; on quarantine a commit may have a later number.
         taken_back: whether a RESTORE took commits of the pipeline back, and it has committed none since.
         taken: the numbers of all batches that a RESTORE took back.
         restores: whether there is a RESTORE in what was read.
@@ -73,6 +74,7 @@ class CommitLog:
     pipeline: str
     commits: tuple[Commit, ...] = ()
     last_sequence: int = 0
+    last_batch: int = 0
     taken_back: bool = False
     taken: frozenset[int] = frozenset()
     restores: bool = False
@@ -166,7 +168,7 @@ def of_log(log: History, pipeline: str, back: int | None) -> CommitLog:
 
 def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restores) -> CommitLog:
     """The commits of `pipeline` among the entries of a table's history, the newest first."""
-    commits, backfills, last = list[Commit](), list[Commit](), 0
+    commits, backfills, last, last_batch = list[Commit](), list[Commit](), 0, 0
     taken_back = unadopted = restored = False
     begun: dict[tuple[str, int], int] = {}
     others: dict[str, Receipt] = {}
@@ -188,7 +190,7 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
                 elif ":" not in receipt.pipeline:
                     others.setdefault(receipt.pipeline, receipt)
             continue
-        last = max(last, receipt.sequence)
+        last, last_batch = max(last, receipt.sequence), max(last_batch, receipt.batch)
         if stands:
             commits.append(_commit(entry, receipt))
             continue
@@ -201,6 +203,7 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
         pipeline=pipeline,
         commits=tuple(commits),
         last_sequence=last,
+        last_batch=last_batch,
         taken_back=taken_back,
         taken=frozenset(taken),
         restores=any(entry["operation"] == "RESTORE" for entry in history),
@@ -265,7 +268,8 @@ def numbered(table: Table, log: CommitLog) -> CommitLog:
     """The log with the sequence number that Delta remembers, where clean-up took all receipts that bore one."""
     if log.last_sequence or log.complete:
         return log
-    return replace(log, last_sequence=_newest_number(table, log.pipeline))
+    number = _newest_number(table, log.pipeline)
+    return replace(log, last_sequence=number, last_batch=number)
 
 
 def _newest_number(table: Table, pipeline: str) -> int:

@@ -21,6 +21,8 @@ from lakeingest.schema.ledger import SchemaLedger
 
 FORMAT = 1
 """Version of the receipt's form; a reader refuses what is newer."""
+NO_BATCH = -1
+"""What a commit to quarantine settles that is about no batch."""
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ class TableWriter:
         self._done: Commit | None = None
         self._aside = None if refused is None else refused.standing_number
         self._aside_version = None if refused is None else refused.version
+        self._seen_aside = 0 if refused is None else refused.last_sequence
 
     @property
     def version(self) -> int | None:
@@ -146,6 +147,9 @@ class TableWriter:
     def set_aside(self, rows: DataFrame, receipt: Receipt) -> Commit:
         """Commit rows to quarantine, with the batch's account.
 
+        It has the batch's own number, or the next one, where quarantine's log has seen that number or a later one: then
+        Delta would write nothing.
+
         Raises:
             TableChanged: somebody restored the main table meanwhile, and nothing was written; or quarantine, and the
                 next attempt reads again what that took back.
@@ -154,11 +158,14 @@ class TableWriter:
         self.check_unchanged()
         table = self.tables.quarantine
         table.check_place()
+        if receipt.sequence <= self._seen_aside:
+            receipt = replace(receipt, sequence=self._seen_aside + 1, settles=receipt.batch)
         receipt = replace(receipt, base=self._aside_version, aside=None, ledger="", schemas=SchemaLedger(), accepted={})
         done = commit.append(table, rows, receipt, self.tables.config.table.compression)
         if commit_log.over_a_restore(table, done) is not None:
             raise self._restored_of(table)
-        self._aside, self._aside_version = receipt.sequence, done.version
+        self._aside = self._seen_aside = receipt.sequence
+        self._aside_version = done.version
         return done
 
     def keep(self, ledger: SchemaLedger) -> None:

@@ -93,9 +93,10 @@ class Attempt:
             execution.ensure_table()
         execution.writer.keep_adoption(log.newest.receipt if log.newest else None)
         # 3.
-        if log.restored or recovery.withdrawn(tables, log, refused):
+        lost = recovery.withdrawn(tables, log, refused)
+        if log.restored or lost:
             replay_marks.settle(tables)
-        number, settled = recovery.settle(execution, log, refused, topics.first, accept_gap=accept.gaps)
+        settled = recovery.settle(execution, log, refused, topics.first, looked=lost, accept_gap=accept.gaps)
         last = log.newest.receipt if log.newest else None
         if last is not None and last.run.id == context.run.id and last.accepted:
             # The attempt before this one failed behind its commit.
@@ -103,7 +104,8 @@ class Attempt:
         settled = settled or recovery.untold(execution, log, told)
         if settled is not None:
             settled = replace(settled, lag=offsets.lag(log.frontier, topics.last))
-        sequence = max(log.last_sequence, refused.last_sequence, number)
+        # Numbers of quarantine's own are none of batches: of two runs at once, both take the same next number.
+        sequence = max(log.last_sequence, refused.last_batch)
         attempt = cls(context, accept, execution, log, refused, sequence, last, log.frontier, settled)
         # Without a record to commit too: a replay waits for it.
         attempt._declares = last is not None and execution.evolution.declares

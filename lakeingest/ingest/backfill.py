@@ -202,9 +202,10 @@ class BackfillAttempt:
         execution = MicroBatchExecution(context, columns, at.log, at.accounts, follows=False)
         execution.check_declared(at.log, columns)
         held, reach = rows_of(tables, left)
-        number, settled = recovery.settle(execution, at.mine, at.accounts, topics.first, accept_gap=accept.gaps)
+        lost = recovery.withdrawn(tables, at.mine, at.accounts)
+        settled = recovery.settle(execution, at.mine, at.accounts, topics.first, looked=lost, accept_gap=accept.gaps)
         settled = settled or recovery.untold(execution, at.mine, told)
-        sequence = max(at.mine.last_sequence, at.accounts.last_sequence, number)
+        sequence = max(at.mine.last_sequence, at.accounts.last_batch)
         last = at.log.newest.receipt if at.log.newest else None
         settled = None if settled is None else _new(settled, left.offsets)
         return cls(context, accept, execution, left, held, sequence, reach, last, settled)

@@ -17,7 +17,7 @@ from lakeingest import transform
 from lakeingest.delta import commit_log, quarantine
 from lakeingest.delta.commit_log import Commit, CommitLog
 from lakeingest.delta.pipeline_tables import PipelineTables
-from lakeingest.delta.receipt import Counts, Receipt
+from lakeingest.delta.receipt import NO_BATCH, Counts, Receipt
 from lakeingest.errors import OffsetsLost, StorageError
 from lakeingest.ingest.batch_plan import BatchPlan
 from lakeingest.ingest.bronze import Late
@@ -52,8 +52,14 @@ def _is_behind(tables: PipelineTables, account: Commit) -> bool:
 
 
 def settle(
-    execution: MicroBatchExecution, log: CommitLog, refused: CommitLog, first: Frontier, *, accept_gap: bool
-) -> tuple[int, Committed | None]:
+    execution: MicroBatchExecution,
+    log: CommitLog,
+    refused: CommitLog,
+    first: Frontier,
+    *,
+    looked: bool,
+    accept_gap: bool,
+) -> Committed | None:
     """Account for each batch that stands in the table, and whose account is not in quarantine.
 
     That is the newest one, if its writer ended between the table's commit and quarantine's. Where accounts may have
@@ -63,37 +69,32 @@ def settle(
     Args:
         log, refused: see `withdrawn`.
         first: the first offsets that Kafka still has. What lies before them and is in neither table is lost.
-        accept_gap: whether to go on without it.
+        looked: whether accounts may have been `withdrawn`, so that all batches are looked at.
+        accept_gap: whether to go on without what is lost.
 
     Returns:
-        The number of the last commit to quarantine, 0 for none; and what became of the batch that was cut off, None if
-        none was.
+        What became of the batch that was cut off; None if none was.
 
     Raises:
         OffsetsLost: something is, and that was not accepted.
         TableChanged: somebody restores a table at this moment.
     """
-    tables, looked = execution.context.tables, withdrawn(execution.context.tables, log, refused)
-    made_anew = refused.version is None
+    tables, made_anew = execution.context.tables, refused.version is None
     if looked:
         log, refused = (
             commit_log.numbered(table, commit_log.read(table, log.pipeline, back=None))
             for table in (tables.main, tables.quarantine)
         )
-    number, done = 0, None
-    batches = _every_open(log, refused) if looked else _open(execution, log, refused)
+    batches, done = _every_open(log, refused) if looked else _open(execution, log, refused), None
     for left, batch in zip(reversed(range(len(batches))), batches, strict=True):
-        own, last = batch.receipt.sequence, max(refused.last_sequence, number)
-        # What quarantine's log has seen of a number, or of a later one, Delta writes no more.
-        number = own if own > last else max(log.last_sequence, last) + 1
-        cut_off = batch is log.newest and own not in refused.taken and not (looked and made_anew)
+        told = looked and (made_anew or batch.receipt.sequence in refused.taken)
+        cut_off = batch is log.newest and not told
         counted = replace(batch, receipt=replace(batch.receipt, open=left))
-        found = _timed_settle(execution, counted, number, first, accept_gap=accept_gap, cut_off=cut_off)
+        found = _timed_settle(execution, counted, first, accept_gap=accept_gap, cut_off=cut_off)
         done = found if cut_off else None
-    if looked and not number and not made_anew:
-        number = max(log.last_sequence, refused.last_sequence) + 1
-        _mark_looked(execution, log, number)
-    return number, done
+    if looked and not (batches or made_anew):
+        _mark_looked(execution, log)
+    return done
 
 
 def _open(execution: MicroBatchExecution, log: CommitLog, refused: CommitLog) -> list[Commit]:
@@ -128,22 +129,20 @@ def _every_open(log: CommitLog, refused: CommitLog) -> list[Commit]:
     ]
 
 
-def _mark_looked(execution: MicroBatchExecution, log: CommitLog, number: int) -> None:
+def _mark_looked(execution: MicroBatchExecution, log: CommitLog) -> None:
     """Commit to quarantine that nothing was withdrawn, so that the logs are not read from their beginnings again."""
-    tables, newest = execution.context.tables, log.newest
+    newest = log.newest
     assert newest is not None
-    nothing = tables.spark.createDataFrame([], quarantine.schema())
-    receipt = replace(
-        newest.receipt, sequence=number, run=execution.context.run, ranges=OffsetRanges(()), counts=Counts()
-    )
-    execution.writer.set_aside(nothing, replace(receipt, late=OffsetRanges(()), gaps=OffsetRanges(())))
+    nothing, none = execution.context.spark.createDataFrame([], quarantine.schema()), OffsetRanges(())
+    receipt = replace(newest.receipt, run=execution.context.run, settles=NO_BATCH, ranges=none, late=none, gaps=none)
+    execution.writer.set_aside(nothing, replace(receipt, counts=Counts()))
 
 
 def _timed_settle(
-    execution: MicroBatchExecution, batch: Commit, number: int, first: Frontier, *, accept_gap: bool, cut_off: bool
+    execution: MicroBatchExecution, batch: Commit, first: Frontier, *, accept_gap: bool, cut_off: bool
 ) -> Committed:
     begun = time.monotonic()
-    settle_one = partial(_settle, execution, batch, number, first, accept_gap=accept_gap, cut_off=cut_off)
+    settle_one = partial(_settle, execution, batch, first, accept_gap=accept_gap, cut_off=cut_off)
     with storage_failures(execution.context.tables.quarantine.identifier):
         done = execution.reader.readable(settle_one)
     return replace(done, seconds=time.monotonic() - begun)
@@ -166,7 +165,7 @@ def untold(execution: MicroBatchExecution, log: CommitLog, told: int | None) -> 
     account = _account_of(execution, log)
     assert account is not None
     assert account.counts is not None
-    rows = execution.context.tables.refused().where(F.col("sequence") == account.sequence)
+    rows = execution.context.tables.refused().where(F.col("sequence") == account.batch)
     reasons = rows.groupBy("reason").count().orderBy("reason").collect()
     return _committed(execution, newest, account.counts, dict(map(tuple, reasons)), account.left_out)
 
@@ -203,7 +202,7 @@ def _committed(
 
 
 def _settle(
-    execution: MicroBatchExecution, newest: Commit, number: int, first: Frontier, *, accept_gap: bool, cut_off: bool
+    execution: MicroBatchExecution, newest: Commit, first: Frontier, *, accept_gap: bool, cut_off: bool
 ) -> Committed:
     """Bring the records of a batch to quarantine that are in neither table, with the batch's account.
 
@@ -213,7 +212,7 @@ def _settle(
     tables, reader = execution.context.tables, execution.reader
     receipt, sequence = newest.receipt, newest.receipt.sequence
     if receipt.late.ranges:
-        return _settle_late(execution, newest, number)
+        return _settle_late(execution, newest)
     gone, ranges = receipt.ranges.before(first), receipt.ranges.since(first)
     lost = gone.offsets - tables.coordinates(gone).count()
     if lost and not accept_gap:
@@ -225,7 +224,7 @@ def _settle(
         # Those that were there before: its own rows, and what it was not to take again after a RESTORE.
         refused = missing.count() + tables.coordinates(receipt.ranges).count() - newest.rows
         counts = Counts(newest.rows + refused + dropped, newest.rows, refused, dropped)
-        account = replace(_account(execution, receipt, number), counts=counts, left_out=left_out, lost=lost, gaps=gaps)
+        account = replace(receipt, run=execution.context.run, counts=counts, left_out=left_out, lost=lost, gaps=gaps)
         _, reasons = execution.quarantine(missing, batch, account)
     return _committed(execution, newest, counts, reasons, left_out)
 
@@ -251,19 +250,19 @@ def _offsets_lost(
     )
 
 
-def _settle_late(execution: MicroBatchExecution, newest: Commit, number: int) -> Committed:
+def _settle_late(execution: MicroBatchExecution, newest: Commit) -> Committed:
     """The same of a batch whose records came into the source late: its rows are in the table."""
     late = Late(newest.receipt.late, newest.receipt.read_from)
     try:
-        return _settle_late_by(execution, newest, number, late)
+        return _settle_late_by(execution, newest, late)
     except StorageError:
         # The older version can no longer be read; or else this fails again.
         if late.inexact is None:
             raise
-        return _settle_late_by(execution, newest, number, late.inexact)
+        return _settle_late_by(execution, newest, late.inexact)
 
 
-def _settle_late_by(execution: MicroBatchExecution, newest: Commit, number: int, late: Late) -> Committed:
+def _settle_late_by(execution: MicroBatchExecution, newest: Commit, late: Late) -> Committed:
     receipt = replace(newest.receipt, read_from=late.read_from)
     records = execution.reader.records(receipt)
     with _left(execution, records, receipt.late, receipt.sequence) as (left, batch):
@@ -273,7 +272,7 @@ def _settle_late_by(execution: MicroBatchExecution, newest: Commit, number: int,
         counts = Counts(newest.rows + refused + dropped, newest.rows, refused, dropped)
         if "since" not in receipt.read_from:
             counts, left_out = without_drops(counts), {}
-        account = replace(_account(execution, receipt, number), counts=counts, left_out=left_out)
+        account = replace(receipt, run=execution.context.run, counts=counts, left_out=left_out)
         _, reasons = execution.quarantine(missing, batch, account)
     return _committed(execution, newest, counts, reasons, left_out)
 
@@ -301,9 +300,3 @@ def _dropped(execution: MicroBatchExecution, left: DataFrame, batch: BatchPlan) 
     with execution.reader.failures():
         found = left.agg(count_where(F.col(DROPPED)).alias("all"), *batch.left_out).collect()[0].asDict()
     return found["all"], transform.left_out(batch.shape.stages, found)
-
-
-def _account(execution: MicroBatchExecution, receipt: Receipt, number: int) -> Receipt:
-    """The receipt of quarantine's commit, under the number that it has."""
-    settles = receipt.sequence if number != receipt.sequence else 0
-    return replace(receipt, sequence=number, run=execution.context.run, settles=settles)

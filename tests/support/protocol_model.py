@@ -28,6 +28,11 @@ CURES = frozenset(
         "look",
         "undo",
         "undo beyond",
+        "read again what quarantine lost",
+        "how far quarantine had come",
+        "how many are left",
+        "look behind the account",
+        "numbers of its own",
     }
 )
 """What keeps the scenarios of tests/integration/test_attacks.py from happening: each can be taken out."""
@@ -50,6 +55,8 @@ class Commit(NamedTuple):
     gap: tuple[int, ...] = ()
     base: int = 0
     """How many versions the table had when the batch was decided."""
+    aside: int = 0
+    """The newest account that quarantine had then."""
 
     @property
     def taken(self) -> range:
@@ -66,7 +73,9 @@ class Refused(NamedTuple):
 
 
 class Account(NamedTuple):
-    """A batch's receipt on quarantine (kind batch or backfill), or the marks of a replay."""
+    """A version of quarantine: a batch's receipt (kind batch or backfill), the marks of a replay, what another command
+    changed, or a RESTORE to the version with that number.
+    """
 
     pipeline: str
     kind: str
@@ -76,6 +85,10 @@ class Account(NamedTuple):
     lost: tuple[int, ...] = ()
     of: int = 0
     """The batch, where that is another number: it was settled when quarantine had later ones."""
+    base: int = 0
+    """How many versions quarantine had when the batch was decided."""
+    open: int = 0
+    """How many batches are left that have no account any more."""
 
 
 class Run(NamedTuple):
@@ -94,6 +107,12 @@ class Run(NamedTuple):
     refused: tuple[int, ...] = ()
     account: Account | None = None
     version: int = 0
+    aside: int = 0
+    """The newest account in quarantine."""
+    shelf: int = 0
+    """How many versions quarantine has."""
+    seen: int = 0
+    """The last number of an account in it, also of those that a RESTORE took back."""
 
 
 class Replay(NamedTuple):
@@ -117,6 +136,10 @@ class Bounds:
     kills: int = 1
     retries: int = 0
     restores: int = 0
+    asides: int = 0
+    """RESTOREs of quarantine."""
+    anew: int = 0
+    """How often somebody deletes quarantine, while nobody is at work."""
     expiries: int = 0
     returns: int = 0
     """How often Kafka has again what expired, as from a copy."""
@@ -139,6 +162,8 @@ class State:
     tables: tuple[tuple[str, tuple[Commit, ...]], ...] = ()
     quarantine: tuple[Refused, ...] = ()
     accounts: tuple[Account, ...] = ()
+    before: tuple[tuple[Refused, ...], ...] = ()
+    """What quarantine held before each of its versions, as long as a RESTORE of it is to come."""
     works: tuple[Run | Replay, ...] = field(default=())
 
     # What the tables say ------------------------------------------------------------------------------------------
@@ -203,6 +228,38 @@ class State:
         every = "own rows" not in self.cures
         return [row for row in self.quarantine if (every or row.pipeline == pipeline) and not row.moved]
 
+    def standing(self, pipeline: str, kind: str) -> list[Account]:
+        """The accounts that no RESTORE of quarantine took back, oldest first."""
+        upto, kept = None, []
+        for version in range(len(self.accounts), 0, -1):
+            account = self.accounts[version - 1]
+            if account.kind == "restore" and (upto is None or version <= upto):
+                upto = account.number
+            if (account.pipeline, account.kind) == (pipeline, kind) and (upto is None or version <= upto):
+                kept.append(account)
+        return kept[::-1]
+
+    def withdrawn(self, pipeline: str, kind: str) -> bool:
+        """Whether quarantine may have lost accounts of batches that stand."""
+        batches, there = self.valid(pipeline, kind)[0], self.standing(pipeline, kind)
+        newest = self.accounts.index(there[-1]) + 1 if there else 0
+        if not batches or "read again what quarantine lost" not in self.cures:
+            return False
+        fewer = batches[-1].aside > (there[-1].number if there else 0)
+        if "how far quarantine had come" not in self.cures:
+            fewer = False
+        behind = any(a.kind == "restore" for a in self.accounts[newest:])
+        if there and "look behind the account" in self.cures:
+            behind |= any(a.kind == "restore" for a in self.accounts[there[-1].base : newest])
+        left = bool(there) and there[-1].open > 0 and "how many are left" in self.cures
+        return fewer or behind or left
+
+    def last_batch(self, pipeline: str, kind: str) -> int:
+        """The last batch that an account was about; without the cure, its last number."""
+        if "numbers of its own" not in self.cures:
+            return self.accounted(pipeline, kind)
+        return max((a.of or a.number for a in self.accounts if (a.pipeline, a.kind) == (pipeline, kind)), default=0)
+
     def accounted(self, pipeline: str, kind: str = "batch") -> int:
         return max((a.number for a in self.accounts if (a.pipeline, a.kind) == (pipeline, kind)), default=0)
 
@@ -218,14 +275,27 @@ class State:
         tables = {**dict(self.tables), pipeline: (*self.log(pipeline), commit)}
         return replace(self, tables=tuple(sorted(tables.items())))
 
-    def refuse(self, pipeline: str, offsets: tuple[int, ...], account: Account) -> State:
+    def refuse(self, pipeline: str, offsets: tuple[int, ...], account: Account, seen: int) -> State:
+        """Append a batch's account, under its own number, or the one behind the last that was `seen` in quarantine."""
+        if account.number <= seen:
+            account = account._replace(number=seen + 1, of=account.of or account.number)
         if account.number <= self.accounted(pipeline, account.kind):
             raise Stopped("fenced")
         rows = tuple(Refused(pipeline, offset) for offset in offsets)
-        return replace(self, quarantine=(*self.quarantine, *rows), accounts=(*self.accounts, account))
+        return self.set_aside((*self.quarantine, *rows), account)
 
-    def update(self, when: Callable[[Refused], bool], change: Callable[[Refused], Refused]) -> State:
-        return replace(self, quarantine=tuple(change(row) if when(row) else row for row in self.quarantine))
+    def set_aside(self, rows: tuple[Refused, ...], account: Account) -> State:
+        """Append to quarantine's log: it holds these rows then."""
+        before = (*self.before, self.quarantine) if self.bounds.asides else ()
+        return replace(self, quarantine=rows, accounts=(*self.accounts, account), before=before)
+
+    def update(
+        self, when: Callable[[Refused], bool], change: Callable[[Refused], Refused], account: Account | None = None
+    ) -> State:
+        rows = tuple(change(row) if when(row) else row for row in self.quarantine)
+        if account is None and (rows == self.quarantine or not self.bounds.asides):
+            return replace(self, quarantine=rows)
+        return self.set_aside(rows, account or Account("", "update", 0))
 
 
 # A run ---------------------------------------------------------------------------------------------------------------
@@ -234,33 +304,44 @@ class State:
 def begin(state: State, run: Run, *, accept_gap: bool = False) -> Run:
     """Read both logs, and see what a crash has left open."""
     batches, last, _ = state.valid(run.pipeline, run.kind)
-    newest = batches[-1] if batches else None
+    newest, there = batches[-1] if batches else None, state.standing(run.pipeline, run.kind)
     run = run._replace(
         step="batch",
         frontier=newest.end if newest else state.bounds.history,
-        sequence=max(last, state.accounted(run.pipeline, run.kind)),
+        sequence=max(last, state.last_batch(run.pipeline, run.kind)),
         behind=-1,
         version=len(state.log(run.pipeline)),
+        aside=there[-1].number if there else 0,
+        shelf=len(state.accounts),
+        seen=state.accounted(run.pipeline, run.kind),
     )
     if run.kind == "backfill":
         run = left_to(state, run)
-    if newest is None or len(newest.rows) == len(newest.taken):
-        return run
-    if newest.number in {a.of or a.number for a in state.accounts if (a.pipeline, a.kind) == (run.pipeline, run.kind)}:
-        return run
+    looked, done = state.withdrawn(run.pipeline, run.kind), {a.of or a.number for a in there}
+    open_ = [c for c in batches if len(c.rows) != len(c.taken) and c.number not in done]
+    if not looked:
+        open_ = [c for c in open_ if c == newest]
+    if open_:
+        return to_settle(state, run, open_[0], len(open_) - 1, accept_gap=accept_gap)
+    if looked:
+        nothing = Account(run.pipeline, run.kind, run.seen + 1, of=-1, base=run.shelf)
+        return run._replace(step="settle", refused=(), account=nothing)
+    return run
+
+
+def to_settle(state: State, run: Run, batch: Commit, left: int, *, accept_gap: bool) -> Run:
+    """What a batch without an account needs; so many of them are left behind it."""
     known = {*state.rows(run.pipeline), *(row.offset for row in state.mine(run.pipeline))}
-    if "settle what is left" not in state.cures and newest.start < state.first:
+    if "settle what is left" not in state.cures and batch.start < state.first:
         raise Stopped("the batch cannot be read from Kafka")
-    lost = tuple(o for o in newest.taken if o < state.first and o not in known)
+    lost = tuple(o for o in batch.taken if o < state.first and o not in known)
     if lost and not accept_gap:
         raise Stopped("offsets lost")
-    left = [o for o in newest.taken if o >= state.first and o not in known]
-    missing = tuple(o for o in left if state.kind(o) != "d")
-    held = len(known & {*newest.taken} - {*newest.rows})
-    number = newest.number if state.accounted(run.pipeline, run.kind) < newest.number else run.sequence + 1
-    dropped = len(left) - len(missing)
-    account = Account(run.pipeline, run.kind, number, len(missing) + held, dropped, lost, newest.number)
-    run = run._replace(sequence=max(run.sequence, number))
+    unknown = [o for o in batch.taken if o >= state.first and o not in known]
+    missing = tuple(o for o in unknown if state.kind(o) != "d")
+    held = len(known & {*batch.taken} - {*batch.rows})
+    counts = {"refused": len(missing) + held, "dropped": len(unknown) - len(missing), "lost": lost}
+    account = Account(run.pipeline, run.kind, batch.number, **counts, of=batch.number, base=run.shelf, open=left)
     return run._replace(step="settle", refused=missing, account=account)
 
 
@@ -315,8 +396,9 @@ def decide(state: State, run: Run, taken: range, gap: tuple[int, ...]) -> Run:
     refused = tuple(offset for offset in fresh if state.kind(offset) in "br")
     known = sum(offset in held for offset in taken)
     number = run.sequence + 1
-    account = Account(run.pipeline, run.kind, number, len(refused) + known, sum(state.kind(o) == "d" for o in fresh))
-    batch = Commit(run.kind, number, rows, start, end, gap, run.version)
+    dropped = sum(state.kind(o) == "d" for o in fresh)
+    account = Account(run.pipeline, run.kind, number, len(refused) + known, dropped, base=run.shelf)
+    batch = Commit(run.kind, number, rows, start, end, gap, run.version, run.aside)
     return run._replace(
         step="commit", sequence=number, frontier=end, behind=behind, batch=batch, refused=refused,
         account=None if len(rows) == len(taken) else account, left=tuple(o for o in run.left if o not in taken),
@@ -335,14 +417,22 @@ def run_on(  # noqa: PLR0911
     if run.step == "begin":
         while "undo" in state.cures and (version := undone(state, run)):
             state = state.commit(name, Commit("restore", version - 1))
-        after = begin(state, run, accept_gap=accept_gap)
-        return settle(state, name) if run.kind == "batch" and state.restored(name) else state, after
+        if run.kind == "batch" and (state.restored(name) or state.withdrawn(name, "batch")):
+            state = settle(state, name)
+        return state, begin(state, run, accept_gap=accept_gap)
     if run.step in ("settle", "set aside"):
         # No process is held up between this look and the commit for as long as another one's whole batch takes.
         if "look" in state.cures and any(commit.kind == "restore" for commit in log[run.version :]):
             return state, run._replace(step="begin")
         assert run.account is not None
-        return state.refuse(name, run.refused, run.account), run._replace(step="batch", account=None)
+        after = state.refuse(name, run.refused, run.account, run.seen)
+        over = any(account.kind == "restore" for account in state.accounts[run.account.base :])
+        again = run.account.open or (over and "look behind the account" in state.cures)
+        number = after.accounts[-1].number
+        if "numbers of its own" not in state.cures:
+            run = run._replace(sequence=max(run.sequence, number))
+        run = run._replace(aside=number, seen=number, shelf=len(after.accounts), account=None)
+        return after, run._replace(step="begin" if again else "batch")
     if run.step == "batch":
         return state, take(state, run, accept_gap=accept_gap)
     if run.step == "commit":
@@ -380,14 +470,18 @@ def settle(state: State, pipeline: str) -> State:
     """Let quarantine's marks say what the tables say."""
     done, last, back = state.valid(pipeline, "replay")
     number = done[-1].number if done else 0
+    marked = max((a.number for a in state.standing(pipeline, "marks")), default=0)
     there, old = set(state.rows(pipeline)), "marks by coordinates" not in state.cures
     every = "own rows" not in state.cures
-    if done and state.accounted(pipeline, "marks") < number:
-        both = [row for row in state.mine(pipeline) if row.offset in there and not (old and row.discarded)]
-        if (old or every) and len(both) != len(done[-1].rows):
+    for each in done:
+        if each.number <= marked:
+            continue
+        moved = there & {*each.rows}
+        both = [row for row in state.mine(pipeline) if row.offset in moved and not (old and row.discarded)]
+        if (old or every) and len(both) != len(each.rows):
             raise Stopped("not conserved")
-        state = state.update(lambda row: row in both, lambda row: row._replace(moved=number))
-        state = replace(state, accounts=(*state.accounts, Account(pipeline, "marks", number)))
+        mark, account = partial(Refused._replace, moved=each.number), Account(pipeline, "marks", each.number)
+        state = state.update(lambda row, both=both: row in both, mark, account)
     if back and last > number and not old:
         state = state.update(
             lambda row: row.pipeline == pipeline and row.moved > number and row.offset not in there,
@@ -463,6 +557,7 @@ def steps(state: State) -> Iterator[tuple[str, State]]:
 
 def _around(state: State) -> Iterator[tuple[str, State]]:
     """What may happen besides the steps of those who are at work."""
+    yield from _to_quarantine(state)
     b, spend = state.bounds, partial(spent, state)
     if b.produced:
         yield "produce", replace(spend(produced=1), last=state.last + BATCH)
@@ -483,6 +578,16 @@ def _around(state: State) -> Iterator[tuple[str, State]]:
         if b.restores:
             for version in range(len(state.log(pipeline))):
                 yield f"restore {pipeline} {version}", spend(restores=1).commit(pipeline, Commit("restore", version))
+
+
+def _to_quarantine(state: State) -> Iterator[tuple[str, State]]:
+    """A RESTORE of it, or it is deleted."""
+    if state.bounds.asides:
+        for version, rows in enumerate(state.before):
+            account, after = Account("", "restore", version), spent(state, asides=1)
+            yield f"restore quarantine {version}", after.set_aside(rows, account)
+    if state.bounds.anew and not state.works:
+        yield "quarantine made anew", replace(spent(state, anew=1), quarantine=(), accounts=(), before=())
 
 
 # What must hold ------------------------------------------------------------------------------------------------------
@@ -518,7 +623,7 @@ def completed(state: State, pipeline: str, kind: str = "batch") -> State:
 
 def _unbalanced(state: State, pipeline: str) -> str | None:
     batches = [commit for kind in ("batch", "backfill") for commit in state.valid(pipeline, kind)[0]]
-    accounts = {(a.kind, a.of or a.number): a for a in state.accounts if a.pipeline == pipeline and a.kind != "marks"}
+    accounts = {(k, a.of or a.number): a for k in ("batch", "backfill") for a in state.standing(pipeline, k)}
     gone = {o for c in batches for o in c.gap} | {o for a in accounts.values() for o in a.lost}
     begun = state.first if state.valid(pipeline, "batch")[0] else state.last
     gone |= {*range(min(begun, state.bounds.history))} - state.consumed(pipeline)

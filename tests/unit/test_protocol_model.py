@@ -21,6 +21,8 @@ WORLDS = {
     "a backfill restored": Bounds("gb", runs=1, history=2, backfills=1, restores=1),
     "a backfill replayed": Bounds("gr", runs=1, history=2, backfills=1, replays=1),
     "a gap that came back": Bounds("gb", runs=1, expiries=1, returns=1, accepts=True, backfills=1),
+    "quarantine restored": Bounds("gb", produced=3, runs=2, asides=1),
+    "quarantine made anew": Bounds("gb", produced=2, runs=2, kills=1, anew=1),
     "a gap, restored": Bounds("g", runs=1, expiries=1, returns=1, accepts=True, backfills=1, restores=1),
 }
 """What may happen in a small world, in any order, with one kill at any step."""
@@ -46,6 +48,11 @@ def test_nothing_is_lost_doubled_or_stuck(world: str) -> None:
         ("look", "restored", "doubled: offset"),
         ("undo", "restored", "lost: offset"),
         ("undo beyond", "a gap, restored", "stopped for ever: others have changed rows"),
+        ("read again what quarantine lost", "quarantine restored", "lost: offset"),
+        ("how far quarantine had come", "quarantine made anew", "lost: offset"),
+        ("how many are left", "quarantine restored", "lost: offset"),
+        ("look behind the account", "quarantine restored", "lost: offset"),
+        ("numbers of its own", "quarantine restored", "doubled: offset"),
     ],
 )
 def test_the_model_finds_what_a_cure_prevents(cure: str, world: str, found: str) -> None:
