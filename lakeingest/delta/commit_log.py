@@ -53,7 +53,8 @@ class CommitLog:
     Attributes:
         last_batch: the greatest number of a batch that they are about; on quarantine a commit may have a later number.
         taken_back: whether a RESTORE took commits of the pipeline back, and it has committed none since.
-        taken: the numbers of all batches that a RESTORE took back.
+        taken: the numbers of all batches that a RESTORE took back; on quarantine, of those whose account it took.
+        gone: on quarantine, these accounts: number of the batch → the newest receipt.
         restores: whether there is a RESTORE in what was read.
         unadopted: whether a RESTORE took back that the table was adopted, and it was not since.
         restored: whether a RESTORE came since the pipeline's newest commit, whosever commits it took back.
@@ -77,6 +78,7 @@ class CommitLog:
     last_batch: int = 0
     taken_back: bool = False
     taken: frozenset[int] = frozenset()
+    gone: Mapping[int, Receipt] = field(default_factory=dict)
     restores: bool = False
     unadopted: bool = False
     restored: bool = False
@@ -173,7 +175,7 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
     begun: dict[tuple[str, int], int] = {}
     others: dict[str, Receipt] = {}
     deletes: dict[int, int] = {}
-    taken, restored_to = set[int](), None
+    gone, restored_to = dict[int, Receipt](), None
     for entry in history:
         if entry["operation"] == "RESTORE":
             restored = restored or not commits
@@ -194,7 +196,7 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
         if stands:
             commits.append(_commit(entry, receipt))
             continue
-        taken.add(receipt.sequence)
+        gone.setdefault(receipt.batch, receipt)
         if not commits:
             taken_back, unadopted = True, unadopted or bool(receipt.adopted)
             begun |= {(s.topic, s.partition): s.start for s in receipt.ranges}
@@ -205,7 +207,8 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
         last_sequence=last,
         last_batch=last_batch,
         taken_back=taken_back,
-        taken=frozenset(taken),
+        taken=frozenset(gone),
+        gone=gone,
         restores=any(entry["operation"] == "RESTORE" for entry in history),
         unadopted=unadopted,
         restored=restored,

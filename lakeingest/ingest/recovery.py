@@ -89,12 +89,27 @@ def settle(
     for left, batch in zip(reversed(range(len(batches))), batches, strict=True):
         told = looked and (made_anew or batch.receipt.sequence in refused.taken)
         cut_off = batch is log.newest and not told
+        if (before := refused.gone.get(batch.receipt.sequence)) is not None and _is_there(execution, before):
+            nothing = execution.context.spark.createDataFrame([], quarantine.schema())
+            execution.writer.set_aside(nothing, replace(before, run=execution.context.run, open=left))
+            continue
         counted = replace(batch, receipt=replace(batch.receipt, open=left))
         found = _timed_settle(execution, counted, first, accept_gap=accept_gap, cut_off=cut_off)
         done = found if cut_off else None
     if looked and not (batches or made_anew):
         _mark_looked(execution, log)
     return done
+
+
+def _is_there(execution: MicroBatchExecution, account: Receipt) -> bool:
+    """Whether all records are in one of the tables that an account tells of which was taken back: a batch that dropped
+    some, and refused none, is known by its account alone, whatever Kafka still has.
+    """
+    counts, tables = account.counts, execution.context.tables
+    if counts is None or account.late.ranges:
+        return False
+    with storage_failures(tables.quarantine.identifier):
+        return tables.coordinates(account.ranges).count() == counts.accepted + counts.refused
 
 
 def _open(execution: MicroBatchExecution, log: CommitLog, refused: CommitLog) -> list[Commit]:
@@ -119,7 +134,8 @@ def _every_open(log: CommitLog, refused: CommitLog) -> list[Commit]:
     """
     accounted = {commit.receipt.batch for commit in refused.commits}
     newest = log.newest.receipt.sequence if log.newest else 0
-    oldest = 0 if refused.complete else min(accounted | refused.taken, default=newest)
+    known = [number for number in accounted | refused.taken if number != NO_BATCH]
+    oldest = 0 if refused.complete else min(known, default=newest)
     return [
         commit
         for commit in reversed(log.since_adoption.commits)

@@ -209,6 +209,20 @@ def test_what_quarantine_lost_and_kafka_too(world: World) -> None:
 
 
 @pytest.mark.faults
+def test_an_account_of_drops_alone_needs_no_record(world: World) -> None:
+    """The account that a RESTORE took back says what was dropped, when Kafka has nothing of it any more."""
+    ignoring = {"decode": {"on_null": "ignore"}}
+    world.produce(None, *clean(3))
+    world.run(**ignoring)
+    restored_aside(world)
+    kit.expire(world.stack, world.name, 4)
+    world.produce(*clean(1))
+    assert world.run(**ignoring) == Counts(1, 1)
+    report = world.ingestion(**ignoring).audit()
+    assert (report.conserved, report.dropped, report.lost) == (True, 1, 0), report
+
+
+@pytest.mark.faults
 def test_a_delete_in_quarantine_is_named(world: World, lakeingest: Command, tmp_path: Path) -> None:
     """It was a loss without a name or a cure: RESTORE to before it, and what that took back is read again."""
     world.produce(*mixed(10))
