@@ -177,7 +177,7 @@ def test_no_table_of_a_pipeline_is_another_ones(spark: SparkSession, tmp_path: P
     completeness = other(**watched).completeness
     assert completeness is not None
     refused(completeness.newest, "is a quarantine, .* as its contract.completeness.table")
-    inner = other(table={"path": within}, quarantine={"path": f"{within}/aside"})
+    inner = other(table={"path": str(tmp_path / "u")}, quarantine={"path": within})
     refused(inner.ensure_quarantine, f"would lie within the table {main}")
     # Of the same kind it may be another pipeline's, too.
     shared = other(table={"path": str(tmp_path / "u")}, quarantine={"path": aside})
