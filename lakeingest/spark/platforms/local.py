@@ -27,7 +27,7 @@ _LEFT_S, _UNUSED_S = 3_600, 14 * 86_400
 """After how long an archive of classes is deleted: one half written (Java takes seconds), and one that nothing used."""
 _FUNCTIONS = "org.apache.spark.sql.functions"
 _EXERCISED = threading.Event()
-_WRITES = "Java writes down what it has loaded, so that the next start takes half the time: up to 20 s, once\n"
+_WRITES = "Java writes down what it has loaded, so that the next start takes half the time: some seconds, once\n"
 
 
 def start(name: str) -> SparkSession:
