@@ -84,7 +84,7 @@ def kept(request: pytest.FixtureRequest, stack: Addresses, spark: SparkSession) 
 
 @pytest.mark.slow
 def test_tables_of_an_earlier_commit_are_gone_on_with(kept: Kept, stack: Addresses, spark: SparkSession) -> None:
-    """The batch that was left open is settled and counted, new records come in, and every record of both times is there once.
+    """The batch that was left open is settled and counted, new records come in, and every record of both is there once.
 
     |         | then, whole | then, open | now                                               |
     | ------- | ----------- | ---------- | ------------------------------------------------- |
