@@ -77,27 +77,40 @@ def ingested(
 ) -> Table:
     """The records of one partition in batches that begin at these offsets; each batch is a run of its own."""
     table, ends = Table(), [*cuts[1:], len(records)]
-    for number, (start, end) in enumerate(zip(cuts, ends, strict=True), 1):
-        batch(spark, config, registry, table, dict(list(enumerate(records))[start:end]), number)
+    for start, end in zip(cuts, ends, strict=True):
+        batch(spark, config, registry, table, dict(list(enumerate(records))[start:end]))
     return table
 
 
+def replayed(
+    spark: SparkSession, config: PipelineConfig, registry: Any, table: Table, records: Sequence[bytes]
+) -> None:
+    """What was refused is decided again, and the table does not follow."""
+    if table.refused:
+        batch(spark, config, registry, table, {n: records[n] for n in table.refused}, follows=False)
+
+
 def batch(
-    spark: SparkSession, config: PipelineConfig, registry: Any, table: Table, records: dict[int, bytes], number: int,
-    *, follows: bool = True,
-) -> None:  # fmt: skip
+    spark: SparkSession,
+    config: PipelineConfig,
+    registry: Any,
+    table: Table,
+    records: dict[int, bytes],
+    *,
+    follows: bool = True,
+) -> None:
     """One batch of records by their offsets; what passes is in the table, and not refused any more."""
     evolution = Evolution(config, table.ledger, lambda: registry, table.columns, follows=follows)
     # The times run backwards: within a partition they decide nothing.
     rows = [(n, None, bytearray(value), "flights", 0, NOW.replace(year=2050 - n), None) for n, value in records.items()]
     kafka = spark.createDataFrame(rows, KAFKA).coalesce(1)
-    evolution.discover(kafka, number, table.columns)
+    evolution.discover(kafka, 1, table.columns)
     plan = plan_batch(config, evolution.shape(table.columns, strict=False), None)
     decided = plan.decide(kafka).cache()
     accepted = plan.accepted(decided).drop("_topic", "_partition", "_timestamp", "_key", "_headers")
     taken = {row["_offset"]: _plain(row.asDict(recursive=True)) for row in accepted.collect()}
     table.rows |= taken
-    refused = quarantine.rows(decided.where(F.col("_refused")), plan.refusals, "flights", number, NOW)
+    refused = quarantine.rows(decided.where(F.col("_refused")), plan.refusals, "flights", 1, NOW)
     table.refused |= {row[0]: tuple(row[1:]) for row in refused.select("_offset", "reason", "message").collect()}
     table.refused = {n: why for n, why in table.refused.items() if n not in table.rows}
     decided.unpersist()
