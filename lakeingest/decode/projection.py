@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest.schema import ddl, model
+from lakeingest.schema.compatibility import naming
 from lakeingest.schema.compatibility.widening import casts
 from lakeingest.schema.model import Schema
 
@@ -101,11 +102,19 @@ def _drops(source: Schema, names: Schema, target: T.DataType | None) -> bool:
     return False
 
 
-def rescued(value: Column, dropped: tuple[str, ...]) -> Column | None:
-    """STRING, the dropped fields of a record as a JSON object, without those that are null; null where all are."""
+def rescued(value: Column, dropped: tuple[str, ...], source: Schema, names: Schema) -> Column | None:
+    """STRING, the dropped fields of a record as a JSON object, without those that are null; null where all are.
+
+    They have the names of their columns, where they have some: what is masked there is hidden here too.
+    """
     if not dropped:
         return None
-    return F.nullif(F.to_json(F.struct(*(value[name].alias(name) for name in dropped))), F.lit("{}"))
+    fields = []
+    for field, name in zip(source.fields, naming.shown(names, source).fields, strict=True):
+        if field.name in dropped:
+            part = project(value[field.name], field.schema, name.schema, data_type(name.schema))
+            fields.append(part.alias(name.name))
+    return F.nullif(F.to_json(F.struct(*fields)), F.lit("{}"))
 
 
 def _holds(target: T.DataType, source: Schema) -> bool:

@@ -63,11 +63,12 @@ class Reader(Protocol):
             withheld: whether it has to be told without any value of the record.
         """
 
-    def rescued(self, parsed: Column, dropped: tuple[str, ...]) -> Column | None:
+    def rescued(self, parsed: Column, dropped: tuple[str, ...], names: Schema) -> Column | None:
         """STRING, a JSON object of the fields that no column takes, null where there are none.
 
         Args:
             dropped: the fields of the schema that projection drops. None may be answered where there are none.
+            names: see `SchemaBranch`.
         """
 
 
@@ -252,7 +253,7 @@ def _rescued(parsed: Mapping[int, str], usable: Mapping[int, SchemaBranch], targ
     rescued = {}
     for i, name in parsed.items():
         dropped = projection.dropped(usable[i].schema, usable[i].names, target)
-        text = usable[i].reader.rescued(F.col(name), dropped)
+        text = usable[i].reader.rescued(F.col(name), dropped, usable[i].names)
         if text is not None:
             rescued[i] = text
     return rescued

@@ -83,7 +83,8 @@ def mixture(stack: Addresses) -> Mixture:
         # The order of their first records decides, and no other.
         values += [(writers[v - 1](weather(v, n)), (v, n)) for v in ((5, 4, 1, 3, 2) if n else range(1, 6))]
         values += bad[2 * n : 2 * n + 2]
-    times = [datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=n) for n in range(len(values))]
+    begin = datetime.now(UTC) - timedelta(hours=1)
+    times = [begin + timedelta(seconds=n) for n in range(len(values))]
     kit.produce(stack, topic, [kit.Record(value, at=at) for (value, _), at in zip(values, times, strict=True)], 2)
     placed = {(i % 2, i // 2): said for i, (_, said) in enumerate(values)}
     return Mixture(

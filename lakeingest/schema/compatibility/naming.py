@@ -140,8 +140,19 @@ def without_column(record: Schema, names: Schema, table: Schema, path: str = "")
         yield from without_column(record.key, names.key, table.key, path + KEY)
 
 
+def shown(names: Schema, record: Schema) -> Schema:
+    """`names` of a record, where a field without a column has its own name again."""
+    fields = tuple(
+        Field(name.name or field.name, shown(name.schema, field.schema))
+        for field, name in zip(record.fields, names.fields, strict=True)
+    )
+    key = names.key and record.key and shown(names.key, record.key)
+    value = names.value and record.value and shown(names.value, record.value)
+    return replace(names, fields=fields, key=key, value=value)
+
+
 def without(names: Schema, record: Schema, rescued: Sequence[str], path: str = "") -> Schema:
-    """`names` of a record, where these of its fields, as paths, bear the name of no column."""
+    """`names` of a record, where these of its fields, as paths, have no name, and so no column."""
     if not rescued:
         return names
     below = {"array": ELEMENT, "map": VALUE}.get(record.type, "")
