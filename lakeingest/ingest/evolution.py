@@ -181,9 +181,10 @@ class Evolution:
         return SchemaBranch(known.header, known.id, known.label, known.schema, known.reading.reader, names)
 
     def _value(self, columns: TableColumns = None) -> StructType:
-        by_schema = not isinstance(self._config.decode.value, config.JsonValue)
-        current = self._decisions.table("value", columns) if by_schema else self.ledger.current.get("value")
-        return shape.value_columns(self._config, current)
+        if isinstance(self._config.decode.value, config.JsonValue):
+            return shape.value_columns(self._config, self.ledger.current.get("value"))
+        known = [known.schema for known in self._known.values() if known.side == "value" and known.schema]
+        return shape.value_columns(self._config, self._decisions.table("value", columns, known))
 
     def _columns(self, table: StructType | None) -> TableColumns:
         return types.ddl_columns(shape.of_value(self._config, table)) if table is not None else None

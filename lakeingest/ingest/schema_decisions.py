@@ -80,7 +80,7 @@ class SchemaDecisions:
         entry = self._entry(known)
         if known.schema is None or entry is None or not self._stands(known):
             return self._decision(known, columns)
-        current, table = self.ledger.current.get(known.side), self.table(known.side, columns)
+        current, table = self.ledger.current.get(known.side), self.table(known.side, columns, [known.schema])
         verdict, action = Verdict(entry.verdict), cast("Action", entry.action)
         stood = Decision(verdict, action, (), current, entry.why, table, entry.rescued)
         if entry.action != "quarantine" or self._follows:
@@ -96,19 +96,25 @@ class SchemaDecisions:
             # Nothing could ever be compared with it.
             return Decision(Verdict.VERSION_REQUIRED, "quarantine", why="no version tells older from newer")
         held = self._held(columns) if known.side == "value" else None
-        decision = decide(schema, current, mode, held, self.table(known.side, columns), grows=self._follows)
+        decision = decide(schema, current, mode, held, self.table(known.side, columns, [schema]), grows=self._follows)
         why = None
         if decision.action == "evolve":
             why = self.barred(decision, columns) if known.side == "value" else self._barred_key(decision)
         return Decision(Verdict.DIFFERENT_TYPE, "quarantine", decision.changes, current, why) if why else decision
 
-    def table(self, side: Side, columns: TableColumns) -> Schema | None:
-        """All columns of key or value, and what else the table has: removed before the ledger knew of it, say."""
+    def table(self, side: Side, columns: TableColumns, schemas: Iterable[Schema]) -> Schema | None:
+        """All columns of key or value that the ledger knows, and those of the table besides that one of the schemas has
+        a field for: removed before the ledger knew of them, or made by somebody else.
+
+        Of others nothing is written: they may have a default.
+        """
         table = self.ledger.table(side)
         if table is None or table.type != "struct" or side == "key" or columns is None or self._config.steps:
             return table
-        names = {column.name.lower() for column in table.fields}
-        others = [c for c in columns if c.name.lower() not in names and model.knows(c.type)]
+        known = {column.name.lower() for column in table.fields}
+        fields = [field for schema in schemas for field in schema.fields]
+        names = {name.lower() for field in fields for name in (field.name, *field.aliases)} - known
+        others = [column for column in columns if column.name.lower() in names and model.knows(column.type)]
         return replace(table, fields=(*table.fields, *model.from_columns(others).fields))
 
     def barred(self, decision: Decision, columns: TableColumns) -> str | None:

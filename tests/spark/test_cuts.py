@@ -181,6 +181,21 @@ def test_columns_behind_transforms_cut_in_two(spark: SparkSession, mode: str) ->
     ]
 
 
+def test_a_mask_hides_a_renamed_field_in_what_is_rescued(spark: SparkSession) -> None:
+    """Fields are rescued under the names of their columns: under its own name no mask named it."""
+    before = record("Event", place=record("Place", zip=maybe("string")))
+    after = record("Event", spot=record("Place", code=maybe("string"), more=maybe("int")))
+    after["fields"][0]["aliases"], inner = ["place"], after["fields"][0]["type"]
+    inner["fields"][0]["aliases"] = ["zip"]
+    one, two = registry_kit.Avro(before, 1), registry_kit.Avro(after, 2)
+    records = [one({"place": {"zip": "SECRET"}}), two({"spot": {"code": "SECRET", "more": 7}})]
+    registry = Versions("AVRO", [json.dumps(before), json.dumps(after)])
+    config = config_of("avro", "FORWARD", transform=[{"mask": {"place.zip": {"constant": "-"}}}])
+    table = ingested(spark, config, registry, records, [0])
+    assert [table.rows[n]["place"] for n in (0, 1)] == [{"zip": "-"}] * 2
+    assert json.loads(table.rows[1]["_rescued"]) == {"place": {"more": 7}}
+
+
 @pytest.mark.faults
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(

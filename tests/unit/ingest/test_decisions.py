@@ -204,3 +204,12 @@ def test_a_ledger_of_old_is_read() -> None:
     table = decisions.ledger.table("value")
     assert [field.name for field in table.fields] == ["a", "gone"]
     assert SchemaLedger.from_json(decisions.ledger.to_json()) == decisions.ledger
+
+
+def test_a_column_that_nobody_fills_is_left_alone() -> None:
+    """The table's owner made it, with a default perhaps, which a null would take the place of."""
+    ledger = decided("BACKWARD", [struct({"a": INT})], [0], [0])
+    decisions = SchemaDecisions(config("BACKWARD"), ledger)
+    columns = value_columns(struct({"a": INT, "made": STRING, "kept": INT}))
+    decisions.decide([writer(2, struct({"a": INT, "kept": INT}))], 2, columns)
+    assert [field.name for field in decisions.ledger.table("value").fields] == ["a", "kept"]
