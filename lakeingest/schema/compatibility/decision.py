@@ -92,7 +92,7 @@ def decide(
         return case.decided(mode)
     except NameClash as error:
         return Decision(Verdict.DIFFERENT_NAME, "quarantine", current=current, why=str(error), table=table)
-    except (SchemaError, NotAdditive) as error:
+    except SchemaError as error:
         return Decision(Verdict.DIFFERENT_TYPE, "quarantine", current=current, why=str(error), table=table)
 
 
@@ -119,7 +119,10 @@ class _Case:
             return Decision(Verdict.OK, "write", self._differing, self.current, table=self._remembered())
         if self.finding.verdict == Verdict.VERSION_REQUIRED:
             return self.quarantine(self.finding.verdict, self.finding.text())
-        return _MODES[mode](self, self.names, self.current)
+        try:
+            return _MODES[mode](self, self.names, self.current)
+        except NotAdditive as error:
+            return self.quarantine(Verdict.DIFFERENT_TYPE, str(error))
 
     def evolve(self, target: Schema, finding: Finding, *, promotes: bool = True) -> Decision:
         """The table goes over to the target, if Delta can.
