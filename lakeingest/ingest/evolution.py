@@ -85,7 +85,7 @@ class Evolution:
         self._open = registry
         self._known: dict[tuple[Side, bytes], WriterSchema] = {}
         self._declare(self._columns(table))
-        self.declares = self.ledger != ledger
+        self.declares = self.ledger.current != ledger.current
         self._looked = not self._framed
         self._unknown_ids = False
         self.appearance = ""
