@@ -147,6 +147,12 @@ def _time(part: TimePartition) -> Iterator[tuple[str, str]]:
         yield "locale", f"{part.locale!r}: {error}"
 
 
+def computed(part: Partition) -> tuple[str, ...]:
+    """The partition columns that are no columns of the value itself."""
+    names = _names(part)
+    return () if isinstance(part, FieldPartition) and names == (part.field,) else names
+
+
 def _names(part: Partition) -> tuple[str, ...]:
     if isinstance(part, TimePartition):
         return tuple(segment.name for segment in segments(part))

@@ -26,6 +26,7 @@ from pyspark.sql import types as T
 
 from lakeingest.decode import projection
 from lakeingest.schema.formats import avro as avro_schema
+from lakeingest.schema.model import Schema
 from lakeingest.spark import jvm
 
 _SEAL = os.urandom(16)
@@ -66,8 +67,8 @@ class Reader:
     def why(self, payload: Column, *, withheld: bool = False) -> Column | None:
         return None
 
-    def rescued(self, parsed: Column, dropped: tuple[str, ...]) -> Column | None:
-        return projection.rescued(self.value(parsed), dropped)
+    def rescued(self, parsed: Column, dropped: tuple[str, ...], names: Schema) -> Column | None:
+        return projection.rescued(self.value(parsed), dropped, self._schema, names)
 
     def _envelope(self, *behind: object) -> str:
         """A schema: for each reference a field that declares its types, then the value, then the fields behind it."""
@@ -78,8 +79,12 @@ class Reader:
         return json.dumps({"type": "record", "name": "LakeingestEnvelope", "fields": fields})
 
     @cached_property
+    def _schema(self) -> Schema:
+        return avro_schema.read(self.text, self.references)
+
+    @cached_property
     def _type(self) -> T.DataType:
-        return projection.data_type(avro_schema.read(self.text, self.references))
+        return projection.data_type(self._schema)
 
 
 def _widened(tree: Any) -> Any:

@@ -53,12 +53,20 @@ def _columns(ours: T.DataType, seen: T.DataType) -> T.DataType:
             return ours
 
 
-def declared(text: str, before: Schema | None, version: int) -> Schema:
-    """The schema of declared columns, and of what was observed before the file said so."""
+def declared(text: str, before: Schema | None, version: int, *, observes: bool) -> Schema:
+    """The schema of declared columns, and of what was observed before the file said so.
+
+    Args:
+        observes: whether fields that are not declared become columns. A column that is declared no more is one of them
+            then, with the type that it has; else it is gone.
+    """
     schema = model.from_columns(ddl.parse(text))
-    names = {f.name for f in schema.fields}
-    # A column that the file no longer declares is gone; one that it never did stays.
-    kept = [f for f in before.fields if f.name in names or f.schema.doc == OBSERVED] if before else []
+    names, kept = {f.name for f in schema.fields}, []
+    for field in before.fields if before else ():
+        if field.name in names or field.schema.doc == OBSERVED:
+            kept.append(field)
+        elif observes:
+            kept.append(replace(field, schema=replace(field.schema, optional=True, doc=OBSERVED)))
     return replace(_grown(schema, replace(schema, fields=tuple(kept))), version=version)
 
 

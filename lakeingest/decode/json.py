@@ -28,6 +28,7 @@ from lakeingest.decode import json_diagnosis, json_values, limits, numbers
 from lakeingest.decode.json_columns import any_of, fit, parsed_type
 from lakeingest.decode.json_values import AS_IT_IS, Pattern, Texts
 from lakeingest.record import Refusal, diagnosis
+from lakeingest.schema.model import Schema
 from lakeingest.spark import jvm
 
 _CORRUPT = " corrupt"
@@ -68,7 +69,7 @@ class Reader:
     def why(self, payload: Column, *, withheld: bool = False) -> Column | None:
         return explained(payload, self.schema, self.texts, withheld=withheld)["message"]
 
-    def rescued(self, parsed: Column, dropped: tuple[str, ...]) -> Column | None:
+    def rescued(self, parsed: Column, dropped: tuple[str, ...], names: Schema) -> Column | None:
         kept = T.StructType([f for f in self.schema if f.name not in dropped])
         return rescued(parsed["text"], parsed["json"], kept)
 

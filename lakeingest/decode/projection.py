@@ -1,32 +1,22 @@
-"""Projection: a value of its writer's schema becomes a value of the table's. Columns only, no Python per row.
+"""Projection: a value of its writer's schema becomes a value of the table's columns. Columns only, no Python per row.
 
-As Kafka Connect's SchemaProjector does it: by name, driven by the target. A field that is missing becomes its default,
-or null; an optional null that goes to a required field with a default becomes the default; numbers are promoted; what
-only the writer has is dropped (and kept in _rescued).
+A column takes the field that `schema.compatibility.naming` gives it, whatever the version that is current: a field that
+the writer's schema lacks is null, and no default of another schema is written. Numbers are promoted. What only the
+writer has is kept in _rescued.
 """
 
 from __future__ import annotations
 
 import json
-from decimal import Decimal
-from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest.schema import ddl, model
+from lakeingest.schema.compatibility import naming
+from lakeingest.schema.compatibility.widening import casts
 from lakeingest.schema.model import Schema
-
-_MOMENTS = {
-    model.DATE: F.date_from_unix_date,
-    model.TIMESTAMP: F.timestamp_millis,
-    model.TIMESTAMP_MICROS: F.timestamp_micros,
-    # Sessions run in UTC (see session.attach), where the wall clock shows the instant.
-    model.LOCAL_TIMESTAMP_MILLIS: F.timestamp_millis,
-    model.LOCAL_TIMESTAMP_MICROS: F.timestamp_micros,
-}
-"""Logical types whose default is a number → the time that it means; the target's type is cast to afterwards."""
 
 
 def struct_type(schema: Schema) -> T.StructType:
@@ -44,95 +34,106 @@ def data_type(schema: Schema) -> T.DataType:
     return T.StructType.fromJson(json.loads(ddl.to_json([column])))["c"].dataType
 
 
-def project(value: Column, source: Schema, current: Schema, target: T.DataType) -> Column:
-    """`value`, read with `source`, as `current` would have it, in the column type `target` (which may be wider)."""
-    if isinstance(target, T.StructType):
-        if _covers(source, current, target):
-            return value
-        fields = [_member(value, f, source, current).alias(f.name) for f in target]
+def project(value: Column, source: Schema, names: Schema, target: T.DataType) -> Column:
+    """`value`, read with `source`, in the column type `target`; null where that cannot hold it.
+
+    Args:
+        names: the same schema under the names of the columns (see `naming.named`).
+    """
+    if _as_it_is(source, names, target):
+        return value
+    if isinstance(target, T.StructType) and source.type == "struct":
+        fields = [_member(value, f, source, names).alias(f.name) for f in target]
         return F.when(value.isNotNull(), F.struct(*fields))
-    if isinstance(target, T.ArrayType):
-        element, (theirs, ours) = target.elementType, _parts(source.value, current.value)
-        if _covers(theirs, ours, element):
-            return value
-        return F.transform(value, lambda e: project(e, theirs, ours, element))
-    if isinstance(target, T.MapType):
-        return _project_map(value, source, current, target)
-    return value if _simple(source) == target.simpleString() else value.cast(target)
+    if isinstance(target, T.ArrayType) and source.type == "array":
+        element, (inner, inner_names) = target.elementType, _parts(source.value, names.value)
+        # An array that is no column as it is has elements that are none.
+        return F.transform(value, lambda e: project(e, inner, inner_names, element))
+    if isinstance(target, T.MapType) and source.type == "map":
+        return _project_map(value, source, names, target)
+    return value.cast(target) if _holds(target, source) else F.lit(None).cast(target)
 
 
-def _project_map(value: Column, source: Schema, current: Schema, target: T.MapType) -> Column:
-    (key, our_key), (inner, ours) = _parts(source.key, current.key), _parts(source.value, current.value)
-    if not _covers(key, our_key, target.keyType):
-        value = F.transform_keys(value, lambda k, _: project(k, key, our_key, target.keyType))
-    if not _covers(inner, ours, target.valueType):
-        value = F.transform_values(value, lambda _, v: project(v, inner, ours, target.valueType))
+def _project_map(value: Column, source: Schema, names: Schema, target: T.MapType) -> Column:
+    (key, key_names), (inner, inner_names) = _parts(source.key, names.key), _parts(source.value, names.value)
+    if not _as_it_is(key, key_names, target.keyType):
+        value = F.transform_keys(value, lambda k, _: project(k, key, key_names, target.keyType))
+    if not _as_it_is(inner, inner_names, target.valueType):
+        value = F.transform_values(value, lambda _, v: project(v, inner, inner_names, target.valueType))
     return value
 
 
-def member(value: Column, field: T.StructField, source: Schema, current: Schema) -> Column:
+def member(value: Column, column: T.StructField, source: Schema, names: Schema) -> Column:
     """A column of the table out of a record: one field of a struct, or `value` for anything else."""
-    if current.type == "struct":
-        return _member(value, field, source, current)
-    return project(value, source, current, field.dataType)
-
-
-def _member(value: Column, field: T.StructField, source: Schema, current: Schema) -> Column:
-    theirs, ours = source.field(field.name), current.field(field.name)
-    if ours is None:
-        return F.lit(None).cast(field.dataType)
-    if theirs is None:
-        return default(ours, field.dataType)
-    projected = project(value[field.name], theirs, ours, field.dataType)
-    if theirs.optional and not ours.optional and ours.default is not None:
-        return F.coalesce(projected, default(ours, field.dataType))
-    return projected
-
-
-def dropped(source: Schema, current: Schema) -> tuple[str, ...]:
-    """The fields of a record that projection drops, or drops something of."""
-    if source.type != "struct" or current.type != "struct":
-        return ()
-    return tuple(f.name for f in source.fields if _drops(f.schema, current.field(f.name)))
-
-
-def _drops(source: Schema, current: Schema | None) -> bool:
-    if current is None:
-        return True
     if source.type == "struct":
-        return any(_drops(f.schema, current.field(f.name)) for f in source.fields)
-    return any(
-        theirs is not None and _drops(theirs, ours)
-        for theirs, ours in ((source.key, current.key), (source.value, current.value))
-    )
+        return _member(value, column, source, names)
+    if column.name != model.WHOLE:
+        return F.lit(None).cast(column.dataType)
+    return project(value, source, names, column.dataType)
 
 
-def rescued(value: Column, dropped: tuple[str, ...]) -> Column | None:
-    """STRING, the dropped fields of a record as a JSON object, without those that are null; null where all are."""
+def _member(value: Column, column: T.StructField, source: Schema, names: Schema) -> Column:
+    for field, name in zip(source.fields, names.fields, strict=True):
+        if name.name.lower() == column.name.lower():
+            return project(value[field.name], field.schema, name.schema, column.dataType)
+    return F.lit(None).cast(column.dataType)
+
+
+def dropped(source: Schema, names: Schema, target: T.StructType) -> tuple[str, ...]:
+    """The fields of a record that no column takes, or something of them."""
+    if source.type != "struct":
+        return ()
+    columns = {f.name.lower(): f.dataType for f in target}
+    pairs = zip(source.fields, names.fields, strict=True)
+    return tuple(f.name for f, name in pairs if _drops(f.schema, name.schema, columns.get(name.name.lower())))
+
+
+def _drops(source: Schema, names: Schema, target: T.DataType | None) -> bool:
+    if target is None or not _holds(target, source):
+        return True
+    if isinstance(target, T.StructType):
+        return bool(dropped(source, names, target))
+    if isinstance(target, T.ArrayType):
+        theirs, ours = _parts(source.value, names.value)
+        return _drops(theirs, ours, target.elementType)
+    if isinstance(target, T.MapType):
+        (key, key_names), (inner, inner_names) = _parts(source.key, names.key), _parts(source.value, names.value)
+        return _drops(key, key_names, target.keyType) or _drops(inner, inner_names, target.valueType)
+    return False
+
+
+def rescued(value: Column, dropped: tuple[str, ...], source: Schema, names: Schema) -> Column | None:
+    """STRING, the dropped fields of a record as a JSON object, without those that are null; null where all are.
+
+    They have the names of their columns, where they have some: what is masked there is hidden here too.
+    """
     if not dropped:
         return None
-    return F.nullif(F.to_json(F.struct(*(value[name].alias(name) for name in dropped))), F.lit("{}"))
+    fields = []
+    for field, name in zip(source.fields, naming.shown(names, source).fields, strict=True):
+        if field.name in dropped:
+            part = project(value[field.name], field.schema, name.schema, data_type(name.schema))
+            fields.append(part.alias(name.name))
+    return F.nullif(F.to_json(F.struct(*fields)), F.lit("{}"))
 
 
-def _covers(source: Schema, current: Schema, target: T.DataType) -> bool:
+def _holds(target: T.DataType, source: Schema) -> bool:
+    """Whether a column can hold such a value: a column that somebody else made may be of any type."""
+    if isinstance(target, T.StructType | T.ArrayType | T.MapType):
+        return target.typeName() == source.type
+    return source.type not in ("struct", "array", "map") and casts(_simple(source), target.simpleString())
+
+
+def _as_it_is(source: Schema, names: Schema, target: T.DataType) -> bool:
     """Whether a value needs nothing done to it."""
-    return _simple(source) == target.simpleString() and not _fills(source, current)
+    return _simple(source) == target.simpleString() and _same_names(source, names)
 
 
-def _fills(source: Schema, current: Schema) -> bool:
-    """Whether somewhere within a null becomes a default, or a field is dropped that the column still has."""
-    if source.type == "struct":
-        for f in source.fields:
-            ours = current.field(f.name)
-            if ours is None or (f.schema.optional and not ours.optional and ours.default is not None):
-                return True
-            if _fills(f.schema, ours):
-                return True
-        return False
-    return any(
-        theirs is not None and ours is not None and _fills(theirs, ours)
-        for theirs, ours in ((source.key, current.key), (source.value, current.value))
-    )
+def _same_names(source: Schema, names: Schema) -> bool:
+    pairs = [*zip(source.fields, names.fields, strict=True)]
+    parts = [(source.key, names.key), (source.value, names.value)]
+    within = [(f.schema, name.schema) for f, name in pairs] + [(a, b) for a, b in parts if a and b]
+    return all(f.name == name.name for f, name in pairs) and all(_same_names(a, b) for a, b in within)
 
 
 def _simple(schema: Schema) -> str:
@@ -142,44 +143,3 @@ def _simple(schema: Schema) -> str:
 def _parts(*schemas: Schema | None) -> tuple[Schema, ...]:
     assert all(schema is not None for schema in schemas)
     return tuple(schema for schema in schemas if schema is not None)
-
-
-def default(schema: Schema, target: T.DataType) -> Column:
-    """The schema's default as a literal; null where it has none."""
-    if schema.default is None:
-        return F.lit(None).cast(target)
-    return _literal(json.loads(schema.default), schema, target)
-
-
-def _literal(value: Any, schema: Schema, target: T.DataType) -> Column:
-    if value is None:
-        return F.lit(None).cast(target)
-    if isinstance(target, T.StructType):
-        fields = []
-        for f in target:
-            inner = schema.field(f.name)
-            if inner is None:
-                fields.append(F.lit(None).cast(f.dataType).alias(f.name))
-            else:
-                literal = _literal(value[f.name], inner, f.dataType) if f.name in value else default(inner, f.dataType)
-                fields.append(literal.alias(f.name))
-        return F.struct(*fields)
-    if isinstance(target, T.ArrayType):
-        (element,) = _parts(schema.value)
-        return F.array(*(_literal(v, element, target.elementType) for v in value)).cast(target)
-    if isinstance(target, T.MapType):
-        (inner,) = _parts(schema.value)
-        pairs = [part for k, v in value.items() for part in (F.lit(k), _literal(v, inner, target.valueType))]
-        return F.create_map(*pairs).cast(target)
-    return _scalar(value, schema).cast(target)
-
-
-def _scalar(value: Any, schema: Schema) -> Column:
-    if schema.name == model.DECIMAL:
-        unscaled = int.from_bytes(str(value).encode("latin-1"), "big", signed=True)
-        digits = tuple(map(int, str(abs(unscaled))))
-        # By its digits: Decimal's own arithmetic keeps 28 of them.
-        return F.lit(Decimal((int(unscaled < 0), digits, -int(schema.parameter(model.SCALE) or 0))))
-    if schema.name in _MOMENTS:
-        return _MOMENTS[schema.name](F.lit(value))
-    return F.lit(bytearray(str(value).encode("latin-1")) if schema.type == "bytes" else value)

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from lakeingest.decode import projection
 from lakeingest.errors import SetupError
 from lakeingest.schema.formats import protobuf, protobuf_values
+from lakeingest.schema.model import Schema
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,10 @@ class Reader:
 
     descriptors: bytes = field(repr=False)
     message: str
+
+    @property
+    def _schema(self) -> Schema:
+        return protobuf.read_message(self.descriptors, self.message)
 
     def parse(self, payload: Column) -> Column:
         return record(payload, self.descriptors, self.message)
@@ -43,8 +48,8 @@ class Reader:
         # Spark would look at the function's own hints, and warn that they are not Arrow's.
         return F.udf(lambda value: fault(value), "STRING")(payload)  # noqa: PLW0108
 
-    def rescued(self, parsed: Column, dropped: tuple[str, ...]) -> Column | None:
-        return projection.rescued(parsed, dropped)
+    def rescued(self, parsed: Column, dropped: tuple[str, ...], names: Schema) -> Column | None:
+        return projection.rescued(parsed, dropped, self._schema, names)
 
 
 def record(payload: Column, descriptors: bytes, message: str) -> Column:

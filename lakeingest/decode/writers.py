@@ -21,6 +21,7 @@ from pyspark.sql import types as T
 from lakeingest.decode import compressed, limits, projection, sniff
 from lakeingest.decode.framing import Confluent, Framing
 from lakeingest.record import (
+    COORDINATES,
     OFFSET,
     PARTITION,
     RESCUED,
@@ -35,6 +36,7 @@ from lakeingest.schema.formats import wire
 from lakeingest.schema.ledger import SchemaId, Side
 from lakeingest.schema.model import Schema
 
+TopicPartition = tuple[str, int]
 _ALL = 2**31 - 1
 _MOST_HEADERS = 10_000
 
@@ -61,11 +63,12 @@ class Reader(Protocol):
             withheld: whether it has to be told without any value of the record.
         """
 
-    def rescued(self, parsed: Column, dropped: tuple[str, ...]) -> Column | None:
+    def rescued(self, parsed: Column, dropped: tuple[str, ...], names: Schema) -> Column | None:
         """STRING, a JSON object of the fields that no column takes, null where there are none.
 
         Args:
             dropped: the fields of the schema that projection drops. None may be answered where there are none.
+            names: see `SchemaBranch`.
         """
 
 
@@ -77,6 +80,8 @@ class SchemaBranch:
         header: the bytes that its records begin with; none for plain Avro.
         id: the registry's id, if it has one.
         label: what messages call it.
+        names: the schema under the names of the columns that take its fields (see `naming.named`). A field whose name
+            is no column's is rescued.
     """
 
     header: bytes
@@ -84,6 +89,7 @@ class SchemaBranch:
     label: str
     schema: Schema
     reader: Reader
+    names: Schema
 
 
 @dataclass(frozen=True)
@@ -101,18 +107,16 @@ class RefusedSchema:
 
 @dataclass(frozen=True)
 class SchemaBranches:
-    """One side of a batch's records: who wrote them, and the schema that they are projected to.
+    """One side of a batch's records: who wrote them, and which columns take their fields.
 
     Attributes:
         known: what becomes of the records of each schema, by the header that they begin with. Of two headers that begin
             alike the longer one stands first.
-        current: the table's schema, None before there is one.
         framing: the header that records begin with; None for plain Avro, which has none.
         strict: whether an unknown header stops the batch; else its record is refused.
     """
 
     known: tuple[SchemaBranch | RefusedSchema, ...] = ()
-    current: Schema | None = None
     framing: Framing | None = field(default_factory=Confluent)
     strict: bool = True
 
@@ -150,11 +154,11 @@ def read(side: Side, raw: Column, writers: SchemaBranches, target: T.StructType,
         {name: usable[i].reader.parse(F.when(which == i, payloads[i])) for i, name in parsed.items()},
     )
     values = {i: usable[i].reader.value(F.col(name)) for i, name in parsed.items()}
-    columns = {f.name: _case(which, _members(side, f, values, usable, writers.current), f.dataType) for f in target}
+    columns = {f.name: _case(which, _members(side, f, values, usable), f.dataType) for f in target}
     if side == "value":
         ids = {i: F.lit(w.id) for i, w in usable.items() if w.id is not None}
         columns = {SCHEMA_ID: _case(which, ids, framing.id_type), **columns} if framing else columns
-        columns[RESCUED] = _case(which, _rescued(parsed, usable, writers.current), T.StringType())
+        columns[RESCUED] = _case(which, _rescued(parsed, usable, target), T.StringType())
     broken = F.lit(False)
     format = framing.format if framing else "avro"
     for i, name in parsed.items():
@@ -180,8 +184,9 @@ def headers(
     sides: Mapping[Side, str],
     known: Mapping[Side, Sequence[bytes]],
     indexed: Collection[Side],
-) -> list[tuple[Side, bytes, tuple[str, int, int]]]:
-    """The headers in a batch that are not known yet, with the coordinates of the earliest record that bears each.
+) -> list[tuple[Side, bytes, dict[TopicPartition, tuple[int, int]]]]:
+    """The headers in a batch that are not known yet, each with its first record of each partition: offset, and
+    timestamp in microseconds.
 
     The most frequent come first, and not more than 10,000 of them: bytes that are no header at all look like any.
 
@@ -190,7 +195,6 @@ def headers(
         known: per side, the headers that have a branch already.
         indexed: the sides whose headers have Protobuf's message indexes.
     """
-    place = F.struct(TIMESTAMP, TOPIC, PARTITION, OFFSET).alias("place")
     parts = []
     for side, name in sides.items():
         raw = F.col(name)
@@ -198,11 +202,18 @@ def headers(
         for header in known[side]:
             new = new & ~raw.startswith(F.lit(bytearray(header)))
         whole = _indexed(raw, framing.size) if side in indexed else F.substring(raw, 1, framing.size)
-        parts.append(kafka.where(new).select(F.lit(side).alias("side"), whole.alias("header"), place))
-    counted = reduce(DataFrame.unionAll, parts).groupBy("side", "header")
-    frequent = counted.agg(F.min("place").alias("place"), F.count("*").alias("records")).orderBy(F.desc("records"))
+        parts.append(kafka.where(new).select(F.lit(side).alias("side"), whole.alias("header"), *COORDINATES, TIMESTAMP))
+    time = F.coalesce(F.unix_micros(TIMESTAMP), F.lit(0))
+    first = F.min(F.struct(OFFSET, time)).alias("first")
+    firsts = reduce(DataFrame.unionAll, parts).groupBy("side", "header", TOPIC, PARTITION)
+    counted = firsts.agg(first, F.count("*").alias("records")).groupBy("side", "header")
+    places = F.collect_list(F.struct(TOPIC, PARTITION, "first")).alias("places")
+    frequent = counted.agg(places, F.sum("records").alias("records")).orderBy(F.desc("records"))
     found = frequent.limit(_MOST_HEADERS).collect()
-    return [(row["side"], bytes(row["header"]), tuple(row["place"])[1:]) for row in found]
+    return [
+        (row["side"], bytes(row["header"]), {(topic, at): tuple(first) for topic, at, first in row["places"]})
+        for row in found
+    ]
 
 
 def _indexed(raw: Column, size: int) -> Column:
@@ -227,34 +238,22 @@ def _which(raw: Column, writers: SchemaBranches) -> Column:
 
 
 def _members(
-    side: Side,
-    f: T.StructField,
-    values: Mapping[int, Column],
-    usable: Mapping[int, SchemaBranch],
-    current: Schema | None,
+    side: Side, f: T.StructField, values: Mapping[int, Column], usable: Mapping[int, SchemaBranch]
 ) -> dict[int, Column]:
-    members = {}
-    for i, value in values.items():
-        assert current is not None
-        schema = usable[i].schema
-        # A key is one column, whatever it is.
-        whole = side == "key"
-        members[i] = (
-            projection.project(value, schema, current, f.dataType)
-            if whole
-            else projection.member(value, f, schema, current)
-        )
-    return members
+    # A key is one column, whatever it is.
+    projected = projection.member if side == "value" else _whole
+    return {i: projected(value, f, usable[i].schema, usable[i].names) for i, value in values.items()}
 
 
-def _rescued(
-    parsed: Mapping[int, str], usable: Mapping[int, SchemaBranch], current: Schema | None
-) -> dict[int, Column]:
+def _whole(value: Column, column: T.StructField, source: Schema, names: Schema) -> Column:
+    return projection.project(value, source, names, column.dataType)
+
+
+def _rescued(parsed: Mapping[int, str], usable: Mapping[int, SchemaBranch], target: T.StructType) -> dict[int, Column]:
     rescued = {}
     for i, name in parsed.items():
-        schema = usable[i].schema
-        dropped = projection.dropped(schema, current) if current else ()
-        text = usable[i].reader.rescued(F.col(name), dropped)
+        dropped = projection.dropped(usable[i].schema, usable[i].names, target)
+        text = usable[i].reader.rescued(F.col(name), dropped, usable[i].names)
         if text is not None:
             rescued[i] = text
     return rescued

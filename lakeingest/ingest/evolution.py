@@ -1,9 +1,9 @@
 """How a table follows the schemas of its records: which writers are known, what is current, what a batch becomes.
 
 A running pipeline knows the writers that it has met. A batch that meets another one fails before its commit; then all
-the batch's headers are looked at, the new schemas are fetched, the compatibility rules decide in the order of versions,
-and the batch is planned anew. What was decided rides in the batch's own receipt: the table's new columns, the rows and
-the ledger of schemas are one commit, so a writer that is killed anywhere decides the same again.
+the batch's headers are looked at, the new schemas are fetched, the compatibility rules decide in the order of their
+first records, and the batch is planned anew. What was decided rides in the batch's own receipt: the table's new
+columns, the rows and the ledger of schemas are one commit, so a writer that is killed anywhere decides the same again.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from lakeingest.ingest.schema_decisions import UNUSABLE, SchemaDecisions, TableC
 from lakeingest.ingest.writer_schemas import SIDES, AnyRegistry, WriterSchema
 from lakeingest.record import KEY
 from lakeingest.schema import ddl, hidden, model, transforms
-from lakeingest.schema.compatibility import declared
+from lakeingest.schema.compatibility import declared, naming
 from lakeingest.schema.compatibility.changes import changes
 from lakeingest.schema.compatibility.decision import Decision, decide
 from lakeingest.schema.compatibility.verdict import Verdict, check
 from lakeingest.schema.compatibility.widening import misfit
 from lakeingest.schema.formats.avro import without_docs
 from lakeingest.schema.ledger import SchemaLedger, Side
-from lakeingest.schema.model import Schema, without_defaults
+from lakeingest.schema.model import Schema
 from lakeingest.schema.transforms import Stage, TransformError
 from lakeingest.spark import types
 
@@ -69,18 +69,23 @@ class Evolution:
         ledger: SchemaLedger,
         registry: Callable[[], AnyRegistry],
         table: StructType | None = None,
+        *,
+        follows: bool = True,
     ) -> None:
-        """`table`: the table's columns; None if there is no table yet.
+        """
+        Args:
+            table: the table's columns; None if there is no table yet.
+            follows: whether the table and its ledger follow what the batches bring.
 
         Raises:
             TableMismatch: the table cannot become what the file declares.
         """
-        self._decisions = SchemaDecisions(config, ledger)
+        self._decisions = SchemaDecisions(config, ledger, follows=follows)
         self._config = config
         self._open = registry
         self._known: dict[tuple[Side, bytes], WriterSchema] = {}
-        self._declare(_table_columns(table))
-        self.declares = self.ledger != ledger
+        self._declare(self._columns(table))
+        self.declares = self.ledger.current != ledger.current
         self._looked = not self._framed
         self._unknown_ids = False
         self.appearance = ""
@@ -129,20 +134,16 @@ class Evolution:
             strict: whether a schema that is not known stops the batch: it need not where `discover` has seen all of it.
         """
         sides: dict[Side, SchemaBranches] = {}
-        columns = _table_columns(table)
+        columns = self._columns(table)
         for side in SIDES:
             # The longest header first: one without indexes stands for a schema that cannot be read at all.
             known = tuple(sorted((k for k in self._known.values() if k.side == side), key=lambda k: -len(k.header)))
             framed = side in self._framed
             if framed or known:
-                current = self.ledger.current.get(side)
-                branches = tuple(self._branch(k, current, columns) for k in known)
-                if current and self._decisions.mode(side) == "NONE":
-                    # A record is written as it is: what it lacks is null, whatever default another schema gives it.
-                    current = without_defaults(current)
+                branches = tuple(self._branch(k, columns) for k in known)
                 by = framing.of(self._config.registry) if framed else None
-                sides[side] = SchemaBranches(branches, current, framing=by, strict=framed and strict)
-        value, key = self._value(), shape.key_type(self._config, self.ledger.current.get("key"))
+                sides[side] = SchemaBranches(branches, framing=by, strict=framed and strict)
+        value, key = self._value(columns), shape.key_type(self._config, self.ledger.table("key"))
         stages = self._stages(value)
         made = types.of_columns(stages[-1].after) if stages else value
         if table is not None and "value" in self.ledger.current:
@@ -169,18 +170,24 @@ class Evolution:
         except TransformError as wrong:
             raise file.failure("the pipeline", [str(wrong)]) from None
 
-    def _branch(
-        self, known: WriterSchema, current: Schema | None, columns: TableColumns
-    ) -> SchemaBranch | RefusedSchema:
+    def _branch(self, known: WriterSchema, columns: TableColumns) -> SchemaBranch | RefusedSchema:
         decision = self._decisions.decision(known, columns)
         if known.schema is None or known.reading is None or decision is None:
             return RefusedSchema(known.header, UNUSABLE, f"{known.label}: {known.problem}")
-        if decision.action == "quarantine" or current is None:
+        if decision.action == "quarantine":
             return RefusedSchema(known.header, str(decision.verdict), f"{known.label}: {decision.why}")
-        return SchemaBranch(known.header, known.id, known.label, known.schema, known.reading.reader)
+        names = naming.named(known.schema, decision.table)
+        names = naming.without(names, known.schema, decision.rescued)
+        return SchemaBranch(known.header, known.id, known.label, known.schema, known.reading.reader, names)
 
-    def _value(self) -> StructType:
-        return shape.value_columns(self._config, self.ledger.current.get("value"))
+    def _value(self, columns: TableColumns = None) -> StructType:
+        if isinstance(self._config.decode.value, config.JsonValue):
+            return shape.value_columns(self._config, self.ledger.current.get("value"))
+        known = [known.schema for known in self._known.values() if known.side == "value" and known.schema]
+        return shape.value_columns(self._config, self._decisions.table("value", columns, known))
+
+    def _columns(self, table: StructType | None) -> TableColumns:
+        return types.ddl_columns(shape.of_value(self._config, table)) if table is not None else None
 
     # What is met ---------------------------------------------------------------------------------------------------
 
@@ -193,7 +200,7 @@ class Evolution:
         Raises:
             RegistryUnreachable: the registry did not answer for as long as registry.wait says; nothing was decided.
         """
-        unknown_ids, columns = False, _table_columns(table)
+        unknown_ids, columns = False, self._columns(table)
         if self._framed:
             met, unknown_ids = writer_schemas.discover(self._config, self._registry, self.ledger, kafka, self._known)
             self._known.update({(k.side, k.header): k for k in met})
@@ -244,7 +251,7 @@ class Evolution:
         """Declared columns hold whatever the mode says of records, if the table can become them."""
         text = self._decisions.seen("value", text, ddl.without_comments(text))
         before, version = self.ledger.current.get("value"), self._decisions.version("value", text)
-        schema = inferred.declared(text, before, version)
+        schema = inferred.declared(text, before, version, observes=self._observes)
         decision = Decision(
             check(schema, before, self._config.compatibility) if before else Verdict.OK,
             "evolve",
@@ -306,7 +313,3 @@ class Evolution:
 
 def _alone(key: T.DataType) -> StructType:
     return T.StructType([T.StructField(KEY, key)])
-
-
-def _table_columns(table: StructType | None) -> TableColumns:
-    return types.ddl_columns(table) if table is not None else None

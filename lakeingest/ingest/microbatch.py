@@ -76,7 +76,8 @@ class MicroBatchExecution:
         self.context, self.config, self.follows = context, context.config, follows
         self.reader = BatchReader(context)
         self.writer = TableWriter(context.tables, log, columns, refused)
-        self.evolution = Evolution(self.config, log.schemas, partial(endpoints.registry, self.config), columns)
+        registry = partial(endpoints.registry, self.config)
+        self.evolution = Evolution(self.config, log.schemas, registry, columns, follows=follows)
         self._current = self.evolution.ledger.current
         self._last: BatchPlan | None = None
         self._checked = False

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
+from typing import cast
 
 from lakeingest import config
 from lakeingest.config import PipelineConfig
 from lakeingest.ingest import writer_schemas
 from lakeingest.ingest.writer_schemas import WriterSchema
 from lakeingest.schema import ddl, hidden, model, transforms
-from lakeingest.schema.compatibility.decision import Decision, decide
+from lakeingest.schema.compatibility.decision import Action, Decision, decide
 from lakeingest.schema.compatibility.verdict import Mode, Verdict
 from lakeingest.schema.compatibility.widening import misfit
 from lakeingest.schema.ledger import Entry, SchemaLedger, Side
@@ -31,44 +34,93 @@ class SchemaDecisions:
         ledger: the ledger of schemas, as the next receipt bears it.
     """
 
-    def __init__(self, config: PipelineConfig, ledger: SchemaLedger) -> None:
+    def __init__(self, config: PipelineConfig, ledger: SchemaLedger, *, follows: bool = True) -> None:
+        """`follows`: whether the table and the ledger follow what is decided; see `decision`."""
         self.ledger = ledger
         self._config = config
+        self._follows = follows
 
     def mode(self, side: Side) -> Mode:
         """Only the value's schema counts; the key's column takes whatever it can hold."""
         return self._config.compatibility if side == "value" else "NONE"
 
     def decide(self, known: Iterable[WriterSchema], sequence: int, columns: TableColumns) -> None:
-        """Take the writers' schemas in the order of their versions, whichever record came first.
+        """Take the writers' schemas in the order of their first records, as if each record were a batch of its own.
 
-        One in no version comes last: under a table that took it on, no other schema could ever be written.
+        A schema is decided once. So it does not matter where the batches are cut, and what is refused stays so until
+        the file says something else of schemas, or a replay asks again.
         """
-        before, in_order = None, sorted(known, key=WriterSchema.order)
-        # A schema that was refused may fit what a later one made of the table.
-        while before != self.ledger.current:
-            before = self.ledger.current
-            for each in in_order:
+        for each in known:
+            if not self._stands(each):
                 self.note(each, self.decision(each, columns), sequence)
 
+    def _stands(self, known: WriterSchema) -> bool:
+        """Whether a schema is decided, under the rules of the file as it is now."""
+        entry = self._entry(known)
+        if known.schema is None or entry is None:
+            return entry is not None
+        if entry.verdict == UNUSABLE:
+            return False
+        return (entry.rules, entry.version) == (self._rules(known.side), known.version)
+
+    def _entry(self, known: WriterSchema) -> Entry | None:
+        return self.ledger.decided(known.side, known.fingerprint, known.name)
+
+    def _rules(self, side: Side) -> str:
+        """What the file says of schemas, as a digest."""
+        said = [self.mode(side), self._config.widening, repr(self._config.steps), repr(self._config.partition)]
+        return fingerprint(json.dumps(said))[:16]
+
     def decision(self, known: WriterSchema, columns: TableColumns) -> Decision | None:
-        """What the table makes of a writer's schema; None for one that no table can hold."""
+        """What the table makes of a writer's schema; None for one that no table can hold.
+
+        Where the table does not follow, a schema that was refused is decided again: a replay may take its records by
+        now. The fields that no column takes are rescued then.
+        """
+        entry = self._entry(known)
+        if known.schema is None or entry is None or not self._stands(known):
+            return self._decision(known, columns)
+        current, table = self.ledger.current.get(known.side), self.table(known.side, columns, [known.schema])
+        verdict, action = Verdict(entry.verdict), cast("Action", entry.action)
+        stood = Decision(verdict, action, (), current, entry.why, table, entry.rescued)
+        if entry.action != "quarantine" or self._follows:
+            return stood
+        again = self._decision(known, columns)
+        return again if again is not None and again.current == current else stood
+
+    def _decision(self, known: WriterSchema, columns: TableColumns) -> Decision | None:
         schema, current, mode = known.schema, self.ledger.current.get(known.side), self.mode(known.side)
         if schema is None:
             return None
         if current is None and schema.version is None and known.id is not None and mode != "NONE":
             # Nothing could ever be compared with it.
             return Decision(Verdict.VERSION_REQUIRED, "quarantine", why="no version tells older from newer")
-        decision = decide(schema, current, mode, self._held(columns) if known.side == "value" else None)
+        held = self._held(columns) if known.side == "value" else None
+        decision = decide(schema, current, mode, held, self.table(known.side, columns, [schema]), grows=self._follows)
         why = None
         if decision.action == "evolve":
             why = self.barred(decision, columns) if known.side == "value" else self._barred_key(decision)
         return Decision(Verdict.DIFFERENT_TYPE, "quarantine", decision.changes, current, why) if why else decision
 
+    def table(self, side: Side, columns: TableColumns, schemas: Iterable[Schema]) -> Schema | None:
+        """All columns of key or value that the ledger knows, and those of the table besides that one of the schemas has
+        a field for: removed before the ledger knew of them, or made by somebody else.
+
+        Of others nothing is written: they may have a default.
+        """
+        table = self.ledger.table(side)
+        if table is None or table.type != "struct" or side == "key" or columns is None or self._config.steps:
+            return table
+        known = {column.name.lower() for column in table.fields}
+        fields = [field for schema in schemas for field in schema.fields]
+        names = {name.lower() for field in fields for name in (field.name, *field.aliases)} - known
+        others = [column for column in columns if column.name.lower() in names and model.knows(column.type)]
+        return replace(table, fields=(*table.fields, *model.from_columns(others).fields))
+
     def barred(self, decision: Decision, columns: TableColumns) -> str | None:
         """Why the table must not become what a decision says, although Delta could."""
         try:
-            made = self._made(decision.current)
+            made = self._made(decision.table or decision.current)
         except TransformError as wrong:
             return str(wrong)
         why = misfit(columns, made) if columns is not None and self._config.steps else None
@@ -76,9 +128,9 @@ class SchemaDecisions:
 
     def _barred_key(self, decision: Decision) -> str | None:
         """Why the steps cannot hide what they name of a key."""
-        assert decision.current is not None
+        assert decision.table is not None
         try:
-            hidden.key(self._config.steps, model.column_type(decision.current))
+            hidden.key(self._config.steps, model.column_type(decision.table))
         except TransformError as wrong:
             return str(wrong)
         return None
@@ -109,21 +161,18 @@ class SchemaDecisions:
         return None
 
     def note(self, known: WriterSchema, decision: Decision | None, sequence: int) -> None:
-        """A new entry of the ledger: for a schema that was not seen before, and for one that changes the table.
+        """A new entry of the ledger.
 
         Args:
             decision: None for a schema that no table can hold.
         """
-        name = known.reading.name if known.reading else None
-        current = decision.current if decision and decision.action == "evolve" else None
-        if current is None and self.ledger.seen(known.side, known.fingerprint, name):
-            return
+        accepted = decision is not None and decision.action != "quarantine"
         entry = Entry(
             side=known.side,
             id=known.id,
             subject=known.subject,
             version=known.version,
-            name=name,
+            name=known.name,
             fingerprint=known.fingerprint,
             verdict=str(decision.verdict) if decision else UNUSABLE,
             action=decision.action if decision else "quarantine",
@@ -131,8 +180,14 @@ class SchemaDecisions:
             sequence=sequence,
             first=known.first,
             time=datetime.now(UTC).isoformat(timespec="seconds"),
+            rules=self._rules(known.side),
+            why="" if decision is None or accepted else decision.why,
+            rescued=decision.rescued if decision else (),
         )
-        self.ledger = self.ledger.after(entry, current)
+        if decision is not None and accepted:
+            self.ledger = self.ledger.after(entry, decision.current, decision.table)
+        else:
+            self.ledger = self.ledger.after(entry, None)
 
     def takes(self, schema: Schema, columns: TableColumns) -> bool:
         """Whether the table would become what a schema of the value says."""

@@ -8,26 +8,26 @@ from pyspark.sql import types as T
 from pyspark.sql.types import DataType, StructType
 
 from lakeingest import config as file
-from lakeingest.config import PipelineConfig, consistency, uses_registry
+from lakeingest.config import PipelineConfig, consistency, partition_format, uses_registry
 from lakeingest.decode import Shape, framing, inferred, projection
-from lakeingest.record import HEADERS, KEY, OFFSET, PARTITION, RESCUED, SCHEMA_ID, TIMESTAMP, TOPIC
+from lakeingest.record import HEADERS, KEY, OFFSET, PARTITION, RESCUED, SCHEMA_ID, TIMESTAMP, TOPIC, is_reserved
 from lakeingest.schema import ddl, model, transforms
 from lakeingest.schema.model import Schema
 from lakeingest.spark.types import demanded, of_columns, struct
 
 
-def value_columns(config: PipelineConfig, current: Schema | None) -> StructType:
+def value_columns(config: PipelineConfig, table: Schema | None) -> StructType:
     """The columns of a value.
 
     Args:
-        current: the schema that is current for values; None before the first record that names one.
+        table: the schema of all columns that values have; None before the first record that names one.
     """
     value = config.decode.value
     if isinstance(value, file.JsonValue):
-        return inferred.columns(struct(config.schema_.columns or ""), current)
+        return inferred.columns(struct(config.schema_.columns or ""), table)
     if isinstance(value, file.StringFormat | file.BytesFormat):
         return struct(f"value {'STRING' if value.format == 'string' else 'BINARY'}")
-    return projection.struct_type(current) if current else StructType([])
+    return projection.struct_type(table) if table else StructType([])
 
 
 def described(config: PipelineConfig, current: Schema | None) -> StructType:
@@ -42,14 +42,24 @@ def described(config: PipelineConfig, current: Schema | None) -> StructType:
     return of_columns(transforms.apply(config.steps, model.value_columns(current)) if current else ())
 
 
-def key_type(config: PipelineConfig, current: Schema | None) -> DataType | None:
-    """The type of the column _key; None before the first record whose key names a schema."""
+def key_type(config: PipelineConfig, table: Schema | None) -> DataType | None:
+    """The type of the column _key; None before the first record whose key names a schema.
+
+    Args:
+        table: the schema of all that keys have.
+    """
     key = config.decode.key
     if isinstance(key, file.JsonKey):
         return struct(key.columns)
     if isinstance(key, file.StringFormat | file.BytesFormat):
         return struct(f"k {'STRING' if key.format == 'string' else 'BINARY'}")["k"].dataType
-    return projection.data_type(current) if current else None
+    return projection.data_type(table) if table else None
+
+
+def of_value(config: PipelineConfig, table: StructType) -> StructType:
+    """The table's columns without those that lakeingest computes: coordinates and the like, and partitions."""
+    computed = {name.lower() for part in config.partition for name in partition_format.computed(part)}
+    return StructType([f for f in table if not is_reserved(f.name) and f.name.lower() not in computed])
 
 
 def with_partitions(config: PipelineConfig, value: StructType, table: StructType) -> StructType:

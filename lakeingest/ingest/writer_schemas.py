@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -18,6 +19,7 @@ from lakeingest.config import (
 )
 from lakeingest.decode import framing, sniff, writers
 from lakeingest.decode.readers import Reading, read
+from lakeingest.decode.writers import TopicPartition
 from lakeingest.kafka import registry
 from lakeingest.kafka.glue_registry import GlueRegistry
 from lakeingest.kafka.registry import Registry
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 AnyRegistry = Registry | GlueRegistry
+Header = tuple[Side, bytes]
 Place = tuple[str, int, int]
 """Coordinates: topic, partition, offset."""
 SIDES: dict[Side, str] = {"key": RAW_KEY, "value": RAW_VALUE}
@@ -66,9 +69,10 @@ class WriterSchema:
     def schema(self) -> Schema | None:
         return replace(self.reading.schema, version=self.version) if self.reading else None
 
-    def order(self) -> tuple[object, ...]:
-        """What is decided first; a Protobuf schema of one version may have several messages."""
-        return self.side, self.version is None, self.version or 0, self.id or 0, self.header
+    @property
+    def name(self) -> str | None:
+        """The full name of its record or message."""
+        return self.reading.name if self.reading else None
 
     @property
     def label(self) -> str:
@@ -85,7 +89,8 @@ def discover(
     kafka: DataFrame,
     planned: Collection[tuple[Side, bytes]],
 ) -> tuple[list[WriterSchema], bool]:
-    """The schemas that a batch's headers name and that are not planned for; and whether some headers name none.
+    """The schemas that a batch's headers name and that are not planned for, in the order of their first records; and
+    whether some headers name none.
 
     Raises:
         RegistryUnreachable: the registry did not answer for as long as registry.wait says.
@@ -93,16 +98,44 @@ def discover(
     sides = {side: column for side, column in SIDES.items() if uses_registry(config.decode.side(side))}
     headers = {side: [header for s, header in planned if s == side] for side in sides}
     indexed = {side for side in sides if isinstance(config.decode.side(side), ProtobufFormat)}
-    found: list[WriterSchema] = []
+    found: list[tuple[int, WriterSchema]] = []
     unknown_ids, asked, by = False, set[SchemaId](), framing.of(config.registry)
-    for side, header, place in writers.headers(kafka, by, sides, headers, indexed):
+    new = writers.headers(kafka, by, sides, headers, indexed)
+    places = in_order({(side, header): firsts for side, header, firsts in new})
+    for side, header, _ in new:
         asked.add(by.id(header))
+        at, place = places[side, header]
         known = _known(config, ask, ledger, side=side, header=header, place=place) if len(asked) <= MOST_IDS else None
         if known is None:
             unknown_ids = True
         else:
-            found.append(known)
-    return found, unknown_ids
+            found.append((at, known))
+    return [known for _, known in sorted(found, key=itemgetter(0))], unknown_ids
+
+
+def in_order(firsts: Mapping[Header, Mapping[TopicPartition, tuple[int, int]]]) -> dict[Header, tuple[int, Place]]:
+    """When each schema is met first, and where, if the partitions are read together, each in the order of its offsets.
+
+    The next record that brings a new schema is the one with the earliest timestamp among the partitions' next ones. So
+    for one partition timestamps do not count.
+
+    Args:
+        firsts: of each schema, the first record in each partition: offset, timestamp in microseconds.
+    """
+    queues: dict[TopicPartition, list[tuple[int, int, Header]]] = {}
+    for header, places in firsts.items():
+        for partition, (offset, time) in places.items():
+            queues.setdefault(partition, []).append((offset, time, header))
+    for queue in queues.values():
+        queue.sort(reverse=True)
+    met: dict[Header, tuple[int, Place]] = {}
+    while queues:
+        partition = min(queues, key=lambda each: (queues[each][-1][1], each))
+        offset, _, header = queues[partition].pop()
+        met.setdefault(header, (len(met), (*partition, offset)))
+        if not queues[partition]:
+            del queues[partition]
+    return met
 
 
 def latest_of_subject(config: PipelineConfig, ask: AnyRegistry, ledger: SchemaLedger) -> WriterSchema | None:

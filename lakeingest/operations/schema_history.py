@@ -143,12 +143,22 @@ def schema_history(tables: PipelineTables) -> SchemaHistory:
 
 def steps(ledger: SchemaLedger) -> Iterator[Step]:
     """Each entry with its meaning, which depends on the version that was current before it."""
-    evolved: dict[Side, int] = {e.side: n for n, e in enumerate(ledger.entries) if e.action == "evolve"}
-    before: dict[Side, Entry] = {}
+    before: dict[Side, tuple[int, Entry]] = {}
+    meanings = []
     for number, entry in enumerate(ledger.entries):
-        yield Step(entry, _meaning(entry, before.get(entry.side)), current=evolved.get(entry.side) == number)
-        if entry.action == "evolve":
-            before[entry.side] = entry
+        _, current = before.get(entry.side, (None, None))
+        meanings.append(_meaning(entry, current))
+        if entry.action == "evolve" and not _adds(entry, current):
+            before[entry.side] = number, entry
+    numbers = {number for number, _ in before.values()}
+    for number, (entry, meaning) in enumerate(zip(ledger.entries, meanings, strict=True)):
+        yield Step(entry, meaning, current=number in numbers)
+
+
+def _adds(entry: Entry, current: Entry | None) -> bool:
+    """Whether a version that changed the table left the newer one current: it only had columns besides."""
+    versions = (entry.version, current.version) if current else (None, None)
+    return entry.verdict == "OK" and versions[0] is not None and versions[1] is not None and versions[0] <= versions[1]
 
 
 def _at(place: Place | None) -> str | None:
@@ -158,6 +168,8 @@ def _at(place: Place | None) -> str | None:
 def _meaning(entry: Entry, current: Entry | None) -> str:
     what = "the table" if entry.side == "value" else "the column _key"
     match entry.action:
+        case "evolve" if _adds(entry, current):
+            return f"{what} gets the columns that this version alone has"
         case "evolve":
             return f"{what} follows" if current else f"{what} begins with it"
         case "project" if current and current.version and entry.version and current.version != entry.version:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
+from lakeingest.schema.compatibility.naming import columns_of
 from lakeingest.schema.model import Schema, step
 
 Side = Literal["key", "value"]
@@ -34,6 +35,9 @@ class Entry:
         sequence: the batch that saw it first.
         first: coordinates of the first record of it in that batch, by its timestamp: topic, partition, offset.
         time: when it was decided, ISO-8601 in UTC.
+        rules: what the pipeline file said of schemas then, as a digest; None in ledgers of old.
+        why: why its records are refused; empty where they are not.
+        rescued: the fields that no column takes, as paths; decided with the first record, and so for all of them.
     """
 
     side: Side
@@ -48,23 +52,44 @@ class Entry:
     sequence: int
     first: tuple[str, int, int] | None
     time: str
+    rules: str | None = None
+    why: str = ""
+    rescued: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if value not in (None, ())}
+        return {name: value for name, value in asdict(self).items() if value not in (None, (), "")}
 
     @classmethod
     def from_json(cls, tree: Mapping[str, Any]) -> Entry:
         known: dict[str, Any] = {name: tree.get(name) for name in cls.__dataclass_fields__}
-        first = tree.get("first")
-        return cls(**{**known, "changes": tuple(tree.get("changes", ())), "first": tuple(first) if first else None})
+        first, lists = tree.get("first"), {name: tuple(tree.get(name, ())) for name in ("changes", "rescued")}
+        return cls(**{**known, **lists, "first": tuple(first) if first else None, "why": tree.get("why", "")})
 
 
 @dataclass(frozen=True)
 class SchemaLedger:
-    """The entries, oldest first, and the schema that is current for key and value (none before the first record)."""
+    """The schemas of one table.
+
+    Attributes:
+        entries: oldest first.
+        current: the schema that is current for key and value; none before the first record.
+        tables: all columns of key and value, with the names by which records know them (see `naming`), where they are
+            others than those of the schema that is current.
+    """
 
     entries: tuple[Entry, ...] = ()
     current: Mapping[Side, Schema] = field(default_factory=dict)
+    tables: Mapping[Side, Schema] = field(default_factory=dict)
+
+    def table(self, side: Side) -> Schema | None:
+        """All columns of key or value, with the names by which records know them; None before the first record."""
+        current = self.current.get(side)
+        return self.tables.get(side) or (columns_of(current) if current else None)
+
+    def decided(self, side: Side, fingerprint: str, name: str | None) -> Entry | None:
+        """The newest entry of a schema; see `seen`."""
+        wanted = (side, fingerprint, name)
+        return next((e for e in reversed(self.entries) if (e.side, e.fingerprint, e.name) == wanted), None)
 
     def seen(self, side: Side, fingerprint: str, name: str | None) -> Entry | None:
         """The first entry of a schema's text, and of the record or message of that name within it."""
@@ -76,10 +101,13 @@ class SchemaLedger:
         added = (text for entry in self.entries if entry.side == "value" for text in entry.changes)
         return any(text.startswith(f"+ {step('', name)} ") and text.endswith(" NOT NULL") for text in added)
 
-    def after(self, entry: Entry, current: Schema | None) -> SchemaLedger:
-        """With one more entry; `current` is the schema in force behind it, if there is one."""
-        changed = {} if current is None else {entry.side: current}
-        return replace(self, entries=(*self.entries, entry), current={**self.current, **changed})
+    def after(self, entry: Entry, current: Schema | None, table: Schema | None = None) -> SchemaLedger:
+        """With one more entry; `current` and `table` are those in force behind it, None for the ones before."""
+        currents = self.current if current is None else {**self.current, entry.side: current}
+        tables = {side: each for side, each in self.tables.items() if side != entry.side or table is None}
+        if table is not None and (entry.side not in currents or table != columns_of(currents[entry.side])):
+            tables[entry.side] = table
+        return replace(self, entries=(*self.entries, entry), current=currents, tables=tables)
 
     @property
     def digest(self) -> str:
@@ -91,11 +119,15 @@ class SchemaLedger:
         return {
             "seen": [entry.to_json() for entry in self.entries],
             "current": {side: schema.to_json() for side, schema in self.current.items()},
+            **({"tables": {side: schema.to_json() for side, schema in self.tables.items()}} if self.tables else {}),
         }
 
     @classmethod
     def from_json(cls, tree: Mapping[str, Any]) -> SchemaLedger:
         return cls(
             tuple(Entry.from_json(entry) for entry in tree.get("seen", ())),
-            {side: Schema.from_json(schema) for side, schema in tree.get("current", {}).items()},
+            *(
+                {side: Schema.from_json(schema) for side, schema in tree.get(name, {}).items()}
+                for name in ("current", "tables")
+            ),
         )

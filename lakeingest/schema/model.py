@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
 from lakeingest.schema import ddl
@@ -61,6 +61,8 @@ _OF_LOGICAL: Mapping[str, str] = {
 }
 
 
+WHOLE = "value"
+"""The column of a value that is no struct."""
 _LONGEST_MESSAGE = 500
 _LONGEST_NAME = 255
 _LONGEST_COMMENT = 2000
@@ -93,6 +95,7 @@ class Schema:
         key, value: of a map; an array's element is its value.
         version: in its subject; None where unknown. Only the outermost schema has one.
         doc: documentation.
+        aliases: other names of a struct, an enum or a fixed.
     """
 
     type: Kind
@@ -105,6 +108,7 @@ class Schema:
     value: Schema | None = None
     version: int | None = None
     doc: str | None = None
+    aliases: tuple[str, ...] = ()
 
     def parameter(self, name: str) -> str | None:
         return dict(self.parameters).get(name)
@@ -122,7 +126,9 @@ class Schema:
         if self.parameters:
             tree["parameters"] = dict(self.parameters)
         if self.fields:
-            tree["fields"] = [[field.name, field.schema.to_json()] for field in self.fields]
+            tree["fields"] = [field.to_json() for field in self.fields]
+        if self.aliases:
+            tree["aliases"] = list(self.aliases)
         for name in ("key", "value"):
             if (part := getattr(self, name)) is not None:
                 tree[name] = part.to_json()
@@ -137,20 +143,36 @@ class Schema:
             optional=tree.get("optional", False),
             default=tree.get("default"),
             parameters=tuple(sorted(tree.get("parameters", {}).items())),
-            fields=tuple(Field(name, cls.from_json(part)) for name, part in tree.get("fields", ())),
+            fields=tuple(map(Field.from_json, tree.get("fields", ()))),
             key=cls.from_json(tree["key"]) if "key" in tree else None,
             value=cls.from_json(tree["value"]) if "value" in tree else None,
             version=tree.get("version"),
             doc=tree.get("doc"),
+            aliases=tuple(tree.get("aliases", ())),
         )
 
 
 @dataclass(frozen=True)
 class Field:
-    """A named field of a struct."""
+    """A named field of a struct.
+
+    Attributes:
+        aliases: other names of it.
+    """
 
     name: str
     schema: Schema
+    aliases: tuple[str, ...] = ()
+
+    def to_json(self) -> list[Any]:
+        """As a tree for JSON: name, schema, and the aliases if there are any."""
+        return [self.name, self.schema.to_json(), *([list(self.aliases)] if self.aliases else [])]
+
+    @classmethod
+    def from_json(cls, tree: Sequence[Any]) -> Field:
+        """What `to_json` gave."""
+        name, part, *aliases = tree
+        return cls(name, Schema.from_json(part), *map(tuple, aliases))
 
 
 def struct(fields: Mapping[str, Schema], **more: Any) -> Schema:
@@ -231,7 +253,7 @@ def value_columns(schema: Schema) -> tuple[ddl.Column, ...]:
         SchemaError: see `column_type`.
     """
     if schema.type != "struct":
-        return (ddl.Column("value", column_type(schema)),)
+        return (ddl.Column(WHOLE, column_type(schema)),)
     kind = column_type(schema)
     assert isinstance(kind, ddl.Struct)
     return kind.fields
@@ -261,20 +283,21 @@ def step(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def without_defaults(schema: Schema) -> Schema:
-    """The same schema, in which nothing has a default at any level."""
-    return replace(
-        schema,
-        default=None,
-        fields=tuple(Field(field.name, without_defaults(field.schema)) for field in schema.fields),
-        key=without_defaults(schema.key) if schema.key else None,
-        value=without_defaults(schema.value) if schema.value else None,
-    )
-
-
 def from_columns(columns: Sequence[ddl.Column], **more: Any) -> Schema:
     """The schema of declared columns: a struct, whose NOT NULL fields are required."""
     return struct({c.name: _from_type(c.type, optional=c.nullable) for c in columns}, **more)
+
+
+def knows(kind: ddl.Type) -> bool:
+    """Whether a schema can say such a type; not VARIANT or INTERVAL, which nobody but the table's owner makes."""
+    match kind:
+        case ddl.Struct(fields):
+            return all(knows(field.type) for field in fields)
+        case ddl.Array(element):
+            return knows(element)
+        case ddl.Map(key, value):
+            return knows(key) and knows(value)
+    return str(kind).startswith("decimal") or str(kind) in {**_OF_LOGICAL, **_OF_ATOMIC}
 
 
 def _from_type(kind: ddl.Type, *, optional: bool = True) -> Schema:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import kit
@@ -79,10 +80,12 @@ def mixture(stack: Addresses) -> Mixture:
     ]  # fmt: skip
     values: list[tuple[bytes | None, Any]] = []
     for n in range(8):
-        # The newest first: whichever comes first must not decide.
-        values += [(writers[v - 1](weather(v, n)), (v, n)) for v in (5, 4, 1, 3, 2)]
+        # The order of their first records decides, and no other.
+        values += [(writers[v - 1](weather(v, n)), (v, n)) for v in ((5, 4, 1, 3, 2) if n else range(1, 6))]
         values += bad[2 * n : 2 * n + 2]
-    kit.produce(stack, topic, [value for value, _ in values], 2)
+    begin = datetime.now(UTC) - timedelta(hours=1)
+    times = [begin + timedelta(seconds=n) for n in range(len(values))]
+    kit.produce(stack, topic, [kit.Record(value, at=at) for (value, _), at in zip(values, times, strict=True)], 2)
     placed = {(i % 2, i // 2): said for i, (_, said) in enumerate(values)}
     return Mixture(
         topic,
@@ -100,14 +103,12 @@ class Promise:
 
     Attributes:
         types: the value's columns.
-        missing: what stands in fields that a record's version lacks.
         refuses: the versions whose records are refused, with what their message says.
         ledger: version → verdict, action, changes.
         current: the version that is current afterwards, of a union the newest in it.
     """
 
     types: dict[str, str]
-    missing: dict[str, Any]
     refuses: dict[int, str]
     ledger: dict[int, tuple[str, str, tuple[str, ...]]]
     current: int
@@ -115,13 +116,12 @@ class Promise:
 
 WIDENED = ("~ wind INT → BIGINT", "~ temp FLOAT → DOUBLE", "~ visib INT → DOUBLE", "~ stops[].minutes INT → BIGINT")
 BACK, NARROWER = ("~ wind BIGINT → STRING",), "~ wind INT → STRING"
-DEFAULTS = {"gust": 7.5, "stops": []}
 REQUIRED = ("~ gust NULL → NOT NULL", "~ stops NULL → NOT NULL")
 WIDE_STOPS = "+ stops ARRAY<STRUCT<name: STRING, minutes: BIGINT>> NOT NULL DEFAULT []"
 
 PROMISES = {
     "NONE": Promise(
-        TYPES, {}, {5: "wind: Delta can widen neither BIGINT to STRING"},
+        TYPES, {5: "wind: Delta can widen neither BIGINT to STRING"},
         {
             1: ("OK", "evolve", ADDED[0]),
             2: ("DIFFERENT_SCHEMA", "evolve", ("+ gust DOUBLE DEFAULT 7.5", "+ note STRING")),
@@ -131,7 +131,7 @@ PROMISES = {
         }, 4,
     ),
     "BACKWARD": Promise(
-        TYPES, DEFAULTS, {5: "wind: BIGINT in the table, STRING in the record"},
+        TYPES, {5: "wind: BIGINT in the table, STRING in the record"},
         {
             1: ("OK", "evolve", ADDED[0]),
             2: ("DIFFERENT_VERSION", "evolve", ADDED[1]),
@@ -141,7 +141,7 @@ PROMISES = {
         }, 4,
     ),
     "FORWARD": Promise(
-        {name: NARROW[name] for name in FIRST}, {},
+        {name: NARROW[name] for name in FIRST},
         {4: "wind: BIGINT in the record, INT in the table", 5: "wind: STRING in the record, INT in the table"},
         {
             1: ("OK", "evolve", ADDED[0]),
@@ -152,7 +152,7 @@ PROMISES = {
         }, 1,
     ),
     "FULL": Promise(
-        NARROW, DEFAULTS,
+        NARROW,
         {4: "wind: BIGINT in the record, INT in the table", 5: "wind: STRING in the record, INT in the table"},
         {
             1: ("OK", "evolve", ADDED[0]),
@@ -172,7 +172,7 @@ def expected(world: SchemaWorld, mixture: Mixture, promise: Promise) -> DataFram
         if version in promise.refuses:
             continue
         sent = weather(version, n)
-        of_row = {name: sent.get(name, promise.missing.get(name)) for name in promise.types}
+        of_row = {name: sent.get(name) for name in promise.types}
         of_row["visib"] = float(sent["visib"]) if promise.types["visib"] == "double" else sent["visib"]
         left = {name: value for name, value in sent.items() if name not in promise.types}
         rescued = json.dumps(left, separators=(",", ":")) if left else None

@@ -68,7 +68,7 @@ def test_killed_behind_the_change_of_the_table(world: SchemaWorld, tmp_path: Pat
     assert world.columns("origin", "wind", "gust", "_offset") == [
         ("v1-0", 100, None, 0),
         ("v4-1", PAST_INT + 1, 1.5, 1),
-        ("v1-3", 103, 7.5, 3),
+        ("v1-3", 103, None, 3),
     ]
     assert world.reasons[0, 2][:2] == ("value", "PAYLOAD_MISMATCH")
     assert [(e.version, e.action) for e in world.ledger.entries] == [(1, "evolve"), (2, "evolve")]

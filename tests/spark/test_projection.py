@@ -1,4 +1,4 @@
-"""Avro bytes into the table's columns, against an oracle in plain Python that knows Connect's rules of projection."""
+"""Avro bytes into the table's columns, against an oracle in plain Python, and against fastavro's own resolution."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from searched import searched
 
 from lakeingest.decode import avro, projection, writers
 from lakeingest.decode.writers import SchemaBranch, SchemaBranches
+from lakeingest.schema.compatibility import naming
 from lakeingest.schema.compatibility.verdict import structural
 from lakeingest.schema.formats import avro as avro_schema
-from lakeingest.schema.model import DATE, DECIMAL, Schema
+from lakeingest.schema.model import Schema
 from lakeingest.spark import jvm, session
 
 NAMES = ("a", "b", "c", "d", "e")
@@ -140,14 +141,14 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
 
 
 def projected(value: Any, source: Schema, current: Schema) -> Any:
-    """Connect's projection, said once more: by name, with defaults, nulls for what is optional and missing."""
+    """The projection, said once more: by name, and null where the record has nothing, whatever a default says."""
     if value is None:
-        return None if current.default is None or current.optional else default(current)
+        return None
     if current.type == "struct":
         return {
             f.name: projected(value[f.name], source.field(f.name) or f.schema, f.schema)
             if source.field(f.name)
-            else default(f.schema)
+            else None
             for f in current.fields
         }
     if current.type == "array" and source.value and current.value:
@@ -155,12 +156,6 @@ def projected(value: Any, source: Schema, current: Schema) -> Any:
     if current.type == "map" and source.value and current.value:
         return {k: projected(v, source.value, current.value) for k, v in value.items()}
     return float(value) if current.type in ("float32", "float64") else value
-
-
-def default(schema: Schema) -> Any:
-    assert schema.name not in (DATE, DECIMAL) or schema.default is None
-    value = None if schema.default is None else json.loads(schema.default)
-    return value.encode("latin-1") if schema.type == "bytes" and value is not None else value
 
 
 def encoded(schema: Any, value: Any) -> bytes:
@@ -190,18 +185,22 @@ def way(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[None]:
 def test_what_is_read_is_what_the_oracle_projects(
     spark: SparkSession, way: None, found: tuple[Any, Any, list[Any]]
 ) -> None:
-    """Values of random schemas, read with their writer's and projected to another version's, as Connect would."""
+    """Values of random schemas, read with their writer's and projected to another version's columns: no default."""
     writer, current, records = found
     source = replace(avro_schema.read(json.dumps(writer)), version=1)
     target = avro_schema.read(json.dumps(current))
     assume(structural(source, target) is None)
-    read = writers.read(
-        "value",
-        F.col("raw"),
-        SchemaBranches((SchemaBranch(b"", None, "it", source, avro.Reader(json.dumps(writer))),), target, framing=None),
-        projection.struct_type(target),
-        1 << 20,
-    )
+    expected = [projected(record, source, target) for record in records]
+    assert rows(spark, writer, target, records) == expected
+
+
+def rows(spark: SparkSession, writer: Any, table: Schema, records: list[Any]) -> list[Any]:
+    """What a table with the columns of a schema holds of records of another one."""
+    source = avro_schema.read(json.dumps(writer))
+    names = naming.named(source, naming.columns_of(table))
+    branch = SchemaBranch(b"", None, "it", source, avro.Reader(json.dumps(writer)), names)
+    branches = SchemaBranches((branch,), framing=None)
+    read = writers.read("value", F.col("raw"), branches, projection.struct_type(table), 1 << 20)
     frame = spark.createDataFrame(
         [(i, bytearray(encoded(writer, r))) for i, r in enumerate(records)], "n INT, raw BINARY"
     )
@@ -210,18 +209,77 @@ def test_what_is_read_is_what_the_oracle_projects(
     refused = F.lit(False)
     for refusal in read.refusals:
         refused = refused | refusal.when
-    columns = [read.columns[f.name].alias(f.name) for f in target.fields]
-    rows = frame.select("n", refused.alias("_refused"), *columns).orderBy("n").collect()
-    got = [plain(row.asDict(recursive=True)) for row in rows]
-    assert got == [{"n": i, "_refused": False, **projected(record, source, target)} for i, record in enumerate(records)]
+    columns = [read.columns[f.name].alias(f.name) for f in table.fields]
+    got = [plain(row.asDict(recursive=True)) for row in frame.select("n", refused.alias("-"), *columns).collect()]
+    assert not any(row.pop("-") for row in got)
+    return [{name: value for name, value in row.items() if name != "n"} for row in sorted(got, key=lambda r: r["n"])]
+
+
+def with_aliases(draw: st.DrawFn, tree: Any) -> tuple[Any, Any]:
+    """A type as one version writes it, and as a later one reads it: fields and records under other names, by aliases;
+    every field of the later one optional, with null as its default.
+    """
+    if isinstance(tree, list):
+        written, read = with_aliases(draw, tree[1])
+        return ["null", written], ["null", read]
+    kind = tree["type"] if isinstance(tree, dict) else tree
+    if kind in ("array", "map"):
+        part = "items" if kind == "array" else "values"
+        written, read = with_aliases(draw, tree[part])
+        return {**tree, part: written}, {**tree, part: read}
+    if kind != "record":
+        return tree, tree
+    before, after = [], []
+    for field in tree["fields"]:
+        written, read = with_aliases(draw, field["type"])
+        read, change = read if isinstance(read, list) else ["null", read], draw(st.sampled_from(CHANGES))
+        later = {"name": field["name"], "type": read, "default": None}
+        if change in ("renamed", "renamed twice"):
+            later |= {"name": f"new_{field['name']}", "aliases": ["other", field["name"]][change == "renamed" :]}
+        before += [{"name": field["name"], "type": written}] if change != "added" else []
+        after += [later] if change != "removed" else []
+    name = {"name": f"{tree['name']}_new", "aliases": [tree["name"]]} if draw(st.booleans()) else {}
+    nothing = {"name": "z", "type": ["null", "int"], "default": None}
+    # What stands in both has a name in both.
+    return {**tree, "fields": [*before, nothing]}, {**tree, **name, "fields": [*after, nothing]}
+
+
+CHANGES = ("same", "renamed", "renamed twice", "removed", "added")
+
+
+@st.composite
+def renamed(draw: st.DrawFn) -> tuple[Any, Any, list[Any]]:
+    """A version, a later one that has names for its fields by aliases, and values of the first."""
+    tree = {"type": "record", "name": "R", "fields": draw(fields())}
+    written, read = with_aliases(draw, named(tree))
+    return written, read, draw(st.lists(values(written), min_size=1, max_size=3))
+
+
+@given(renamed())
+@settings(searched(15), suppress_health_check=list(HealthCheck))
+def test_aliases_are_followed_as_fastavro_does(
+    spark: SparkSession, way: None, found: tuple[Any, Any, list[Any]]
+) -> None:
+    """A field under another name has the older records' values, nested too: they were defaults."""
+    writer, reader, records = found
+    parsed = [fastavro.parse_schema(json.loads(json.dumps(tree))) for tree in (writer, reader)]
+    resolved = [fastavro.schemaless_reader(io.BytesIO(encoded(writer, record)), *parsed) for record in records]
+    assert structural(*versioned(writer, reader)) is None
+    assert rows(spark, writer, avro_schema.read(json.dumps(reader)), records) == resolved
+
+
+def versioned(writer: Any, reader: Any) -> tuple[Schema, Schema]:
+    """Both under the names of the reader's columns."""
+    source, target = (avro_schema.read(json.dumps(tree)) for tree in (writer, reader))
+    return naming.named(source, naming.columns_of(target)), target
 
 
 def test_a_record_is_read_once(spark: SparkSession, way: None) -> None:
     """However many columns and tests look at it: what is read twice takes twice as long."""
     schema = json.dumps({"type": "record", "name": "R", "fields": [{"name": n, "type": "int"} for n in NAMES]})
-    known = (SchemaBranch(b"\0\0\0\0\1", 1, "one", avro_schema.read(schema), avro.Reader(schema)),)
     target = avro_schema.read(schema)
-    read = writers.read("value", F.col("raw"), SchemaBranches(known, target), projection.struct_type(target), 100)
+    known = (SchemaBranch(b"\0\0\0\0\1", 1, "one", target, avro.Reader(schema), target),)
+    read = writers.read("value", F.col("raw"), SchemaBranches(known), projection.struct_type(target), 100)
     frame = spark.range(1, 2, 1, 1).select(F.encode(F.col("id").cast("string"), "UTF-8").alias("raw"))
     for stage in (*read.stages, read.columns, {str(n): refusal.when for n, refusal in enumerate(read.refusals)}):
         frame = frame.withColumns(stage)

@@ -2,6 +2,7 @@
 
 check, explain   Confluent's rules to the letter: a verdict, and where it was come to        verdict.py
 decide           what a Delta table does with it: write, project, evolve, quarantine         decision.py
+named            which column takes which field of a record, by name or alias                naming.py
 changes          the difference of two schemas, field by field                               changes.py
 merge            the union of two schemas, and what Delta can widen                          widening.py
 """

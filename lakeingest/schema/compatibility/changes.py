@@ -24,7 +24,8 @@ class Change:
         path: of the part, as in `stops[].tags{}.zip`; empty for the record itself.
         kind: added and removed are fields; widened and changed are types (changed: Connect does not read the old one
             as the new one); loosened may be null now, tightened may not any more; renamed is the name of a struct, an
-            enum or a logical type, not of a field (a field under a new name is one removed and one added).
+            enum or a logical type, or of a field whose alias names its column. A field under a new name without an
+            alias is one removed and one added.
         text: for people, as in `+ gust DOUBLE`, `- old STRING`, `~ wind INT → BIGINT`.
     """
 

@@ -3,16 +3,21 @@
 The verdicts are Confluent's. The actions are lakeingest's: Confluent's sink forgets the current schema at every commit,
 a Delta table has one for ever. So a verdict that makes the sink begin a new file makes the table evolve, if the rows
 that are there can live with it, and else the record goes to quarantine.
+
+A record that is written fills every column that it has a field for, and no other: no default of another schema is
+written into a row. So what a row holds does not depend on the version that is current when it is written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from lakeingest.schema import ddl
+from lakeingest.schema.compatibility import naming
 from lakeingest.schema.compatibility.changes import Change, changes
+from lakeingest.schema.compatibility.naming import NameClash
 from lakeingest.schema.compatibility.verdict import Finding, Mode, Verdict, explain, structural
 from lakeingest.schema.compatibility.widening import NotAdditive, merge, misfit
 from lakeingest.schema.model import Schema, SchemaError, value_columns
@@ -26,10 +31,12 @@ class Decision:
 
     Attributes:
         verdict: Confluent's, or of the check on the rows that are there if that is what refuses the record.
-        action: write (as it is), project (to `current`, with defaults), evolve (the table, then write), quarantine.
+        action: write (as it is), project (to the table's columns), evolve (the table, then write), quarantine.
         changes: what evolving does to the table; for the other actions how the record differs from the table.
-        current: the schema in force afterwards.
+        current: the schema in force afterwards, under the names of the table's columns.
         why: where and why, a sentence for people; empty where there is nothing to say.
+        table: the table's columns afterwards, with the names by which records know them; see `naming`.
+        rescued: the fields of the record that no column takes, as paths.
     """
 
     verdict: Verdict
@@ -37,9 +44,11 @@ class Decision:
     changes: tuple[Change, ...] = ()
     current: Schema | None = None
     why: str = ""
+    table: Schema | None = None
+    rescued: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Without the schema."""
+        """Without the schemas."""
         return {
             "verdict": str(self.verdict),
             "action": self.action,
@@ -49,7 +58,13 @@ class Decision:
 
 
 def decide(
-    record: Schema | None, current: Schema | None, mode: Mode, columns: Sequence[ddl.Column] | None = None
+    record: Schema | None,
+    current: Schema | None,
+    mode: Mode,
+    columns: Sequence[ddl.Column] | None = None,
+    table: Schema | None = None,
+    *,
+    grows: bool = True,
 ) -> Decision:
     """What is done with records of the schema `record` while `current` is the table's.
 
@@ -59,96 +74,146 @@ def decide(
         record: the record's schema; None for one without.
         current: the table's schema; None if it has none yet.
         mode: the pipeline's.
-        columns: the table's value columns where they are known; else those of `current`. A field that was removed
-            leaves its column behind, which is in the way of a new field of that name and another type.
+        columns: the table's value columns where they are known; else those of `table`. A field that was removed leaves
+            its column behind, which is in the way of a new field of that name and another type.
+        table: all columns that the table has, and their other names; else those of `current`.
+        grows: whether an older version brings the columns that the table lacks; else these fields are rescued.
     """
-    finding = explain(record, current, mode)
+    if table is None and current is not None:
+        table = naming.columns_of(current)
     if record is None:
-        return Decision(
-            finding.verdict, "write" if current is None else "quarantine", current=current, why=finding.text()
-        )
+        finding = explain(record, current, mode)
+        action: Action = "write" if current is None else "quarantine"
+        return Decision(finding.verdict, action, current=current, why=finding.text(), table=table)
     try:
-        case = _Case(record, current, finding, _columns(current) if columns is None else columns)
-        if current is None:
-            return case.evolve(record, Finding(Verdict.OK))
-        if record == current:
-            return Decision(Verdict.OK, "write", current=current)
-        if finding.verdict == Verdict.VERSION_REQUIRED:
-            return case.quarantine(finding.verdict, finding.text())
-        return _MODES[mode](case, record, current)
+        names = naming.named(record, table)
+        current = current and naming.named(current, None)
+        case = _Case(record, names, current, explain(names, current, mode), table, columns, grows)
+        return case.decided(mode)
+    except NameClash as error:
+        return Decision(Verdict.DIFFERENT_NAME, "quarantine", current=current, why=str(error), table=table)
     except SchemaError as error:
-        return Decision(Verdict.DIFFERENT_TYPE, "quarantine", current=current, why=str(error))
-
-
-def _columns(schema: Schema | None) -> Sequence[ddl.Column]:
-    return () if schema is None else value_columns(schema)
+        return Decision(Verdict.DIFFERENT_TYPE, "quarantine", current=current, why=str(error), table=table)
 
 
 @dataclass(frozen=True)
 class _Case:
-    """A record's schema against a table's, and what can be done about it."""
+    """A record's schema against a table's, and what can be done about it.
+
+    Attributes:
+        names: the record's schema under the names of the columns.
+    """
 
     record: Schema
+    names: Schema
     current: Schema | None
     finding: Finding
-    held: Sequence[ddl.Column]
+    table: Schema | None
+    columns: Sequence[ddl.Column] | None
+    grows: bool
 
-    def evolve(self, target: Schema, finding: Finding) -> Decision:
-        """The table goes over to the target, if Delta can."""
-        if why := misfit(self.held, value_columns(target)):
+    def decided(self, mode: Mode) -> Decision:
+        if self.current is None:
+            return self.evolve(self.names, Finding(Verdict.OK))
+        if self.names == self.current:
+            return Decision(Verdict.OK, "write", self._differing, self.current, table=self._remembered())
+        if self.finding.verdict == Verdict.VERSION_REQUIRED:
+            return self.quarantine(self.finding.verdict, self.finding.text())
+        try:
+            return _MODES[mode](self, self.names, self.current)
+        except NotAdditive as error:
+            return self.quarantine(Verdict.DIFFERENT_TYPE, str(error))
+
+    def evolve(self, target: Schema, finding: Finding, *, promotes: bool = True) -> Decision:
+        """The table goes over to the target, if Delta can.
+
+        Args:
+            promotes: see `merge`.
+        """
+        if promotes and (why := misfit(self._held, value_columns(self.names))):
             return self.quarantine(Verdict.DIFFERENT_TYPE, why)
-        return Decision(finding.verdict, "evolve", changes(self.current, target), target, finding.text())
+        table = self._union(promotes=promotes)
+        if why := misfit(self._held, value_columns(table)):
+            return self.quarantine(Verdict.DIFFERENT_TYPE, why)
+        made = (*changes(self.current, target), *self._renamed())
+        return Decision(finding.verdict, "evolve", made, target, finding.text(), self._remembered(table))
+
+    def add(self, current: Schema) -> Decision:
+        """The record is written under the table's schema; columns that it alone has are added, or widened."""
+        if why := misfit(self._held, value_columns(self.names), wider=self.grows):
+            return self.quarantine(Verdict.DIFFERENT_TYPE, why)
+        table = self._union(promotes=True)
+        assert self.table is not None
+        if not self.grows or value_columns(table) == value_columns(self.table):
+            return self.project(current)
+        made = (*changes(self.table, table), *self._renamed())
+        return Decision(self.finding.verdict, "evolve", made, current, self.finding.text(), self._remembered(table))
 
     def project(self, current: Schema) -> Decision:
         """The table stays; the record is brought to its form, which may be the one that it has."""
-        as_is = value_columns(self.record) == value_columns(current) and not _filled(self.record, current)
-        differing = changes(current, self.record)
-        return Decision(self.finding.verdict, "write" if as_is else "project", differing, current, self.finding.text())
+        if why := misfit(self._held, value_columns(self.names), wider=False):
+            return self.quarantine(Verdict.DIFFERENT_TYPE, why)
+        assert self.table is not None
+        as_is = value_columns(self.record) == value_columns(current)
+        rescued = tuple(naming.without_column(self.record, self.names, self.table))
+        action: Action = "write" if as_is else "project"
+        why, table = self.finding.text(), self._remembered()
+        return Decision(self.finding.verdict, action, self._differing, current, why, table, rescued)
 
     def quarantine(self, verdict: Verdict, why: str) -> Decision:
-        differing = changes(self.current, self.record)
-        return Decision(verdict, "quarantine", differing, self.current, why)
+        return Decision(verdict, "quarantine", self._differing, self.current, why, self.table)
 
     def unreadable(self, source: Schema, target: Schema) -> Decision | None:
         """Quarantine, if what was written with the source cannot be read as the target."""
-        names = {id(self.record): "the record", id(self.current): "the table"}
+        names = {id(self.names): "the record", id(self.current): "the table"}
         failure = structural(source, target)
         if failure is None:
             return None
         return self.quarantine(failure.verdict, failure.text(names[id(source)], names[id(target)]))
 
+    @property
+    def _held(self) -> Sequence[ddl.Column]:
+        return self.columns if self.columns is not None else value_columns(self.table) if self.table else ()
 
-def _filled(record: Schema, current: Schema) -> bool:
-    """Whether a null of the record becomes a default of the table, so that columns alike are projected all the same."""
-    if record.optional and not current.optional:
-        return True
-    has = {field.name: field.schema for field in current.fields}
-    parts = [(field.schema, has.get(field.name)) for field in record.fields]
-    # A map's key is never null.
-    parts += [(record.value, current.value)] if record.value else []
-    return any(_filled(one, other) for one, other in parts if other)
+    @property
+    def _differing(self) -> tuple[Change, ...]:
+        return (*changes(self.current, self.names), *self._renamed())
+
+    def _renamed(self) -> Iterator[Change]:
+        older = bool(self.current and self.current.version and (self.record.version or 0) < self.current.version)
+        for path, name in naming.renamed(self.record, self.names):
+            yield Change(path, "renamed", f"~ {path} {'was' if older else 'is now'} called {name}")
+
+    def _union(self, *, promotes: bool) -> Schema:
+        """
+        Raises:
+            NotAdditive: a column and a field have no type that Delta can widen both to.
+        """
+        columns = naming.columns_of(self.names)
+        return merge(self.table, columns, promotes=promotes) if self.table else columns
+
+    def _remembered(self, table: Schema | None = None) -> Schema | None:
+        table = table or self.table
+        return table and naming.remembering(table, self.record, self.names)
 
 
 def _none(case: _Case, record: Schema, current: Schema) -> Decision:
     """Every record with its own schema: the table is the union. A narrower record needs no change of the table."""
-    try:
-        union = merge(current, record)
-    except NotAdditive as error:
-        return case.quarantine(Verdict.DIFFERENT_TYPE, str(error))
+    union = merge(current, record)
     if value_columns(union) == value_columns(current):
-        return Decision(case.finding.verdict, "write", changes(current, record), current, case.finding.text())
-    return case.evolve(union, case.finding)
+        return replace(case.project(current), action="write")
+    return case.evolve(union, case.finding, promotes=False)
 
 
 def _backward(case: _Case, record: Schema, current: Schema) -> Decision:
-    """The table follows the latest version, if the rows in it can be read under it. Older records go up to it."""
+    """The table follows the latest version, if the rows in it can be read under it."""
     if not _newer(record, current):
-        return case.unreadable(record, current) or case.project(current)
+        return case.unreadable(record, current) or case.add(current)
     return case.unreadable(current, record) or case.evolve(record, case.finding)
 
 
 def _forward(case: _Case, record: Schema, current: Schema) -> Decision:
-    """The table stays at the oldest version; newer ones are projected down. An older one yet becomes the table's."""
+    """The table stays at the oldest version; newer ones fill what it has. An older one yet becomes the table's."""
     if not _newer(current, record):
         return case.unreadable(record, current) or case.project(current)
     return case.unreadable(current, record) or case.evolve(record, case.finding)

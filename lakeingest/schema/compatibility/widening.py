@@ -54,7 +54,12 @@ def delta_widens(old: str, new: str) -> bool:
 
 
 def misfit(
-    held: Sequence[ddl.Column], new: Sequence[ddl.Column], path: str = "", *, narrower: bool = True
+    held: Sequence[ddl.Column],
+    new: Sequence[ddl.Column],
+    path: str = "",
+    *,
+    narrower: bool = True,
+    wider: bool = True,
 ) -> str | None:
     """Why a table with the columns `held` cannot take rows of the columns `new`; None if it can.
 
@@ -63,41 +68,45 @@ def misfit(
 
     Args:
         narrower: whether a type may be narrower than the table's, which is only cast.
+        wider: whether it may be wider, which the table's has to become.
     """
+    clash = partial(_clash, narrower=narrower, wider=wider)
     if twice := _twice(new):
         return f"{step(path, twice)}: a table has one column for upper and lower case, this schema two"
     has = {column.name.lower(): column.type for column in held}
     for column in new:
         kind = has.get(column.name.lower())
-        if kind is not None and (why := _clash(kind, column.type, step(path, column.name), narrower=narrower)):
+        if kind is not None and (why := clash(kind, column.type, step(path, column.name))):
             return why
     for column in new:
         # Against itself: what is new may still have two names that are one.
-        if column.name.lower() not in has and (
-            why := _clash(column.type, column.type, step(path, column.name), narrower=narrower)
-        ):
+        if column.name.lower() not in has and (why := clash(column.type, column.type, step(path, column.name))):
             return why
     return None
 
 
-def _clash(held: ddl.Type, new: ddl.Type, path: str, *, narrower: bool) -> str | None:
-    below = partial(_clash, narrower=narrower)
+def _clash(held: ddl.Type, new: ddl.Type, path: str, *, narrower: bool, wider: bool) -> str | None:
+    below = partial(_clash, narrower=narrower, wider=wider)
     match held, new:
         case ddl.Struct(old_fields), ddl.Struct(fields):
-            return misfit(old_fields, fields, path, narrower=narrower)
+            return misfit(old_fields, fields, path, narrower=narrower, wider=wider)
         case ddl.Array(old_element), ddl.Array(element):
             return below(old_element, element, path + ELEMENT)
         case ddl.Map(old_key, old_value), ddl.Map(key, value):
             return below(old_key, key, path + KEY) or below(old_value, value, path + VALUE)
-        case ddl.Atomic(old), ddl.Atomic(name) if delta_widens(old, name) or (narrower and _casts(name, old)):
+        case ddl.Atomic(old), ddl.Atomic(name) if (wider and delta_widens(old, name)) or (
+            narrower and casts(name, old)
+        ):
             return None
-        case ddl.Atomic(old), ddl.Atomic(name) if (both := least_decimal(old, name)) is not None:
-            return f"{path}: Delta cannot widen {old.upper()} to {name.upper()}, but to {both.upper()}"
-        case _:
-            return f"{path}: Delta cannot widen {str(held).upper()} to {str(new).upper()}"
+    if not wider:
+        return f"{path}: {str(new).upper()} in the record, {str(held).upper()} in the table"
+    both = least_decimal(str(held), str(new))
+    return f"{path}: Delta cannot widen {str(held).upper()} to {str(new).upper()}" + (
+        f", but to {both.upper()}" if both else ""
+    )
 
 
-def _casts(narrow: str, wide: str) -> bool:
+def casts(narrow: str, wide: str) -> bool:
     """Whether a value of the one type can be written to a column of the other, as Connect promotes it."""
     if narrow in _ORDER and wide in _ORDER:
         return _ORDER.index(narrow) <= _ORDER.index(wide)
@@ -113,18 +122,22 @@ def _twice(columns: Sequence[ddl.Column]) -> str | None:
     return None
 
 
-def merge(a: Schema, b: Schema, path: str = "") -> Schema:
+def merge(a: Schema, b: Schema, path: str = "", *, promotes: bool = False) -> Schema:
     """The union of two schemas: every field of either, each of a type to which Delta can widen both.
 
     For mode NONE, where the table holds what every record brought. A part may be null if either allows it, a field
     also if one side lacks it. Where the sides differ in what no column shows (documentation, a struct's name), `a` is
-    kept; an enum that meets another one, or a plain string, is a plain string.
+    kept; an enum that meets another one, or a plain string, is a plain string. The aliases are those of `a`.
+
+    Args:
+        promotes: whether a number of `b` may go to a wider one of `a`, as Connect promotes it, though Delta could not
+            widen the one to the other.
 
     Raises:
         NotAdditive: with the path of the first part that has no such type.
     """
     return replace(
-        _union(a, b, path),
+        _union(a, b, path, promotes=promotes),
         optional=a.optional or b.optional,
         default=a.default if a.default == b.default else None,
         version=max((v for v in (a.version, b.version) if v is not None), default=None),
@@ -132,33 +145,34 @@ def merge(a: Schema, b: Schema, path: str = "") -> Schema:
     )
 
 
-def _union(a: Schema, b: Schema, path: str) -> Schema:
+def _union(a: Schema, b: Schema, path: str, *, promotes: bool) -> Schema:
     if a.type != b.type or a.type not in ("struct", "array", "map"):
-        return _atomic(a, b, path)
+        return _atomic(a, b, path, promotes=promotes)
     if a.type == "struct":
-        return replace(a, fields=_fields(a, b, path))
-    key = merge(a.key, b.key, path + KEY) if a.key and b.key else None
+        return replace(a, fields=_fields(a, b, path, promotes=promotes))
+    key = merge(a.key, b.key, path + KEY, promotes=promotes) if a.key and b.key else None
     below = path + (VALUE if a.type == "map" else ELEMENT)
-    return replace(a, key=key, value=merge(a.value, b.value, below) if a.value and b.value else None)
+    value = merge(a.value, b.value, below, promotes=promotes) if a.value and b.value else None
+    return replace(a, key=key, value=value)
 
 
-def _fields(a: Schema, b: Schema, path: str) -> tuple[Field, ...]:
+def _fields(a: Schema, b: Schema, path: str, *, promotes: bool) -> tuple[Field, ...]:
     """The fields of a in their order, then those of b alone; upper and lower case are one, as in a table."""
     names = {field.name.lower(): field.name for field in reversed(a.fields)} | {f.name: f.name for f in a.fields}
-    fields = {field.name: field.schema for field in a.fields}
+    fields = {field.name: field for field in a.fields}
     met = set()
     for field in b.fields:
         name = names.get(field.name) or names.get(field.name.lower())
         if name is None:
-            fields[field.name] = replace(field.schema, optional=True)
+            fields[field.name] = field
         else:
-            fields[name] = merge(fields[name], field.schema, step(path, name))
+            merged = merge(fields[name].schema, field.schema, step(path, name), promotes=promotes)
+            fields[name] = replace(fields[name], schema=merged)
             met.add(name)
-    alone = {name: replace(schema, optional=True) for name, schema in fields.items() if name not in met}
-    return tuple(Field(name, schema) for name, schema in (fields | alone).items())
+    return tuple(f if f.name in met else replace(f, schema=replace(f.schema, optional=True)) for f in fields.values())
 
 
-def _atomic(a: Schema, b: Schema, path: str) -> Schema:
+def _atomic(a: Schema, b: Schema, path: str, *, promotes: bool) -> Schema:
     """The wider of the two."""
     if "struct" in (a.type, b.type) or "array" in (a.type, b.type) or "map" in (a.type, b.type):
         raise _not_additive(a, b, path)
@@ -173,6 +187,8 @@ def _atomic(a: Schema, b: Schema, path: str) -> Schema:
         return a
     if delta_widens(mine, other):
         return b
+    if promotes and casts(other, mine):
+        return a
     one, two = _decimal(mine), _decimal(other)
     if one and two and (both := _both(one, two)):
         return replace(a, parameters=((PRECISION, str(both[0])), (SCALE, str(both[1]))))

@@ -172,9 +172,10 @@ class _Reader:
     def _record(self, tree: Mapping[str, Any], path: str, around: tuple[str, ...]) -> Schema:
         around = (*around, tree["name"])
         fields = tuple(
-            Field(field["name"], self._field(field, step(path, field["name"]), around)) for field in tree["fields"]
+            Field(f["name"], self._field(f, step(path, f["name"]), around), tuple(f.get("aliases", ())))
+            for f in tree["fields"]
         )
-        return Schema("struct", name=tree["name"], fields=fields, doc=_doc(tree))
+        return Schema("struct", name=tree["name"], fields=fields, doc=_doc(tree), aliases=_aliases(tree))
 
     def _field(self, field: Mapping[str, Any], path: str, around: tuple[str, ...]) -> Schema:
         schema = self.part(field["type"], path, around)
@@ -191,10 +192,11 @@ class _Reader:
             return _decimal(tree, path)
         if kind == "enum":
             symbols = ((model.SYMBOLS, ",".join(tree["symbols"])),)
-            return Schema("string", name=tree["name"], parameters=symbols, doc=_doc(tree))
+            return Schema("string", name=tree["name"], parameters=symbols, doc=_doc(tree), aliases=_aliases(tree))
         found = _LOGICAL.get((kind, logical)) if isinstance(logical, str) else None
         if kind == "fixed":
-            return Schema("bytes", name=found or tree["name"], doc=_doc(tree))
+            aliases = () if found else _aliases(tree)
+            return Schema("bytes", name=found or tree["name"], doc=_doc(tree), aliases=aliases)
         return Schema(_PRIMITIVES[kind], name=found, doc=_doc(tree))
 
     def _union(self, branches: Sequence[Any], path: str, around: tuple[str, ...]) -> Schema:
@@ -211,7 +213,9 @@ class _Reader:
         for branch in others:
             member = _member(branch)
             schema = self.part(branch, step(path, member), around)
-            fields.append(Field(member, replace(schema, optional=True)))
+            # A branch whose type has another name now.
+            aliases = tuple(f"{UNION_PREFIX}{alias.rpartition('.')[2]}" for alias in schema.aliases)
+            fields.append(Field(member, replace(schema, optional=True), aliases))
         _distinct([field.name for field in fields], path)
         return Schema("struct", name=UNION, optional=optional, fields=tuple(fields))
 
@@ -254,6 +258,12 @@ def _decimal(tree: Mapping[str, Any], path: str) -> Schema:
         raise SchemaError(f"{path or 'the record'}: a decimal of {precision} digits; Spark's decimals have at most 38")
     parameters = ((model.PRECISION, str(precision)), (model.SCALE, str(scale)))
     return Schema("bytes", name=model.DECIMAL, parameters=parameters, doc=_doc(tree))
+
+
+def _aliases(tree: Mapping[str, Any]) -> tuple[str, ...]:
+    """The full names: one without a dot lies in the namespace of the type itself."""
+    space = tree["name"].rpartition(".")[0]
+    return tuple(a if "." in a or not space else f"{space}.{a}" for a in tree.get("aliases", ()))
 
 
 def _doc(tree: Mapping[str, Any]) -> str | None:

@@ -75,6 +75,7 @@ def _fields(fields: list[Any], path: str, depth: int) -> list[Any]:
             raise SchemaError(f"{path or 'the schema'}: a field needs a name and a type: {_short(field)}")
         below = step(path, field["name"])
         _check_name(field["name"], below)
+        _check_aliases(field, below)
         if field["name"] in seen:
             raise SchemaError(f"{below}: two fields of that name")
         seen.add(field["name"])
@@ -105,6 +106,10 @@ def _check_named(tree: Mapping[str, Any], path: str) -> None:
             raise SchemaError(f"{path}: an enum whose symbols are no list of texts")
         if tree.get("default") not in (None, *symbols):
             raise SchemaError(f"{path}: an enum whose default {_short(tree['default'])} is none of its symbols")
+    _check_aliases(tree, path)
+
+
+def _check_aliases(tree: Mapping[str, Any], path: str) -> None:
     aliases = tree.get("aliases", [])
     if not isinstance(aliases, list) or not all(isinstance(alias, str) for alias in aliases):
         raise SchemaError(f"{path}: aliases that are no list of texts")

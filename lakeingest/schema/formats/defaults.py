@@ -1,4 +1,4 @@
-"""Whether a schema's defaults are values of its columns. One that is none would stop a batch where it is filled in.
+"""Whether a schema's defaults are values of its columns. With one that is none it is no schema, by its own rules.
 
 The readers of Avro, Protobuf and JSON Schema look at a default's kind; here its range counts too, and what lies within.
 """

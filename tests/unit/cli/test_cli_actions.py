@@ -22,6 +22,7 @@ def entry(version: int, action: str, side: Side = "value") -> Entry:
         (replace(entry(3, "project"), version=None), "projected to what the table has"),
         (entry(3, "write"), "written as it is"),
         (entry(3, "evolve"), "the table follows"),
+        (entry(1, "evolve"), "the table gets the columns that this version alone has"),
         (entry(3, "quarantine"), "refused, to quarantine"),
         (entry(1, "evolve", "key"), "the column _key begins with it"),
     ],
