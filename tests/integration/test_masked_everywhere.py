@@ -73,7 +73,7 @@ def json_records(world: SchemaWorld) -> list[bytes | None]:
     made = [whole(1, **more), whole(2, **more, who=within), whole(101, **more, who=within)]
     made += [whole(3, age=MARK), whole(4, who=MARK), whole(5, tags=MARK), whole(66), whole(88), {"mail": MARK}]
     texts = [json.dumps(each) for each in made]
-    texts[4:4] = [texts[1][:-1] + f', "mail": "{MARK}", "twice": {{"a": 1, "a": 2}}}}']
+    texts.append(json.dumps(whole(9, **more))[:-1] + f', "mail": "{MARK}", "twice": {{"a": 1, "a": 2}}}}')
     return [text.encode() for text in texts] + [
         f'"{MARK}"'.encode(),
         f"{MARK} {{".encode(),
