@@ -221,7 +221,8 @@ def test_masked_fields_are_nowhere(world: World, kept: str) -> None:
 def test_no_plan_shows_a_secret(world: World) -> None:
     """Salt and key are in no plan that Spark keeps for its UI, and so in no event log."""
     quarantine = {"keep_bytes": "encrypted", "encryption_key": KEY}
-    world.changes |= {"transform": MASKED, "quarantine": quarantine, "partition": []}
+    headers = {"mask": {"_headers.user": {"hash": SALT}}}
+    world.changes |= {"transform": [*MASKED, headers], "quarantine": quarantine, "partition": []}
     world.produce(order(1), b"x")
     store = world.spark._jsparkSession.sharedState().statusStore()
 
