@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from lakeingest.cli import each_topic
 from lakeingest.cli.arguments import File, Format
 from lakeingest.cli.output import Output, drops
 from lakeingest.errors import NotConserved, number_of
 
 if TYPE_CHECKING:
     from lakeingest.operations.audit import Report
+    from lakeingest.pipeline import Pipeline
 
 
 def audit(file: File, output: Format = "text") -> None:
@@ -21,11 +23,18 @@ def audit(file: File, output: Format = "text") -> None:
 
         lakeingest audit pipelines/flights.yaml --output json
     """
-    import lakeingest
-
     out = Output.of(output)
-    with out.progress("counting records in both tables …"):
-        report = lakeingest.load(file).audit()
+
+    def show(_: Pipeline, report: Report) -> dict[str, Any]:
+        _show(out, report)
+        return report.to_json()
+
+    each_topic.ask(
+        file, out, "counting records in both tables …", lambda pipeline: pipeline.audit(), show=show, check=check
+    )
+
+
+def _show(out: Output, report: Report) -> None:
     balance = f"{report.table:,} in the table + {report.quarantine:,} in quarantine + {report.dropped:,} dropped"
     out.line(
         f"{report.pipeline}: {number_of(report.consumed, 'record')} consumed in {number_of(report.commits, 'commit')}"
@@ -56,8 +65,6 @@ def audit(file: File, output: Format = "text") -> None:
         out.line("  conserved: every record is there, exactly once")
     for name, batch in report.others.items():
         out.line(f"  pipeline {name!r} has written records of these topics to the table too, up to its batch {batch}")
-    out.result(report.to_json())
-    check(report)
 
 
 def check(report: Report) -> None:

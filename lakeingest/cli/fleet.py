@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from lakeingest.cli.each_topic import WORST
 from lakeingest.cli.live import Live, finishing
 from lakeingest.cli.output import Output, as_data, message
 from lakeingest.cli.watching import Watch
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from lakeingest.config.per_topic import PerTopic
     from lakeingest.fleet import Outcome
     from lakeingest.ingest.events import Ended, Event
-
-WORST = (1, 3, 4, 2)
-"""Exit codes, the worst first: a broken promise, a lost fence, what is outside, usage."""
 
 
 def run(

@@ -34,7 +34,8 @@ def iam(
     """Print the policy of IAM with the least rights that a role needs for this pipeline: for S3, a key in KMS, Glue and
     MSK, as far as the pipeline file names them. Nobody is asked; nothing is changed.
 
-    With `storage.role` it is the policy of that role. What its keys need themselves is in `--output json`.
+    Of a file for many topics it is for each topic whose name begins as the pattern does. With `storage.role` it is the
+    policy of that role. What its keys need themselves is in `--output json`.
 
     Examples:
 
@@ -50,11 +51,13 @@ def iam(
         PipelineFileError: the pipeline file is wrong.
     """
     from lakeingest.config import file as pipeline_file
+    from lakeingest.config.per_topic import PerTopic
     from lakeingest.operations import iam
 
     out = Output.of(output)
-    config = pipeline_file.read(file, os.environ)
-    found = iam.policy(config, role, account, export_to or ())
+    config = pipeline_file.read_any(file, os.environ)
+    asked = (role, account, export_to or ())
+    found = iam.policy_of_pattern(config, *asked) if isinstance(config, PerTopic) else iam.policy(config, *asked)
     out.lines(as_json(found.document))
     out.result(
         {"pipeline": config.name, "role": role, "policy": found.document, "keys": found.keys, "notes": [*found.notes]}

@@ -34,7 +34,7 @@ def check(
     ],
     *,
     online: Annotated[
-        bool, typer.Option("--online", help="Hold schema.compatibility against the registry's levels too.")
+        bool, typer.Option("--online", help="Ask Kafka for the topics, and the registry for its levels, too.")
     ] = False,
     output: Format = "text",
 ) -> None:
@@ -109,7 +109,7 @@ def _checked(file: Path, *, online: bool) -> dict[str, Any]:
         if online:
             from lakeingest.operations import online as registry
 
-            result["notices"] += registry.disagreements(pipeline)
+            result["notices"] += [*registry.topics(found), *registry.disagreements(pipeline)]
     except PipelineFileError as error:
         result.pop("found", None)
         return {**result, "ok": False, "problems": list(error.problems)}

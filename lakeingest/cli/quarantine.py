@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lakeingest.cli import each_topic
 from lakeingest.cli.arguments import AllowCode, File, Format
 from lakeingest.cli.output import Output
 from lakeingest.errors import UsageError, number_of
 from lakeingest.record import coordinates_of
+
+if TYPE_CHECKING:
+    from lakeingest.operations.shown import Rows
+    from lakeingest.pipeline import Pipeline
 
 app = typer.Typer(
     name="quarantine", help="Refused records: list them, show one, replay or discard them.", no_args_is_help=True
@@ -31,12 +36,16 @@ def list_(
 
         lakeingest quarantine list pipelines/flights.yaml
     """
-    import lakeingest
-
     out = Output.of(output)
-    pipeline = lakeingest.load(file)
-    with out.progress("reading quarantine …"):
-        groups = pipeline.quarantined(samples)
+
+    def show(pipeline: Pipeline, groups: Rows) -> dict[str, Any]:
+        _show(out, pipeline, groups)
+        return {"pipeline": pipeline.config.name, "reasons": groups}
+
+    each_topic.ask(file, out, "reading quarantine …", lambda pipeline: pipeline.quarantined(samples), show=show)
+
+
+def _show(out: Output, pipeline: Pipeline, groups: Rows) -> None:
     out.table(
         f"{pipeline.config.name}: refused records in {pipeline.config.quarantine.identifier}",
         ("stage", "reason", "records", "for example"),
@@ -48,7 +57,6 @@ def list_(
     )
     if groups:
         out.line("what a reason means: lakeingest explain REASON (EXPECTATION for the stage gate)")
-    out.result({"pipeline": pipeline.config.name, "reasons": groups})
 
 
 def _sample(sample: dict[str, Any], reason: str) -> str:

@@ -8,12 +8,13 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakeingest.cli import each_topic
 from lakeingest.cli.arguments import FilesOrFolders, Format
 from lakeingest.cli.output import Output
 from lakeingest.errors import LakeingestError, SetupError
@@ -65,7 +66,9 @@ def report(
     chosen = to or (None if out.is_json else _PAGE)
     if chosen is not None:
         charts.need()
-    pipelines = [lakeingest.Pipeline(config) for config in _configs(pipeline_file.read_all(files, os.environ))]
+    pipelines = [
+        lakeingest.Pipeline(config) for config in each_topic.configs(pipeline_file.read_all(files, os.environ))
+    ]
     # Behind what says that Spark is not installed.
     from lakeingest.operations.report import facts, page
 
@@ -122,29 +125,11 @@ def made(files: Sequence[PipelineConfig | PerTopic]) -> str:
 
     Raises:
         SetupError: what draws is not installed.
-        SourceUnreachable: see `_configs`.
+        SourceUnreachable: see `each_topic.configs`.
     """
     from lakeingest.operations.report import charts, facts, page
     from lakeingest.operations.report.running import Running
 
     charts.need()
-    running = [Running(config) for config in _configs(files)]
+    running = [Running(config) for config in each_topic.configs(files)]
     return page.html(facts.gather(running, samples=0, audited=False))
-
-
-def _configs(files: Sequence[PipelineConfig | PerTopic]) -> Iterator[PipelineConfig]:
-    """A pipeline for each file, and for each topic that a file's pattern matches.
-
-    Raises:
-        SourceUnreachable: a file is for the topics of a pattern, and Kafka does not answer.
-    """
-    from lakeingest.config.per_topic import PerTopic
-    from lakeingest.ingest import endpoints
-    from lakeingest.kafka.broker import Broker
-
-    for file in files:
-        if not isinstance(file, PerTopic):
-            yield file
-            continue
-        names = Broker(file.example.source, endpoints.addresses(file.example)[0]).names()
-        yield from (file.of(name) for name in names if file.pattern.fullmatch(name))

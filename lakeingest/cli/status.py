@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from lakeingest.cli import each_topic
 from lakeingest.cli.arguments import File, Format
 from lakeingest.cli.output import Output
 from lakeingest.errors import number_of
+
+if TYPE_CHECKING:
+    from lakeingest.operations.status import Status
+    from lakeingest.pipeline import Pipeline
 
 _COMMITS = ("sequence", "version", "time", "rows", "offsets", "refused", "dropped", "writer")
 
@@ -21,11 +26,16 @@ def status(file: File, output: Format = "text") -> None:
 
         lakeingest status pipelines/flights.yaml --output json
     """
-    import lakeingest
-
     out = Output.of(output)
-    with out.progress("reading the tables, and asking Kafka …"):
-        found = lakeingest.load(file).status()
+
+    def show(_: Pipeline, found: Status) -> dict[str, Any]:
+        _show(out, found)
+        return found.to_json()
+
+    each_topic.ask(file, out, "reading the tables, and asking Kafka …", lambda pipeline: pipeline.status(), show=show)
+
+
+def _show(out: Output, found: Status) -> None:
     out.table(
         f"{found.pipeline}: lag {found.lag:,}",
         ("topic", "partition", "frontier", "end", "lag"),
@@ -54,7 +64,6 @@ def status(file: File, output: Format = "text") -> None:
             ("promise", "promised", "kept", "found"),
             [[c["promise"], c["promised"], _kept(c), c["found"]] for c in found.contract],
         )
-    out.result(found.to_json())
 
 
 def _kept(promise: Mapping[str, Any]) -> str:

@@ -14,6 +14,10 @@ from lakeingest.errors import UsageError
 
 S3 = ("s3a", "s3", "s3n")
 """The schemes of S3; all of them go through Hadoop's S3A."""
+MAX_KEY = 1024
+"""Bytes of the key of an object of S3."""
+_WITHIN = 200
+"""Bytes of a key within a table, without its partitions: the names of files of its log, and of data files."""
 _NO_PATH = re.compile(r"[\x00-\x1f\x7f'\"`\\$*?\[\]{};]")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(.*)", re.DOTALL)
 
@@ -138,3 +142,8 @@ def _check_s3(path: str, there: Place) -> None:
         raise ValueError("holds more than a bucket before its path; write keys and endpoint under storage")
     if not there.steps:
         raise ValueError("a bucket without a path; a table needs a folder of its own, as in 's3a://lake/flights'")
+    if (size := len("/".join(there.steps).encode())) > MAX_KEY - _WITHIN:
+        raise ValueError(
+            f"{size} bytes behind the bucket, and a key of S3 has {MAX_KEY}, with the names of files; write a path of "
+            f"at most {MAX_KEY - _WITHIN}"
+        )

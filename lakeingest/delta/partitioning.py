@@ -16,7 +16,7 @@ it becomes null too, and where that is NOT NULL the record is refused.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -24,7 +24,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakeingest.config import partition_format
+from lakeingest.config import location, partition_format
 from lakeingest.config.parts import FieldPartition, KafkaPartition, Partition, TimePartition
 from lakeingest.errors import PipelineFileError
 from lakeingest.record import PARTITION, TIMESTAMP, Refusal, diagnosis
@@ -34,10 +34,14 @@ from lakeingest.spark import timestamps
 STAGE = "partition"
 NO_TIME = "NO_PARTITION_TIME"
 UNSTORABLE = "UNSTORABLE_PARTITION_VALUE"
-_NULL = "__HIVE_DEFAULT_PARTITION__"
+NULL = "__HIVE_DEFAULT_PARTITION__"
 """What the directory of the partition null is called, so that Delta takes this text for null."""
 MAX_NAME = 255
-"""Bytes of a directory's name, `column=value` after escaping: what local file systems take (S3: 1024 for the path)."""
+"""Bytes of a directory's name, `column=value` after escaping: what local file systems take."""
+_OF_A_FILE = 120
+"""Bytes of a key behind its directory: a data file's name, or one of a change feed with its folder."""
+_OTHERWISE = 64
+"""Bytes, at most, of the value of a partition column that is no text of a record: a number, a boolean, a period."""
 
 _FIELDS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.StringType, T.BooleanType)
 _ESCAPED = r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]"
@@ -84,13 +88,24 @@ class _Field:
         return self.sql == ddl.quoted(self.path)
 
 
-def layout(partitions: Sequence[Partition], schema: T.StructType, now: datetime) -> Layout:
+def directory_bytes(name: str, value: Column) -> Column:
+    """Bytes of the directory of a partition, `column=value` after escaping, as Spark and Delta call it.
+
+    Args:
+        value: STRING.
+    """
+    escaped = F.regexp_replace(F.coalesce(value, F.lit(NULL)), _ESCAPED, "%00")
+    return F.octet_length(escaped) + F.lit(len(f"{name}=".encode()))
+
+
+def layout(partitions: Sequence[Partition], schema: T.StructType, now: datetime, path: str = "") -> Layout:
     """The partitions of a table. Called once a batch, with an active session (in UTC); touches no data.
 
     Args:
         partitions: the pipeline file's list.
         schema: the columns of the decoded value.
         now: the batch's own clock (aware), for extract: wallclock.
+        path: where the table lies, or its name: S3 bounds what a path is with its partitions.
 
     Raises:
         PipelineFileError: names, formats or types that no table can have (`partition_format.mistakes` and here).
@@ -109,7 +124,11 @@ def layout(partitions: Sequence[Partition], schema: T.StructType, now: datetime)
             cure="Correct partition in the pipeline file.",
             problems=tuple(problems),
         )
-    return Layout(tuple(c for p in parts for c in p.columns), tuple(r for p in parts for r in p.refusals))
+    columns = tuple(c for p in parts for c in p.columns)
+    texts = {
+        partition_format.field_name(p): _find(schema, p.field) for p in partitions if isinstance(p, FieldPartition)
+    }
+    return Layout(columns, (*(r for p in parts for r in p.refusals), *_too_long(columns, texts, path)))
 
 
 def _layout(part: Partition, schema: T.StructType, now: datetime) -> Layout:
@@ -171,9 +190,9 @@ def _unstorable(field: _Field, name: str, *, required: bool) -> Refusal:
     bears as another text would be that one in the table.
     """
     value = field.column
-    length = F.octet_length(F.regexp_replace(value, _ESCAPED, "%00")) + F.lit(len(f"{name}=".encode()))
+    length = directory_bytes(name, value)
     empty = value == "" if required else F.lit(False)
-    changed = (value == _NULL) | ~F.is_valid_utf8(value)
+    changed = (value == NULL) | ~F.is_valid_utf8(value)
     when = F.coalesce((length > MAX_NAME) | value.contains("\0") | empty | changed, F.lit(False))
 
     def why() -> Column:
@@ -184,13 +203,40 @@ def _unstorable(field: _Field, name: str, *, required: bool) -> Refusal:
         message = (
             F.when(value.contains("\0"), F.lit("a text with a NUL character, which no directory's name can hold"))
             .when(value == "", F.lit("'', which Delta stores as null, but the column is NOT NULL"))
-            .when(value == _NULL, F.lit(f"'{_NULL}', which Delta stores as null"))
+            .when(value == NULL, F.lit(f"'{NULL}', which Delta stores as null"))
             .when(~F.is_valid_utf8(value), F.lit("a text that is not UTF-8, which Delta stores as another one"))
             .otherwise(too_long)
         )
         return diagnosis(UNSTORABLE, F.concat(F.lit(f"{field.path} is "), message))
 
     return Refusal(STAGE, when, why)
+
+
+def _too_long(columns: Sequence[PartitionColumn], fields: Mapping[str, _Field], path: str) -> tuple[Refusal, ...]:
+    """Records of which the partitions together make a key that S3 does not take; none where that cannot be.
+
+    Args:
+        fields: the name of a partition column → the field that it has.
+    """
+    there = location.place(path)
+    if not (location.is_path(path) and there.on_s3):
+        return ()
+    room = location.MAX_KEY - len("/".join((*there.steps, "")).encode()) - _OF_A_FILE
+    texts = {name: field for name, field in fields.items() if isinstance(field.type, T.StringType)}
+    others = sum(len(c.name.encode()) + 2 + _OTHERWISE for c in columns if c.name not in texts)
+    if others + len(texts) * (MAX_NAME + 1) <= room or not texts:
+        return ()
+    lengths = [directory_bytes(name, field.column) + 1 for name, field in texts.items()]
+    length = sum(lengths[1:], lengths[0]) + others
+    named = " and ".join(field.path for field in texts.values())
+
+    def why() -> Column:
+        told = F.concat(
+            F.lit(f"{named}: folders of "), length.cast("string"), F.lit(f" bytes; {room} fit into a key of S3")
+        )
+        return diagnosis(UNSTORABLE, told)
+
+    return (Refusal(STAGE, length > room, why, withheld=why),)
 
 
 def _kafka_time() -> _Field:

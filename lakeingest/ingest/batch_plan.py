@@ -157,7 +157,7 @@ def layout(config: PipelineConfig, shape: Shape, suite: Suite | None, now: datet
     Raises:
         PipelineFileError: no table can be partitioned as the file says, or the suite asks what the columns cannot meet.
     """
-    made = partitioning.layout(config.partition, shape.table, now)
+    made = partitioning.layout(config.partition, shape.table, now, config.table.path or "")
     if suite is not None:
         suite.check(types.ddl_columns(shape.table))
     return made
@@ -184,7 +184,9 @@ def plan_batch(
     """
     now = datetime.now(UTC)
     if last is not None and last.shape == shape:
-        return replace(last, now=now, layout=partitioning.layout(config.partition, shape.table, now))
+        return replace(
+            last, now=now, layout=partitioning.layout(config.partition, shape.table, now, config.table.path or "")
+        )
     made, columns = layout(config, shape, suite, now), table_columns(config, shape)
     demands = constraints.of(properties, table, columns) if table is not None else None
     batch = BatchPlan(now, shape, decode.decode(config, shape), made, tuple(columns.fieldNames()), constraints=demands)

@@ -258,7 +258,14 @@ class Broker:
         described = self._admin.describe_topics(
             TopicCollection(names), request_timeout=self._timeout_s, include_authorized_operations=True
         )
-        known = {name: self._described(name, future) for name, future in described.items()}
+        found = {name: self._described(name, future) for name, future in described.items()}
+        if missing := [repr(name) for name, topic in found.items() if topic is None]:
+            raise UsageError(
+                f"topic{'s' * (len(missing) > 1)} {', '.join(missing)} "
+                f"{'does' if len(missing) == 1 else 'do'} not exist on {self._servers}",
+                cure="create the topic, or correct source.topics",
+            )
+        known = {name: topic for name, topic in found.items() if topic is not None}
         partitions = [(name, p.id) for name, topic in known.items() for p in topic.partitions]
         return Topics(
             cluster=cluster,
@@ -284,7 +291,8 @@ class Broker:
         early = {tp: (starts[tp], at) for tp, at in times.items()}
         return offsets.reach(topics.first, ends, early, moment, datetime.fromtimestamp(now / 1000, UTC))
 
-    def _described(self, name: str, future: Any) -> Any:
+    def _described(self, name: str, future: Any) -> Any | None:
+        """What Kafka says of a topic; None if there is none."""
         from confluent_kafka import KafkaError, KafkaException
         from confluent_kafka.admin import AclOperation
 
@@ -299,10 +307,7 @@ class Broker:
                 raise self._denied(name, failed.args[0].str()) from failed
             if failed.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise
-            raise UsageError(
-                f"topic {name!r} does not exist on {self._servers}",
-                cure="create the topic, or correct source.topics",
-            ) from failed
+            return None
 
     def _offsets(self, partitions: Collection[tuple[str, int]], which: str) -> dict[tuple[str, int], int]:
         return self._ends(partitions, which, committed=True)

@@ -12,7 +12,7 @@ How far a place has come stands in the place itself (`delta.export_log`), which 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -30,6 +30,7 @@ from lakeingest.delta.additions import Additions
 from lakeingest.delta.export_log import ExportLog
 from lakeingest.delta.history import TableHistory
 from lakeingest.delta.offline.log import Unreadable, reading, store
+from lakeingest.delta.partitioning import MAX_NAME, NULL, directory_bytes
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import somebody
 from lakeingest.delta.table import Table
@@ -40,7 +41,7 @@ from lakeingest.spark import listing, s3a, text_values
 from lakeingest.spark.failures import spark_failures, storage_failures, translate
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
 ExportFormat: TypeAlias = Literal["jsonl", "csv", "avro", "parquet"]
@@ -50,6 +51,9 @@ COMPRESSIONS = ("none", "gzip")
 ROWS_OF_AN_OBJECT = 1_000_000
 _OURS = re.compile(r"export=(\d{10})-[0-9a-f]{8}")
 _LINE = "_lakeingest_line"
+_FOLDER = "_lakeingest_folder_"
+_OF_A_FILE = 250
+"""Bytes of a key besides its place and its folders: those of a file that Spark has not committed yet."""
 _FOLDED = (T.StringType, T.IntegralType, T.BooleanType, T.DateType, T.TimestampType, T.TimestampNTZType, T.DecimalType)
 """Types of which each value has one name as a folder."""
 _CSV = {
@@ -171,7 +175,7 @@ class _Export:
         new = additions.rows(self.table, since, until, came.offsets)
         self.wanted.tell("counting rows")
         with self._compared(since):
-            found = replace(found, rows=new.count())
+            found = replace(found, rows=self._counted(new, folders))
         if dry_run:
             return found
         sequence = int(last["sequence"]) + 1 if last else 1
@@ -308,46 +312,63 @@ class _Export:
             return additions.added(self.table, since, until)
         return Additions(int(self._detail["numFiles"]), int(self._detail["sizeInBytes"]), None)
 
+    def _counted(self, rows: DataFrame, folders: Sequence[str]) -> int:
+        """How many rows are new.
+
+        Raises:
+            UsageError: a value makes a folder's name, or an object's key, too long.
+        """
+        sizes = [directory_bytes(name, _folder(name)) for name in folders]
+        length = sum((size + 1 for size in sizes), F.lit(0))
+        most = [F.max(size).alias(name) for size, name in zip(sizes, folders, strict=True)]
+        seen = rows.agg(F.count("*"), F.max(length), *most).first()
+        assert seen is not None
+        count, longest, *each = seen
+        place = location.place(self.place)
+        room = location.MAX_KEY - len("/".join(place.steps).encode()) - _OF_A_FILE
+        too_long = [
+            f"{name}= of {size} bytes" for name, size in zip(folders, each, strict=True) if (size or 0) > MAX_NAME
+        ]
+        if not too_long and place.on_s3 and (longest or 0) > room:
+            too_long = [f"folders of {longest} bytes, where {room} fit into a key of S3"]
+        if too_long:
+            raise UsageError(
+                f"--partition-by: a value makes {', '.join(too_long)}; a folder's name has {MAX_NAME} at most",
+                cure="partition by other columns: --partition-by may differ from one export into a place to the next",
+            )
+        return int(count)
+
     # 2. The objects ---------------------------------------------------------------------------------------------------
 
     def _write(self, rows: DataFrame, columns: StructType, folders: Sequence[str], folder: str) -> None:
+        named = {name: f"{_FOLDER}{at}" for at, name in enumerate(folders)}
+        rows = rows.withColumns({own: _folder(name) for name, own in named.items()})
         # Else each task would write an object into each folder.
-        rows = rows.hint("rebalance", *(F.col(ddl.quoted(name)) for name in folders))
-        order = [*folders, *(name for name in COORDINATES if name not in folders)]
-        rows = rows.sortWithinPartitions(*map(ddl.quoted, order))
+        rows = rows.hint("rebalance", *map(F.col, named.values()))
+        order = [*named.values(), *(ddl.quoted(name) for name in COORDINATES if name not in folders)]
+        rows = rows.sortWithinPartitions(*order)
         options = {
             "maxRecordsPerFile": str(ROWS_OF_AN_OBJECT),
             "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
         }
-        kept = {name: F.col(ddl.quoted(name)) for name in columns.names}
+        into = {name: F.col(own).alias(name) for name, own in named.items()}
         kind: str = self.wanted.format
         match self.wanted.format:
             case "jsonl":
                 kind = "text"
                 line = text_values.json_line(columns, _as_read(columns.names)).alias(_LINE)
-                rows = rows.select(line, *(kept[name] for name in folders))
+                rows = rows.select(line, *into.values())
                 options["compression"] = self.wanted.compression
             case "csv":
                 options |= {**_CSV, "compression": self.wanted.compression}
-                rows = self._each(rows, columns, folders, text_values.csv_cell)
+                rows = _each(rows, columns, into, text_values.csv_cell)
             case "avro":
-                rows = self._each(rows, columns, folders, text_values.named_in_avro)
+                rows = _each(rows, columns, into, text_values.named_in_avro)
             case "parquet":
+                rows = _each(rows, columns, into, lambda value, _: value)
                 options["compression"] = self.codec
         writer = rows.write.format(kind).options(**options).mode("errorifexists")
         writer.partitionBy(*folders).save(f"{self.place}/{folder}")
-
-    @staticmethod
-    def _each(rows: DataFrame, columns: StructType, folders: Sequence[str], change: Callable[..., Any]) -> DataFrame:
-        """The rows with each column changed that does not become a folder."""
-        return rows.select(
-            *(
-                F.col(ddl.quoted(c.name))
-                if c.name in folders
-                else change(F.col(ddl.quoted(c.name)), c.dataType).alias(c.name)
-                for c in columns
-            )
-        )
 
     @contextmanager
     def _compared(self, since: int | None) -> Iterator[None]:
@@ -447,6 +468,26 @@ class _Export:
                     files.delete_dir(info.path)
                     removed += 1
         return removed
+
+
+def _each(rows: DataFrame, columns: StructType, into: Mapping[str, Column], change: Callable[..., Column]) -> DataFrame:
+    """The rows with each column changed that does not become a folder.
+
+    Args:
+        into: the columns that do.
+    """
+    plain = {c.name: c.dataType for c in columns if c.name not in into}
+    values = {name: change(F.col(ddl.quoted(name)), kind).alias(name) for name, kind in plain.items()}
+    return rows.select(*(into[name] if name in into else values[name] for name in columns.names))
+
+
+def _folder(name: str) -> Column:
+    """The text that a value has in a folder's name: two values with one folder are one text.
+
+    Else Spark begins the folder twice, with the same names of files. What Hive takes for null is null: ''.
+    """
+    text = F.make_valid_utf8(F.col(ddl.quoted(name)).cast("string"))
+    return F.when(~text.isin("", NULL), text)
 
 
 def _as_read(names: Sequence[str]) -> list[str]:

@@ -20,6 +20,7 @@ from typing import Any, Literal, TypeAlias
 from lakeingest.config import PipelineConfig, location
 from lakeingest.config.formats import uses_registry
 from lakeingest.config.kafka_options import MSK_IAM, mechanism
+from lakeingest.config.per_topic import PerTopic
 from lakeingest.errors import UsageError
 from lakeingest.kafka import msk, options
 
@@ -83,6 +84,42 @@ def policy(config: PipelineConfig, role: str, account: str | None = None, export
         return Policy(_document([*of_store, *of_others]), None, tuple(found.notes()))
     of_keys = [_allow("AssumeRole", ["sts:AssumeRole"], [assumed.arn]), *of_others]
     return Policy(_document(of_store), _document(of_keys), tuple(found.notes()))
+
+
+_TOPIC = "zzanytopiczz"
+"""Stands for the end of a topic's name in a pipeline of a pattern, and nowhere else: a policy has * there."""
+
+
+def policy_of_pattern(file: PerTopic, role: str, account: str | None = None, export_to: Sequence[str] = ()) -> Policy:
+    """What a role needs for the topics that a pattern matches, and others whose names begin alike; see `policy`."""
+    begins = _beginning(file.pattern.pattern)
+    found = policy(file.of(f"{begins}{_TOPIC}"), role, account, export_to)
+    documents = [_anything(each) for each in (found.document, found.keys)]
+    note = (
+        f"* stands for the topics: the rights are for each one whose name begins with {begins!r}, as the pattern does"
+    )
+    return Policy(documents[0], documents[1], (*found.notes, note))
+
+
+def _beginning(pattern: str) -> str:
+    """What each text that a regular expression matches begins with, as far as letters tell."""
+    plain = re.match(r"(?:[\w-]|\\[.-])*", pattern)
+    begins = plain[0] if plain and "|" not in pattern else ""
+    if pattern[len(begins) :].startswith(("*", "?", "+", "{")):
+        begins = re.sub(r"\\?.$", "", begins)
+    return begins.replace("\\", "")
+
+
+def _anything(value: Any) -> Any:
+    """The same document with * in the place of `_TOPIC`; an id has letters alone."""
+    match value:
+        case dict():
+            return {key: each if key == "Sid" else _anything(each) for key, each in value.items()}
+        case list():
+            return [_anything(each) for each in value]
+        case str():
+            return value.replace(_TOPIC, "*")
+    return value
 
 
 @dataclass(frozen=True)

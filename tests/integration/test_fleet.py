@@ -18,6 +18,7 @@ from servers import free_port
 from world import World
 
 from lakeingest import Fleet
+from lakeingest.cli import report
 from lakeingest.config.file import read_any
 from lakeingest.config.per_topic import PerTopic
 from lakeingest.errors import BatchHeld, Fenced, SourceUnreachable, StorageUnreachable
@@ -187,7 +188,14 @@ def test_a_table_for_each_topic(worlds: list[World], lakeingest: Command, tmp_pa
         world.checked()
     said = lakeingest("audit", tmp_path / f"topics.yaml:{late.name}", "--output", "json")
     assert (said.code, said.data["consumed"]) == (0, 7)
-    assert "name one, as in" in lakeingest("audit", tmp_path / "topics.yaml").err
+    assert "name one, as in" in lakeingest("plan", tmp_path / "topics.yaml").err
+    # The topic that was deleted is none of the pattern's any more.
+    asked = [new.name, kept.name, late.name]
+    for command in (("audit",), ("status",), ("quarantine", "list")):
+        said = lakeingest(*command, tmp_path / "topics.yaml", "--output", "json")
+        assert (said.code, [each["pipeline"] for each in said.data["pipelines"]]) == (0, sorted(asked))
+    page = report.page_of([pattern])
+    assert all(name in page for name in asked)
 
 
 def test_a_pattern_that_matches_nothing(worlds: list[World], tmp_path: Path) -> None:

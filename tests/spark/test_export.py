@@ -356,3 +356,35 @@ def test_values_of_all_types(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="Avro has no field of the name 'b-c'"):
         shop.export()
     assert not shop.place.exists()
+
+
+ODD = ("''", "NULL", "'__HIVE_DEFAULT_PARTITION__'", "'a'", "'A'", "'a '", "'a=b/c'", "'a%3Db'", "'ä'", "'a\u0308'")
+"""Texts as SQL has them: some have one folder, some nearly."""
+NO_UTF8 = ("CAST(X'FF' AS STRING)", "CAST(X'FE' AS STRING)", "'\ufffd'")
+
+
+@pytest.mark.parametrize("format_", export.FORMATS)
+def test_values_that_have_one_folder(spark: SparkSession, tmp_path: Path, format_: ExportFormat) -> None:
+    """A text '' in one row, and null in another, ended each export; or files of one folder were written over."""
+    shop = Shop(spark, tmp_path, format_)
+    texts = [*ODD, *NO_UTF8]
+    rows = [f"('t', 0, {n}, NULL, NULL, {n % 3}, {text})" for n, text in enumerate(texts * 3)]
+    shop.sql(f"INSERT INTO {{table}} VALUES {', '.join(rows)}")
+    done = shop.export(partition_by=("text", "n"))
+    assert (done.rows, sum(each.rows for each in done.objects)) == (len(rows), len(rows))
+    assert shop.offsets() == [(0, n) for n in range(len(rows))]
+    # '', null and Hive's own word are one folder, and so are texts that are no UTF-8; all others have one each.
+    assert len({each.path.split("/")[1] for each in done.objects}) == len(texts) - 4
+    again = Shop.__new__(Shop)
+    again.__dict__.update(shop.__dict__ | {"place": tmp_path / "by text alone"})
+    assert again.export(partition_by=("text",)).rows == len(rows)
+
+
+def test_a_value_that_is_too_long_for_a_folder(spark: SparkSession, tmp_path: Path) -> None:
+    """It is told before anything is written, with a cure; it was a failure of the store."""
+    shop = Shop(spark, tmp_path)
+    shop.sql(f"INSERT INTO {{table}} VALUES ('t', 0, 1, NULL, NULL, 1, '{'%' * 84}')")
+    with pytest.raises(UsageError, match=r"makes text= of 257 bytes; a folder's name has 255 at most"):
+        shop.export(partition_by=("text",))
+    assert not shop.place.exists()
+    assert shop.export(partition_by=("n",)).rows == 1

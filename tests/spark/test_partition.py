@@ -454,3 +454,31 @@ def test_partition_of_a_top_level_field_is_the_field(spark: SparkSession) -> Non
         ("c", StringType(), None, None),
         ("again", StringType(), "`c`", None),
     ]
+
+
+def test_partitions_that_are_too_long_together(spark: SparkSession) -> None:
+    """S3 refuses a key of more than 1,024 bytes: such a record stopped the pipeline for good."""
+    frame = spark.createDataFrame(
+        [(w * "x", w * "y", n) for n, w in enumerate((1, 200, 201, 240))], "a STRING, b STRING, n INT"
+    )
+    frame = frame.unionByName(frame.selectExpr("CAST(NULL AS STRING) AS a", "b", "n + 4 AS n"))
+    parts_ = [part(by="field", field="a"), part(by="field", field="b")]
+
+    def refused(path: str) -> list[int]:
+        (*_, last) = made = layout(parts_, frame.schema, NOW, path).refusals
+        if len(made) == 2:
+            return []
+        rows = frame.where(last.when).select(
+            "n",
+            last.diagnosis().getField("reason").alias("reason"),
+            last.diagnosis().getField("message").alias("message"),
+        )
+        found = rows.orderBy("n").collect()
+        assert {row.reason for row in found} <= {UNSTORABLE}
+        assert all("fit into a key of S3" in row.message for row in found)
+        return [row.n for row in found]
+
+    # The key has 497 bytes and a slash: 406 are left for a=…/b=…/
+    assert refused(f"s3a://lake/{'k' * 497}") == [2, 3]
+    assert refused(f"s3a://lake/{'ü' * 200}") == []
+    assert refused(f"/lake/{'k' * 800}") == []

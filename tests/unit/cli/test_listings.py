@@ -29,6 +29,7 @@ from lakeingest.cli import (
     status,
 )
 from lakeingest.cli.output import Output
+from lakeingest.config import file as pipelines
 from lakeingest.delta.maintenance.optimize import Compacted, TableFiles
 from lakeingest.delta.receipt import Counts
 from lakeingest.errors import StorageUnreachable
@@ -162,6 +163,8 @@ LISTINGS: dict[str, Callable[[], None]] = {
 @pytest.fixture(autouse=True)
 def faked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lakeingest, "load", lambda *_, **__: Fake())
+    monkeypatch.setattr(lakeingest, "Pipeline", lambda *_, **__: Fake(), raising=False)
+    monkeypatch.setattr(pipelines, "read_any", lambda *_: None)
 
 
 def tables(said: str) -> Iterator[list[str]]:

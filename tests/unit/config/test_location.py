@@ -109,6 +109,7 @@ def test_places_that_are_several(table: str, quarantine: str, results: str) -> N
         ("s3a://b:9000/t", "write keys and endpoint under storage"),
         ("s3a:///t", "no bucket or path"),
         ("s3a://b/./", "a bucket without a path"),
+        (f"s3a://b/{'ü' * 413}", "826 bytes behind the bucket, and a key of S3 has 1024"),
         ("s3a://b/../c", "leads upwards"),
         ("file://host/t", "is no store that is supported"),
         ("/", "the root itself"),

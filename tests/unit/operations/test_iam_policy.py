@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lakeingest.config import PipelineConfig, file
+from lakeingest.config.per_topic import PerTopic
 from lakeingest.errors import UsageError
 from lakeingest.operations import iam
 
@@ -236,3 +238,33 @@ def test_what_is_left_to_others_is_told() -> None:
     assert "lake.refused: known by name" in notes
     assert "storage.options" in notes
     assert "write --account" in notes
+
+
+@pytest.mark.parametrize(
+    ("pattern", "begins"),
+    [
+        ("orders-.*", "orders-"),
+        ("orders-*", "orders"),
+        (r"a\.b(c|d)?", ""),
+        (r"a\.b[cd]", "a.b"),
+        (".*", ""),
+        ("a|b", ""),
+    ],
+)
+def test_topics_of_a_pattern(tmp_path: Path, pattern: str, begins: str) -> None:
+    """A file for many topics asked for one of them; its policy is for each topic that begins as the pattern does."""
+    values = {
+        "name": "{topic}_in",
+        "source": {"topics": {"pattern": pattern}, "bootstrap_servers": "kafka:9092"},
+        "schema": {"columns": "n INT"},
+        "table": {"path": "s3a://lake-{topic}/raw/{topic}"},
+    }
+    (tmp_path / "p.yaml").write_text(json.dumps(values))
+    found = file.read_any(tmp_path / "p.yaml", {})
+    assert isinstance(found, PerTopic)
+    made = iam.policy_of_pattern(found, "reader")
+    (read,) = (each["Resource"] for each in made.document["Statement"] if "s3:GetObject" in each["Action"])
+    tables = [f"{begins}*", f"{begins}*_quarantine"]
+    assert read == [f"arn:aws:s3:::lake-{begins}*/raw/{table}/*" for table in tables]
+    assert all(each["Sid"].isalnum() for each in made.document["Statement"])
+    assert f"begins with {begins!r}" in made.notes[-1]
