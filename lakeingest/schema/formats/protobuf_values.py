@@ -4,23 +4,25 @@ The protobuf library parses, which bounds memory (a length beyond the payload is
 within each other) and text (UTF-8). What else makes a payload none of its message:
 
     a known field with another wire type        the library would take it for an unknown field
+    a number beyond the 32 bits of its type     the library would cut it; a bool is true for every number but 0
     a number that a closed enum (proto2's) lacks; an open one's is written as its digits, as protobuf's JSON does
     a required field that is missing
     a Timestamp outside the years 0001 to 9999
     more than a million messages within it: an empty one takes two bytes there, and a hundred times as much in Python
 
-Fields that the message does not know are passed over, as Protobuf has it.
+Fields that the message does not know are passed over, as Protobuf has it; but an entry of a map must have none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from google.protobuf.descriptor import Descriptor, FieldDescriptor
+    from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, FileDescriptor
+    from google.protobuf.descriptor_pb2 import DescriptorProto
 
 TIMESTAMP = "google.protobuf.Timestamp"
 WRAPPERS = frozenset(
@@ -118,24 +120,13 @@ class Message:
         type: Arrow's type of them.
     """
 
-    def __init__(self, found: Descriptor, count: list[int] | None = None) -> None:
-        """Look at a message and all that it holds; these share the `count` of messages within one payload."""
-        import pyarrow as pa
-        from google.protobuf import message, message_factory, unknown_fields
+    def __init__(self, found: Descriptor) -> None:
+        from google.protobuf import message, message_factory
 
-        self._class = message_factory.GetMessageClass(found)
+        self._class = message_factory.GetMessageClass(_widened(found))
         self._error = message.DecodeError
-        self._unknown = unknown_fields.UnknownFieldSet
-        self._count = [0] if count is None else count
-        self._missing: dict[str, Any] = {}
-        self._converts: dict[int, Convert] = {}
-        types = []
-        for field in found.fields:
-            kind, convert, missing = _field(field, self._count)
-            types.append(pa.field(field.name, kind))
-            self._converts[field.number] = convert
-            self._missing[field.name] = missing
-        self.type = pa.struct(types)
+        self._looks = _Looks()
+        self.type, self._values = _struct(found, self._looks, "")
 
     def read(self, payload: bytes) -> dict[str, Any]:
         """The values by field name.
@@ -143,69 +134,170 @@ class Message:
         Raises:
             Mismatch: the payload is none of the message.
         """
-        self._count[0] = 0
+        self._looks.messages = 0
         try:
             message = self._class.FromString(payload)
             if not message.IsInitialized():
                 raise Mismatch("lacks a required field")
-            return self.values(message)
+            values: dict[str, Any] = self._values(message)
+            return values
         except (self._error, UnicodeDecodeError) as error:
             raise Mismatch(str(error)) from None
 
-    def values(self, message: Any) -> dict[str, Any]:
-        """The values of a message that was parsed, by field name."""
-        self._count[0] += 1
-        if self._count[0] > _MOST:
+
+class _Looks:
+    """Looks at each message within a payload.
+
+    Attributes:
+        messages: how many there were.
+    """
+
+    def __init__(self) -> None:
+        from google.protobuf import unknown_fields
+
+        self._unknown = unknown_fields.UnknownFieldSet
+        self.messages = 0
+
+    def at(self, message: Any, places: Mapping[int, str]) -> None:
+        """Raises:
+        Mismatch: it has a field of another wire type, or there are too many messages.
+        """
+        self.messages += 1
+        if self.messages > _MOST:
             raise Mismatch(f"more than {_MOST} messages within one")
         for unknown in self._unknown(message):
-            if unknown.field_number in self._converts:
-                raise Mismatch(f"field number {unknown.field_number} is not of the type that the schema says")
-        values = dict(self._missing)
+            if unknown.field_number in places:
+                raise Mismatch(f"field {places[unknown.field_number]} is not of the type that the schema says")
+
+
+def _widened(found: Descriptor) -> Descriptor:
+    """The message with 64 bits for every number of 32, which has the same bytes: what does not fit can be seen then."""
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+    from google.protobuf.descriptor_pool import DescriptorPool
+
+    pool, names = DescriptorPool(), set[str]()
+
+    def add(file: FileDescriptor) -> None:
+        if file.name in names:
+            return
+        names.add(file.name)
+        for dependency in file.dependencies:
+            add(dependency)
+        copy = FileDescriptorProto.FromString(file.serialized_pb)
+        for message in copy.message_type:
+            _widen(message)
+        pool.Add(copy)
+
+    add(found.file)
+    return pool.FindMessageTypeByName(found.full_name)
+
+
+def _widen(message: DescriptorProto) -> None:
+    for inner in message.nested_type:
+        _widen(inner)
+    for field in message.field:
+        if field.type in (field.TYPE_INT32, field.TYPE_SINT32, field.TYPE_UINT32, field.TYPE_ENUM):
+            wide = {field.TYPE_SINT32: field.TYPE_SINT64, field.TYPE_UINT32: field.TYPE_UINT64}
+            field.type = wide.get(field.type, field.TYPE_INT64)
+            field.ClearField("type_name")
+            field.ClearField("default_value")
+
+
+def _struct(found: Descriptor, looks: _Looks, place: str) -> tuple[Any, Convert]:
+    """Arrow's type of a message, and what makes the values by field name."""
+    import pyarrow as pa
+
+    missing: dict[str, Any] = {}
+    converts: dict[int, Convert] = {}
+    types = []
+    for field in found.fields:
+        kind, convert, none = _field(field, looks, f"{place}{field.name}")
+        types.append(pa.field(field.name, kind))
+        converts[field.number] = convert
+        missing[field.name] = none
+    places = _places(found, place)
+
+    def values(message: Any) -> dict[str, Any]:
+        looks.at(message, places)
+        made = dict(missing)
         for field, value in message.ListFields():
-            if field.number in self._converts and not field.is_extension:
-                values[field.name] = self._converts[field.number](value)
-        return values
+            if field.number in converts and not field.is_extension:
+                made[field.name] = converts[field.number](value)
+        return made
+
+    return pa.struct(types), values
 
 
-def _field(field: FieldDescriptor, count: list[int]) -> tuple[Any, Convert, Any]:
+def _places(found: Descriptor, place: str) -> dict[int, str]:
+    """The number of a field → its way from the record."""
+    return {field.number: f"{place}{field.name}" for field in found.fields}
+
+
+def _field(field: FieldDescriptor, looks: _Looks, place: str) -> tuple[Any, Convert, Any]:
     """Arrow's type, what makes its value, and the value where the field is missing."""
     import pyarrow as pa
 
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
-        (key, of_key), (value, of_value) = (_single(f, count) for f in field.message_type.fields)
+        (key, of_key), (value, of_value) = (_single(f, looks, f"{place}.{f.name}") for f in field.message_type.fields)
         return pa.map_(key, value), lambda found: [(of_key(k), of_value(v)) for k, v in found.items()], []
-    kind, convert = _single(field, count)
+    kind, convert = _single(field, looks, place)
     if field.is_repeated:
         return pa.list_(kind), lambda found: [convert(value) for value in found], []
     zero = field.message_type is None and (not field.has_presence or field.has_default_value)
     return kind, convert, convert(field.default_value) if zero else None
 
 
-def _single(field: FieldDescriptor, count: list[int]) -> tuple[Any, Convert]:
+def _single(field: FieldDescriptor, looks: _Looks, place: str) -> tuple[Any, Convert]:
     """Arrow's type and what makes its value, for one value of the field."""
     import pyarrow as pa
 
     if (inner := field.message_type) is not None:
         if inner.full_name == TIMESTAMP:
-            return pa.timestamp("us", tz="UTC"), _micros
+            return pa.timestamp("us", tz="UTC"), _micros(_places(inner, f"{place}."), looks)
         if inner.full_name in WRAPPERS:
-            kind, convert = _single(inner.fields_by_name["value"], count)
-            return kind, lambda wrapper: convert(wrapper.value)
-        nested = Message(inner, count)
-        return nested.type, nested.values
+            return _wrapped(inner, looks, place)
+        return _struct(inner, looks, f"{place}.")
     if field.enum_type is not None:
-        names = {value.number: value.name for value in reversed(field.enum_type.values)}
-        return pa.string(), lambda number: names.get(number) or str(number)
-    return _scalar(field)
+        return pa.string(), _symbol(field.enum_type, place)
+    return _scalar(field, place)
 
 
-def _scalar(field: FieldDescriptor) -> tuple[Any, Convert]:
+def _wrapped(wrapper: Descriptor, looks: _Looks, place: str) -> tuple[Any, Convert]:
+    places = _places(wrapper, f"{place}.")
+    kind, convert = _single(wrapper.fields_by_name["value"], looks, f"{place}.value")
+
+    def value(message: Any) -> Any:
+        looks.at(message, places)
+        return convert(message.value)
+
+    return kind, value
+
+
+def _symbol(enum: EnumDescriptor, place: str) -> Convert:
+    names = {value.number: value.name for value in reversed(enum.values)}
+    within = _within("INT32", place)
+
+    def symbol(number: int) -> str:
+        name: str | None = names.get(number)
+        if name is not None:
+            return name
+        if enum.is_closed:
+            raise Mismatch(f"field {place}: {number} is no number of the enum {enum.name}")
+        return str(within(number))
+
+    return symbol
+
+
+def _scalar(field: FieldDescriptor, place: str) -> tuple[Any, Convert]:
     import pyarrow as pa
     from google.protobuf.descriptor_pb2 import FieldDescriptorProto
 
+    kind = FieldDescriptorProto.Type.Name(field.type).removeprefix("TYPE_")
     scalars: dict[str, tuple[Any, Convert]] = {
-        **dict.fromkeys(("INT32", "SINT32", "SFIXED32"), (pa.int32(), int)),
-        **dict.fromkeys(("INT64", "SINT64", "SFIXED64", "UINT32", "FIXED32"), (pa.int64(), int)),
+        **dict.fromkeys(("INT32", "SINT32"), (pa.int32(), _within(kind, place))),
+        "UINT32": (pa.int64(), _within(kind, place)),
+        "SFIXED32": (pa.int32(), int),
+        **dict.fromkeys(("INT64", "SINT64", "SFIXED64", "FIXED32"), (pa.int64(), int)),
         **dict.fromkeys(("UINT64", "FIXED64"), (pa.decimal128(20, 0), Decimal)),
         "FLOAT": (pa.float32(), float),
         "DOUBLE": (pa.float64(), float),
@@ -213,7 +305,19 @@ def _scalar(field: FieldDescriptor) -> tuple[Any, Convert]:
         "STRING": (pa.string(), _text),
         "BYTES": (pa.binary(), bytes),
     }
-    return scalars[FieldDescriptorProto.Type.Name(field.type).removeprefix("TYPE_")]
+    return scalars[kind]
+
+
+def _within(kind: str, place: str) -> Convert:
+    """What takes a number of 64 bits, if it is one of 32."""
+    low, high = (0, 2**32 - 1) if kind == "UINT32" else (-(2**31), 2**31 - 1)
+
+    def number(value: int) -> int:
+        if low <= value <= high:
+            return value
+        raise Mismatch(f"field {place}: {value} is outside of {kind.lower()}")
+
+    return number
 
 
 def _text(value: Any) -> str:
@@ -223,8 +327,15 @@ def _text(value: Any) -> str:
     return value
 
 
-def _micros(moment: Any) -> int:
-    seconds, nanos = moment.seconds, moment.nanos
-    if not (_SECONDS[0] <= seconds <= _SECONDS[1] and 0 <= nanos < 1_000_000_000):
-        raise Mismatch(f"a Timestamp of {seconds} s and {nanos} ns is outside the years 0001 to 9999")
-    return int(seconds * 1_000_000 + nanos // 1000)
+def _micros(places: Mapping[int, str], looks: _Looks) -> Convert:
+    """What makes microseconds since 1970 of a Timestamp with these fields."""
+    within = _within("INT32", places[2])
+
+    def micros(moment: Any) -> int:
+        looks.at(moment, places)
+        seconds, nanos = moment.seconds, within(moment.nanos)
+        if not (_SECONDS[0] <= seconds <= _SECONDS[1] and 0 <= nanos < 1_000_000_000):
+            raise Mismatch(f"a Timestamp of {seconds} s and {nanos} ns is outside the years 0001 to 9999")
+        return int(seconds * 1_000_000 + nanos // 1000)
+
+    return micros

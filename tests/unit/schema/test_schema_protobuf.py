@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -177,8 +178,10 @@ def test_a_message_that_is_not_there_is_told() -> None:
 
 
 def reads(text: str, payload: bytes, message: str = "M") -> dict[str, Any]:
-    descriptors = protobuf.compile(text)
-    return protobuf_values.Message(protobuf_values.descriptor(descriptors, message)).read(payload)
+    return protobuf_values.Message(protobuf_values.descriptor(compiled(text), message)).read(payload)
+
+
+compiled = cache(protobuf.compile)
 
 
 RULES = """syntax = "%s"; enum E { A = 0; B = 1; } message N { %s int32 x = 1; }
@@ -238,3 +241,104 @@ def test_times_outside_the_calendar_are_refused(seconds: int) -> None:
     payload = message_factory.GetMessageClass(found)(f={"seconds": seconds}).SerializeToString()
     with pytest.raises(protobuf_values.Mismatch, match="0001 to 9999"):
         protobuf_values.Message(found).read(payload)
+
+
+KNOWN_TYPES = f"""syntax = "proto3"; {IMPORTS}
+    enum E {{ A = 0; B = 1; }}
+    message M {{ google.protobuf.Timestamp t = 1; google.protobuf.Int32Value w = 2; google.protobuf.StringValue s = 3;
+      int32 i = 4; sint32 z = 5; uint32 u = 6; E e = 7; bool b = 8; repeated int32 r = 9; map<string, int32> m = 10;
+      map<int32, string> k = 11; repeated google.protobuf.Timestamp ts = 12; repeated E es = 13; sfixed32 x = 14; }}"""
+
+
+def varint(number: int) -> bytes:
+    number %= 1 << 64
+    out = b""
+    while number > 0x7F:
+        out, number = out + bytes([number & 0x7F | 0x80]), number >> 7
+    return out + bytes([number])
+
+
+def number(field: int, value: int) -> bytes:
+    """A field of wire type 0."""
+    return varint(field << 3) + varint(value)
+
+
+def block(field: int, content: bytes) -> bytes:
+    """A field of wire type 2."""
+    return varint(field << 3 | 2) + varint(len(content)) + content
+
+
+@pytest.mark.parametrize(
+    ("payload", "names"),
+    [
+        (block(1, block(1, b"a")), "t.seconds"),
+        (block(1, number(1, 5) + b"\x15abcd"), "t.nanos"),
+        (block(1, b"\x0b\x0c"), "t.seconds"),
+        (block(12, number(1, 1)) + block(12, block(1, b"a")), "ts.seconds"),
+        (block(2, block(1, b"a")), "w.value"),
+        (block(3, number(1, 7)), "s.value"),
+        (b"\x25abcd", "i"),
+        (b"\x70\x01", "x"),
+        (b"\x4dabcd", "r"),
+    ],
+)
+def test_a_wrong_wire_type_is_refused_within_known_types_too(payload: bytes, names: str) -> None:
+    """Within a Timestamp and a wrapper it became 1970, 0 or an empty text; the message names the field."""
+    with pytest.raises(protobuf_values.Mismatch, match=f"field {names} is not of the type"):
+        reads(KNOWN_TYPES, payload)
+
+
+@pytest.mark.parametrize(
+    ("payload", "names"),
+    [
+        (number(4, 2**32 + 1), "i: 4294967297"),
+        (number(4, 2**31), "i: 2147483648"),
+        (number(4, -(2**31) - 1), "i: -2147483649"),
+        (number(5, (2**33) * 2), "z: 8589934592"),
+        (number(6, 2**32 + 7), "u: 4294967303"),
+        (number(6, -1), "u: 18446744073709551615"),
+        (number(7, 2**32 + 1), "e: 4294967297"),
+        (block(2, number(1, 2**32 + 9)), "w.value: 4294967305"),
+        (block(1, number(1, 5) + number(2, 2**32 + 5)), "t.nanos: 4294967301"),
+        (block(9, varint(1) + varint(2**32 + 1)), "r: 4294967297"),
+        (number(9, 2**32 + 1), "r: 4294967297"),
+        (block(10, block(1, b"a") + number(2, 2**32 + 5)), "m.value: 4294967301"),
+        (block(11, number(1, 2**32 + 4) + block(2, b"x")), "k.key: 4294967300"),
+        (block(13, varint(1) + varint(2**40)), "es: 1099511627776"),
+    ],
+)
+def test_a_number_beyond_32_bits_is_refused(payload: bytes, names: str) -> None:
+    """The protobuf library cuts it to 32 bits in silence."""
+    with pytest.raises(protobuf_values.Mismatch, match=f"field {names} is outside of (u?int|sint)32"):
+        reads(KNOWN_TYPES, payload)
+
+
+def test_numbers_of_32_bits_are_read_to_their_ends() -> None:
+    """A bool is true for every number but 0, an unknown group is passed over, as Protobuf has it."""
+    low, high = -(2**31), 2**31 - 1
+    payload = number(4, low) + number(5, 2**32 - 1) + number(6, 2**32 - 1) + number(7, -1) + number(8, 2**40)
+    payload += block(9, varint(high) + varint(-1)) + number(9, low) + block(2, number(1, low) + number(9, 1))
+    payload += b"\x9b\x06\x08\x04\x9c\x06" + block(1, number(2, 999_999_999) + number(9, 1))
+    found = reads(KNOWN_TYPES, payload)
+    assert (found["i"], found["z"], found["u"], found["e"], found["b"]) == (low, low, 2**32 - 1, "-1", True)
+    assert (found["r"], found["w"], found["t"]) == ([high, -1, low], low, 999_999)
+
+
+def test_a_closed_enum_says_which_number_it_lacks() -> None:
+    """Packed, repeated and in a map too: the library keeps such numbers apart as unknown fields."""
+    text = """syntax = "proto2"; enum E { Z = 0; A = 3; B = 1; }
+        message M { optional E e = 1 [default = B]; repeated E r = 2 [packed = true]; map<int32, E> m = 3; }"""
+    assert reads(text, block(2, varint(3) + varint(1))) == {"e": "B", "r": ["A", "B"], "m": []}
+    for payload, names in (
+        (number(1, 7), "e"),
+        (block(2, varint(1) + varint(7)), "r"),
+        (block(3, number(1, 1) + number(2, 7)), "m.value"),
+    ):
+        with pytest.raises(protobuf_values.Mismatch, match=f"field {names}: 7 is no number of the enum E"):
+            reads(text, payload)
+
+
+def test_a_payload_of_endless_times_is_refused() -> None:
+    """Timestamps and wrappers are messages too, and were not counted."""
+    with pytest.raises(protobuf_values.Mismatch, match="more than 1000000 messages"):
+        reads(KNOWN_TYPES, block(12, b"") * 1_000_001)
