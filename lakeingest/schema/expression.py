@@ -10,19 +10,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lakeingest.schema import ddl
+from lakeingest.schema import ddl, functions, numbers
+from lakeingest.schema.functions import BOOLEAN, BYTES, DATE, FUNCTIONS, LOCAL, NULL, NUMBER, TEXT, TIME, Function
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-NUMBER, TEXT, BOOLEAN, DATE, TIME, BYTES, NULL = "number", "text", "boolean", "date", "time", "bytes", "null"
-LOCAL = "time without a zone"
-"""Kinds of values; one with parts is of the kind of its type."""
 _KINDS = {
     **dict.fromkeys(("tinyint", "smallint", "int", "bigint", "float", "double"), NUMBER),
     "string": TEXT,
@@ -45,7 +43,7 @@ _CASTS = {
     NULL: (NUMBER, TEXT, BOOLEAN, DATE, TIME, LOCAL, BYTES),
 }
 """What Spark's try_cast takes from what."""
-_LONGEST, _DEEPEST = 10_000, 50
+_LONGEST, _DEEPEST, _LARGEST = 10_000, 50, 200_000
 
 
 class ExpressionError(ValueError):
@@ -63,6 +61,7 @@ class Expression:
             columns.
         kind: what kind of value it is; None where the columns are not known.
         columns: the columns that it asks, as paths with dots.
+        number: of a number, the type that Spark makes of it; None where the columns are not known.
     """
 
     value: str
@@ -70,6 +69,7 @@ class Expression:
     type: ddl.Type | None
     kind: str | None
     columns: frozenset[str] = frozenset()
+    number: ddl.Type | None = None
 
 
 _NEVER = "false"
@@ -137,18 +137,39 @@ def _kind(type_: ddl.Type | None) -> str | None:
             return str(type_)
 
 
-def _made(value: str, kind: str | None, *parts: Expression, failed: str | None = None, exact: Any = None) -> Expression:
-    """An expression made of parts. It fails where one of them does, or where `failed` says."""
+def _made(
+    value: str,
+    kind: str | None,
+    *parts: Expression,
+    failed: str | None = None,
+    exact: ddl.Type | None = None,
+    number: ddl.Type | None = None,
+) -> Expression:
+    """An expression made of parts. It fails where one of them does, or where `failed` says.
+
+    Raises:
+        ExpressionError: it is far too long.
+    """
     columns = frozenset[str]().union(*(part.columns for part in parts))
     tests = _any(*(part.failed for part in parts)) if failed is None else failed
-    return Expression(value, tests, exact or _EXACT.get(kind or ""), kind, columns)
+    if len(value) + len(tests) > _LARGEST:
+        raise ExpressionError("too large where it is computed; derive a part of it in a step before")
+    number = (number or exact) if kind == NUMBER else None
+    return Expression(value, tests, exact or _EXACT.get(kind or ""), kind, columns, number)
 
 
-def _tried(value: str, kind: str | None, *parts: Expression, exact: Any = None) -> Expression:
+def _tried(
+    value: str,
+    kind: str | None,
+    *parts: Expression,
+    exact: ddl.Type | None = None,
+    number: ddl.Type | None = None,
+) -> Expression:
     """One that is null although no part is: then it has failed."""
     there = " AND ".join(f"{part.value} IS NOT NULL" for part in parts)
     own = f"({there} AND {value} IS NULL)" if there else f"({value} IS NULL)"
-    return _made(value, kind, *parts, failed=_any(*(part.failed for part in parts), own), exact=exact)
+    failed = _any(*(part.failed for part in parts), own)
+    return _made(value, kind, *parts, failed=failed, exact=exact, number=number)
 
 
 def _one_type(*parts: Expression) -> ddl.Type | None:
@@ -169,84 +190,6 @@ def _where(condition: str, test: str) -> str:
 
 def _unless(condition: str, test: str) -> str:
     return _NEVER if test == _NEVER else f"(NOT coalesce({condition}, false) AND {test})"
-
-
-@dataclass(frozen=True)
-class _Function:
-    """A function.
-
-    Attributes:
-        takes: the kinds of its arguments, a space between them; those with ? may be left out, those with * come again.
-        gives: the kind of its value.
-        template: what is written in its place, with {0} for the first argument, and {1} for ", " and the others.
-        tried: whether that is null where the function fails.
-    """
-
-    takes: str
-    gives: str
-    template: str = ""
-    tried: bool = False
-
-
-_WITHIN_YEARS = {
-    DATE: ("DATE'0001-01-01'", "DATE'9999-12-31'"),
-    TIME: ("TIMESTAMP'0001-01-01 00:00:00Z'", "TIMESTAMP'9999-12-31 23:59:59.999999Z'"),
-    LOCAL: ("TIMESTAMP_NTZ'0001-01-01 00:00:00'", "TIMESTAMP_NTZ'9999-12-31 23:59:59.999999'"),
-}
-"""The first and the last time that a table's readers know; Spark itself reads others from texts and numbers."""
-
-
-def _within_years(value: str, kind: str) -> str:
-    """The time; null where it is outside of the years 1 to 9999."""
-    first, last = _WITHIN_YEARS[kind]
-    return f"CASE WHEN {value} BETWEEN {first} AND {last} THEN {value} END"
-
-
-_INSTANT = "{0} BETWEEN -62135596800{1} AND 253402300799{2}"
-_FUNCTIONS: Mapping[str, _Function] = {
-    **dict.fromkeys(("upper", "lower", "trim", "ltrim", "rtrim", "initcap", "reverse"), _Function("text", TEXT)),
-    **dict.fromkeys(("length", "char_length", "octet_length"), _Function("text", NUMBER)),
-    **dict.fromkeys(("substring", "substr"), _Function("text whole whole?", TEXT)),
-    **dict.fromkeys(("left", "right"), _Function("text whole", TEXT)),
-    **dict.fromkeys(("lpad", "rpad"), _Function("text size text?", TEXT)),
-    "concat": _Function("any any*", TEXT),
-    "concat_ws": _Function("text any*", TEXT),
-    "replace": _Function("text text text?", TEXT),
-    "translate": _Function("text text text", TEXT),
-    "split_part": _Function("text text size", TEXT),
-    "instr": _Function("text text", NUMBER),
-    **dict.fromkeys(("startswith", "endswith", "contains"), _Function("text text", BOOLEAN)),
-    "md5": _Function("text", TEXT),
-    "sha1": _Function("text", TEXT),
-    "sha2": _Function("text whole", TEXT),
-    "crc32": _Function("text", NUMBER),
-    "xxhash64": _Function("any any*", NUMBER),
-    "hex": _Function("text", TEXT),
-    "get_json_object": _Function("text text", TEXT),
-    "abs": _Function("number", NUMBER, "CASE WHEN {0} < 0 THEN try_subtract(0, {0}) ELSE {0} END", True),
-    "sign": _Function("number", NUMBER),
-    "round": _Function("number size?", NUMBER, "try_cast(round(CAST({0} AS DOUBLE){1}) AS DOUBLE)"),
-    "floor": _Function("number", NUMBER, "CASE WHEN abs(CAST({0} AS DOUBLE)) < 9e18 THEN floor({0}) END", True),
-    "ceil": _Function("number", NUMBER, "CASE WHEN abs(CAST({0} AS DOUBLE)) < 9e18 THEN ceil({0}) END", True),
-    **dict.fromkeys(
-        ("year", "quarter", "month", "day", "dayofweek", "dayofyear", "weekofyear"), _Function("day", NUMBER)
-    ),
-    **dict.fromkeys(("hour", "minute", "second"), _Function("time", NUMBER)),
-    "date_trunc": _Function("text time", TIME),
-    "trunc": _Function("day text", DATE),
-    "datediff": _Function("day day", NUMBER),
-    "unix_seconds": _Function("time", NUMBER),
-    "unix_millis": _Function("time", NUMBER),
-    "timestamp_seconds": _Function(
-        "number", TIME, f"CASE WHEN {_INSTANT.format('{0}', '', '')} THEN timestamp_seconds({{0}}) END", True
-    ),
-    "timestamp_millis": _Function(
-        "number", TIME, f"CASE WHEN {_INSTANT.format('{0}', '000', '999')} THEN timestamp_millis({{0}}) END", True
-    ),
-    "size": _Function("any", NUMBER),
-    "to_json": _Function("any", TEXT),
-}
-"""Those whose value follows from their arguments, is no larger than these by much, and that raise nothing."""
 
 
 class _Reader:
@@ -280,7 +223,7 @@ class _Reader:
             return _made(_quoted(str(node.this)), TEXT)
         if not re.fullmatch(r"\d+(\.\d*)?([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?", str(node.this)):
             raise ExpressionError(f"{node.this} is no number that can be used; write one as in 1.5")
-        return _made(str(node.this), NUMBER)
+        return _made(str(node.this), NUMBER, number=numbers.literal(str(node.this)))
 
     def _null(self, _: Any, __: Any) -> Expression:
         return _made("NULL", NULL)
@@ -304,7 +247,7 @@ class _Reader:
             if found is None:
                 raise ExpressionError(no_field(path, at, fields))
             type_ = found.type
-        return Expression(written, _NEVER, type_, _kind(type_), asked)
+        return Expression(written, _NEVER, type_, _kind(type_), asked, type_ if _kind(type_) == NUMBER else None)
 
     def _paren(self, node: exp.Paren, read: Any) -> Expression:
         found: Expression = read(node.this)
@@ -342,23 +285,30 @@ class _Reader:
         one, other = read(node.this), read(node.expression)
         for part in (one, other):
             self._must(part, NUMBER, node)
-        return _tried(f"{_ARITHMETIC[type(node).__name__]}({one.value}, {other.value})", NUMBER, one, other)
+        kind = type(node).__name__
+        try:
+            number = numbers.arithmetic(kind, *_operands(one, other))
+        except numbers.TooManyDigits as found:
+            raise _too_many(node, found) from None
+        return _tried(f"{_ARITHMETIC[kind]}({one.value}, {other.value})", NUMBER, one, other, number=number)
 
     def _neg(self, node: exp.Neg, read: Any) -> Expression:
         part: Expression = read(node.this)
         self._must(part, NUMBER, node)
         if type(node.this).__name__ == "Literal":
-            return _made(f"-{part.value}", NUMBER, part)
-        return _tried(f"try_subtract(0, {part.value})", NUMBER, part)
+            return _made(f"-{part.value}", NUMBER, part, number=part.number)
+        value = functions.written(functions.minus(part.number), part.value)
+        return _tried(value, NUMBER, part, number=numbers.minus(part.number))
 
     def _compares(self, node: Any, read: Any) -> Expression:
         one, other = read(node.this), read(node.expression)
-        self._alike(node, one, other)
+        self._comparable(node, one, other)
         return _made(f"({one.value} {_COMPARES[type(node).__name__]} {other.value})", BOOLEAN, one, other)
 
     def _between(self, node: exp.Between, read: Any) -> Expression:
         one, low, high = read(node.this), read(node.args["low"]), read(node.args["high"])
-        self._alike(node, one, low, high)
+        self._comparable(node, one, low)
+        self._comparable(node, one, high)
         failed = _any(one.failed, low.failed, _where(f"coalesce({one.value} >= {low.value}, true)", high.failed))
         value = f"({one.value} BETWEEN {low.value} AND {high.value})"
         return _made(value, BOOLEAN, one, low, high, failed=failed)
@@ -428,7 +378,7 @@ class _Reader:
         for each in node.args["ifs"]:
             when, then = read(each.this), read(each.args["true"])
             if asked is not None:
-                self._alike(node, asked, when)
+                self._comparable(node, asked, when)
                 when = _made(f"({asked.value} = {when.value})", BOOLEAN, asked, when)
             self._must(when, BOOLEAN, each)
             conditions.append(when)
@@ -440,21 +390,22 @@ class _Reader:
     def _chosen(
         self, node: Any, conditions: Sequence[Expression], values: Sequence[Expression], last: Expression
     ) -> Expression:
-        kind = self._alike(node, *values, last)
+        kind, number = self._alike(node, *values, last)
         text = " ".join(f"WHEN {c.value} THEN {v.value}" for c, v in zip(conditions, values, strict=True))
         failed = last.failed
         for condition, value in reversed([*zip(conditions, values, strict=True)]):
             failed = _any(condition.failed, _where(condition.value, value.failed), _unless(condition.value, failed))
         parts, exact = (*conditions, *values, last), _one_type(*values, last)
-        return _made(f"CASE {text} ELSE {last.value} END", kind, *parts, failed=failed, exact=exact)
+        return _made(f"CASE {text} ELSE {last.value} END", kind, *parts, failed=failed, exact=exact, number=number)
 
     def _first(self, node: Any, parts: Sequence[Expression]) -> Expression:
         """COALESCE: the next is asked where those before are null."""
-        kind = self._alike(node, *parts)
+        kind, number = self._alike(node, *parts)
         failed = parts[-1].failed
         for part in reversed(parts[:-1]):
             failed = _any(part.failed, _unless(f"{part.value} IS NOT NULL", failed))
-        return _made(_called("coalesce", "", parts), kind, *parts, failed=failed, exact=_one_type(*parts))
+        value = _called("coalesce", parts)
+        return _made(value, kind, *parts, failed=failed, exact=_one_type(*parts), number=number)
 
     # Casts and functions ---------------------------------------------------------------------------------------------
 
@@ -468,10 +419,8 @@ class _Reader:
         kind = _kind(wanted.type)
         if part.kind is not None and (part.kind not in _CASTS or kind not in _CASTS[part.kind]):
             raise ExpressionError(f"{_shown(node)}: Spark casts no {part.kind} to {str(wanted.type).upper()}")
-        value = f"try_cast({part.value} AS {str(wanted.type).upper()})"
-        if kind in _WITHIN_YEARS and part.kind not in _WITHIN_YEARS:
-            value = _within_years(value, str(kind))
-        return _tried(value, kind, part, exact=wanted.type)
+        template = functions.cast(part.kind, part.number, kind, str(wanted.type).upper())
+        return _tried(functions.written(template, part.value), kind, part, exact=wanted.type)
 
     _cast = _trycast
 
@@ -483,23 +432,31 @@ class _Reader:
             condition, one, other = map(read, node.expressions)
             self._must(condition, BOOLEAN, node)
             return self._chosen(node, [condition], [one], other)
-        if name in ("nullif", "greatest", "least") and len(node.expressions) >= 2:
+        if name in ("greatest", "least") and len(node.expressions) >= 2:
             parts = [read(each) for each in node.expressions]
-            kind = self._alike(node, *parts)
-            return _made(_called(name, "", parts), kind, *parts, exact=_one_type(*parts))
+            kind, number = self._alike(node, *parts)
+            return _made(_called(name, parts), kind, *parts, exact=_one_type(*parts), number=number)
+        if name == "nullif" and len(node.expressions) == 2:
+            one, other = map(read, node.expressions)
+            kind = self._comparable(node, one, other)
+            return _made(_called(name, (one, other)), kind, one, other, exact=_one_type(one, other), number=one.number)
         if name == "header":
             return self._header(node)
-        function = _FUNCTIONS.get(name)
+        function = FUNCTIONS.get(name)
         if function is None:
-            close = get_close_matches(name, [*_FUNCTIONS, "coalesce", "header", "if", "nullif"], n=1)
+            close = get_close_matches(name, [*FUNCTIONS, "coalesce", "header", "if", "nullif"], n=1)
             hint = f"did you mean {close[0]}? " if close else ""
             more = {"coalesce", "greatest", "header", "if", "ifnull", "least", "nullif", "nvl"}
-            allowed = ", ".join(sorted({*_FUNCTIONS, *more}))
+            allowed = ", ".join(sorted({*FUNCTIONS, *more}))
             raise ExpressionError(f"{name}(…) is not for a transform; {hint}allowed: {allowed}")
         parts = [read(each) for each in node.expressions]
         self._arguments(node, name, function, parts)
-        value = _called(name, function.template, parts)
-        return (_tried if function.tried else _made)(value, function.gives, *parts)
+        first = parts[0].number
+        places = int(parts[1].value) if len(parts) > 1 and callable(function.number) else 0
+        number = function.number(first, places) if callable(function.number) else function.number
+        template = function.template(first) if callable(function.template) else function.template
+        value = _called(name, parts, template)
+        return (_tried if function.tried else _made)(value, function.gives, *parts, number=number)
 
     def _header(self, node: exp.Anonymous) -> Expression:
         """The text of the record's last header of a name; null if there is none, or if it is no UTF-8."""
@@ -509,7 +466,7 @@ class _Reader:
         named = f"filter(_headers, h -> h.key = {_quoted(str(given[0].this))})"
         return _made(f"try_validate_utf8(CAST(try_element_at({named}, -1).value AS STRING))", TEXT)
 
-    def _arguments(self, node: exp.Anonymous, name: str, function: _Function, parts: Sequence[Expression]) -> None:
+    def _arguments(self, node: exp.Anonymous, name: str, function: Function, parts: Sequence[Expression]) -> None:
         takes = function.takes.split()
         least = sum(1 for each in takes if each[-1] not in "?*")
         most = len(parts) if takes[-1].endswith("*") else len(takes)
@@ -529,6 +486,11 @@ class _Reader:
             elif wanted == "any":
                 if name in ("concat", "concat_ws", "xxhash64"):
                     self._atomic(part, node)
+            elif wanted in functions.MOMENTS:
+                self._must(part, NUMBER, node)
+                enough, cure = functions.MOMENTS[wanted]
+                if part.number is not None and not enough(part.number):
+                    raise ExpressionError(f"{_shown(node)}: {_shown(each)} is {str(part.number).upper()}; {cure}")
             else:
                 self._must(part, NUMBER if wanted == "whole" else wanted, node)
 
@@ -542,11 +504,21 @@ class _Reader:
         if part.kind is not None and part.kind not in _CASTS:
             raise ExpressionError(f"{_shown(node)}: {_back(part)} is {part.kind.upper()}; name a field of it")
 
-    def _alike(self, node: Any, *parts: Expression) -> str | None:
-        """The one kind of them.
+    def _comparable(self, node: Any, one: Expression, other: Expression) -> str | None:
+        """The one kind of both.
 
         Raises:
-            ExpressionError: they have several: Spark would cast one, and stop the batch where it cannot.
+            ExpressionError: see `_alike`.
+        """
+        numbers = zip((one, other), _operands(one, other), strict=True)
+        return self._alike(node, *(replace(part, number=number) for part, number in numbers))[0]
+
+    def _alike(self, node: Any, *parts: Expression) -> tuple[str | None, ddl.Type | None]:
+        """The one kind of them; and the type that they become together, if that is a number.
+
+        Raises:
+            ExpressionError: they have several: Spark would cast one, and stop the batch where it cannot; or Spark would
+                round a number to compare it.
         """
         kinds = dict.fromkeys(part.kind for part in parts if part.kind not in (None, NULL))
         if len(kinds) > 1:
@@ -554,19 +526,36 @@ class _Reader:
                 f"{_shown(node)} has a {' and a '.join(map(str, kinds))}; CAST one to the other's type"
             )
         unknown = any(part.kind is None for part in parts)
-        return next(iter(kinds), None if unknown else NULL)
+        kind = next(iter(kinds), None if unknown else NULL)
+        try:
+            return kind, numbers.common([part.number for part in parts if part.kind != NULL])
+        except numbers.TooManyDigits as found:
+            raise _too_many(node, found) from None
 
 
 _ARITHMETIC = {"Add": "try_add", "Sub": "try_subtract", "Mul": "try_multiply", "Div": "try_divide", "Mod": "try_mod"}
 _COMPARES = {"EQ": "=", "NEQ": "<>", "GT": ">", "GTE": ">=", "LT": "<", "LTE": "<=", "NullSafeEQ": "<=>"}
 
 
-def _called(name: str, template: str, parts: Sequence[Expression]) -> str:
+def _called(name: str, parts: Sequence[Expression], template: str = "") -> str:
     values = [part.value for part in parts]
     if not template:
         return f"{name}({', '.join(values)})"
-    # At once: a text among the arguments may look like a place of the template.
-    return template.format(values[0], "".join(f", {value}" for value in values[1:]))
+    return functions.written(template, values[0], values[1:])
+
+
+def _operands(one: Expression, other: Expression) -> list[ddl.Type | None]:
+    """The types of both sides of an operator."""
+    return [
+        numbers.literal(part.value, beside.number) if re.fullmatch(r"-?\d+", part.value) else part.number
+        for part, beside in ((one, other), (other, one))
+    ]
+
+
+def _too_many(node: Any, found: numbers.TooManyDigits) -> ExpressionError:
+    return ExpressionError(
+        f"{_shown(node)} needs {found}; a DECIMAL has 38, and Spark would round: CAST a part AS a DECIMAL with fewer"
+    )
 
 
 def _quoted(text: str) -> str:
