@@ -74,10 +74,10 @@ def of_topic(topic: str, where: Where) -> str:
             f"topic {topic!r} holds no record, so that nothing can be told of it",
             cure="let some records come, and try again; or write a file to fill in: `lakeingest init`",
         )
-    keys, values = zip(*records, strict=True)
+    keys, values, headers = zip(*records, strict=True)
     # Asked of registries alone that somebody has named: brokers of one's own have their own.
     asks = where.brokers is None or where.registry is not None
-    found = sample.inferred(values, keys, _registered(config) if asks else lambda id: None)
+    found = sample.inferred(values, keys, _registered(config) if asks else lambda id: None, headers)
     return text(topic, found, where)
 
 

@@ -186,7 +186,7 @@ def _columns(made: Imported) -> dict[str, str]:
     assert source.bootstrap_servers is not None
     for topic in made.topics:
         if records := newest(source.model_copy(update={"topics": (topic,)}), source.bootstrap_servers, RECORDS):
-            keys, values = zip(*records, strict=True)
+            keys, values, _ = zip(*records, strict=True)
             found[topic] = inferred(values, keys).columns_ddl
     return {topic: columns for topic, columns in found.items() if columns}
 

@@ -2,6 +2,9 @@
 
 Confluent   byte 0, the schema's id in four bytes, for Protobuf the indexes of the message
 AWS Glue    byte 3, a byte for the compression (0 none, 5 zlib), the UUID of the schema's version in sixteen bytes
+
+Confluent's serializers may name the schema in a header of the record instead. The payload has nothing before it then:
+its first bytes are never an id, whatever they are. Such records cannot be read yet.
 """
 
 from __future__ import annotations
@@ -14,11 +17,18 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest.config import Registry
-from lakeingest.schema.ledger import SchemaId
+from lakeingest.record import HEADERS
+from lakeingest.schema.formats.wire import RECORD_HEADER
+from lakeingest.schema.ledger import SchemaId, Side
 
 _ZLIB = 5
 _GROUPS = ((3, 4), (7, 2), (9, 2), (11, 2), (13, 6))
 """A UUID's groups of digits: at which byte of the header each begins, counted from 1, and how many bytes it has."""
+
+
+def in_record_header(side: Side, headers: str = HEADERS) -> Column:
+    """BOOLEAN, never null: whether a header of the record names the schema of that side."""
+    return F.coalesce(F.array_contains(F.col(headers)["key"], RECORD_HEADER[side]), F.lit(False))
 
 
 class Framing(Protocol):

@@ -1,6 +1,7 @@
 """Records that bring their schema: told apart by their first bytes, read with their writer's schema, and projected.
 
-Before the payload stands a header that names its schema (`framing`). A batch may hold any number of writers' schemas:
+Before the payload stands a header that names its schema (`framing`); where a header of the record names it, the record
+is refused. A batch may hold any number of writers' schemas:
 each is read in the same pass, by its own branch, into the same columns. A record with a header that no branch knows
 makes a strict plan fail with `record.UNPLANNED`, so that the schema is fetched and the batch planned again; a plan made
 after looking at all of the batch's headers refuses it.
@@ -19,8 +20,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest.decode import compressed, limits, projection, sniff
-from lakeingest.decode.framing import Confluent, Framing
+from lakeingest.decode.framing import Confluent, Framing, in_record_header
 from lakeingest.record import (
+    HEADERS,
     OFFSET,
     PARTITION,
     RESCUED,
@@ -32,6 +34,7 @@ from lakeingest.record import (
     diagnosis,
 )
 from lakeingest.schema.formats import wire
+from lakeingest.schema.formats.wire import RECORD_HEADER, UNREAD
 from lakeingest.schema.ledger import SchemaId, Side
 from lakeingest.schema.model import Schema
 
@@ -145,7 +148,7 @@ def read(side: Side, raw: Column, writers: SchemaBranches, target: T.StructType,
     behind = _case(which, {i: payloads[i] for i in packed}, T.BinaryType())
     payloads |= dict.fromkeys(packed, limits.within(F.col(unpacked), most))
     stages = (
-        {f"_{side}_writer": _which(raw, writers)},
+        {f"_{side}_writer": _which(side, raw, writers)},
         {unpacked: compressed.inflated(behind, most)} if packed else {},
         {name: usable[i].reader.parse(F.when(which == i, payloads[i])) for i, name in parsed.items()},
     )
@@ -166,7 +169,7 @@ def read(side: Side, raw: Column, writers: SchemaBranches, target: T.StructType,
         withheld=lambda: _misfit(which, usable, payloads, withheld=True),
     )
     refusals = (
-        *((sniff.told(each, raw, format) for each in _headers(raw, which, side, framing)) if framing else ()),
+        *(_headers(raw, which, side, framing) if framing else ()),
         *_verdicts(which, writers),
         *(compressed.refusals(side, raw, F.col(unpacked), is_packed, most) if packed else ()),
         sniff.told(misfit, raw, format),
@@ -194,7 +197,7 @@ def headers(
     parts = []
     for side, name in sides.items():
         raw = F.col(name)
-        new = framing.begins(raw)
+        new = framing.begins(raw) & ~in_record_header(side)
         for header in known[side]:
             new = new & ~raw.startswith(F.lit(bytearray(header)))
         whole = _indexed(raw, framing.size) if side in indexed else F.substring(raw, 1, framing.size)
@@ -213,7 +216,7 @@ def _indexed(raw: Column, size: int) -> Column:
     return F.udf(lambda value: header(value, size), "BINARY")(F.substring(raw, 1, size + wire.LONGEST))
 
 
-def _which(raw: Column, writers: SchemaBranches) -> Column:
+def _which(side: Side, raw: Column, writers: SchemaBranches) -> Column:
     """INT: the position of the record's writer among the known ones; null where there is none."""
     framing, unknown = writers.framing, F.lit(None).cast("int")
     if framing is None:
@@ -221,9 +224,9 @@ def _which(raw: Column, writers: SchemaBranches) -> Column:
     if writers.strict:
         unknown_id = F.concat(F.lit(UNKNOWN_SCHEMA), F.hex(F.substring(raw, 1, framing.size)))
         unknown = F.when(framing.begins(raw), F.raise_error(unknown_id)).cast("int")
-    return _cases(
-        [(raw.startswith(F.lit(bytearray(w.header))), F.lit(i)) for i, w in enumerate(writers.known)], unknown
-    )
+    none = (in_record_header(side), F.lit(None).cast("int"))
+    known = [(raw.startswith(F.lit(bytearray(w.header))), F.lit(i)) for i, w in enumerate(writers.known)]
+    return _cases([none, *known], unknown)
 
 
 def _members(
@@ -260,7 +263,9 @@ def _rescued(
     return rescued
 
 
-def _headers(raw: Column, which: Column, side: Side, framing: Framing) -> tuple[Refusal, Refusal]:
+def _headers(raw: Column, which: Column, side: Side, framing: Framing) -> tuple[Refusal, ...]:
+    elsewhere = in_record_header(side)
+
     def strange() -> Column:
         begins = F.concat(F.octet_length(raw).cast("string"), F.lit(" bytes, 0x"), F.hex(F.substring(raw, 1, 8)))
         return diagnosis("NO_SCHEMA_ID", F.concat(begins, F.lit("…: "), framing.strange(raw)))
@@ -276,10 +281,26 @@ def _headers(raw: Column, which: Column, side: Side, framing: Framing) -> tuple[
         # Behind a THEN, so that Spark does not look at the headers of all others too.
         return F.when(which.isNull(), test).otherwise(False)
 
-    framed = _true(framing.begins(raw))
+    framed, bare = _true(framing.begins(raw)), diagnosis("SCHEMA_ID_IN_HEADER", F.lit(_unread(side)))
+    no_id = raw.isNotNull() & ~framed & ~elsewhere
     return (
-        Refusal(side, of_nobody(raw.isNotNull() & ~framed), strange, withheld=none),
-        Refusal(side, of_nobody(framed), unknown, withheld=unknown),
+        Refusal(side, of_nobody(raw.isNotNull() & elsewhere), lambda: _elsewhere(side), withheld=lambda: bare),
+        sniff.told(Refusal(side, of_nobody(no_id), strange, withheld=none), raw, framing.format),
+        sniff.told(Refusal(side, of_nobody(framed & ~elsewhere), unknown, withheld=unknown), raw, framing.format),
+    )
+
+
+def _elsewhere(side: Side) -> Column:
+    named = F.filter(HEADERS, lambda header: header["key"] == RECORD_HEADER[side])
+    value = F.hex(F.substring(F.try_element_at(named, F.lit(-1))["value"], 1, 17))
+    said = f"{_unread(side)}; the header is 0x"
+    return diagnosis("SCHEMA_ID_IN_HEADER", F.concat(F.lit(said), F.coalesce(value, F.lit(""))))
+
+
+def _unread(side: Side) -> str:
+    return (
+        f"the record's header {RECORD_HEADER[side]} names the schema, and the {side} has no id in it; this framing "
+        f"is not read yet: {UNREAD.format(side=side)}"
     )
 
 

@@ -124,7 +124,8 @@ def latest_of_subject(config: PipelineConfig, ask: AnyRegistry, ledger: SchemaLe
 def sniff_values(config: PipelineConfig, kafka: DataFrame) -> str:
     """What the first value looks like of a batch that brought no schema; empty where that is not sure."""
     start = F.substring(RAW_VALUE, 1, sniff.LENGTH).alias("start")
-    for row in kafka.where(F.col(RAW_VALUE).isNotNull()).select(*COORDINATES, start).limit(_LOOKED_AT).collect():
+    bare = F.col(RAW_VALUE).isNotNull() & ~framing.in_record_header("value")
+    for row in kafka.where(bare).select(*COORDINATES, start).limit(_LOOKED_AT).collect():
         if found := sniff.of(bytes(row["start"]), framing.of(config.registry).format):
             return f"the value at {row[TOPIC]}-{row[PARTITION]} offset {row[OFFSET]} {found}"
     return ""

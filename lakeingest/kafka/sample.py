@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from lakeingest.config import Source
 from lakeingest.kafka import peek
 from lakeingest.kafka.broker import Broker
 
-Record = tuple[bytes | None, bytes | None]
-"""Key and value."""
+
+class Record(NamedTuple):
+    """A record: its key, its value, and the names of its headers."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: frozenset[str]
 
 
 def newest(source: Source, servers: str, most: int) -> list[Record]:
@@ -24,4 +31,4 @@ def newest(source: Source, servers: str, most: int) -> list[Record]:
     if not found and ends:
         # The newest offsets hold no record: markers of transactions, or what compaction has left.
         found = peek.read(source, servers, {tp: topics.first[tp] for tp in ends}, ends, most)
-    return [(message.key(), message.value()) for message in found]
+    return [Record(m.key(), m.value(), frozenset(name for name, _ in m.headers() or ())) for m in found]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, Literal
@@ -19,6 +19,8 @@ from lakeingest.operations import sampled_values
 from lakeingest.operations.sampled_values import DATE, NEARLY, STRING, TIMESTAMP, VOID, Values
 from lakeingest.schema import ddl, model
 from lakeingest.schema.ddl import Array, Column, Struct, Type
+from lakeingest.schema.formats.wire import RECORD_HEADER, UNREAD
+from lakeingest.schema.ledger import Side
 from lakeingest.schema.model import SchemaError
 
 Format = Literal["json", "avro", "protobuf", "json_schema", "string", "bytes"]
@@ -68,6 +70,7 @@ def inferred(
     values: Sequence[bytes | None],
     keys: Sequence[bytes | None],
     registered: Callable[[int], str | None] = lambda id: None,
+    headers: Sequence[Collection[str]] = (),
 ) -> Sampled:
     """What these records say.
 
@@ -75,8 +78,9 @@ def inferred(
         values, keys: of the same records, in any order.
         registered: the type of a schema that a registry has under an id: AVRO, PROTOBUF or JSON; None where it has
             none, or no registry can be asked.
+        headers: the names of each record's headers.
     """
-    value, key = _side(values, "value", registered), _side(keys, "key", registered)
+    value, key = _side(values, "value", registered, headers), _side(keys, "key", registered, headers)
     if value.format == "json" and not value.columns:
         # A table needs a column of the records' own.
         value = replace(value, format="string", why=(*value.why, "No field of theirs fits a column: they stay text"))
@@ -118,14 +122,24 @@ class _Object(list[tuple[str, Any]]):
     """A JSON object with every one of its fields, as they are written."""
 
 
-def _side(sample: Sequence[bytes | None], side: str, registered: Callable[[int], str | None]) -> _Side:
+def _side(
+    sample: Sequence[bytes | None],
+    side: Side,
+    registered: Callable[[int], str | None],
+    headers: Sequence[Collection[str]],
+) -> _Side:
     there = [each for each in sample if each is not None]
     empty = len(sample) - len(there)
     without = (f"{empty:,} of {len(sample):,} records have no {side}",) if empty else ()
     if not there:
         return _Side("bytes", without or ("There is no record",))
-    found = _registry(there, side, registered) or _glue(there, side) or _json(there, side) or _text(there, side)
-    return replace(found, why=(*found.why, *without))
+    # Where a header of the record names the schema, the first bytes are no id.
+    named = [RECORD_HEADER[side] in each for each in headers] or [False] * len(sample)
+    framed = [b"" if by_header else each for each, by_header in zip(sample, named, strict=True) if each is not None]
+    found = _registry(framed, side, registered) or _glue(framed, side) or _json(there, side) or _text(there, side)
+    header = f"{sum(named):,} of {len(sample):,} records name the schema in their header {RECORD_HEADER[side]}"
+    cure = f"this framing is not read yet: {UNREAD.format(side=side)}"
+    return replace(found, why=(*found.why, *without, *((f"{header}: {cure}",) if any(named) else ())))
 
 
 def _share(count: int, all_: int, side: str, what: str) -> str:

@@ -188,12 +188,13 @@ def _brought(tables: PipelineTables) -> dict[tuple[str, SchemaId], dict[str, Any
     """(side, schema id) → rows, refused, last: one pass over the ids of both tables."""
     from pyspark.sql import functions as F
 
-    sides = [side for side in ("key", "value") if uses_registry(tables.config.decode.side(side))]
+    both: tuple[Side, Side] = ("key", "value")
+    sides = [side for side in both if uses_registry(tables.config.decode.side(side))]
     refused, by = tables.refused(), framing.of(tables.config.registry)
     place = F.struct(TIMESTAMP, TOPIC, PARTITION, OFFSET).alias("place")
     parts: list[DataFrame] = []
     for side in sides:
-        named = refused.where(by.begins(F.col(side)))
+        named = refused.where(by.begins(F.col(side)) & ~framing.in_record_header(side, "headers"))
         id_ = by.id_of(F.col(side)).alias("id")
         parts.append(named.select(F.lit(side).alias("side"), id_, F.lit(False).alias("row"), place))
     if "value" in sides:

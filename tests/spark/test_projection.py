@@ -21,6 +21,7 @@ from searched import searched
 
 from lakeingest.decode import avro, projection, writers
 from lakeingest.decode.writers import SchemaBranch, SchemaBranches
+from lakeingest.record import HEADERS
 from lakeingest.schema.compatibility.verdict import structural
 from lakeingest.schema.formats import avro as avro_schema
 from lakeingest.schema.model import DATE, DECIMAL, Schema
@@ -223,6 +224,7 @@ def test_a_record_is_read_once(spark: SparkSession, way: None) -> None:
     target = avro_schema.read(schema)
     read = writers.read("value", F.col("raw"), SchemaBranches(known, target), projection.struct_type(target), 100)
     frame = spark.range(1, 2, 1, 1).select(F.encode(F.col("id").cast("string"), "UTF-8").alias("raw"))
+    frame = frame.withColumn(HEADERS, F.lit(None).cast("array<struct<key: string, value: binary>>"))
     for stage in (*read.stages, read.columns, {str(n): refusal.when for n, refusal in enumerate(read.refusals)}):
         frame = frame.withColumns(stage)
     plan = frame._jdf.queryExecution().executedPlan().toString()

@@ -1,11 +1,20 @@
-"""The message indexes of a registry's Protobuf records: which message of the schema's file a record is. Pure.
+"""What names a record's schema: headers of the record; and, of a registry's Protobuf records, message indexes. Pure.
 
-A count and the indexes, each a zigzag varint: (0, 2) is the third message within the file's first one. The first
-message, (0,), is the single byte 0x00. Executors run this, so it imports nothing of lakeingest.
+The indexes say which message of the schema's file a record is: a count and the indexes, each a zigzag varint. (0, 2) is
+the third message within the file's first one. The first message, (0,), is the single byte 0x00. Executors run this: it
+imports nothing of lakeingest.
 """
 
 from __future__ import annotations
 
+RECORD_HEADER = {"key": "__key_schema_id", "value": "__value_schema_id"}
+"""A side of a record → the header that names its schema, where Confluent's serializers write no id into the payload."""
+UNREAD = (
+    "let the producer write {side}.schema.id.serializer="
+    "io.confluent.kafka.serializers.schema.id.PrefixSchemaIdSerializer; or read Avro of one schema by "
+    "decode.{side}.schema_file, and JSON by format: json"
+)
+"""What to do about records with such a header."""
 _DEEPEST = 32
 """Messages within messages; protoc itself refuses much less deep ones."""
 LONGEST = 5 * (_DEEPEST + 1)

@@ -381,3 +381,17 @@ def test_inference_needs_no_spark() -> None:
         "sys.exit(any(name in sys.modules for name in ('pyspark', 'confluent_kafka')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "format"),
+    [(b"\0\0\0\0\1\x02\xff", "bytes"), (b'{"a": 1}', "json"), (bytes((3, 0)) + b"\xff" * 20, "bytes")],
+)
+def test_a_payload_whose_schema_a_header_names_has_no_id(value: bytes, format: str) -> None:
+    """Its first bytes were taken for the id of a schema, and the registry asked for it."""
+    asked: list[int] = []
+    headers = [{"__value_schema_id", "other"}] * 5 + [{"__key_schema_id"}]
+    found = inferred([value] * 5 + [None], [None] * 5 + [b"\0\0\0\0\1x"], asked.append, headers)  # type: ignore[arg-type]
+    assert (found.value_format, asked) == (format, [])
+    assert "5 of 6 records name the schema in their header __value_schema_id" in " ".join(found.reasons["decode.value"])
+    assert "1 of 6 records name the schema in their header __key_schema_id" in " ".join(found.reasons["decode.key"])
