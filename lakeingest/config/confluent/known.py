@@ -21,6 +21,8 @@ _CLOUD = "it is for Confluent Cloud's own service"
 _TASKS = "Spark shares the partitions out among its cores; one pipeline reads all"
 _REGISTRY = "schemas are read by their id, and kept as long as a run lasts"
 _COLUMNS = "decimals, unions, enums and oneofs become columns by one rule, without options: see `lakeingest plan`"
+_OWN_COLUMNS = "the table's columns are those of the records: no other schema is generated for it"
+_CONSUMER = "it tunes Connect's consumer; what brokers ask for is written as source.options, in librdkafka's names"
 _ICEBERG = "the table is a Delta table, whose log is its catalog"
 
 _GROUPS: tuple[tuple[Outcome, str, str], ...] = (
@@ -95,6 +97,8 @@ _GROUPS: tuple[tuple[Outcome, str, str], ...] = (
         r"consumer\.override\.(max\.poll\..*|fetch\..*|max\.partition\.fetch\.bytes|session\.timeout\.ms|"
         r"heartbeat\.interval\.ms|partition\.assignment\.strategy|client\.id|request\.timeout\.ms|receive\.buffer\.bytes)",
     ),
+    ("ignored", _CONSUMER, r"consumer\.override\..*"),
+    ("ignored", _OWN_COLUMNS, r"schema\.generator\.class"),
     (
         "ignored",
         _REGISTRY,

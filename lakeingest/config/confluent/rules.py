@@ -57,6 +57,8 @@ def decode(t: Translation) -> None:
         t.set("decode.key", {"format": key})
         t.tell("key.converter", "carried", "decode.key")
     t.tell("key.converter", "ignored", why="_key holds the key's bytes; write decode.key to decode it")
+    if "on_null" in t.file.get("decode", {}):
+        t.tell("behavior.on.null.values", "ignored", why="a transform takes the records without a value before")
     if (on_null := t.get("behavior.on.null.values").lower()) in ("ignore", "write"):
         t.set("decode.on_null", on_null)
         why = "" if on_null == "write" else "they are counted, and `audit` knows of them"

@@ -50,7 +50,7 @@ def begin(sink: Sink, options: Mapping[str, str], worker: Mapping[str, str]) -> 
     names = {sink.names[name]: name for name in options if name in sink.names}
     given = {**_of_worker(worker), **renamed}
     made = {name: value for name, value in sink.more(options).items() if name not in given}
-    return Translation({**given, **made}, names, {*made, *(given.keys() - renamed.keys())})
+    return Translation({**given, **made}, names, made.keys(), given.keys() - renamed.keys())
 
 
 def _of_worker(worker: Mapping[str, str]) -> dict[str, str]:
@@ -129,10 +129,12 @@ def _lenses(options: Mapping[str, str]) -> dict[str, str]:
         )
     more = {"s3.bucket.name": found["bucket"], "topics": options.get("topics", found["topic"].strip("`"))}
     if found["fields"].strip() != "*":
+        pairs = [re.split(r"(?i)\s+as\s+", each.strip()) for each in found["fields"].split(",")]
         more |= {
             "transforms": "kcql",
             "transforms.kcql.type": "ReplaceField$Value",
-            "transforms.kcql.include": re.sub(r"(?i)\s+as\s+\S+", "", found["fields"]),
+            "transforms.kcql.include": ",".join(pair[0] for pair in pairs),
+            "transforms.kcql.renames": ",".join(":".join(pair) for pair in pairs if len(pair) > 1),
         }
     if by := re.search(r"(?i)partitionby\s+([\w.`]+(?:\s*,\s*[\w.`]+)*)", found["rest"]):
         fields = [each.strip().strip("`").removeprefix("_value.") for each in by[1].split(",")]

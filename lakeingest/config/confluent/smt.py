@@ -87,9 +87,10 @@ def _predicate(t: Translation, given: Mapping[str, str], kind: str) -> bool | No
     negated = given.get("negate", "").lower() == "true"
     asked = simple(t.get(f"predicates.{name}.type"))
     if asked == "TopicNameMatches":
-        topics = [each.strip() for each in t.get("topics").split(",") if each.strip()]
         try:
-            matched = {bool(re.fullmatch(t.get(f"predicates.{name}.pattern"), topic)) != negated for topic in topics}
+            matched = {
+                bool(re.fullmatch(t.get(f"predicates.{name}.pattern"), topic)) != negated for topic in _topics(t)
+            }
         except re.error:
             matched = set()
         if len(matched) == 1:
@@ -97,62 +98,108 @@ def _predicate(t: Translation, given: Mapping[str, str], kind: str) -> bool | No
         raise _Unmapped("it is for some of the topics only: import those with a configuration of their own")
     if asked == "HasHeaderKey" and kind == "Filter":
         return True
-    if asked == "RecordIsTombstone" and (kind == "Filter" or negated):
-        # A transform of the value leaves a record without one alone.
+    if asked == "RecordIsTombstone" and kind == "Filter":
+        if negated:
+            raise _Unmapped("it leaves out all records but tombstones, and these hold no values for a table")
         return True
-    if asked == "RecordIsTombstone":
-        return None
+    if asked == "RecordIsTombstone" and kind == "TombstoneHandler":
+        return None if negated else True
+    if asked == "RecordIsTombstone" and kind in _OF_VALUE:
+        # A transform of the value leaves a record without one alone.
+        return True if negated else None
     raise _Unmapped(f"its predicate {asked or name} cannot be asked here; {_OWN}")
+
+
+_OF_VALUE = ("ReplaceField", "Cast", "MaskField", "InsertField", "TimestampConverter", "SetSchemaMetadata", "Flatten",
+             "ExtractField", "HoistField")  # fmt: skip
+
+
+def _topics(t: Translation) -> list[str]:
+    """The names of the topics, as the transforms before have made them."""
+    return [t.routed] if t.routed else _listed(t.get("topics"))
 
 
 def _listed(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
+def _fields(text: str) -> list[str]:
+    """Names of fields.
+
+    Raises:
+        _Unmapped: one has a dot, which parts a struct from its field here, and is a letter of the name there.
+    """
+    names = _listed(text)
+    if dotted := [name for name in names if "." in name]:
+        raise _Unmapped(f"{', '.join(dotted)}: a dot in a name leads into a struct here; {_OWN}")
+    return names
+
+
 def _replace(_: Translation, given: Mapping[str, str]) -> tuple[Steps, Outcome, str]:
-    steps: Steps = []
-    if drop := _listed(given.get("exclude", given.get("blacklist", ""))):
-        steps.append({"drop": drop})
-    if keep := _listed(given.get("include", given.get("whitelist", ""))):
-        steps.append({"keep": keep})
-    if renames := dict(pair.split(":", 1) for pair in _listed(given.get("renames", "")) if ":" in pair):
-        steps.append({"rename": renames})
-    return steps, "carried", ""
+    """The names of all three lists are those before the transform; names that are left out are not renamed."""
+    drop = _fields(given.get("exclude", given.get("blacklist", "")))
+    keep = [name for name in _fields(given.get("include", given.get("whitelist", ""))) if name not in drop]
+    pairs = dict(pair.split(":", 1) for pair in _listed(given.get("renames", "")) if ":" in pair)
+    renames = {old: new for old, new in pairs.items() if old not in drop and (old in keep or not keep)}
+    steps: Steps = [{"keep": keep}] if keep else [{"drop": drop}] if drop else []
+    clean, why = _clean(renames)
+    if clean:
+        steps.append({"rename": clean})
+    return steps, "changed" if why else "carried", why
+
+
+def _clean(named: Mapping[str, str]) -> tuple[dict[str, str], str]:
+    """The same with new names that a table may have, and what is different about them.
+
+    Raises:
+        _Unmapped: two of them would be one.
+    """
+    clean = {key: name.lstrip("_") or "inserted" for key, name in named.items()}
+    if len({name.lower() for name in clean.values()}) < len(clean):
+        raise _Unmapped(f"two names would be one without the _ that begins names of lakeingest's own; {_OWN}")
+    why = "" if clean == named else "names that begin with _ are lakeingest's own: the _ is left out"
+    return clean, why
 
 
 def _cast(_: Translation, given: Mapping[str, str]) -> tuple[Steps, Outcome, str]:
     casts = {}
-    for pair in _listed(given.get("spec", "")):
+    for pair in _fields(given.get("spec", "")):
         name, colon, kind = pair.rpartition(":")
         if not colon or kind.strip() not in _TYPES:
             raise _Unmapped(f"{pair!r} casts the value as a whole, or to no type of a table's; {_OWN}")
         casts[name.strip()] = _TYPES[kind.strip()]
-    why = "a value that cannot be cast sends its record to quarantine, where the task would die"
+    why = (
+        "a value that cannot be cast, or does not fit, sends its record to quarantine, where the task dies or cuts the "
+        "number; a time becomes seconds, and not milliseconds"
+    )
     return [{"cast": casts}], "changed", why
 
 
 def _mask(_: Translation, given: Mapping[str, str]) -> tuple[Steps, Outcome, str]:
-    text = given.get("replacement")
-    mask = {"constant": text} if text is not None else "null"
-    why = "" if text is not None else "null takes the place of 0 or of an empty text"
-    return [{"mask": dict.fromkeys(_listed(given.get("fields", "")), mask)}], "carried" if text else "changed", why
+    text, fields = given.get("replacement"), _fields(given.get("fields", ""))
+    if text:
+        why = "for texts; a number's mask has to be derived, as in derive: {a: CAST(0 AS INT)}"
+        return [{"mask": {name: {"constant": text} for name in fields}}], "carried", why
+    return [{"mask": dict.fromkeys(fields, "null")}], "changed", "null takes the place of 0 or of an empty text"
 
 
-def _insert(_: Translation, given: Mapping[str, str]) -> tuple[Steps, Outcome, str]:
-    derived: dict[str, str] = {}
-    for option, column in (
-        ("topic.field", "_topic"),
-        ("partition.field", "_partition"),
-        ("offset.field", "_offset"),
-        ("timestamp.field", "_timestamp"),
-    ):
-        if name := given.get(option, "").strip("!?"):
-            derived[name] = column
-    if name := given.get("static.field", "").strip("!?"):
-        derived[name] = _literal(given.get("static.value", ""))
-    clean = {name.lstrip("_") or "inserted": sql for name, sql in derived.items()}
-    why = "" if clean.keys() == derived.keys() else "names that begin with _ are lakeingest's own: the _ is left out"
-    return [{"derive": clean}], "changed" if why else "carried", why
+def _insert(t: Translation, given: Mapping[str, str]) -> tuple[Steps, Outcome, str]:
+    columns = {
+        "topic.field": _literal(t.routed) if t.routed else "_topic",
+        "partition.field": "_partition",
+        "offset.field": "_offset",
+        "timestamp.field": "_timestamp",
+    }
+    named = {option: re.sub("[!?]$", "", given[option]) for option in columns if given.get(option)}
+    if given.get("static.field") and "static.value" in given:
+        columns["static.field"] = _literal(given["static.value"])
+        named["static.field"] = re.sub("[!?]$", "", given["static.field"])
+    clean, why = _clean(named)
+    reasons = [why] if why else []
+    if "timestamp.field" in clean:
+        reasons.append("a TIMESTAMP, and not a number of milliseconds, where records bring no schema")
+    steps: Steps = [{"derive": {name: columns[option] for option, name in clean.items()}}] if clean else []
+    return steps, "changed" if reasons else "carried", "; ".join(reasons)
 
 
 def _literal(text: str) -> str:
@@ -164,15 +211,23 @@ def _literal(text: str) -> str:
     return sql
 
 
+_UNIX = {
+    "seconds": "unix_seconds({0})",
+    "milliseconds": "unix_millis({0})",
+    "microseconds": "CAST({0} AS DECIMAL(20,6)) * 1000000",
+    "nanoseconds": "CAST({0} AS DECIMAL(20,6)) * 1000000000",
+}
+
+
 def _timestamp(_: Translation, given: Mapping[str, str]) -> tuple[Steps, Outcome, str]:
-    field, target = given.get("field", ""), given.get("target.type", "")
+    field, target = "".join(_fields(given.get("field", ""))), given.get("target.type", "")
     precision, pattern = given.get("unix.precision", "milliseconds"), given.get("format", "")
-    name = _quoted(field) if field else ""
-    if field and target == "unix" and precision in ("milliseconds", "seconds") and not pattern:
+    if field and target == "unix" and precision in _UNIX and not pattern:
+        why = f"{field} has to be a TIMESTAMP in the records, or in schema.columns"
         return (
-            [{"derive": {field: f"unix_{'millis' if precision == 'milliseconds' else precision}({name})"}}],
-            ("carried"),
-            "",
+            [{"derive": {field: f"CAST({_UNIX[precision].format(ddl.quoted(field))} AS BIGINT)"}}],
+            "changed",
+            why,
         )
     if field and target == "Timestamp" and not pattern and precision == "milliseconds":
         why = f"declare {field} as TIMESTAMP: it takes ISO 8601, and milliseconds since 1970"
@@ -185,47 +240,64 @@ def _timestamp(_: Translation, given: Mapping[str, str]) -> tuple[Steps, Outcome
     )
 
 
-def _quoted(name: str) -> str:
-    return ".".join(ddl.quoted(part) for part in name.split("."))
-
-
 def _filter(t: Translation, given: Mapping[str, str]) -> tuple[Steps, Outcome, str]:
-    if simple(t.get(f"predicates.{given.get('predicate', '')}.type")) == "RecordIsTombstone":
+    if "filter.condition" in given or "filter.type" in given:
+        raise _Unmapped(f'its condition has to be written as SQL: transform: [{{where: {{name: "…"}}}}]; or {_OWN}')
+    name = given.get("predicate")
+    if not name:
+        raise _Unmapped("without a predicate it leaves out every record")
+    asked = simple(t.get(f"predicates.{name}.type"))
+    if asked == "RecordIsTombstone":
         t.set("decode.on_null", "ignore")
         return [], "carried", "as decode.on_null: ignore"
-    if simple(t.get(f"predicates.{given.get('predicate', '')}.type")) == "HasHeaderKey":
-        asked = _literal(t.get(f"predicates.{given['predicate']}.name"))
+    if asked == "HasHeaderKey":
+        header = _literal(t.get(f"predicates.{name}.name"))
         stays = "IS NOT NULL" if given.get("negate", "").lower() == "true" else "IS NULL"
         why = "what is left out is counted under this name; a header without a text counts as none"
-        return [{"where": {"filtered": f"header({asked}) {stays}"}}], "changed", why
-    if "predicate" in given:
-        raise _Unmapped("it leaves these topics out: leave them out of source.topics")
-    raise _Unmapped(f'its condition has to be written as SQL: transform: [{{where: {{name: "…"}}}}]; or {_OWN}')
+        return [{"where": {"filtered": f"header({header}) {stays}"}}], "changed", why
+    raise _Unmapped("it leaves these topics out: leave them out of source.topics")
 
 
 def _flatten(*_: Any) -> tuple[Steps, Outcome, str]:
     raise _Unmapped("name the structs, which the configuration does not: transform: [{flatten: [a, b]}] makes a_x, b_y")
 
 
-def _drop_tombstones(t: Translation, given: Mapping[str, str]) -> tuple[Steps, Outcome, str]:
-    behaviour = given.get("behavior", "drop_silent")
-    t.set("decode.on_null", "quarantine" if behaviour == "error" else "ignore")
-    return [], "carried", "as decode.on_null"
+def _tombstones(t: Translation, given: Mapping[str, str]) -> tuple[Steps, Outcome, str]:
+    """TombstoneHandler: ignore and warn leave tombstones out, fail stops the task."""
+    if given.get("behavior", "warn").lower() == "fail":
+        t.set("decode.on_null", "quarantine")
+        return [], "changed", "as decode.on_null: quarantine; the task does not die"
+    t.set("decode.on_null", "ignore")
+    return [], "carried", "as decode.on_null: ignore"
 
 
 def _of_topic(t: Translation, given: Mapping[str, str]) -> tuple[Steps, Outcome, str]:
     """RegexRouter: the sink names folders after the topic that it makes."""
-    topic = t.get("topics")
-    if not topic or "," in topic:
+    topics = _topics(t)
+    if len(topics) != 1:
         raise _Unmapped("it gives topics other names in the bucket: write table.path as it shall be")
-    replacement = re.sub(r"\$(\d)", r"\\\1", given.get("replacement", ""))
+    # As Java writes it: $1 is a group, and a backslash takes the next letter as it is.
+    letters = re.findall(r"\\(.)|\$(\d)|(.)", given.get("replacement", ""), re.DOTALL)
     try:
-        found = re.fullmatch(given.get("regex", ""), topic)
-        named = found.expand(replacement) if found else topic
+        matches = re.fullmatch(given.get("regex", ""), topics[0])
+        named = re.sub(
+            given.get("regex", ""),
+            lambda found: "".join(
+                plain or (found[int(group)] or "" if group else letter) for plain, group, letter in letters
+            ),
+            topics[0],
+            count=1,
+        )
     except (re.error, IndexError):
         raise _Unmapped("a regular expression of Java's that Python does not know: write table.path") from None
-    t.routed = named
-    return [], "changed", f"the table is called {named}"
+    t.routed = named if matches else topics[0]
+    return [], "changed", f"the table is called {t.routed}"
+
+
+def _header_from(_: Translation, given: Mapping[str, str]) -> tuple[Steps, Outcome, str]:
+    """The fields that are moved are gone from the value; no header comes of them."""
+    moved = _fields(given.get("fields", "")) if given.get("operation") == "move" else []
+    return [{"drop": moved}] if moved else [], "changed", _HEADERS
 
 
 def _nothing(why: str, outcome: Outcome = "ignored") -> Callable[..., tuple[Steps, Outcome, str]]:
@@ -251,11 +323,11 @@ _KINDS: dict[str, Callable[[Translation, Mapping[str, str]], tuple[Steps, Outcom
     "TimestampConverter": _timestamp,
     "Filter": _filter,
     "Flatten": _flatten,
-    "TombstoneHandler": _drop_tombstones,
+    "TombstoneHandler": _tombstones,
     "RegexRouter": _of_topic,
     "SetSchemaMetadata": _nothing("the table keeps the names and versions of schemas by itself"),
     "ValueToKey": _nothing(_KEY_ONLY),
-    "HeaderFrom": _nothing(_HEADERS, "changed"),
+    "HeaderFrom": _header_from,
     "InsertHeader": _nothing(_HEADERS, "changed"),
     "DropHeaders": _nothing("_headers keeps them; write decode.headers: false to keep none", "changed"),
     "TimestampRouter": _lost("one table takes the place of one for each period: partition it by time"),

@@ -51,6 +51,7 @@ class Translation:
         given: name → value, under Confluent's names, of what is still to be looked at.
         names: Confluent's name → the name that it was given under, where that is another.
         implied: names of options that another one implies: they are not told of.
+        of_worker: names of those that the worker sets: they are told of where they are not carried over as they are.
         told: what became of each option, in the order in which it was looked at.
         file: the pipeline file's values.
         notes: path of an option of the pipeline file → the comment above it.
@@ -62,6 +63,7 @@ class Translation:
     given: dict[str, str]
     names: Mapping[str, str] = field(default_factory=dict)
     implied: Collection[str] = ()
+    of_worker: Collection[str] = ()
     told: list[Option] = field(default_factory=list)
     file: dict[str, Any] = field(default_factory=dict)
     notes: dict[tuple[str, ...], str] = field(default_factory=dict)
@@ -88,8 +90,12 @@ class Translation:
         """Note what became of an option, if it was given."""
         if name in self.given:
             origin, value = self.names.get(name, name), self.given.pop(name)
+            if name in self.of_worker:
+                if outcome not in ("changed", "impossible"):
+                    return
+                origin = f"{origin} (of the worker)"
             if name not in self.implied:
-                shown = "***" if is_secret(origin) else _LOGIN.sub(r"\1***@", value)
+                shown = "***" if is_secret(name) else _LOGIN.sub(r"\1***@", value)
                 self.told.append(Option(origin, shown, outcome, becomes, why))
 
     def set(self, path: str, value: Any, note: str = "") -> None:

@@ -31,14 +31,18 @@ ENVIRONMENT = {
     "KMS_KEY_ARN": "arn:aws:kms:eu-west-1:123456789012:key/1234abcd",
 }
 
+COLUMNS = (
+    "region STRING, user STRUCT<id: INT>, created TIMESTAMP, ts TIMESTAMP, id INT, a STRING, b STRING, card STRING, "
+    "at TIMESTAMP"
+)
+
 
 def imported(options: Mapping[str, str], folder: Path) -> PipelineConfig:
     """The first pipeline that comes of a configuration, as the file's checker reads it."""
     made = confluent.translate(options)
     text = next(iter(made.files.values()))
     if "schema.columns" in made.missing:
-        columns = "region STRING, user STRUCT<id: INT>, created TIMESTAMP, ts TIMESTAMP"
-        text += f"schema:\n  columns: '{columns}'\n"
+        text += f"schema:\n  columns: '{COLUMNS}'\n"
     path = folder / "pipeline.yaml"
     path.write_text(text, encoding="utf-8")
     found = file.read_any(path, {**dict.fromkeys(made.environment, "x"), **ENVIRONMENT})
@@ -83,6 +87,25 @@ def test_every_transform_becomes_steps_or_a_reason(name: str, tmp_path: Path) ->
     assert imported(options, tmp_path)
 
 
+def test_what_is_carried_passes_check(tmp_path: Path) -> None:
+    """Each option and each transform, with columns from a registry and with declared ones: `check` of all files."""
+    given = [options for _, _, options in connectors.cases()]
+    for transform in connectors.TRANSFORMS.values():
+        options = connectors.with_transform(transform)
+        given += [options, {**options, "value.converter": connectors.JSON, "value.converter.schemas.enable": "false"}]
+    environment, paths = dict(ENVIRONMENT), []
+    for number, options in enumerate(given):
+        own = {"name": f"n{number}", "topics": f"t{number}"}
+        columns = {own["topics"]: COLUMNS} if options["value.converter"] == connectors.JSON else {}
+        made = confluent.translate({**options, **own}, columns=columns)
+        environment = {**dict.fromkeys(made.environment, "x"), **environment}
+        (text,) = made.files.values()
+        paths.append(tmp_path / f"n{number}.yaml")
+        paths[-1].write_text(text, encoding="utf-8")
+    checked = CliRunner().invoke(app, ["check", *map(str, paths)], env=environment)
+    assert checked.exit_code == 0, f"{checked.output}{checked.exception}"
+
+
 def test_transforms_become_steps_in_their_order() -> None:
     """The steps that a few of them become, word by word."""
     kinds = ("ReplaceField (keep, rename)", "Cast", "MaskField (with a text)", "InsertField", "InsertField (static)")
@@ -112,6 +135,9 @@ def test_transforms_become_steps_in_their_order() -> None:
         ({"type": "TopicNameMatches", "pattern": "("}, {}, "impossible", False),
         ({"type": "RecordIsTombstone"}, {"negate": "true"}, "carried", True),
         ({"type": "RecordIsTombstone"}, {}, "ignored", False),
+        ({"type": "TopicNameMatches", "pattern": "ord"}, {"negate": "true"}, "carried", True),
+        ({"type": "TopicNameMatches", "pattern": "ord.*"}, {"negate": "false"}, "carried", True),
+        ({"type": "HasHeaderKey", "name": "h"}, {"negate": "true"}, "impossible", False),
         ({"type": "HasHeaderKey", "name": "h"}, {}, "impossible", False),
     ],
 )
@@ -130,16 +156,56 @@ def test_a_predicate_is_asked_as_far_as_it_can_be(
     assert ("transform:" in next(iter(made.files.values()))) is steps
 
 
-def test_tombstones_are_filtered_by_decode() -> None:
-    """Connect's way to drop them is Filter with RecordIsTombstone."""
+FILTER, TOMBSTONES = f"{connectors.SMT}Filter", "io.confluent.connect.transforms.TombstoneHandler"
+
+
+@pytest.mark.parametrize(
+    ("transform", "on_null"),
+    [
+        ({"type": FILTER, "predicate": "p"}, "ignore"),
+        ({"type": FILTER, "predicate": "p", "negate": "false"}, "ignore"),
+        ({"type": FILTER, "predicate": "p", "negate": "true"}, None),
+        ({"type": TOMBSTONES}, "ignore"),
+        ({"type": TOMBSTONES, "behavior": "warn"}, "ignore"),
+        ({"type": TOMBSTONES, "behavior": "ignore"}, "ignore"),
+        ({"type": TOMBSTONES, "behavior": "fail"}, "quarantine"),
+        ({"type": TOMBSTONES, "predicate": "p"}, "ignore"),
+        ({"type": TOMBSTONES, "predicate": "p", "negate": "true"}, "write"),
+    ],
+)
+def test_tombstones_are_filtered_by_decode(transform: Mapping[str, str], on_null: str | None) -> None:
+    """`negate: true` was taken for its opposite. A transform acts before the sink's own option; None: it is lost."""
     options = {
-        **connectors.with_transform({"type": f"{connectors.SMT}Filter", "predicate": "p"}),
+        **connectors.with_transform(transform),
+        "behavior.on.null.values": "write",
         "predicates": "p",
         "predicates.p.type": f"{connectors.SMT}predicates.RecordIsTombstone",
     }
     made = confluent.translate(options)
-    assert "on_null: ignore" in next(iter(made.files.values()))
-    assert made.whole
+    found = YAML(typ="safe").load(next(iter(made.files.values())))["decode"]["on_null"]
+    assert (found, made.whole) == (on_null or "write", on_null is not None)
+
+
+def test_what_comes_behind_a_router_sees_its_topic() -> None:
+    """Another router, a predicate on the topic's name, and InsertField, as they do in Connect."""
+    router, insert = {"type": f"{connectors.SMT}RegexRouter"}, connectors.TRANSFORMS["InsertField"]
+    chain = {
+        "one": {**router, "regex": "(or)(.*)", "replacement": r"\$$2_$1"},
+        "two": {**router, "regex": r"\$ders_or|x", "replacement": "raw"},
+        "three": {**insert, "predicate": "p"},
+        "four": {**connectors.TRANSFORMS["ReplaceField (drop)"], "predicate": "p", "negate": "true"},
+    }
+    options = {
+        **connectors.BASE,
+        "transforms": ",".join(chain),
+        **{f"transforms.{name}.{o}": v for name, given in chain.items() for o, v in given.items()},
+        "predicates": "p",
+        "predicates.p.type": f"{connectors.SMT}predicates.TopicNameMatches",
+        "predicates.p.pattern": "raw",
+    }
+    values = YAML(typ="safe").load(next(iter(confluent.translate(options).files.values())))
+    assert values["table"]["path"] == "s3a://lake/tables/raw"
+    assert values["transform"] == [{"derive": {"topic": "'raw'", "at": "_offset"}}]
 
 
 @pytest.mark.parametrize(("negate", "stays"), [("false", "IS NULL"), ("true", "IS NOT NULL")])
@@ -245,6 +311,30 @@ def test_a_worker_gives_what_the_connector_leaves_out() -> None:
     }
     assert {option.name for option in made.options} == set(options)
     assert "decode.value" in confluent.translate(options).missing
+
+
+def test_what_a_worker_changes_is_told() -> None:
+    """JsonConverter in the worker alone has an envelope, and a keystore of the worker is lost: nothing said so."""
+    options = {k: v for k, v in connectors.BASE.items() if not k.startswith("value.converter")}
+    worker = {"value.converter": connectors.JSON, "ssl.truststore.location": "/etc/kafka.jks", "ssl.key": "hush-hush"}
+    made = confluent.translate(options, worker)
+    told = {option.name: option for option in made.options if option.name not in options}
+    assert {name: option.outcome for name, option in told.items()} == {
+        "value.converter (of the worker)": "changed",
+        "consumer.override.ssl.truststore.location (of the worker)": "impossible",
+        "consumer.override.ssl.key (of the worker)": "impossible",
+    }
+    assert "{schema, payload}" in told["value.converter (of the worker)"].why
+    assert "hush-hush" not in str(made)
+    assert not made.whole
+
+
+def test_names_that_a_statement_of_lenses_gives() -> None:
+    """`select a as b` was imported without the b."""
+    kcql = "insert into lake:raw select id, user.name, a as b from readings"
+    options = {**connectors.EXAMPLES["lenses"], "connect.s3.kcql": kcql.replace(" user.name,", "")}
+    (text,) = confluent.translate(options).files.values()
+    assert YAML(typ="safe").load(text)["transform"] == [{"keep": ["id", "a"]}, {"rename": {"a": "b"}}]
 
 
 def test_offsets_are_where_a_topic_begins(tmp_path: Path) -> None:

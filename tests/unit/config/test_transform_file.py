@@ -122,6 +122,8 @@ def test_what_only_the_registry_knows(tmp_path: Path) -> None:
     """Expressions are read without columns; names are checked when the first schema comes."""
     avro = {"schema": {}, "decode": {"value": {"format": "avro"}}}
     read(written(tmp_path, **avro, transform=[{"derive": {"x": "upper(whatever)"}}, {"drop": ["y"]}]), {})
+    # `check` asked for the columns, and ended with a traceback.
+    assert read(written(tmp_path, **avro, transform=[{"drop": ["y"]}]), {}).columns == ()
     (said,) = problems(tmp_path, **avro, transform=[{"where": {"x": "rand() > 1"}}])
     assert "transform[0].where.x: rand(…) is not for a transform" in said
 
