@@ -129,13 +129,14 @@ def _called(name: str, known: dict[str, Entry]) -> Entry:
     """The entry of that name, however its letters are written.
 
     Raises:
-        UsageError: there is none; the nearest is suggested.
+        UsageError: there is none; one of nearly the same letters is suggested.
     """
     by_lower = {each.lower(): entry for each, entry in known.items()}
     if (found := by_lower.get(name.lower())) is not None:
         return found
-    (nearest,) = get_close_matches(name.lower(), by_lower, n=1, cutoff=0)
+    nearest = get_close_matches(name.lower(), by_lower, n=1)
+    hint = f"did you mean {by_lower[nearest[0]].name}? " if nearest else ""
     raise UsageError(
-        f"the runbook has no entry {name!r}",
-        cure=f"did you mean {by_lower[nearest].name}? `lakeingest explain` lists what it has",
+        f"the runbook has no entry {name!r}: it is about errors, alerts and reasons in quarantine",
+        cure=f"{hint}`lakeingest explain` lists what it has",
     )

@@ -20,12 +20,14 @@ from functools import cached_property, reduce
 from operator import or_
 from typing import Any
 
+from pyspark.cloudpickle import register_pickle_by_value
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest.decode import projection
 from lakeingest.schema.formats import avro as avro_schema
+from lakeingest.schema.formats import avro_fault
 from lakeingest.spark import jvm
 
 _SEAL = os.urandom(16)
@@ -64,7 +66,10 @@ class Reader:
         return parsed["value"] if jvm.offered("avro") else _fitted(parsed["value"], self._type)
 
     def why(self, payload: Column, *, withheld: bool = False) -> Column | None:
-        return None
+        register_pickle_by_value(avro_fault)
+        fault = avro_fault.fault(self.text, tuple(self.references), withheld=withheld)
+        # Spark would look at the function's own hints, and warn that they are not Arrow's.
+        return F.udf(lambda value: fault(value), "STRING")(payload)  # noqa: PLW0108
 
     def rescued(self, parsed: Column, dropped: tuple[str, ...]) -> Column | None:
         return projection.rescued(self.value(parsed), dropped)

@@ -58,7 +58,7 @@ class Reader(Protocol):
         """The value in the schema's own types; only looked at where it is not broken."""
 
     def why(self, payload: Column, *, withheld: bool = False) -> Column | None:
-        """STRING: what exactly is wrong with a payload that is none of the schema, if the reader can tell.
+        """STRING: what exactly is wrong with a payload that is none of the schema; null if not known.
 
         Args:
             withheld: whether it has to be told without any value of the record.
@@ -322,14 +322,21 @@ def _misfit(
     sizes = {i: F.octet_length(payload) for i, payload in payloads.items()}
     begins = _case(which, {i: F.hex(F.substring(payloads[i], 1, 32)) for i in usable}, T.StringType())
     whys = {i: w.reader.why(F.when(which == i, payloads[i]), withheld=withheld) for i, w in usable.items()}
-    guess = F.lit("cut short, bytes too many, or written with another schema")
+    found = _case(which, {i: why for i, why in whys.items() if why is not None}, T.StringType())
+    told = F.coalesce(found, F.lit("cut short, bytes too many, or written with another schema"))
     if not withheld:
-        guess = F.concat(guess, F.lit("; begins with 0x"), begins)
-    told = F.coalesce(_case(which, {i: why for i, why in whys.items() if why is not None}, T.StringType()), guess)
+        told = F.concat(told, F.lit("; begins with 0x"), begins)
     size = _case(which, sizes, T.IntegerType()).cast("string")
     return diagnosis(
         "PAYLOAD_MISMATCH",
-        F.concat(F.lit("a payload of "), size, F.lit(" bytes that is none of "), labels, F.lit(": "), told),
+        F.concat(
+            F.lit("a payload of "),
+            size,
+            F.lit(" bytes that is none of "),
+            labels,
+            F.lit(": "),
+            told,
+        ),
     )
 
 

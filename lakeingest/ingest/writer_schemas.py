@@ -49,6 +49,7 @@ class WriterSchema:
     Attributes:
         header: the bytes that its records begin with.
         reading: how it is read; None where no table can hold it, for the reason in `problem`.
+        elsewhere: where the registry has it, if in no version of the subject: "version 1 of other-value".
         first: where it was met.
     """
 
@@ -61,6 +62,7 @@ class WriterSchema:
     first: Place | None
     reading: Reading | None = None
     problem: str | None = None
+    elsewhere: tuple[str, ...] = ()
 
     @property
     def schema(self) -> Schema | None:
@@ -74,8 +76,12 @@ class WriterSchema:
     def label(self) -> str:
         if self.id is None:
             return "the schema of decode.schema_file"
+        if self.subject is None:
+            # The strategy asks for a record's name, and the schema has none.
+            return f"schema id {self.id}"
         version = f"version {self.version} of {self.subject}" if self.version else f"in no version of {self.subject}"
-        return f"schema id {self.id} ({version})"
+        elsewhere = f", but {' and '.join(self.elsewhere)}" if self.elsewhere else ""
+        return f"schema id {self.id} ({version}{elsewhere})"
 
 
 def discover(
@@ -150,19 +156,24 @@ def _known(
     found = ask.writer(by.id(header))
     if found is None:
         return None
-    known = WriterSchema(side, header, found.id, None, None, found.fingerprint, place)
+    reading, problem = None, None
     try:
         reading = read(format, found.type, found.text, found.references, header[by.size :])
     except SchemaError as error:
-        name = found.subject or (ask.topic_subject(place[0], side) if format.subject == "topic" else None)
         # Whatever message of it is meant: bytes that are no Protobuf have all kinds of indexes.
-        return replace(known, header=header[: by.size], subject=name, version=found.version, problem=str(error))
-    if reading is None:
+        header, problem = header[: by.size], str(error)
+    if reading is None and problem is None:
         return None
-    if side == "value" and (problem := unpartitionable(config, reading.schema)):
-        return replace(known, problem=problem)
-    if (seen := ledger.seen(side, found.fingerprint, reading.name)) and seen.version:
+    if reading and side == "value":
+        problem = unpartitionable(config, reading.schema)
+    version: int | None
+    if reading and (seen := ledger.seen(side, found.fingerprint, reading.name)) and seen.version:
         # As it was decided: another topic's subject may have it as another version.
-        return replace(known, subject=seen.subject, version=seen.version, reading=reading)
-    subject = found.subject or registry.subject(format.subject, place[0], side, reading.name)
-    return replace(known, subject=subject, version=ask.version(subject, found), reading=reading)
+        subject, version = seen.subject, seen.version
+    else:
+        name = reading.name if reading else None
+        subject = found.subject or registry.subject(format.subject, place[0], side, name) or None
+        version = ask.version(subject, found) if subject else None
+    kept = None if problem else reading
+    elsewhere = ask.elsewhere(found) if subject and version is None else ()
+    return WriterSchema(side, header, found.id, subject, version, found.fingerprint, place, kept, problem, elsewhere)

@@ -54,6 +54,10 @@ class GlueRegistry:
         """The version of its schema that it is."""
         return writer.version
 
+    def elsewhere(self, writer: RegisteredSchema) -> tuple[str, ...]:
+        """Nowhere: each id is of one version."""
+        return ()
+
     def topic_subject(self, topic: str, side: Side) -> str:
         """The schema that AWS's serializers register for a topic, unless they are told another name."""
         return topic

@@ -149,6 +149,12 @@ class Registry:
                 self._versions[subject, writer.id] = max(versions)
         return self._versions.get((subject, writer.id))
 
+    def elsewhere(self, writer: RegisteredSchema) -> tuple[str, ...]:
+        """Where the registry has a schema, three places at most: "version 1 of orders-value"."""
+        question = partial(self._client.get_schema_versions, int(writer.id), deleted=True)
+        listed = self._ask(f"the versions of schema id {writer.id}", self._until(), question) or []
+        return tuple(f"version {each.version} of {each.subject}" for each in listed[:3])
+
     def topic_subject(self, topic: str, side: Side) -> str:
         """The subject of a topic's own schema."""
         return subject("topic", topic, side, None)

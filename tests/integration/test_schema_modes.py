@@ -61,6 +61,7 @@ def mixture(stack: Addresses) -> Mixture:
     text = header(ids[0]) + zigzag(2_147_483_000) + b"JFK"
     other = header(ids[0]) + Avro(record("Other", a="boolean", b="boolean")).payload({"a": True, "b": False})
     label = "schema id {} (version {} of mixture-value)"
+    nowhere = " (in no version of mixture-value, but"
     bad: list[tuple[bytes | None, tuple[str, str, tuple[str, ...]]]] = [
         (header(987654) + b"x", ("value", "UNKNOWN_SCHEMA_ID", ("no schema of the registry has id 987654",))),
         (b"\x01" + whole[1:], ("value", "NO_SCHEMA_ID", (f"{len(whole)} bytes, 0x01000000",))),
@@ -73,8 +74,8 @@ def mixture(stack: Addresses) -> Mixture:
         (other, mismatch(2, label.format(ids[0], 1), "begins with 0x0100")),
         (monster, mismatch(len(monster) - 5, label.format(ids[2], 3))),
         (text, mismatch(len(text) - 5, label.format(ids[0], 1))),
-        (header(recursive) + b"\0", ("schema", "UNUSABLE_SCHEMA", (f"schema id {recursive} ", "contains itself"))),
-        (header(foreign) + b"{}", ("schema", "UNUSABLE_SCHEMA", (f"schema id {foreign} ", "a schema of type JSON"))),
+        (header(recursive) + b"\0", ("schema", "UNUSABLE_SCHEMA", (f"schema id {recursive}{nowhere} version 1 of mixture-tree)", "contains itself"))),
+        (header(foreign) + b"{}", ("schema", "UNUSABLE_SCHEMA", (f"schema id {foreign}{nowhere} version 1 of mixture-foreign)", "a schema of type JSON"))),
         (None, ("value", "NULL_VALUE", ("the record has no value",))),
     ]  # fmt: skip
     values: list[tuple[bytes | None, Any]] = []

@@ -36,7 +36,8 @@ def misfits(
         before: the schema that was declared until now; None where nobody knows.
     """
     if why := misfit(held, declared, narrower=False):
-        return Misfit(why, "declare the column as it was, or as a type that Delta can widen it to")
+        cure = "declare the column as it was, or as a type that Delta can widen it to; or make the table anew with"
+        return Misfit(why, f"{cure} `lakeingest rebuild`")
     names = {column.name.lower() for column in held}
     for column in declared:
         if column.name.lower() not in names and not column.nullable:

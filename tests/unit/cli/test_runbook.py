@@ -175,6 +175,14 @@ def test_a_wrong_name(name: str, nearest: str) -> None:
         explain.explain(name)
 
 
+@pytest.mark.parametrize("name", ["upsert", "gdpr", "delete", "exactly-once"])
+def test_a_word_that_is_none_of_its_names(name: str) -> None:
+    """`upsert` was sent to UsageError, and `gdpr` to gap."""
+    with pytest.raises(UsageError) as wrong:
+        explain.explain(name)
+    assert wrong.value.cure == "`lakeingest explain` lists what it has"
+
+
 def test_a_message_names_its_entry() -> None:
     """The last line of an error's message is the command that says more, and it works."""
     mistakes = PipelineFileError("f.yaml: 1 mistake", cure="correct it", problems=("name: missing",))

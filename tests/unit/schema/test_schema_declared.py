@@ -53,8 +53,12 @@ def test_what_a_table_can_become(declared: str) -> None:
     ],
 )
 def test_what_a_table_cannot_become(declared: str, said: str) -> None:
-    """What Delta has no way to, at any depth, names the column, and the decimal that would do."""
+    """What Delta has no way to, at any depth, names the column, and the decimal that would do; the cure, `rebuild`."""
     assert why(declared) == said
+    columns, held = ddl.parse(declared), ddl.parse(HELD)
+    found = misfits(columns, held, model.from_columns(columns), model.from_columns(held), "FORWARD")
+    assert found
+    assert ("lakeingest rebuild" in found.cure) is ("widen" in said)
 
 
 @pytest.mark.parametrize("declared", [HELD.replace("n INT", "n BIGINT"), HELD.replace(" NOT NULL", "")])
