@@ -47,6 +47,10 @@ def mismatch(size: int, *words: str) -> tuple[str, str, tuple[str, ...]]:
     return "value", "PAYLOAD_MISMATCH", (f"a payload of {size} bytes", *words)
 
 
+def unusable(*words: str) -> tuple[str, str, tuple[str, ...]]:
+    return "schema", "UNUSABLE_SCHEMA", words
+
+
 @pytest.fixture(scope="module")
 def mixture(stack: Addresses) -> Mixture:
     topic, subject = "mixture", "mixture-value"
@@ -61,7 +65,7 @@ def mixture(stack: Addresses) -> Mixture:
     text = header(ids[0]) + zigzag(2_147_483_000) + b"JFK"
     other = header(ids[0]) + Avro(record("Other", a="boolean", b="boolean")).payload({"a": True, "b": False})
     label = "schema id {} (version {} of mixture-value)"
-    nowhere = " (in no version of mixture-value, but"
+    nowhere = "schema id {} (in no version of mixture-value, but version 1 of mixture-{})"
     bad: list[tuple[bytes | None, tuple[str, str, tuple[str, ...]]]] = [
         (header(987654) + b"x", ("value", "UNKNOWN_SCHEMA_ID", ("no schema of the registry has id 987654",))),
         (b"\x01" + whole[1:], ("value", "NO_SCHEMA_ID", (f"{len(whole)} bytes, 0x01000000",))),
@@ -74,8 +78,8 @@ def mixture(stack: Addresses) -> Mixture:
         (other, mismatch(2, label.format(ids[0], 1), "begins with 0x0100")),
         (monster, mismatch(len(monster) - 5, label.format(ids[2], 3))),
         (text, mismatch(len(text) - 5, label.format(ids[0], 1))),
-        (header(recursive) + b"\0", ("schema", "UNUSABLE_SCHEMA", (f"schema id {recursive}{nowhere} version 1 of mixture-tree)", "contains itself"))),
-        (header(foreign) + b"{}", ("schema", "UNUSABLE_SCHEMA", (f"schema id {foreign}{nowhere} version 1 of mixture-foreign)", "a schema of type JSON"))),
+        (header(recursive) + b"\0", unusable(nowhere.format(recursive, "tree"), "contains itself")),
+        (header(foreign) + b"{}", unusable(nowhere.format(foreign, "foreign"), "a schema of type JSON")),
         (None, ("value", "NULL_VALUE", ("the record has no value",))),
     ]  # fmt: skip
     values: list[tuple[bytes | None, Any]] = []
