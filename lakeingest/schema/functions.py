@@ -96,12 +96,10 @@ def minus(number: ddl.Type | None) -> str:
     if number is None or str(number) in numbers.LEAST:
         return "try_subtract(0, {0})"
     if numbers.inexact(number):
-        return "-{0}"
-    return (
-        "try_divide({0}, -1)"
-        if sum(numbers.digits(number)) == 38 and numbers.digits(number)[1] > 6
-        else "try_subtract(0, {0})"
-    )
+        # Two signs without brackets would begin a comment.
+        return "(-{0})"
+    before, behind = numbers.digits(number)
+    return "try_divide({0}, -1)" if before + behind == 38 and behind > 6 else "try_subtract(0, {0})"
 
 
 def _abs(number: ddl.Type | None) -> str:

@@ -175,6 +175,8 @@ CASES: dict[str, tuple[str, Expected]] = {
     "-z": ("decimal(38,0)", computed(lambda z: -z, "z")),
     "-big": ("bigint", number("bigint", lambda b: -b, "big")),
     "-k": ("int", computed(lambda k: -k, "k")),
+    "- -c": ("double", computed(lambda c: c, "c")),
+    "-(-1e0) + c": ("double", computed(lambda c: 1 + c, "c")),
     "-c": ("double", computed(lambda c: -c, "c")),
     # arithmetic
     "n + big": ("decimal(23,2)", computed(lambda n, b: n + b, "n", "big")),
