@@ -96,8 +96,8 @@ def minus(number: ddl.Type | None) -> str:
     if number is None or str(number) in numbers.LEAST:
         return "try_subtract(0, {0})"
     if numbers.inexact(number):
-        # Two signs without brackets would begin a comment.
-        return "(-{0})"
+        # Two signs without a blank between them would begin a comment.
+        return "(- {0})"
     before, behind = numbers.digits(number)
     return "try_divide({0}, -1)" if before + behind == 38 and behind > 6 else "try_subtract(0, {0})"
 
