@@ -33,7 +33,7 @@ def named(name: str) -> tuple[dict[str, str], ...]:
     return (dict(connectors.TRANSFORMS[name]),)
 
 
-BROKERS, UNIX = {"KAFKA_BROKERS": "kafka:9092"}, 1_427_961_600_123
+BROKERS, UNIX = {"KAFKA_BOOTSTRAP_SERVERS": "kafka:9092"}, 1_427_961_600_123
 RUNS: dict[str, tuple[tuple[dict[str, str], ...], dict[str, str], dict[str, Any] | None]] = {
     **{
         name: (named(name), {}, expected)
