@@ -138,21 +138,26 @@ def _folded(
     names = shape.fieldNames()
     taken = {name.lower(): name for name in names}
     seen: dict[str, tuple[Schema | None, tuple[str, int, int]]] = {}
-    misfits = False
+    misfits, wide = False, set[str]()
     for row in found:
         name, place = row["name"], tuple(row["place"])[1:]
+        if name in wide or (name not in seen and len(seen) == MOST):
+            continue
         # A name that differs from another one's in upper and lower case alone can be no other column.
         fits = taken.setdefault(name.lower(), name) == name and (name in names or not name.startswith("_"))
         schema = _schema(name, row["type"]) if fits else None
-        before, first = seen.get(name, (None, place))
-        if before is not None and schema is not None:
-            if not _takes(before, schema):
-                misfits, schema = True, before
-            else:
-                schema = _grown(before, schema)
-        seen[name] = (schema or before, first if before else place)
-        if len(seen) == MOST:
-            break
+        before = seen[name][0] if name in seen else None
+        if before is None:
+            # The fields are in the order in which they have types.
+            seen.pop(name, None)
+            seen[name] = (schema, place)
+        elif schema is not None and not _takes(before, schema):
+            misfits = True
+        elif schema is not None:
+            grown = _grown(before, schema)
+            if len(model.type_text(grown)) > _LONGEST_TYPE:
+                wide.add(name)
+            seen[name] = (None if name in wide else grown, seen[name][1])
     return seen, misfits
 
 
