@@ -22,6 +22,7 @@ from lakeingest.record import OFFSET, PARTITION, RAW_VALUE, TIMESTAMP, TOPIC
 from lakeingest.schema import ddl, model
 from lakeingest.schema.model import Schema, SchemaError
 from lakeingest.spark import types
+from lakeingest.spark.json_numbers import marked, unmarked
 
 MOST = 200
 """Fields that a table may get in this way."""
@@ -122,9 +123,9 @@ def _types(rows: DataFrame) -> list[Row]:
     register_pickle_by_value(observed_types)
     of_text = observed_types.of_text
     in_python = F.udf(lambda text: of_text(text), "STRING")  # noqa: PLW0108
-    each = F.explode(F.from_json(numbers.marked(F.col("_undeclared")), "MAP<STRING, VARIANT>"))
+    each = F.explode(F.from_json(marked(F.col("_undeclared")), "MAP<STRING, VARIANT>"))
     named = rows.select(F.struct(TIMESTAMP, TOPIC, PARTITION, OFFSET).alias("place"), each.alias("name", "value"))
-    texts = named.withColumn("text", numbers.unmarked(F.to_json("value")))
+    texts = named.withColumn("text", unmarked(F.to_json("value")))
     odd = numbers.perhaps_changed(F.col("text"))
     kind = F.when(odd, in_python(F.when(odd, F.col("text")))).otherwise(F.schema_of_variant(F.parse_json("text")))
     first = texts.groupBy("name", kind.alias("type")).agg(F.min("place").alias("place"))

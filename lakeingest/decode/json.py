@@ -30,6 +30,7 @@ from lakeingest.decode.json_columns import any_of, fit, parsed_type
 from lakeingest.decode.json_values import AS_IT_IS, Pattern, Texts
 from lakeingest.record import Refusal, diagnosis
 from lakeingest.spark import jvm
+from lakeingest.spark.json_numbers import marked, unmarked
 
 _CORRUPT = " corrupt"
 _LOOKED_AT = 2**20
@@ -97,11 +98,11 @@ def parse(raw: Column, schema: T.StructType, texts: Texts) -> Column:
     The seal is true where the value is one whole object. In one step there is also UNDECLARED: BOOLEAN, whether it
     has a field that no column takes; else " corrupt": STRING, not null where a field does not fit its column.
     """
-    marked = parsed_type(schema, texts, marked=True)
-    assert isinstance(marked, T.StructType)
+    bearing = parsed_type(schema, texts, marked=True)
+    assert isinstance(bearing, T.StructType)
     if jvm.offered("json"):
         own = [T.StructField(_SEAL, T.BooleanType()), T.StructField(_UNDECLARED, T.BooleanType())]
-        named = T.StructType([*marked, *own]).json()
+        named = T.StructType([*bearing, *own]).json()
         return F.call_function(jvm.function("json", f"round {named}" if texts.rounds else named), raw)
     sealed = [T.StructField(_SEAL, T.BooleanType()), T.StructField(_CORRUPT, T.StringType())]
     # As bytes: a text is cut by counting its characters.
@@ -117,7 +118,7 @@ def parse(raw: Column, schema: T.StructType, texts: Texts) -> Column:
     read = numbers.in_text(
         F.from_json(F.concat(opened, last).cast("string"), asked, _OPTIONS), text, fields, asked, _OPTIONS
     )
-    odd = numbers.unreadable(text, marked, _OPTIONS, rounds=texts.rounds) | numbers.lone_surrogate(text)
+    odd = numbers.unreadable(text, bearing, _OPTIONS, rounds=texts.rounds) | numbers.lone_surrogate(text)
     return F.when(~odd, read)
 
 
@@ -201,8 +202,8 @@ def rescued(raw: Column, parsed: Column, schema: T.StructType) -> Column:
         return unknown if whole is None else unknown | F.array_contains(whole, key)
 
     # A VARIANT changes numbers.
-    fields = F.from_json(numbers.marked(text), "MAP<STRING, VARIANT>")
-    kept = numbers.unmarked(F.to_json(F.map_filter(fields, undeclared)))
+    fields = F.from_json(marked(text), "MAP<STRING, VARIANT>")
+    kept = unmarked(F.to_json(F.map_filter(fields, undeclared)))
     # A text in which a nested object has a key twice is no VARIANT: it is kept whole.
     return F.when(keep, F.coalesce(kept, text))
 

@@ -58,8 +58,8 @@ def _diagnose(value: bytes | None, schema: dict[str, Any], texts: Texts, *, with
         shown = "" if withheld else f": {_short(record)}"
         return "NOT_AN_OBJECT", f"a JSON object is needed, this is {_kind(record)}{shown}"
     faults = (fault.withheld if withheld else fault.said for fault in faults_of(record, schema, texts))
-    faults = chain(_halves(record, schema, withheld=withheld), faults)
-    return next(faults, ("UNREADABLE", "Spark's JSON parser refuses this record"))
+    halves = _halves(record, schema, withheld=withheld)
+    return next(chain(halves, faults), ("UNREADABLE", "Spark's JSON parser refuses this record"))
 
 
 def _halves(record: Object, schema: dict[str, Any], *, withheld: bool) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,6 @@ text a number with a fraction is what a double has of it, and half of a characte
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterator, Mapping
 from functools import reduce
 from typing import Any
@@ -19,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest.spark import maps
+from lakeingest.spark.json_numbers import NUMBERS, marked, unmarked
 
 _EXPONENT = r"\d\.?[eE][+-]?0*[1-9]\d{4}"
 """Of a number that no column holds, as `values` has it."""
@@ -28,13 +28,9 @@ _SMALL = r"(?<![\w.-])[+-]?[\d.]+[eE]-\d"
 _DECIMAL = r"\A(?=.{1,1000}\z)[^,eE]*+(?:[eE][+-]?0*\d{0,4})?\z"
 _PARTS = r"\A[+-]?(\d*)\.?(\d*)(?:[eE]([+-]?\d+))?\z"
 """The digits before the point, those behind it, and the exponent."""
-_NUMBERS = r'\G((?:[^"\d-]|"(?:[^"\\]++|\\.)*+")*+)(-?\d[\d.eE+-]*+)'
-"""All before a number that is in no quotes, and the number. The signs behind each + keep it off Java's stack."""
 _NUMERIC = (T.DecimalType, T.FloatType, T.DoubleType)
 EXACT: Mapping[str, Any] = {"exact": True}
 """The metadata of a field whose doubles, somewhere within, must be the numbers that are written."""
-_MARK = f"number {secrets.token_urlsafe(9)} "
-"""Before a number that was put in quotes; nobody who writes records knows it."""
 _TINY = r"[eE]-0*[1-9]\d|\.0{30}"
 """In the text of a number that may be 0 as FLOAT or DOUBLE."""
 _LONG = r"[\d.]{16}|[eE][+-]?0*[1-9]\d\d"
@@ -46,16 +42,6 @@ _CHANGED = r'\A(?:-?\d+\.\d+(?:E-?\d+)?\z|0\z|"-?Infinity"\z|[\[{])'
 _SURROGATE = r"\\u[dD][89a-fA-F]"
 _ESCAPES = r"(?s)\\(?:[^u]|u[dD][89abAB]..\\u[dD][c-fC-F]..|u(?![dD][89a-fA-F])....)"
 """All that are whole: a pair of surrogates is one."""
-
-
-def marked(text: Column) -> Column:
-    """A record's text with each number in quotes, so that all its digits are kept; `unmarked` takes them off again."""
-    return F.regexp_replace(text, f"(?s){_NUMBERS}", f'$1"{_MARK}$2"')
-
-
-def unmarked(text: Column) -> Column:
-    """A text, or a JSON text, with its marked numbers as they were written."""
-    return F.regexp_replace(text, f'"?{_MARK}([-+.\\deE]+)"?', "$1")
 
 
 def lone_surrogate(text: Column) -> Column:
@@ -74,7 +60,7 @@ def unreadable(text: Column, schema: T.StructType, options: dict[str, str], *, r
     if asked is None:
         return numbers
     # Without quotes a number with a fraction would pass through a double on its way to a text.
-    read = F.from_json(F.regexp_replace(text, f"(?s){_NUMBERS}", '$1"$2"'), asked, options)
+    read = F.from_json(F.regexp_replace(text, NUMBERS, '$1"$2"'), asked, options)
     suspect = "|".join(_suspects(list(_numbers(schema)), rounds))
     return numbers | F.coalesce(F.when(text.rlike(suspect), _within(read, schema, rounds)), F.lit(False))
 
