@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 
 from pyspark.cloudpickle import register_pickle_by_value
 from pyspark.sql import DataFrame, Row
@@ -22,12 +23,11 @@ from lakeingest.record import OFFSET, PARTITION, RAW_VALUE, TIMESTAMP, TOPIC
 from lakeingest.schema import ddl, model
 from lakeingest.schema.model import Schema, SchemaError
 from lakeingest.spark import types
-from lakeingest.spark.json_numbers import marked, unmarked
 
 MOST = 200
 """Fields that a table may get in this way."""
-_MOST_TYPES = 10 * MOST
-"""Of all fields in a batch; what comes behind them is looked at in the next one."""
+_MOST_TYPES = 10_000
+"""Kinds of records in a batch; what only later ones have is looked at in the next one."""
 _LONGEST_TYPE = 20_000
 """Characters of the type of one: objects whose keys are data, as ids are, would be as wide as one likes."""
 _UNTOLD = "BINARY"
@@ -98,68 +98,69 @@ def fields(
     As if each record were a batch of its own: the first value of a field, by time and place in Kafka, says its type.
     The schema is None where the field has a name or a type that no column can have: it stays in _rescued.
     """
-    in_file = types.struct(pipeline.schema_.columns or "")
-    shape = json_columns.marked(in_file, shape)
+    shape = json_columns.marked(types.struct(pipeline.schema_.columns or ""), shape)
     raw, texts = limits.within(F.col(RAW_VALUE), pipeline.decode.max_bytes), json.texts_of(pipeline.decode.value)
-
-    def accepted(rows: DataFrame, shape: T.StructType) -> DataFrame:
-        read = rows.withColumn("_parsed", json.parse(raw, shape, texts))
-        return read.where(~json.refused(raw, F.col("_parsed"), shape, texts))
-
-    whole = accepted(kafka, shape).withColumn("_undeclared", json.rescued(raw, F.col("_parsed"), shape))
-    seen, misfits = _folded(_types(whole), shape)
-    if misfits:
-        # A record that does not fit what earlier ones make of the table is refused, and says nothing.
-        more = {name: schema for name, (schema, _) in seen.items() if schema}
-        grown = _columns(shape, projection.struct_type(model.struct(more)))
-        assert isinstance(grown, T.StructType)
-        seen, _ = _folded(_types(accepted(whole, json_columns.marked(in_file, grown))), shape)
-    return seen
+    parsed = F.col("_parsed")
+    whole = kafka.withColumn("_parsed", json.parse(raw, shape, texts)).where(~json.refused(raw, parsed, shape, texts))
+    return _folded(_types(whole.withColumn("_undeclared", json.rescued(raw, parsed, shape))), shape)
 
 
 def _types(rows: DataFrame) -> list[Row]:
-    """name, type, place: of the undeclared fields, the first record that has a value of each type."""
+    """Of each kind of records the types of their undeclared fields, and the first one.
+
+    The rows have types, ARRAY<STRUCT<name: STRING, type: STRING>>, and place.
+    """
     register_pickle_by_value(json_values)
     register_pickle_by_value(observed_types)
-    of_text = observed_types.of_text
-    in_python = F.udf(lambda text: of_text(text), "STRING")  # noqa: PLW0108
-    each = F.explode(F.from_json(marked(F.col("_undeclared")), "MAP<STRING, VARIANT>"))
-    named = rows.select(F.struct(TIMESTAMP, TOPIC, PARTITION, OFFSET).alias("place"), each.alias("name", "value"))
-    texts = named.withColumn("text", unmarked(F.to_json("value")))
-    odd = numbers.perhaps_changed(F.col("text"))
-    kind = F.when(odd, in_python(F.when(odd, F.col("text")))).otherwise(F.schema_of_variant(F.parse_json("text")))
-    first = texts.groupBy("name", kind.alias("type")).agg(F.min("place").alias("place"))
-    return first.orderBy("place", "name", "type").limit(_MOST_TYPES).collect()
+    of_fields = observed_types.of_fields
+    in_python = F.udf(lambda text: of_fields(text), "ARRAY<STRUCT<name: STRING, type: STRING>>")  # noqa: PLW0108
+    text = F.col("_undeclared")
+    odd = numbers.perhaps_changed(text)
+    fields = F.map_entries(F.from_json(text, "MAP<STRING, VARIANT>"))
+    plain = F.transform(
+        fields, lambda f: F.struct(f["key"].alias("name"), F.schema_of_variant(f["value"]).alias("type"))
+    )
+    kinds = F.when(odd, in_python(F.when(odd, text))).otherwise(plain).alias("types")
+    place = F.min(F.struct(TIMESTAMP, TOPIC, PARTITION, OFFSET)).alias("place")
+    first = rows.where(text.isNotNull()).groupBy(kinds).agg(place).where("types IS NOT NULL")
+    return first.orderBy("place").limit(_MOST_TYPES).collect()
 
 
-def _folded(
-    found: list[Row], shape: T.StructType
-) -> tuple[dict[str, tuple[Schema | None, tuple[str, int, int]]], bool]:
-    """What each field is after all of its values, and whether one does not fit what was before it."""
+def _folded(found: list[Row], shape: T.StructType) -> dict[str, tuple[Schema | None, tuple[str, int, int]]]:
+    """What each field is after all records; one that does not fit what is before it is refused, and adds nothing."""
     names = shape.fieldNames()
     taken = {name.lower(): name for name in names}
     seen: dict[str, tuple[Schema | None, tuple[str, int, int]]] = {}
-    misfits, wide = False, set[str]()
+    wide = set[str]()
+
+    def before(name: str) -> Schema | None:
+        return seen[name][0] if name in seen else None
+
     for row in found:
-        name, place = row["name"], tuple(row["place"])[1:]
-        if name in wide or (name not in seen and len(seen) == MOST):
-            continue
         # A name that differs from another one's in upper and lower case alone can be no other column.
-        fits = taken.setdefault(name.lower(), name) == name and (name in names or not name.startswith("_"))
-        schema = _schema(name, row["type"]) if fits else None
-        before = seen[name][0] if name in seen else None
-        if before is None:
-            # The fields are in the order in which they have types.
-            seen.pop(name, None)
-            seen[name] = (schema, place)
-        elif schema is not None and not _takes(before, schema):
-            misfits = True
-        elif schema is not None:
-            grown = _grown(before, schema)
-            if len(model.type_text(grown)) > _LONGEST_TYPE:
-                wide.add(name)
-            seen[name] = (None if name in wide else grown, seen[name][1])
-    return seen, misfits
+        told = {
+            name: _schema(name, type)
+            if taken.get(name.lower(), name) == name and (name in names or not name.startswith("_"))
+            else None
+            for name, type in row["types"]
+        }
+        if not all(_takes(ours, schema) for name, schema in told.items() if schema and (ours := before(name))):
+            continue
+        for name, schema in told.items():
+            if name in wide or (name not in seen and len(seen) == MOST):
+                continue
+            if taken.setdefault(name.lower(), name) != name:
+                seen[name] = (None, tuple(row["place"])[1:])
+            elif (ours := before(name)) is None:
+                # Fields are in the order in which they have types.
+                seen.pop(name, None)
+                seen[name] = (schema, tuple(row["place"])[1:])
+            elif schema is not None:
+                grown = _grown(ours, schema)
+                if len(model.type_text(grown)) > _LONGEST_TYPE:
+                    wide.add(name)
+                seen[name] = (None if name in wide else grown, seen[name][1])
+    return seen
 
 
 def _takes(ours: Schema, seen: Schema) -> bool:
@@ -169,9 +170,13 @@ def _takes(ours: Schema, seen: Schema) -> bool:
         return all(_takes(mine, other) for mine, other in both if other)
     if ours.value and seen.value:
         return _takes(ours.value, seen.value)
+    if ours.type == "string":
+        # It takes any JSON.
+        return True
     return (ours.type, ours.name) == (seen.type, seen.name) or (seen.type == "int64" and ours.type in _OF_WHOLE)
 
 
+@lru_cache(maxsize=10_000)
 def _schema(name: str, type: str) -> Schema | None:
     if len(type) > _LONGEST_TYPE:
         return None

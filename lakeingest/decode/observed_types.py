@@ -27,12 +27,13 @@ _WIDER = {
 """Two types of numbers → the one that has both."""
 
 
-def of_text(text: str | None) -> str | None:
-    """The type of a JSON text; VARIANT for each part of it that no column can hold exactly."""
+def of_fields(text: str | None) -> list[tuple[str, str]] | None:
+    """The types of an object's fields, by name: VARIANT for each part of them that no column can hold exactly."""
     try:
-        return None if text is None else _written(_of(read(text.encode())))
+        record = None if text is None else read(text.encode())
+        return [(name, _written(_of(value))) for name, value in record.pairs] if isinstance(record, Object) else None
     except RecursionError:
-        return NONE
+        return None
 
 
 def _of(value: Any) -> Type:
