@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest import config
-from lakeingest.decode import json, limits, sniff, writers
+from lakeingest.decode import json, json_columns, limits, sniff, writers
 from lakeingest.decode.writers import SchemaBranches
 from lakeingest.record import HEADERS, KEY, RAW_KEY, RAW_VALUE, RESCUED, UNKNOWN_SCHEMA, Refusal, diagnosis
 from lakeingest.schema import ddl, hidden
@@ -131,7 +131,8 @@ def _value(pipeline: config.PipelineConfig, shape: Shape) -> Decoded:
         return _written("value", raw, shape.writers["value"], shape.value, pipeline.decode.max_bytes)
     if not isinstance(value, config.JsonValue):
         return _scalar("value", "value", raw, value.format)
-    schema, parsed, texts = shape.value, F.col(PARSED_VALUE), json.texts_of(value)
+    schema = json_columns.marked(types.struct(pipeline.schema_.columns or ""), shape.value)
+    parsed, texts = F.col(PARSED_VALUE), json.texts_of(value)
     rescued = json.rescued(raw, parsed, schema)
     refusal = sniff.told(json.refusal("value", raw, parsed, schema, texts), raw, "json")
     if shape.strict:

@@ -29,7 +29,7 @@ from lakeingest.decode import projection
 from lakeingest.schema.formats import avro as avro_schema
 from lakeingest.schema.formats import avro_fault
 from lakeingest.schema.model import Schema
-from lakeingest.spark import jvm
+from lakeingest.spark import jvm, maps
 
 _SEAL = os.urandom(16)
 _LONG_DIGITS, _LONG_BYTES, _MOST_DIGITS = 18, 8, 38
@@ -64,7 +64,8 @@ class Reader:
         return ~whole | F.coalesce(_misfit(parsed["value"], self._type), F.lit(False))
 
     def value(self, parsed: Column) -> Column:
-        return parsed["value"] if jvm.offered("avro") else _fitted(parsed["value"], self._type)
+        value = parsed["value"] if jvm.offered("avro") else _fitted(parsed["value"], self._type)
+        return maps.last_of_each(value, self._type)
 
     def why(self, payload: Column, *, withheld: bool = False) -> Column | None:
         register_pickle_by_value(avro_fault)

@@ -1,7 +1,8 @@
 """JSON without a registry: the declared columns are a schema's version 1, and what is observed beyond them follows.
 
-A field that no column takes gets the type that all of its values in the batch have: what `schema_of_variant_agg` finds.
-A field of which no type can be told (only nulls, values of several types) stays in _rescued.
+A field that no column takes gets the type of its first value; objects get the fields of later ones. What does not fit
+it afterwards is refused. A value of which no type can be told stays in _rescued: null, an empty object or array, an
+array of several types, and a number that no column would give back as it is written.
 """
 
 from __future__ import annotations
@@ -9,21 +10,31 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 
-from pyspark.sql import DataFrame
+from pyspark.cloudpickle import register_pickle_by_value
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest import config
-from lakeingest.decode import json, limits, projection
+from lakeingest.decode import json, json_columns, json_values, limits, numbers, observed_types, projection
 from lakeingest.record import OFFSET, PARTITION, RAW_VALUE, TIMESTAMP, TOPIC
 from lakeingest.schema import ddl, model
 from lakeingest.schema.model import Schema, SchemaError
+from lakeingest.spark import types
 
 MOST = 200
 """Fields that a table may get in this way."""
+_MOST_TYPES = 10_000
+"""Kinds of records in a batch; what only later ones have is looked at in the next one."""
 _LONGEST_TYPE = 20_000
 """Characters of the type of one: objects whose keys are data, as ids are, would be as wide as one likes."""
+_UNTOLD = "BINARY"
+"""In DDL, for a type that is not known: no JSON has this one."""
+_PARTS = re.compile(r"`(?:[^`]|``)*`|OBJECT<>?|\b(?:VOID|VARIANT)\b(?!:)|\bDECIMAL\(\d+,\s*\d+\)")
+_OF_WHOLE = ("float64", "bytes")
+"""The types of a DOUBLE and a DECIMAL, which take whole numbers too."""
 OBSERVED = "observed"
 """The documentation of a column that no file declares."""
 
@@ -92,42 +103,124 @@ def fields(
 ) -> dict[str, tuple[Schema | None, tuple[str, int, int]]]:
     """The fields of a batch that no column takes: name → schema, and the first record that has it.
 
+    As if each record were a batch of its own: the first value of a field, by time and place in Kafka, says its type.
     The schema is None where the field has a name or a type that no column can have: it stays in _rescued.
     """
-    parsed, raw = F.col("_parsed"), limits.within(F.col(RAW_VALUE), pipeline.decode.max_bytes)
-    texts = json.texts_of(pipeline.decode.value)
+    shape = json_columns.marked(types.struct(pipeline.schema_.columns or ""), shape)
+    raw, texts = limits.within(F.col(RAW_VALUE), pipeline.decode.max_bytes), json.texts_of(pipeline.decode.value)
+    parsed = F.col("_parsed")
     whole = kafka.withColumn("_parsed", json.parse(raw, shape, texts)).where(~json.refused(raw, parsed, shape, texts))
-    rescued = F.from_json(json.rescued(raw, parsed, shape), "MAP<STRING, VARIANT>")
-    place = F.struct(TIMESTAMP, TOPIC, PARTITION, OFFSET)
-    found = (
-        whole.select(place.alias("place"), F.explode(rescued).alias("name", "value"))
-        .groupBy("name")
-        .agg(F.schema_of_variant_agg("value").alias("type"), F.min("place").alias("place"))
-        .orderBy("place", "name")
-        .limit(MOST)
-        .collect()
+    return _folded(_types(whole.withColumn("_undeclared", json.rescued(raw, parsed, shape))), shape)
+
+
+def _types(rows: DataFrame) -> list[Row]:
+    """Of each kind of records the types of their undeclared fields, and the first one.
+
+    The rows have types, ARRAY<STRUCT<name: STRING, type: STRING>>, and place.
+    """
+    register_pickle_by_value(json_values)
+    register_pickle_by_value(observed_types)
+    of_fields = observed_types.of_fields
+    in_python = F.udf(lambda text: of_fields(text), "ARRAY<STRUCT<name: STRING, type: STRING>>")  # noqa: PLW0108
+    text = F.col("_undeclared")
+    odd = numbers.perhaps_changed(text)
+    fields = F.map_entries(F.from_json(text, "MAP<STRING, VARIANT>"))
+    plain = F.transform(
+        fields, lambda f: F.struct(f["key"].alias("name"), F.schema_of_variant(f["value"]).alias("type"))
     )
+    kinds = F.when(odd, in_python(F.when(odd, text))).otherwise(plain).alias("types")
+    place = F.min(F.struct(TIMESTAMP, TOPIC, PARTITION, OFFSET)).alias("place")
+    first = rows.where(text.isNotNull()).groupBy(kinds).agg(place).where("types IS NOT NULL")
+    return first.orderBy("place").limit(_MOST_TYPES).collect()
+
+
+def _folded(found: list[Row], shape: T.StructType) -> dict[str, tuple[Schema | None, tuple[str, int, int]]]:
+    """What each field is after all records; one that does not fit what is before it is refused, and adds nothing."""
     names = shape.fieldNames()
-    taken = {name.lower() for name in names}
+    taken = {name.lower(): name for name in names}
     seen: dict[str, tuple[Schema | None, tuple[str, int, int]]] = {}
+    wide = set[str]()
+
+    def before(name: str) -> Schema | None:
+        return seen[name][0] if name in seen else None
+
     for row in found:
-        # A name that differs from a column's in upper and lower case alone can be no other column.
-        fits = row["name"] in names or not (row["name"].lower() in taken or row["name"].startswith("_"))
-        schema = _schema(row["name"], row["type"]) if fits else None
-        taken.add(row["name"].lower())
-        seen[row["name"]] = (schema, tuple(row["place"])[1:])
+        # A name that differs from another one's in upper and lower case alone can be no other column.
+        told = {
+            name: _schema(name, type)
+            if taken.get(name.lower(), name) == name and (name in names or not name.startswith("_"))
+            else None
+            for name, type in row["types"]
+        }
+        if not all(_takes(ours, schema) for name, schema in told.items() if schema and (ours := before(name))):
+            continue
+        for name, schema in told.items():
+            if name in wide or (name not in seen and len(seen) == MOST):
+                continue
+            if taken.setdefault(name.lower(), name) != name:
+                seen[name] = (None, tuple(row["place"])[1:])
+            elif (ours := before(name)) is None:
+                # Fields are in the order in which they have types.
+                seen.pop(name, None)
+                seen[name] = (schema, tuple(row["place"])[1:])
+            elif schema is not None:
+                grown = _grown(ours, schema)
+                if len(model.type_text(grown)) > _LONGEST_TYPE:
+                    wide.add(name)
+                seen[name] = (None if name in wide else grown, seen[name][1])
     return seen
 
 
+def _takes(ours: Schema, seen: Schema) -> bool:
+    """Whether a value of the type that was seen fits a column of ours, but for its fields that we have not."""
+    if ours.type == "struct" and seen.type == "struct":
+        both = [(f.schema, seen.field(f.name)) for f in ours.fields]
+        return all(_takes(mine, other) for mine, other in both if other)
+    if ours.value and seen.value:
+        return _takes(ours.value, seen.value)
+    if ours.type == "string":
+        # It takes any JSON.
+        return True
+    return (ours.type, ours.name) == (seen.type, seen.name) or (seen.type == "int64" and ours.type in _OF_WHOLE)
+
+
+@lru_cache(maxsize=10_000)
 def _schema(name: str, type: str) -> Schema | None:
     if len(type) > _LONGEST_TYPE:
         return None
-    # A number's digits in this batch say nothing of the next one's.
-    text = re.sub(r"DECIMAL\(\d+,\s*\d+\)", "DOUBLE", type.replace("OBJECT<", "STRUCT<"))
     try:
-        (column,) = ddl.parse(f"c {text}")
-        schema = model.from_columns([replace(column, name=name)])
+        (column,) = ddl.parse(f"c {_PARTS.sub(_as_ddl, type)}")
+        kind = _told(column.type)
+        if kind is None:
+            return None
+        schema = model.from_columns([replace(column, name=name, type=kind)])
         model.value_columns(schema)
     except (ddl.DdlError, SchemaError):
         return None
     return schema.fields[0].schema
+
+
+def _as_ddl(part: re.Match[str]) -> str:
+    """A part of what `schema_of_variant` says as DDL; a name stays."""
+    match part[0]:
+        case "OBJECT<":
+            return "STRUCT<"
+        case "OBJECT<>" | observed_types.VOID | observed_types.NONE:
+            return _UNTOLD
+        case text if text.startswith("DECIMAL") and text.replace(" ", "") != observed_types.WHOLE:
+            # Its digits say nothing of the next one's, and a DOUBLE gives it back.
+            return "DOUBLE"
+        case text:
+            return text
+
+
+def _told(kind: ddl.Type) -> ddl.Type | None:
+    """A type without the parts of which nothing is known yet."""
+    match kind:
+        case ddl.Struct(fields):
+            known = [replace(f, type=told) for f in fields if (told := _told(f.type)) is not None]
+            return ddl.Struct(tuple(known)) if known else None
+        case ddl.Array(element):
+            told = _told(element)
+            return None if told is None else ddl.Array(told)
+    return None if str(kind).upper() == _UNTOLD else kind

@@ -10,7 +10,8 @@ fields need.
 
 On both ways times are parsed as text and decimals with as many places as 38 digits allow, and then converted under
 rules of our own, since the parser reads "2026" as a date, epoch milliseconds as seconds, and rounds 12.345; and
-infinity is no number. Nor is what the parser would take too long for, or round to these places (see `numbers`).
+infinity is no number. Nor is what the parser would take too long for, or round to these places (see `numbers`). A
+number in a column of text stays as it is written, and so it does in what no column takes.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from lakeingest.decode.json_values import AS_IT_IS, Pattern, Texts
 from lakeingest.record import Refusal, diagnosis
 from lakeingest.schema.model import Schema
 from lakeingest.spark import jvm
+from lakeingest.spark.json_numbers import marked, unmarked
 
 _CORRUPT = " corrupt"
 _LOOKED_AT = 2**20
@@ -97,11 +99,12 @@ def parse(raw: Column, schema: T.StructType, texts: Texts) -> Column:
     The seal is true where the value is one whole object. In one step there is also UNDECLARED: BOOLEAN, whether it
     has a field that no column takes; else " corrupt": STRING, not null where a field does not fit its column.
     """
-    fields = [T.StructField(f.name, parsed_type(f.dataType, texts)) for f in schema]
+    bearing = parsed_type(schema, texts, marked=True)
+    assert isinstance(bearing, T.StructType)
     if jvm.offered("json"):
         own = [T.StructField(_SEAL, T.BooleanType()), T.StructField(_UNDECLARED, T.BooleanType())]
-        asked = T.StructType([*fields, *own]).json()
-        return F.call_function(jvm.function("json", f"round {asked}" if texts.rounds else asked), raw)
+        named = T.StructType([*bearing, *own]).json()
+        return F.call_function(jvm.function("json", f"round {named}" if texts.rounds else named), raw)
     sealed = [T.StructField(_SEAL, T.BooleanType()), T.StructField(_CORRUPT, T.StringType())]
     # As bytes: a text is cut by counting its characters.
     brace, member = F.lit(b"}"), f'"{_SEAL}":true}}'
@@ -110,8 +113,14 @@ def parse(raw: Column, schema: T.StructType, texts: Texts) -> Column:
     opened = F.substring(whole, F.lit(1), F.octet_length(whole) - 1)
     empty = ~F.startswith(raw, F.lit(b'{"')) & F.rlike(raw.cast("string"), F.lit(_EMPTY))
     last = F.when(empty, F.lit(member.encode())).otherwise(F.lit(f",{member}".encode()))
-    read = F.from_json(F.concat(opened, last).cast("string"), T.StructType([*fields, *sealed]), _OPTIONS)
-    return F.when(~numbers.unreadable(raw.cast("string"), T.StructType(fields), _OPTIONS, rounds=texts.rounds), read)
+    fields = parsed_type(schema, texts)
+    assert isinstance(fields, T.StructType)
+    text, asked = raw.cast("string"), T.StructType([*fields, *sealed])
+    read = numbers.in_text(
+        F.from_json(F.concat(opened, last).cast("string"), asked, _OPTIONS), text, fields, asked, _OPTIONS
+    )
+    odd = numbers.unreadable(text, bearing, _OPTIONS, rounds=texts.rounds) | numbers.lone_surrogate(text)
+    return F.when(~odd, read)
 
 
 def columns(parsed: Column, schema: T.StructType, texts: Texts) -> dict[str, Column]:
@@ -193,9 +202,11 @@ def rescued(raw: Column, parsed: Column, schema: T.StructType) -> Column:
         unknown = ~F.array_contains(declared, key)
         return unknown if whole is None else unknown | F.array_contains(whole, key)
 
-    fields = F.from_json(text, "MAP<STRING, VARIANT>")
+    # A VARIANT changes numbers.
+    fields = F.from_json(marked(text), "MAP<STRING, VARIANT>")
+    kept = unmarked(F.to_json(F.map_filter(fields, undeclared)))
     # A text in which a nested object has a key twice is no VARIANT: it is kept whole.
-    return F.when(keep, F.coalesce(F.to_json(F.map_filter(fields, undeclared)), text))
+    return F.when(keep, F.coalesce(kept, text))
 
 
 def _colons(text: Column) -> Column:

@@ -9,8 +9,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from lakeingest.decode import numbers
 from lakeingest.decode.json_values import Pattern, Texts
-from lakeingest.spark import timestamps
+from lakeingest.spark import maps, timestamps
 
 _TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)
 _INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
@@ -29,14 +30,19 @@ class Fitted:
     misfits: tuple[Column, ...] = ()
 
 
-def parsed_type(kind: T.DataType, texts: Texts) -> T.DataType:
-    """The type to ask the parser for: the declared one, with times and numbers that may be in quotes as text."""
+def parsed_type(kind: T.DataType, texts: Texts, *, marked: bool = False) -> T.DataType:
+    """The type to ask the parser for: the declared one, with times and numbers that may be in quotes as text.
+
+    Args:
+        marked: with the metadata of fields (see `numbers.EXACT`); else without.
+    """
     if isinstance(kind, T.StructType):
-        return T.StructType([T.StructField(f.name, parsed_type(f.dataType, texts)) for f in kind])
+        fields = ((f, parsed_type(f.dataType, texts, marked=marked)) for f in kind)
+        return T.StructType([T.StructField(f.name, t, metadata=f.metadata if marked else None) for f, t in fields])
     if isinstance(kind, T.ArrayType):
-        return T.ArrayType(parsed_type(kind.elementType, texts))
+        return T.ArrayType(parsed_type(kind.elementType, texts, marked=marked))
     if isinstance(kind, T.MapType):
-        return T.MapType(kind.keyType, parsed_type(kind.valueType, texts))
+        return T.MapType(kind.keyType, parsed_type(kind.valueType, texts, marked=marked))
     if isinstance(kind, T.DecimalType):
         # Not as text: a number with a fraction would pass through a double on its way there. To be rounded once, half
         # up, it is the parser that rounds it.
@@ -45,22 +51,49 @@ def parsed_type(kind: T.DataType, texts: Texts) -> T.DataType:
     return T.StringType() if quoted or isinstance(kind, _TIMES) else kind
 
 
-def fit(value: Column, kind: T.DataType, texts: Texts) -> Fitted:
-    """What was parsed under its declared type."""
+def marked(declared: T.StructType, whole: T.StructType) -> T.StructType:
+    """All of a record's columns, those that no file declares as `numbers.EXACT`."""
+    found = _marked(declared, whole)
+    assert isinstance(found, T.StructType)
+    return found
+
+
+def _marked(declared: T.DataType, whole: T.DataType) -> T.DataType:
+    match declared, whole:
+        case T.StructType(), T.StructType():
+            names = set(declared.names)
+            return T.StructType(
+                [
+                    T.StructField(f.name, _marked(declared[f.name].dataType, f.dataType), f.nullable, f.metadata)
+                    if f.name in names
+                    else T.StructField(f.name, f.dataType, f.nullable, dict(numbers.EXACT))
+                    for f in whole
+                ]
+            )
+        case T.ArrayType(), T.ArrayType():
+            return T.ArrayType(_marked(declared.elementType, whole.elementType), whole.containsNull)
+        case T.MapType(), T.MapType():
+            return T.MapType(whole.keyType, _marked(declared.valueType, whole.valueType), whole.valueContainsNull)
+    return whole
+
+
+def fit(value: Column, kind: T.DataType, texts: Texts, *, exact: bool = False) -> Fitted:
+    """What was parsed under its declared type; see `numbers.EXACT`."""
     if isinstance(kind, T.StructType):
-        return _fit_struct(value, kind, texts)
+        return _fit_struct(value, kind, texts, exact)
     if isinstance(kind, T.ArrayType):
         element = kind.elementType
         fitted = F.transform(value, lambda e: fit(e, element, texts).value) if _converts(element, texts) else value
-        misfit = F.exists(value, lambda e: any_of(fit(e, element, texts).misfits))
+        misfit = F.exists(value, lambda e: any_of(fit(e, element, texts, exact=exact).misfits))
         return Fitted(fitted, (misfit,) if _checked(element, texts) else ())
     if isinstance(kind, T.MapType):
         inner = kind.valueType
         converts, values = _converts(inner, texts), F.map_values(value)
         fitted = F.transform_values(value, lambda _, v: fit(v, inner, texts).value) if converts else value
-        misfit = F.exists(values, lambda v: any_of(fit(v, inner, texts).misfits))
+        fitted = maps.last_of_each(fitted, T.MapType(kind.keyType, T.NullType()))
+        misfit = F.exists(values, lambda v: any_of(fit(v, inner, texts, exact=exact).misfits))
         return Fitted(fitted, (misfit,) if _checked(inner, texts) else ())
-    return _fit_scalar(value, kind, texts)
+    return _fit_scalar(value, kind, texts, exact)
 
 
 def any_of(tests: Sequence[Column]) -> Column:
@@ -71,7 +104,7 @@ def any_of(tests: Sequence[Column]) -> Column:
     return answer
 
 
-def _fit_scalar(value: Column, kind: T.DataType, texts: Texts) -> Fitted:
+def _fit_scalar(value: Column, kind: T.DataType, texts: Texts, exact: bool) -> Fitted:
     if isinstance(kind, T.DecimalType):
         if texts.rounds:
             return Fitted(value)
@@ -80,15 +113,15 @@ def _fit_scalar(value: Column, kind: T.DataType, texts: Texts) -> Fitted:
         return Fitted(fitted, (~value.eqNullSafe(fitted),))
     if parsed_type(kind, texts) == kind:
         return Fitted(value, (F.abs(value) == float("inf"),) if isinstance(kind, _REALS) else ())
-    fitted = _from_text(value, kind, texts)
+    fitted = _from_text(value, kind, texts, exact)
     return Fitted(fitted, (value.isNotNull() & fitted.isNull(),))
 
 
-def _fit_struct(value: Column, kind: T.StructType, texts: Texts) -> Fitted:
+def _fit_struct(value: Column, kind: T.StructType, texts: Texts, exact: bool) -> Fitted:
     misfits: list[Column] = []
     fields = []
     for field in kind:
-        fitted = fit(value[field.name], field.dataType, texts)
+        fitted = fit(value[field.name], field.dataType, texts, exact=exact or field.metadata == numbers.EXACT)
         fields.append(fitted.value.alias(field.name))
         misfits += fitted.misfits
         if not field.nullable:
@@ -97,13 +130,13 @@ def _fit_struct(value: Column, kind: T.StructType, texts: Texts) -> Fitted:
     return Fitted(whole, tuple(misfits))
 
 
-def _from_text(text: Column, kind: T.DataType, texts: Texts) -> Column:
+def _from_text(text: Column, kind: T.DataType, texts: Texts, exact: bool) -> Column:
     """Null where the text is no such value."""
     if isinstance(kind, _INTEGERS):
         return F.when(text.rlike(_INTEGER), text.try_cast(kind))
     if isinstance(kind, _REALS):
         number = F.when(text.rlike(_REAL), text.try_cast(kind))
-        return F.when(F.abs(number) != float("inf"), number)
+        return F.when((F.abs(number) != float("inf")) & ~numbers.changes(text, kind, exact=exact), number)
     read = [_in_pattern(text, p, kind, texts.zone) for p in texts.patterns(kind.typeName())]
     return F.coalesce(*read) if len(read) > 1 else read[0]
 
@@ -130,7 +163,7 @@ def _in_iso(text: Column, kind: T.DataType, zone: str) -> Column:
 
 
 def _converts(kind: T.DataType, texts: Texts) -> bool:
-    return parsed_type(kind, texts) != _nullable(kind)
+    return maps.has_map(kind) or parsed_type(kind, texts) != _nullable(kind)
 
 
 def _nullable(kind: T.DataType) -> T.DataType:

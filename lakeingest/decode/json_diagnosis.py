@@ -10,9 +10,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import chain
 from typing import Any
 
-from lakeingest.decode.json_values import AS_IT_IS, ISO, SHOWN, Object, Texts, fits, read
+from lakeingest.decode.json_values import AS_IT_IS, ISO, SHOWN, Object, Texts, fits, lone_surrogate, read
 
 _NAMES = {"byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT"}
 _LONGEST_MESSAGE = 500
@@ -57,7 +58,20 @@ def _diagnose(value: bytes | None, schema: dict[str, Any], texts: Texts, *, with
         shown = "" if withheld else f": {_short(record)}"
         return "NOT_AN_OBJECT", f"a JSON object is needed, this is {_kind(record)}{shown}"
     faults = (fault.withheld if withheld else fault.said for fault in faults_of(record, schema, texts))
-    return next(faults, ("UNREADABLE", "Spark's JSON parser refuses this record"))
+    halves = _halves(record, schema, withheld=withheld)
+    return next(chain(halves, faults), ("UNREADABLE", "Spark's JSON parser refuses this record"))
+
+
+def _halves(record: Object, schema: dict[str, Any], *, withheld: bool) -> Iterator[tuple[str, str]]:
+    half, rule = lone_surrogate(record), "has half of a surrogate pair, which is no character"
+    if half is not None and not withheld:
+        place, text = half
+        yield "INVALID_UTF8", f"{place} = {json.dumps(text)[:SHOWN]} {rule}"
+    elif half is not None:
+        # Keys of maps, and names that no column has, may be values.
+        columns = {column["name"] for column in schema["fields"]}
+        found = (name for name, value in record.pairs if name in columns and lone_surrogate(value))
+        yield "INVALID_UTF8", f"{next(found, 'the record')} {rule}"
 
 
 @dataclass(frozen=True)
@@ -84,13 +98,20 @@ class Fault:
         return self.said[0], f"{self.path} {self.rule}"
 
 
-def faults_of(record: Object, struct: dict[str, Any], texts: Texts, place: str = "", path: str = "") -> Iterator[Fault]:
-    """All that is wrong with an object that was read, in the order of the columns."""
+def faults_of(
+    record: Object, struct: dict[str, Any], texts: Texts, place: str = "", path: str = "", *, exact: bool = False
+) -> Iterator[Fault]:
+    """All that is wrong with an object that was read, in the order of the columns.
+
+    Args:
+        exact: whether a DOUBLE must be the number that is written; so it must where the column's metadata says so.
+    """
     for column in struct["fields"]:
         name = column["name"]
         for own, value in record.pairs:
             if own == name:
-                yield from _misfits(value, column["type"], texts, place + name, path + name)
+                own_exact = exact or bool(column["metadata"].get("exact"))
+                yield from _misfits(value, column["type"], texts, place + name, path + name, exact=own_exact)
         if not column["nullable"] and record.get(name) is None:
             null = name in record
             rule = f"is required, and {'null' if null else 'missing'}"
@@ -98,21 +119,24 @@ def faults_of(record: Object, struct: dict[str, Any], texts: Texts, place: str =
             yield Fault(path + name, None, None, (reason, f"{place}{name} {rule}"), rule)
 
 
-def _misfits(value: Any, kind: Any, texts: Texts, place: str, path: str) -> Iterator[Fault]:
+def _misfits(value: Any, kind: Any, texts: Texts, place: str, path: str, *, exact: bool) -> Iterator[Fault]:
     if value is None or kind == "string":
         return
     if isinstance(kind, str):
         if not fits(value, kind, texts):
             rule = f"is no {_spelled(kind)}{_written(kind, texts)}"
             yield Fault(path, kind, value, ("WRONG_TYPE", f"{place} = {_short(value)} {rule}"), rule)
+        elif not fits(value, kind, texts, exact=exact):
+            rule = "would be another number as DOUBLE: declare the column, as DECIMAL or STRING"
+            yield Fault(path, kind, value, ("WRONG_TYPE", f"{place} = {_short(value)} {rule}"), rule)
     elif kind["type"] == "struct" and isinstance(value, Object):
-        yield from faults_of(value, kind, texts, place + ".", path + ".")
+        yield from faults_of(value, kind, texts, place + ".", path + ".", exact=exact)
     elif kind["type"] == "array" and isinstance(value, list):
         for i, element in enumerate(value):
-            yield from _misfits(element, kind["elementType"], texts, f"{place}[{i}]", f"{path}[*]")
+            yield from _misfits(element, kind["elementType"], texts, f"{place}[{i}]", f"{path}[*]", exact=exact)
     elif kind["type"] == "map" and isinstance(value, Object):
         for key, element in value.pairs:
-            yield from _misfits(element, kind["valueType"], texts, f"{place}.{key}", f"{path}.*")
+            yield from _misfits(element, kind["valueType"], texts, f"{place}.{key}", f"{path}.*", exact=exact)
     else:
         rule = f"is no {kind['type'].upper()}"
         yield Fault(path, kind, value, ("WRONG_TYPE", f"{place} = {_short(value)} {rule}"), rule)

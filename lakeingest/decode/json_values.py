@@ -9,10 +9,11 @@ import json
 import math
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from itertools import chain
 from typing import Any
 
 _RANGES = {"byte": 2**7, "short": 2**15, "integer": 2**31, "long": 2**63}
@@ -21,6 +22,7 @@ SHOWN = 80
 _LONGEST_NUMBER = 1000
 """Characters; Spark's parser reads no longer one."""
 _EXPONENT = re.compile(r"[eE][+-]?0*[1-9]\d{4}")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
 _MILLIS = (-62_135_596_800_000, 253_402_300_799_999)
 """The years 0001 to 9999."""
@@ -77,6 +79,23 @@ class Object(dict[str, Any]):
         self.pairs = pairs
 
 
+def lone_surrogate(value: Any, place: str = "") -> tuple[str, str] | None:
+    """The first text that has half of a character, which UTF-8 cannot write: its place, and its beginning."""
+    found: Iterator[tuple[str, str] | None]
+    match value:
+        case str():
+            return (place or "the value", value) if _SURROGATE.search(value) else None
+        case Object():
+            before = f"{place}." if place else ""
+            names = (lone_surrogate(name, f"a name in {place or 'the object'}") for name, _ in value.pairs)
+            found = chain(names, (lone_surrogate(each, before + name) for name, each in value.pairs))
+        case list():
+            found = (lone_surrogate(each, f"{place}[{i}]") for i, each in enumerate(value))
+        case _:
+            return None
+    return next((each for each in found if each), None)
+
+
 def read(value: bytes) -> Any:
     """A record's JSON, its numbers as int and Decimal.
 
@@ -109,8 +128,12 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON value")
 
 
-def fits(value: Any, kind: str, texts: Texts = AS_IT_IS) -> bool:
-    """Whether a value that was read has a type of Spark's that has no parts."""
+def fits(value: Any, kind: str, texts: Texts = AS_IT_IS, *, exact: bool = False) -> bool:
+    """Whether a value that was read has a type of Spark's that has no parts.
+
+    Args:
+        exact: whether a DOUBLE has to be the number that is written.
+    """
     if kind in _RANGES or kind in ("float", "double"):
         value = _out_of_quotes(value, kind) if texts.quotes else value
     if kind in _RANGES:
@@ -119,7 +142,7 @@ def fits(value: Any, kind: str, texts: Texts = AS_IT_IS) -> bool:
         return _fits_decimal(value, kind, texts.rounds)
     if kind in _SHAPES:
         return _fits_time(value, kind, texts)
-    return _FITS[kind](value)
+    return _FITS[kind](value) and not (exact and kind == "double" and not comes_back(value))
 
 
 def _out_of_quotes(value: Any, kind: str) -> Any:
@@ -166,16 +189,20 @@ def extent(number: Decimal, places: int | None = None) -> tuple[int, int]:
     return max(0, len(written) + power), max(0, -power)
 
 
+def comes_back(number: int | Decimal) -> bool:
+    """Whether the shortest number that a DOUBLE is read back as is this one."""
+    return Decimal(repr(float(number))) == number
+
+
 def _number(pack: str) -> Callable[[Any], bool]:
     def fits(value: Any) -> bool:
         if not isinstance(value, int | Decimal) or isinstance(value, bool):
             return False
         try:
-            number = float(value)
-            struct.pack(pack, number)
+            (number,) = struct.unpack(pack, struct.pack(pack, float(value)))
         except OverflowError:
             return False
-        return math.isfinite(number)
+        return math.isfinite(number) and (number != 0 or value == 0)
 
     return fits
 

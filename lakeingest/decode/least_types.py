@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from lakeingest.decode.json_diagnosis import faults_of
-from lakeingest.decode.json_values import AS_IT_IS, ISO, Object, Texts, exact, extent, fits, read
+from lakeingest.decode.json_values import AS_IT_IS, ISO, Object, Texts, exact, extent, fits, lone_surrogate, read
 
 _INTEGERS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
 """With the digits of the longest number, in the order in which one takes another."""
@@ -38,7 +38,7 @@ def fitting(value: bytes, schema: dict[str, Any], texts: Texts = AS_IT_IS) -> di
         faults = list(faults_of(record, schema, texts)) if isinstance(record, Object) else None
     except (ValueError, RecursionError):
         return None
-    if faults is None or any(fault.kind is None for fault in faults):
+    if faults is None or lone_surrogate(record) or any(fault.kind is None for fault in faults):
         return None
     found: dict[str, str] = {}
     for fault in faults:

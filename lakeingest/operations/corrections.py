@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from lakeingest.config import JsonValue, PipelineConfig
 from lakeingest.decode.json import texts_of
+from lakeingest.decode.json_columns import marked
 from lakeingest.decode.least_types import fitting, join
 from lakeingest.ingest.batch_plan import BatchPlan
 from lakeingest.schema import ddl
 from lakeingest.schema.compatibility.widening import delta_widens
-from lakeingest.spark.types import ddl_columns
+from lakeingest.spark.types import ddl_columns, struct
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,7 +36,8 @@ def of_refused(
         return
     types: dict[str, str] = {}
     records, texts = Counter[str](), Counter[str]()
-    schema, as_written = batch.shape.value.jsonValue(), texts_of(value)
+    schema = marked(struct(config.schema_.columns or ""), batch.shape.value).jsonValue()
+    as_written = texts_of(value)
     for (raw,) in refused.where("stage = 'value' and reason = 'WRONG_TYPE'").select("value").toLocalIterator():
         for column, least in (fitting(bytes(raw), schema, as_written) or {}).items():
             records[column] += 1

@@ -37,7 +37,7 @@ from lakeingest.delta.table import Table
 from lakeingest.errors import FilesLost, LakeingestError, StorageError, UsageError
 from lakeingest.record import COORDINATES, HEADERS, KEY, TIMESTAMP
 from lakeingest.schema import ddl
-from lakeingest.spark import listing, s3a, text_values
+from lakeingest.spark import listing, maps, s3a, text_values
 from lakeingest.spark.failures import spark_failures, storage_failures, translate
 
 if TYPE_CHECKING:
@@ -367,6 +367,7 @@ class _Export:
             case "parquet":
                 rows = _each(rows, columns, into, lambda value, _: value)
                 options["compression"] = self.codec
+                rows = self._each(rows, columns, folders, maps.last_of_each)
         writer = rows.write.format(kind).options(**options).mode("errorifexists")
         writer.partitionBy(*folders).save(f"{self.place}/{folder}")
 

@@ -168,7 +168,7 @@ class _Source:
         with reading(self.identifier):
             found = self.table.to_table(filter=condition).sort_by([(name, "ascending") for name in COORDINATES])
             for batch in found.to_batches(_BATCH):
-                for row in batch.to_pylist(maps_as_pydicts="strict"):
+                for row in batch.to_pylist():
                     yield make({name: plain[name](value) for name, value in row.items()})
 
     def _condition(self) -> Any:
@@ -270,7 +270,8 @@ def _plain(kind: pa.DataType) -> Callable[[Any], Any]:
         return lambda value: {name: fields[name](held) for name, held in value.items()}
     if pa.types.is_map(kind):
         names, items = _plain(kind.key_type), _nullable(kind.item_type)
-        return lambda value: {str(names(name)): items(held) for name, held in value.items()}
+        # Pairs: an older table may have a key twice, and the last one holds.
+        return lambda value: {str(names(name)): items(held) for name, held in value}
     if pa.types.is_list(kind):
         each = _nullable(kind.value_type)
         return lambda value: [each(held) for held in value]

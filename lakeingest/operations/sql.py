@@ -196,6 +196,9 @@ def _mistake(said: str, named: list[str]) -> UsageError:
     shown = [place[2], place[3][len(place[1]) :]] if place else []
     known = ", ".join(named) or "none yet"
     cure = f"correct the query; the views are {known}, and DESCRIBE names the columns of one"
+    if "map contains duplicate key" in what:
+        what = "a MAP that the query reads has a key twice in some row, which DuckDB cannot hold"
+        cure = "leave the column out, as in SELECT * EXCLUDE (its name); `lakeingest read` shows the key's last value"
     if "disabled by configuration" in what:
         cure = f"name views: {known}; no file or address can be read"
     return UsageError("\n".join((what, *(f"  {line}" for line in (hint, *shown) if line))), cure=cure)

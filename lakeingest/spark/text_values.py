@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest.schema import ddl
+from lakeingest.spark import maps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,10 +51,15 @@ def named_in_avro(value: Column, kind: DataType) -> Column:
         case T.ArrayType():
             return F.transform(value, lambda item: named_in_avro(item, kind.elementType))
         case T.MapType():
-            texts = F.transform_keys(value, lambda key, _: key.cast("string"))
+            texts = F.transform_keys(_single(value, kind), lambda key, _: key.cast("string"))
             return F.transform_values(texts, lambda _, item: named_in_avro(item, kind.valueType))
         case _:
             return value
+
+
+def _single(value: Column, kind: T.MapType) -> Column:
+    """A map with each key once: an older table may have one twice, at which Spark's functions fail."""
+    return maps.last_of_each(value, T.MapType(kind.keyType, T.NullType()))
 
 
 def _json(value: Column) -> Column:
@@ -69,7 +75,7 @@ def _plain(value: Column, kind: DataType) -> Column:
         case T.ArrayType():
             return F.transform(value, lambda item: _plain(item, kind.elementType))
         case T.MapType():
-            texts = F.transform_keys(value, lambda key, _: _plain(key, kind.keyType).cast("string"))
+            texts = F.transform_keys(_single(value, kind), lambda key, _: _plain(key, kind.keyType).cast("string"))
             return F.transform_values(texts, lambda _, item: _plain(item, kind.valueType))
         case _:
             return _scalar(value, kind)

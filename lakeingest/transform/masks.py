@@ -15,6 +15,7 @@ from lakeingest.schema import hidden
 from lakeingest.schema.hidden import Hidden
 from lakeingest.schema.transforms import Mask, Stage, Step
 from lakeingest.spark import secret
+from lakeingest.spark.json_numbers import marked, unmarked
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -121,7 +122,11 @@ def rescued(text: Column, left_out: Hidden) -> Column:
     if () in left_out.gone:
         # Null for every record, and yet computed: a field that no column takes may stop the batch there.
         return F.nullif(F.left(text, F.lit(0)), F.lit(""))
-    return F.when(text.isNotNull(), F.nullif(_without(text, left_out), F.lit("{}"))) if left_out else text
+    if not left_out:
+        return text
+    # A VARIANT changes numbers.
+    without = unmarked(_without(marked(text), left_out))
+    return F.when(text.isNotNull(), F.nullif(without, F.lit("{}")))
 
 
 def _without(text: Column, left_out: Hidden) -> Column:

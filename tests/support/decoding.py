@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from lakeingest import decode
 from lakeingest.config import PipelineConfig
 from lakeingest.delta import partitioning, quarantine
 from lakeingest.ingest.batch_plan import BatchPlan, observed
+from lakeingest.spark import types
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 COLUMNS = (
@@ -45,8 +47,10 @@ def pipeline(columns: str | None = COLUMNS, **decoding: Any) -> PipelineConfig:
     )
 
 
-def batch_of(config: PipelineConfig) -> BatchPlan:
+def batch_of(config: PipelineConfig, columns: str | None = None) -> BatchPlan:
     shape = shape_of(config)
+    if columns:
+        shape = replace(shape, value=types.struct(columns))
     decoded = decode.decode(config, shape)
     names = tuple(name for name in decoded.columns if name != "_headers")
     return BatchPlan(NOW, shape, decoded, partitioning.Layout(), names)
@@ -58,10 +62,17 @@ def kafka(spark: SparkSession, records: Sequence[tuple[bytes | None, bytes | Non
 
 
 def judge(
-    spark: SparkSession, config: PipelineConfig, records: Sequence[tuple[bytes | None, bytes | None]]
+    spark: SparkSession,
+    config: PipelineConfig,
+    records: Sequence[tuple[bytes | None, bytes | None]],
+    columns: str | None = None,
 ) -> list[Verdict | None]:
-    """The way of pipeline.Batch, for many (key, value) at once; None for a record that is dropped."""
-    batch = batch_of(config)
+    """The way of pipeline.Batch, for many (key, value) at once; None for a record that is dropped.
+
+    Args:
+        columns: those of the value, if there are others than the file declares.
+    """
+    batch = batch_of(config, columns)
     decided = batch.decide(kafka(spark, records)).withColumn("_n", F.col("_offset"))
     nothing = [F.lit(None).cast("string").alias(name) for name in Verdict._fields]
     kept = decided.where("NOT _refused AND NOT _dropped").select(

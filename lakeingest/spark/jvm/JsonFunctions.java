@@ -1,13 +1,18 @@
 package io.lakeingest;
 
+import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.math.BigDecimal;
+import java.math.MathContext;
+import java.math.RoundingMode;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayDeque;
 import java.util.HashMap;
 import java.util.Map;
 
 import com.fasterxml.jackson.core.JsonFactory;
-import com.fasterxml.jackson.core.JsonLocation;
+import com.fasterxml.jackson.core.JsonGenerator;
 import com.fasterxml.jackson.core.JsonParseException;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
@@ -23,7 +28,10 @@ import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.DoubleType;
+import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.types.MapType;
+import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
@@ -32,7 +40,8 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * A catalog of functions that read a JSON object in one step: parse it, prove that it is whole, and look at its names.
  *
- * <p>The parser behind from_json converts the values, so that they are what from_json would give. What is around it is
+ * <p>The parser behind from_json converts the values, so that they are what from_json would give, but for numbers in
+ * text columns: from_json makes doubles of them, and here they stay as they are written. What is around it is
  * not from_json's, which takes eight kilobytes for each record, is no part of generated code, and tells neither what
  * followed the object nor which fields no column took, so that the text had to be read again for it. That parser is no
  * public interface: lakeingest tries the function in sessions that it did not start, and has another way to read.
@@ -40,28 +49,38 @@ import scala.jdk.javaapi.CollectionConverters;
  * <p>A function's name is the schema of its result, as Spark's JSON: the declared columns, and then two of type BOOLEAN
  * that it sets itself: whether the value is one whole object, and whether it has a field, anywhere, that is not
  * declared. No record may have fields of these two names, so they are secret. With "round " before the schema, a number
- * of more places than its decimal has is rounded half up, and not refused.
+ * of more places than its decimal has is rounded half up, and not refused. A field whose metadata is EXACT refuses a
+ * number that a double would change.
  */
 public class JsonFunctions extends Functions {
     private static final String ROUND = "round ";
+    private static final String EXACT = "exact";
+    /** As Spark writes it; within a name of JSON its quotes would be escaped. */
+    private static final String MARK = "{\"" + EXACT + "\":true}";
 
     @Override
     BoundFunction named(String name) {
         boolean rounds = name.startsWith(ROUND);
-        return new Parse((StructType) DataType.fromJson(rounds ? name.substring(ROUND.length()) : name), rounds);
+        String schema = rounds ? name.substring(ROUND.length()) : name;
+        return new Parse(
+            (StructType) DataType.fromJson(schema.replace(MARK, "{}")), (StructType) DataType.fromJson(schema), rounds);
     }
 
     /** The function itself; each task has one of its own. */
     public static final class Parse implements ScalarFunction<InternalRow> {
         private static final long serialVersionUID = 1L;
         private static final int OWN = 2;
+        private static final int HIGH = 1;
+        private static final int LOW = 2;
         private final StructType schema;
+        private final StructType marked;
         private final boolean rounds;
         private transient JacksonParser parser;
         private transient Names names;
 
-        Parse(StructType schema, boolean rounds) {
+        Parse(StructType schema, StructType marked, boolean rounds) {
             this.schema = schema;
+            this.marked = marked;
             this.rounds = rounds;
         }
 
@@ -86,7 +105,7 @@ public class JsonFunctions extends Functions {
                 return null;
             }
             if (parser == null) {
-                names = Names.of(schema, rounds);
+                names = Names.of(marked, rounds, false);
                 parser = new JacksonParser(schema, options(), false, noFilters());
             }
             Watched[] watched = new Watched[1];
@@ -136,13 +155,35 @@ public class JsonFunctions extends Functions {
             return false;
         }
 
-        /** Whether a value is UTF-8. As a rule all of it is ASCII, and to see that takes a tenth of the time. */
+        /** Whether a value is UTF-8, and its escapes too. As a rule it has none, and all of it is ASCII: that is quick. */
         private static boolean isText(byte[] value) {
-            byte all = 0;
+            byte odd = 0;
             for (byte each : value) {
-                all |= each;
+                odd |= (byte) (each | (each ^ '\\') - 1);
             }
-            return all >= 0 || UTF8String.fromBytes(value).isValid();
+            return odd >= 0 || UTF8String.fromBytes(value).isValid() && !hasLoneSurrogate(value);
+        }
+
+        /** Whether an escape is half of a character, which no UTF-8 can write. */
+        private static boolean hasLoneSurrogate(byte[] value) {
+            boolean open = false;
+            for (int at = 0; at < value.length; at++) {
+                int half = value[at] == '\\' && at + 1 < value.length && value[at + 1] == 'u' ? surrogate(value, at + 2) : 0;
+                if (half == LOW ? !open : open) {
+                    return true;
+                }
+                open = half == HIGH;
+                at += half != 0 ? 5 : value[at] == '\\' ? 1 : 0;
+            }
+            return open;
+        }
+
+        /** HIGH or LOW, if four hexadecimal digits are one; else 0. */
+        private static int surrogate(byte[] value, int at) {
+            if (at + 4 > value.length || (value[at] | 0x20) != 'd' || Character.digit(value[at + 1], 16) < 8) {
+                return 0;
+            }
+            return Character.digit(value[at + 1], 16) < 12 ? HIGH : LOW;
         }
 
         private static JSONOptions options() {
@@ -155,36 +196,48 @@ public class JsonFunctions extends Functions {
         }
     }
 
-    /** What names a value may have in it: an object's own (null: any), and what those of each element are. */
+    /** What a value may have in it: an object's names (null: any), what each element is, and what it becomes. */
     private static final class Names {
-        private static final int NO_DECIMAL = -1;
+        private enum Kind { OTHER, DECIMAL, FLOAT, DOUBLE, EXACT, TEXT }
+
         /** Of a value that has none that are declared. */
-        private static final Names NONE = new Names(null, null, NO_DECIMAL);
+        private static final Names NONE = new Names(null, null, Kind.OTHER, 0);
         private final Map<String, Names> fields;
         private final Names each;
+        private final Kind kind;
         /** The most places of a decimal. */
         private final int places;
 
-        private Names(Map<String, Names> fields, Names each, int places) {
+        private Names(Map<String, Names> fields, Names each, Kind kind, int places) {
             this.fields = fields;
             this.each = each == null ? this : each;
+            this.kind = kind;
             this.places = places;
         }
 
-        static Names of(DataType type, boolean rounds) {
+        static Names of(DataType type, boolean rounds, boolean exact) {
             if (type instanceof StructType struct) {
                 Map<String, Names> found = new HashMap<>();
                 for (StructField field : struct.fields()) {
-                    found.put(field.name(), of(field.dataType(), rounds));
+                    found.put(field.name(), of(field.dataType(), rounds, exact || field.metadata().contains(EXACT)));
                 }
-                return new Names(found, NONE, NO_DECIMAL);
+                return new Names(found, NONE, Kind.OTHER, 0);
             }
             if (type instanceof DecimalType decimal) {
-                return new Names(null, null, rounds ? Integer.MAX_VALUE : decimal.scale());
+                return new Names(null, NONE, Kind.DECIMAL, rounds ? Integer.MAX_VALUE : decimal.scale());
+            }
+            if (type instanceof DoubleType) {
+                return new Names(null, NONE, exact ? Kind.EXACT : Kind.DOUBLE, 0);
+            }
+            if (type instanceof FloatType) {
+                return new Names(null, NONE, Kind.FLOAT, 0);
+            }
+            if (type instanceof StringType) {
+                return new Names(null, NONE, Kind.TEXT, 0);
             }
             DataType inner = type instanceof ArrayType array ? array.elementType()
                 : type instanceof MapType map ? map.valueType() : null;
-            return inner == null ? NONE : new Names(null, of(inner, rounds), NO_DECIMAL);
+            return inner == null ? NONE : new Names(null, of(inner, rounds, exact), Kind.OTHER, 0);
         }
     }
 
@@ -194,9 +247,19 @@ public class JsonFunctions extends Functions {
         private static final int LONGEST = 1000;
         /** Digits of an exponent. */
         private static final int EXPONENT = 4;
+        /** Significant digits that a double always gives back, and those that some of its numbers need. */
+        private static final int SURE = 15;
+        private static final int MOST = 17;
+        /** An exponent that takes a number of few digits nowhere near the ends of a double's range. */
+        private static final int ORDINARY = 250;
+        /** Places of a number that is no float's 0. */
+        private static final int FEW = 40;
+        private static final JsonFactory WRITTEN = new JsonFactory();
         private final ArrayDeque<Names> around = new ArrayDeque<>();
         private Names within = Names.NONE;
         private Names next;
+        /** What is not text as the text that a column of text has of it; null where the token is the parser's own. */
+        private String text;
         boolean undeclared;
         boolean whole;
 
@@ -207,6 +270,17 @@ public class JsonFunctions extends Functions {
 
         @Override
         public JsonToken nextToken() throws IOException {
+            text = null;
+            boolean inText = next.kind == Names.Kind.TEXT;
+            JsonToken token = step();
+            if (inText && token != null && (token.isNumeric() || token.isStructStart())) {
+                text = token.isNumeric() ? delegate.getText() : structure();
+                return JsonToken.VALUE_STRING;
+            }
+            return token;
+        }
+
+        private JsonToken step() throws IOException {
             JsonToken token = delegate.nextToken();
             if (token == JsonToken.FIELD_NAME) {
                 next = within.each;
@@ -223,28 +297,67 @@ public class JsonFunctions extends Functions {
                 next = within.each;
             } else if (token != null && token.isStructEnd()) {
                 leave();
-            } else if (token == JsonToken.VALUE_NUMBER_FLOAT || token == JsonToken.VALUE_STRING && next.places >= 0) {
+            } else if (token == JsonToken.VALUE_NUMBER_FLOAT
+                    || token == JsonToken.VALUE_STRING && next.kind == Names.Kind.DECIMAL
+                    || token == JsonToken.VALUE_NUMBER_INT && next.kind == Names.Kind.EXACT) {
                 bound(token);
             }
             return token;
         }
 
+        /** The object or array that begins here, without blanks, its numbers as they are written. */
+        private String structure() throws IOException {
+            ByteArrayOutputStream to = new ByteArrayOutputStream();
+            try (JsonGenerator out = WRITTEN.createGenerator(to)) {
+                int outside = around.size();
+                for (JsonToken token = delegate.currentToken(); around.size() >= outside; token = step()) {
+                    copy(token, out);
+                }
+                copy(delegate.currentToken(), out);
+            }
+            return to.toString(StandardCharsets.UTF_8);
+        }
+
+        private void copy(JsonToken token, JsonGenerator out) throws IOException {
+            if (token.isNumeric()) {
+                out.writeNumber(delegate.getText());
+            } else {
+                out.copyCurrentEvent(delegate);
+            }
+        }
+
+        @Override
+        @SuppressWarnings("deprecation")
+        public JsonToken getCurrentToken() {
+            return currentToken();
+        }
+
+        @Override
+        public JsonToken currentToken() {
+            return text == null ? delegate.currentToken() : JsonToken.VALUE_STRING;
+        }
+
+        @Override
+        public String getText() throws IOException {
+            return text == null ? delegate.getText() : text;
+        }
+
         /** Refuses what Spark would write out digit by digit, takes for another number, or rounds. */
         private void bound(JsonToken token) throws IOException {
-            char[] text = delegate.getTextCharacters();
+            char[] chars = delegate.getTextCharacters();
             int begin = delegate.getTextOffset();
             int end = begin + delegate.getTextLength();
             int at = begin;
             int behind = end;
             boolean odd = end - at > LONGEST;
-            while (!odd && at < end && text[at] != 'e' && text[at] != 'E') {
-                odd = text[at] == ',';
-                behind = text[at++] == '.' ? at : behind;
+            while (!odd && at < end && chars[at] != 'e' && chars[at] != 'E') {
+                odd = chars[at] == ',';
+                behind = chars[at++] == '.' ? at : behind;
             }
             int digits = at;
-            at += at + 1 < end && (text[at + 1] == '-' || text[at + 1] == '+') ? 2 : 1;
-            boolean small = digits < end && text[at - 1] == '-';
-            while (at < end && text[at] == '0') {
+            at += at + 1 < end && (chars[at + 1] == '-' || chars[at + 1] == '+') ? 2 : 1;
+            boolean small = digits < end && chars[at - 1] == '-';
+            while (at < end && chars[at] == '0') {
                 at++;
             }
             if (odd || end - at > EXPONENT) {
@@ -252,12 +365,55 @@ public class JsonFunctions extends Functions {
             }
             int power = 0;
             while (at < end) {
-                power = 10 * power + text[at++] - '0';
+                power = 10 * power + chars[at++] - '0';
             }
             int places = Math.max(0, digits - behind) + (small ? power : -power);
-            if (next.places >= 0 && places > next.places && places - zeros(text, begin, digits) > next.places) {
-                throw new JsonParseException(delegate, "a decimal of too many places: " + token);
+            switch (next.kind) {
+                case DECIMAL -> {
+                    if (places > next.places && places - zeros(chars, begin, digits) > next.places) {
+                        throw new JsonParseException(delegate, "a decimal of too many places: " + token);
+                    }
+                }
+                case FLOAT, DOUBLE, EXACT -> {
+                    if (places > FEW && isZero() && !isZero(chars, begin, digits)
+                            || next.kind == Names.Kind.EXACT && !isExact(digits - begin, power)) {
+                        throw new JsonParseException(delegate, "a number that its column would change: " + token);
+                    }
+                }
+                default -> { }
             }
+        }
+
+        /** Whether the number is 0 to its column. */
+        private boolean isZero() throws IOException {
+            double number = delegate.getDoubleValue();
+            return next.kind == Names.Kind.FLOAT ? (float) number == 0 : number == 0;
+        }
+
+        private static boolean isZero(char[] chars, int begin, int end) {
+            for (int at = begin; at < end; at++) {
+                if (chars[at] >= '1' && chars[at] <= '9') {
+                    return false;
+                }
+            }
+            return true;
+        }
+
+        /** Whether the shortest number that a double is read back as is the one that is written. */
+        private boolean isExact(int length, int power) throws IOException {
+            if (length <= SURE && power <= ORDINARY) {
+                return true;
+            }
+            BigDecimal written = new BigDecimal(delegate.getText()).stripTrailingZeros();
+            double number = delegate.getDoubleValue();
+            int digits = written.precision();
+            if (digits > MOST || Double.isInfinite(number)) {
+                return false;
+            }
+            BigDecimal nearest = new BigDecimal(number).round(new MathContext(digits, RoundingMode.HALF_EVEN));
+            return nearest.compareTo(written) == 0 && (digits == 1
+                || written.round(new MathContext(digits - 1, RoundingMode.FLOOR)).doubleValue() != number
+                && written.round(new MathContext(digits - 1, RoundingMode.CEILING)).doubleValue() != number);
         }
 
         /** How many zeros are at the end of a number's digits; more than anything has, if there are no others. */
@@ -285,12 +441,6 @@ public class JsonFunctions extends Functions {
                 }
             }
             return this;
-        }
-
-        /** Nowhere: else Spark takes an object for a text column as it is written, which from_json cannot. */
-        @Override
-        public JsonLocation currentTokenLocation() {
-            return JsonLocation.NA;
         }
 
         @Override
