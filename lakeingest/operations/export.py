@@ -365,9 +365,8 @@ class _Export:
             case "avro":
                 rows = _each(rows, columns, into, text_values.named_in_avro)
             case "parquet":
-                rows = _each(rows, columns, into, lambda value, _: value)
                 options["compression"] = self.codec
-                rows = self._each(rows, columns, folders, maps.last_of_each)
+                rows = _each(rows, columns, into, maps.last_of_each)
         writer = rows.write.format(kind).options(**options).mode("errorifexists")
         writer.partitionBy(*folders).save(f"{self.place}/{folder}")
 
