@@ -190,7 +190,8 @@ def test_a_mask_hides_a_renamed_field_in_what_is_rescued(spark: SparkSession) ->
     one, two = registry_kit.Avro(before, 1), registry_kit.Avro(after, 2)
     records = [one({"place": {"zip": "SECRET"}}), two({"spot": {"code": "SECRET", "more": 7}})]
     registry = Versions("AVRO", [json.dumps(before), json.dumps(after)])
-    config = config_of("avro", "FORWARD", transform=[{"mask": {"place.zip": {"constant": "-"}}}])
+    mask = [{"mask": {"place.zip": {"constant": "-"}}}]
+    config = config_of("avro", "FORWARD", transform=mask, quarantine={"keep_bytes": "never"})
     table = ingested(spark, config, registry, records, [0])
     assert [table.rows[n]["place"] for n in (0, 1)] == [{"zip": "-"}] * 2
     assert json.loads(table.rows[1]["_rescued"]) == {"place": {"more": 7}}
