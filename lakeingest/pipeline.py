@@ -38,6 +38,7 @@ from lakeingest.operations import (
     completeness,
     contract,
     export,
+    held,
     history,
     maintenance,
     offline,
@@ -366,6 +367,10 @@ class Pipeline:
             SourceError, StorageError: Kafka or a table cannot be read.
         """
         found = self._answer(offline.status, status.status, self.source.topics())
+        if self.suite is not None:
+            results = held.newest_results(self.config, self.storage, lambda: self.tables)
+            done = found.commits[0]["sequence"] if found.commits else 0
+            found = replace(found, held=held.of_results(done, found.lag, results))
         if self.config.contract is None:
             return found
 

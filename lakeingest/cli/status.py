@@ -36,6 +36,10 @@ def status(file: File, output: Format = "text") -> None:
 
 
 def _show(out: Output, found: Status) -> None:
+    if held := found.held:
+        why = f"by {', '.join(held['broken'])}; {held['waiting']:,} offsets wait"
+        out.line(f"{found.pipeline}: batch {held['sequence']} is held since {held['since']}, {why}")
+        out.line(f"  cure: {held['cure']}")
     out.table(
         f"{found.pipeline}: lag {found.lag:,}",
         ("topic", "partition", "frontier", "end", "lag"),

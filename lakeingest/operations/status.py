@@ -39,6 +39,7 @@ class Status(Shown):
         contract: one a promise: promise, promised, kept, found, by_s (see `contract.state`); empty without a contract.
         backfill: the newest commit of a backfill, if there is one among the newest of the table: sequence, version,
             time, rows, offsets, remaining (offsets that it had still to take then), writer.
+        held: the batch that the gate holds, see `held.of_results`; None if none is, or the pipeline has no gate.
     """
 
     pipeline: str
@@ -47,6 +48,7 @@ class Status(Shown):
     tables: dict[str, dict[str, Any]]
     contract: tuple[dict[str, Any], ...] = ()
     backfill: tuple[dict[str, Any], ...] = ()
+    held: dict[str, Any] | None = None
 
     @property
     def lag(self) -> int:
@@ -57,8 +59,9 @@ class Status(Shown):
         rows, refused = (self.tables[name]["rows"] for name in ("table", "quarantine"))
         newest = self.commits[0] if self.commits else None
         last = f"commit {newest['sequence']} at {newest['time']}" if newest else "nothing committed"
+        state = f"held since {self.held['since']}, " if self.held else ""
         return (
-            f"{self.pipeline}: lag {self.lag:,}, {number_of(rows, 'row')} in the table, {refused:,} in "
+            f"{self.pipeline}: {state}lag {self.lag:,}, {number_of(rows, 'row')} in the table, {refused:,} in "
             f"quarantine, {last}"
         )
 

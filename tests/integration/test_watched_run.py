@@ -139,6 +139,16 @@ def test_a_held_batch_is_seen(world: World, endpoint: Endpoint, tmp_path: Path) 
     found = scraped(endpoint, named)
     assert (found["ended held"], found["ended failed"], found["commits_total"]) == (1, 0, 0)
     assert [value for name, value in found.items() if name.startswith("gate_results_total broken")] == [1]
+    with pytest.raises(BatchHeld):
+        world.run()
+    standing = world.ingestion().status()
+    held = standing.held
+    assert held is not None
+    assert (held["sequence"], held["waiting"], held["broken"]) == (1, 4, [told[-1].failure.broken[0]])
+    assert held["since"] < held["last"]
+    assert f"held since {held['since']}" in standing.headline
+    assert world.ingestion().run(until_caught_up=True, accept_held="a test").accepted == 4
+    assert world.ingestion().status().held is None
 
 
 def test_a_client_that_does_not_read_is_left(

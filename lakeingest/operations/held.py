@@ -1,0 +1,64 @@
+"""Whether the gate holds a pipeline's next batch, as its results tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+from lakeingest.config import PipelineConfig, Storage
+from lakeingest.delta.offline.log import Unreadable
+from lakeingest.delta.pipeline_tables import PipelineTables
+from lakeingest.errors import LakeingestError
+from lakeingest.operations import offline, refused
+from lakeingest.spark import session
+
+BATCHES = 10
+"""The newest ones that are looked at: each run that tries again adds one."""
+CURE = "correct the data or the suite and run again, or let the batch through once: run --accept-held REASON"
+
+
+def newest_results(
+    config: PipelineConfig, storage: Storage, tables: Callable[[], PipelineTables]
+) -> Sequence[Mapping[str, Any]]:
+    """Rows of the gate's results; none where there are none yet, or only a Spark could tell that does not run.
+
+    Args:
+        tables: gives the tables, if Spark is to be asked.
+    """
+    with suppress(Unreadable):
+        return offline.results(config, storage, BATCHES)
+    with suppress(LakeingestError):
+        if session.runs():
+            return refused.gate_results(tables(), BATCHES)
+    return ()
+
+
+def of_results(done: int, lag: int, results: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The batch that is held: sequence, since and last (when it was held first and last, as far as the rows reach, in
+    UTC), broken (the names of expectations), waiting (records, as offsets) and cure. None if none is.
+
+    Args:
+        done: the number of the last batch that was committed.
+        lag: offsets that are not committed.
+        results: see `newest_results`, the newest first.
+    """
+    if not results or results[0]["outcome"] != "held" or results[0]["sequence"] <= done:
+        return None
+    newest = results[0]
+    mine = [row for row in results if (row["outcome"], row["sequence"]) == ("held", newest["sequence"])]
+    broken = [row["expectation"] for row in mine if row["time"] == newest["time"] and not row["success"]]
+    return {
+        "sequence": newest["sequence"],
+        "since": _utc(min(row["time"] for row in mine)),
+        "last": _utc(newest["time"]),
+        "broken": broken,
+        "waiting": lag,
+        "cure": CURE,
+    }
+
+
+def _utc(time: datetime) -> str:
+    """One without a zone is of this process's zone."""
+    return time.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
