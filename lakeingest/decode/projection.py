@@ -51,7 +51,24 @@ def project(value: Column, source: Schema, names: Schema, target: T.DataType) ->
         return F.transform(value, lambda e: project(e, inner, inner_names, element))
     if isinstance(target, T.MapType) and source.type == "map":
         return _project_map(value, source, names, target)
-    return value.cast(target) if _holds(target, source) else F.lit(None).cast(target)
+    return _atomic(value, source, target)
+
+
+def _atomic(value: Column, source: Schema, target: T.DataType) -> Column:
+    if not _holds(target, source):
+        return F.lit(None).cast(target)
+    text = _is_bytes_of_uuid(source) and not isinstance(target, T.BinaryType)
+    return _uuid_text(value) if text else value.cast(target)
+
+
+def _uuid_text(value: Column) -> Column:
+    """STRING, as RFC 9562 writes the 16 bytes of a UUID: five groups of lower-case digits."""
+    groups = r"^(.{8})(.{4})(.{4})(.{4})(.{12})$"
+    return F.regexp_replace(F.lower(F.hex(value)), groups, "$1-$2-$3-$4-$5")
+
+
+def _is_bytes_of_uuid(schema: Schema) -> bool:
+    return schema.type == "bytes" and schema.name == model.UUID
 
 
 def _project_map(value: Column, source: Schema, names: Schema, target: T.MapType) -> Column:
@@ -121,12 +138,20 @@ def _holds(target: T.DataType, source: Schema) -> bool:
     """Whether a column can hold such a value: a column that somebody else made may be of any type."""
     if isinstance(target, T.StructType | T.ArrayType | T.MapType):
         return target.typeName() == source.type
+    if _is_bytes_of_uuid(source) and isinstance(target, T.BinaryType):
+        # Older versions made such a column of it.
+        return True
     return source.type not in ("struct", "array", "map") and casts(_simple(source), target.simpleString())
 
 
 def _as_it_is(source: Schema, names: Schema, target: T.DataType) -> bool:
     """Whether a value needs nothing done to it."""
-    return _simple(source) == target.simpleString() and _same_names(source, names)
+    return _simple(source) == target.simpleString() and _same_names(source, names) and not _has_bytes_of_uuid(source)
+
+
+def _has_bytes_of_uuid(schema: Schema) -> bool:
+    parts = (*(field.schema for field in schema.fields), schema.key, schema.value)
+    return _is_bytes_of_uuid(schema) or any(part is not None and _has_bytes_of_uuid(part) for part in parts)
 
 
 def _same_names(source: Schema, names: Schema) -> bool:

@@ -52,6 +52,7 @@ _LOGICAL: Mapping[str, str] = {
     TIMESTAMP_MICROS: "timestamp",
     LOCAL_TIMESTAMP_MILLIS: "timestamp_ntz",
     LOCAL_TIMESTAMP_MICROS: "timestamp_ntz",
+    UUID: "string",
 }
 _OF_ATOMIC: Mapping[str, Kind] = {kind: name for name, kind in _ATOMIC.items()}
 _OF_LOGICAL: Mapping[str, str] = {

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import fastavro
 import pytest
@@ -17,6 +18,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 from searched import searched
 
 from lakeingest.decode import avro, projection, writers
@@ -273,6 +275,41 @@ def versioned(writer: Any, reader: Any) -> tuple[Schema, Schema]:
     """Both under the names of the reader's columns."""
     source, target = (avro_schema.read(json.dumps(tree)) for tree in (writer, reader))
     return naming.named(source, naming.columns_of(target)), target
+
+
+def test_a_uuid_of_sixteen_bytes_is_a_text(spark: SparkSession, way: None) -> None:
+    """It became bytes, where the page says STRING; a column of bytes that an older version made goes on as it was."""
+    uuid = {"type": "fixed", "name": "Id", "size": 16, "logicalType": "uuid"}
+    kinds = {"id": uuid, "more": {"type": "array", "items": ["null", "Id"]}, "by": {"type": "map", "values": "Id"}}
+    fields = [{"name": name, "type": kind} for name, kind in kinds.items()]
+    text = json.dumps({"type": "record", "name": "R", "fields": [*fields, {"name": "none", "type": ["null", "Id"]}]})
+    one, two = UUID(int=7), UUID("123e4567-e89b-12d3-a456-426614174000")
+    out = io.BytesIO()
+    record = {"id": two, "more": [one, None], "by": {"k": two}, "none": None}
+    fastavro.schemaless_writer(
+        out, fastavro.parse_schema(json.loads(text.replace("logicalType", "x"))), as_bytes(record)
+    )
+    schema, reader = avro_schema.read(text), avro.Reader(text)
+    frame = spark.createDataFrame([(bytearray(out.getvalue()),)], "raw BINARY").select(
+        reader.parse(F.col("raw")).alias("p")
+    )
+    value, target = reader.value(F.col("p")), projection.struct_type(schema)
+    assert target.simpleString() == "struct<id:string,more:array<string>,by:map<string,string>,none:string>"
+    (row,) = frame.select(projection.project(value, schema, schema, target).alias("v")).select("v.*").collect()
+    assert row.asDict() == {"id": str(two), "more": [str(one), None], "by": {"k": str(two)}, "none": None}
+    older = T.StructType.fromJson(
+        json.loads(target.json().replace('"string"', '"binary"').replace('"keyType":"binary"', '"keyType":"string"'))
+    )
+    (row,) = frame.select(projection.project(value, schema, schema, older).alias("v")).select("v.*").collect()
+    assert row.asDict() == {"id": two.bytes, "more": [one.bytes, None], "by": {"k": two.bytes}, "none": None}
+    assert projection.dropped(schema, schema, older) == ()
+
+
+def as_bytes(value: Any) -> Any:
+    """With the bytes of each UUID in its place."""
+    if isinstance(value, dict):
+        return {name: as_bytes(each) for name, each in value.items()}
+    return [as_bytes(each) for each in value] if isinstance(value, list) else value and value.bytes
 
 
 def test_a_record_is_read_once(spark: SparkSession, way: None) -> None:

@@ -43,6 +43,7 @@ _LOGICAL = {
     ("string", "uuid"): model.UUID,
     ("fixed", "uuid"): model.UUID,
 }
+_UUID_BYTES = 16
 _AS_ONE: Mapping[frozenset[str], Kind] = {
     frozenset(("int", "long")): "int64",
     frozenset(("float", "double")): "float64",
@@ -195,6 +196,7 @@ class _Reader:
             return Schema("string", name=tree["name"], parameters=symbols, doc=_doc(tree), aliases=_aliases(tree))
         found = _LOGICAL.get((kind, logical)) if isinstance(logical, str) else None
         if kind == "fixed":
+            found = found if tree["size"] == _UUID_BYTES else None
             aliases = () if found else _aliases(tree)
             return Schema("bytes", name=found or tree["name"], doc=_doc(tree), aliases=aliases)
         return Schema(_PRIMITIVES[kind], name=found, doc=_doc(tree))

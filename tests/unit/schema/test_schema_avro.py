@@ -71,7 +71,8 @@ TYPES: list[tuple[Any, Schema, str]] = [
     (logical("long", "local-timestamp-millis"), Schema("int64", name=model.LOCAL_TIMESTAMP_MILLIS), "timestamp_ntz"),
     (logical("long", "local-timestamp-micros"), Schema("int64", name=model.LOCAL_TIMESTAMP_MICROS), "timestamp_ntz"),
     (logical("string", "uuid"), Schema("string", name=model.UUID), "string"),
-    ({**FIXED, "logicalType": "uuid"}, Schema("bytes", name=model.UUID), "binary"),
+    ({**FIXED, "logicalType": "uuid"}, Schema("bytes", name=model.UUID), "string"),
+    ({**FIXED, "size": 15, "logicalType": "uuid"}, Schema("bytes", name="a.mac"), "binary"),
     # Logical types that are unknown or invalid where they stand are ignored.
     (logical("long", "timestamp-nanos"), LONG, "bigint"),
     (logical("string", "date"), STRING, "string"),
