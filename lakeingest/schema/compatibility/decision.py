@@ -74,8 +74,8 @@ def decide(
         record: the record's schema; None for one without.
         current: the table's schema; None if it has none yet.
         mode: the pipeline's.
-        columns: the table's value columns where they are known; else those of `table`. A field that was removed leaves
-            its column behind, which is in the way of a new field of that name and another type.
+        columns: the table's value columns, as they were before the batch, where they are known. A field that was
+            removed leaves its column behind, which is in the way of a new field of that name and another type.
         table: all columns that the table has, and their other names; else those of `current`.
         grows: whether an older version brings the columns that the table lacks; else these fields are rescued.
     """
@@ -173,7 +173,10 @@ class _Case:
 
     @property
     def _held(self) -> Sequence[ddl.Column]:
-        return self.columns if self.columns is not None else value_columns(self.table) if self.table else ()
+        """The table's columns as they are by now: other schemas of the batch may have widened some."""
+        held = value_columns(self.table) if self.table else ()
+        names = {column.name.lower() for column in held}
+        return (*held, *(column for column in self.columns or () if column.name.lower() not in names))
 
     @property
     def _differing(self) -> tuple[Change, ...]:

@@ -102,6 +102,16 @@ def test_a_field_keeps_its_column(mode: str, history: list[Schema], log: list[in
             assert [*naming.without_column(schema, names, table)] == [*entry.rescued]
 
 
+@pytest.mark.parametrize("mode", ["BACKWARD", "NONE"])
+def test_a_column_that_the_batch_widens_is_wide_for_all_of_it(mode: str) -> None:
+    """The third version was refused where it shared a batch with the second, which widens the column."""
+    narrow, wide = struct({"n": INT}), struct({"n": Schema("int64", optional=True)})
+    history = [narrow, wide, replace(wide, doc="the same")]
+    whole = decided(mode, history, [0, 2, 1], [0])
+    assert decided(mode, history, [0, 2, 1], [0, 1]) == whole == decided(mode, history, [0, 2, 1], range(3))
+    assert "quarantine" not in [entry.action for entry in whole.entries]
+
+
 def test_first_records_are_in_the_order_of_each_partition() -> None:
     """Timestamps decide between partitions alone: within one they may run backwards."""
     firsts = {
