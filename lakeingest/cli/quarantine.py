@@ -184,5 +184,7 @@ def _text(value: Any) -> Any:
     if isinstance(value, bytes | bytearray):
         return bytes(value).decode("utf-8", errors="backslashreplace")
     if isinstance(value, list):
-        return [{"key": header["key"], "value": _text(header["value"])} for header in value]
+        return [_text(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _text(each) for name, each in value.items()}
     return value

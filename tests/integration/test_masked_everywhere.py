@@ -20,10 +20,11 @@ from registry_kit import header, maybe, record
 from schema_world import SchemaWorld
 
 from lakeingest import extend
+from lakeingest.cli import report
 from lakeingest.ingest.events import Event
 from lakeingest.ingest.listeners.endpoint import Endpoint
 from lakeingest.local import Addresses
-from lakeingest.operations import report
+from lakeingest.pipeline import Pipeline
 
 MARK = "hush-Zq7f0Kx2"
 SALT, KEY = "no salt for nobody", "no key for anybody"
@@ -192,7 +193,7 @@ def test_nowhere(world: SchemaWorld, format_: str, tmp_path: Path, lakeingest: C
         answering.heard(world.name, event)
 
     world.produce(*map(sent, records))
-    counts = world.ingestion().run(until_caught_up=True, on_event=heard)
+    counts = Pipeline(world.ingestion().config, allow_code=True).run(until_caught_up=True, on_event=heard)
     assert counts.consumed == len(records)
     world.sql("ALTER TABLE {table} SET TBLPROPERTIES ('delta.checkpointInterval' = '1')")
     world.sql("ALTER TABLE {table} SET TBLPROPERTIES ('delta.checkpointInterval' = '1')", world.path("_quarantine"))
