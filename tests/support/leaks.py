@@ -12,6 +12,7 @@ from pathlib import Path
 
 import fastavro
 import kit
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeingest.local import Addresses
@@ -80,6 +81,18 @@ def _unpacked(data: bytes) -> Iterator[bytes]:
         yield str(file.read().to_pylist()).encode()
         yield str(file.metadata.to_dict()).encode()
     elif data.startswith(b"Obj\x01"):
-        yield str(list(fastavro.reader(io.BytesIO(data)))).encode()
+        # fastavro has a reader of Snappy where a package is installed that nothing else needs.
+        blocks = fastavro.block_reader(io.BytesIO(data.replace(b"\x0csnappy", b"\x08null", 1)))
+        yield from (_unsnapped(block.bytes_.getvalue()) for block in blocks)
     for packed in PACKED.findall(data):
         yield zlib.decompress(bytes.fromhex(packed.decode()))
+
+
+def _unsnapped(block: bytes) -> bytes:
+    """A block of Avro: its size, the data, and four bytes of a checksum."""
+    size = at = 0
+    while True:
+        size |= (block[at] & 0x7F) << (7 * at)
+        if block[at] < 0x80:
+            return bytes(pa.decompress(block[:-4], decompressed_size=size, codec="snappy"))
+        at += 1
