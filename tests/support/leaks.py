@@ -8,6 +8,7 @@ import io
 import re
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import fastavro
@@ -85,7 +86,9 @@ def _unpacked(data: bytes) -> Iterator[bytes]:
         blocks = fastavro.block_reader(io.BytesIO(data.replace(b"\x0csnappy", b"\x08null", 1)))
         yield from (_unsnapped(block.bytes_.getvalue()) for block in blocks)
     for packed in PACKED.findall(data):
-        yield zlib.decompress(bytes.fromhex(packed.decode()))
+        # Digits that look like it may be something else.
+        with suppress(zlib.error):
+            yield zlib.decompressobj().decompress(bytes.fromhex(packed.decode()))
 
 
 def _unsnapped(block: bytes) -> bytes:
