@@ -75,7 +75,7 @@ def test_a_job_by_hand(world: World, lakeingest: Command, tmp_path: Path) -> Non
     assert world.run().consumed == 10
     checked(world, earlier=10, table=8)
     told = lakeingest("audit", file_of(world, tmp_path))
-    assert (told.code, "10 rows were there before, and are not proved" in told.out) == (0, True), told
+    assert (told.code, "10 rows from before, not proved" in told.out) == (0, True), told
     assert world.ingestion().status().lag == 0
     assert world.ingestion().replay("again", dry_run=True).looked == 2
     # The old job was not stopped: it takes from Kafka what the pipeline has.

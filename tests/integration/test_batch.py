@@ -58,6 +58,7 @@ def test_the_receipt_says_what_was_committed(world: World) -> None:
         "cluster": topics.cluster,
         "topics": topics.ids,
         "offsets": {world.name: {"0": [0, 2], "1": [0, 2]}},
+        "aside": 0,
         "quarantine": f"s3a://lake/{world.name}_quarantine",
         "ledger": table_properties.ledger(
             Table(world.spark, f"s3a://lake/{world.name}").properties(), world.name
