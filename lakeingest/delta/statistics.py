@@ -6,20 +6,18 @@ Delta keeps the least and the greatest value of the first 32 columns of each fil
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
-
-from pyspark.sql import types as T
+from typing import TYPE_CHECKING, cast
 
 from lakeingest.schema import ddl, hidden
 
 if TYPE_CHECKING:
+    from pyspark.sql import types as T
+
     from lakeingest.schema.transforms import Step
 
 LISTED, _FIRST = "delta.dataSkippingStatsColumns", "delta.dataSkippingNumIndexedCols"
 _DEFAULT = 32
 _REDACTED = "(redacted)"
-_SKIPPED = (T.NumericType, T.DateType, T.TimestampType, T.TimestampNTZType, T.StringType)
-"""Types of which Delta lets a property name columns."""
 
 
 def wanted(
@@ -49,7 +47,7 @@ def wanted(
     indexed = leaves[:most] if most >= 0 else leaves
     if not any(_top(name) in clear for name, _ in indexed):
         return None
-    made = ",".join(name for name, kind in indexed if _top(name) not in clear and isinstance(kind, _SKIPPED))
+    made = ",".join(name for name, kind in indexed if _top(name) not in clear and _skips(kind))
     return None if made == ours else made
 
 
@@ -60,10 +58,18 @@ def _in_the_clear(steps: Sequence[Step]) -> set[str]:
     return {name for name in hidden.COLUMNS if name not in (path.lower() for path in hidden.paths(steps, name))}
 
 
+def _skips(kind: T.DataType) -> bool:
+    """Whether Delta lets the property name a column of this type."""
+    # Not above: who reads a table's properties needs no Spark.
+    from pyspark.sql import types as T
+
+    return isinstance(kind, (T.NumericType, T.DateType, T.TimestampType, T.TimestampNTZType, T.StringType))
+
+
 def _leaves(field: T.StructField, before: str) -> Iterator[tuple[str, T.DataType]]:
     name = before + ddl.quoted(field.name)
-    if isinstance(field.dataType, T.StructType):
-        for each in field.dataType:
+    if field.dataType.typeName() == "struct":
+        for each in cast("T.StructType", field.dataType):
             yield from _leaves(each, f"{name}.")
     else:
         yield name, field.dataType
