@@ -392,7 +392,7 @@ class MicroBatchExecution:
         self.writer.promise()
         state = self.evolution.ledger, self.writer.columns
         if state != self._described:
-            value = shape.described(self.config, self.evolution.ledger.current.get("value"))
+            value = shape.described(self.config, self.evolution.ledger.documented("value"))
             self.writer.describe(value, comment)
             self._described = self.evolution.ledger, self.writer.columns
 

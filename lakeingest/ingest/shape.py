@@ -30,16 +30,16 @@ def value_columns(config: PipelineConfig, table: Schema | None) -> StructType:
     return projection.struct_type(table) if table else StructType([])
 
 
-def described(config: PipelineConfig, current: Schema | None) -> StructType:
+def described(config: PipelineConfig, table: Schema | None) -> StructType:
     """The columns of a value with the comments that the file gives them, or the schema that its records bring.
 
     Args:
-        current: see `value_columns`.
+        table: see `value_columns`.
     """
     file_alone = not uses_registry(config.decode.value)
     if file_alone:
         return of_columns(transforms.apply(config.steps, consistency.columns(config.decode, config.schema_)))
-    return of_columns(transforms.apply(config.steps, model.value_columns(current)) if current else ())
+    return of_columns(transforms.apply(config.steps, model.value_columns(table)) if table else ())
 
 
 def key_type(config: PipelineConfig, table: Schema | None) -> DataType | None:

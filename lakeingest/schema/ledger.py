@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from lakeingest.schema.compatibility.naming import columns_of
+from lakeingest.schema.compatibility.naming import columns_of, documented
 from lakeingest.schema.model import Schema, step
 
 Side = Literal["key", "value"]
@@ -85,6 +85,11 @@ class SchemaLedger:
         """All columns of key or value, with the names by which records know them; None before the first record."""
         current = self.current.get(side)
         return self.tables.get(side) or (columns_of(current) if current else None)
+
+    def documented(self, side: Side) -> Schema | None:
+        """The same with the documentation of the schema that is current."""
+        table, current = self.table(side), self.current.get(side)
+        return documented(table, current) if table and current else None
 
     def decided(self, side: Side, fingerprint: str, name: str | None) -> Entry | None:
         """The newest entry of a schema; see `seen`."""

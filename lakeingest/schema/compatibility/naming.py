@@ -111,6 +111,24 @@ def remembering(table: Schema, record: Schema, names: Schema) -> Schema:
     return replace(table, fields=tuple(columns), aliases=aliases, key=key, value=value)
 
 
+def documented(table: Schema, current: Schema) -> Schema:
+    """The table's columns with the documentation of the schema that is current, where it has the field.
+
+    Args:
+        current: under the names of the columns.
+    """
+    docs = {field.name.lower(): field.schema for field in current.fields}
+    fields = tuple(
+        replace(f, schema=documented(f.schema, docs[f.name.lower()])) if f.name.lower() in docs else f
+        for f in table.fields
+    )
+    key, value = (
+        documented(part, inner) if part and inner else part
+        for part, inner in ((table.key, current.key), (table.value, current.value))
+    )
+    return replace(table, doc=current.doc, fields=fields, key=key, value=value)
+
+
 def renamed(record: Schema, names: Schema, path: str = "") -> Iterator[tuple[str, str]]:
     """(path of the column, name of the field) of each field that goes to a column of another name."""
     for field, name in zip(record.fields, names.fields, strict=True):

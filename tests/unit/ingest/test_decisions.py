@@ -216,6 +216,14 @@ def test_a_ledger_of_old_is_read() -> None:
     assert SchemaLedger.from_json(decisions.ledger.to_json()) == decisions.ledger
 
 
+def test_columns_have_the_documentation_of_the_current_schema() -> None:
+    """And removed ones their own: the steps of a transform name them still."""
+    old = struct({"a": replace(INT, doc="old"), "gone": replace(STRING, doc="gone")})
+    ledger = decided("BACKWARD", [old, struct({"a": replace(INT, doc="new")})], [0, 1], [0])
+    documented = ledger.documented("value")
+    assert [(field.name, field.schema.doc) for field in documented.fields] == [("a", "new"), ("gone", "gone")]
+
+
 def test_a_column_that_nobody_fills_is_left_alone() -> None:
     """The table's owner made it, with a default perhaps, which a null would take the place of."""
     ledger = decided("BACKWARD", [struct({"a": INT})], [0], [0])
