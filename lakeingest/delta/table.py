@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeingest.config import location
 from lakeingest.delta import coordinates
-from lakeingest.errors import TableMismatch, UsageError
+from lakeingest.errors import StorageRefused, StorageUnreachable, TableMismatch, UsageError
 from lakeingest.schema import ddl
 from lakeingest.spark import types
 from lakeingest.spark.failures import check_managed, spark_failures, storage_failures, translate
@@ -292,7 +292,11 @@ class Table:
             TableMismatch: it would; nothing was made.
         """
         for parent in location.parents(self.identifier) if self.by_path else ():
-            if Table(self.spark, parent).schema() is not None:
+            columns = None
+            # Who may write here need not have a right to the folders above.
+            with suppress(StorageUnreachable, StorageRefused):
+                columns = Table(self.spark, parent).schema()
+            if columns is not None:
                 raise TableMismatch(
                     f"{self} would lie within the table {parent}, whose VACUUM would delete it",
                     cure="name a place beside that table, and not within it",
