@@ -87,7 +87,7 @@ LOG = [
 @pytest.mark.slow
 def test_types_do_not_depend_on_where_batches_are_cut(spark: SparkSession) -> None:
     """A record that does not fit what earlier ones made of the table is refused, and adds nothing to it."""
-    current = inferred.declared("n INT", None, 1)
+    current = inferred.declared("n INT", None, 1, observes=True)
     for record in LOG:
         shape = inferred.columns(types.struct("n INT"), current)
         found = inferred.fields(kafka(spark, [(None, record.encode())]), pipeline("n INT"), shape)
