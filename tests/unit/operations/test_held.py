@@ -30,3 +30,10 @@ def test_none_is_held() -> None:
     assert held.of_results(7, 0, HELD) is None
     assert held.of_results(6, 0, [row(10, 7, "accepted", "a"), *HELD]) is None
     assert held.of_results(0, 0, []) is None
+
+
+def test_held_by_the_failure_budget() -> None:
+    """All expectations are met: `status` said "held by" and nothing."""
+    found = held.of_results(6, 3, [row(9, 7, "held", "a", success=True)])
+    assert found is not None
+    assert found["broken"] == ["quarantine.max_refused"]
