@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -120,7 +121,7 @@ def test_what_is_no_period_is_refused(every: str, zone: str, text: str, said: st
     """With how one is written, in which zone."""
     with pytest.raises(ValueError, match=said) as wrong:
         periods(every, zone).read(text)
-    assert f"write one as in {periods(every, zone).text(datetime.now())[:4]}" in str(wrong.value)
+    assert re.search(r"write one as in \d{4}-", str(wrong.value))
 
 
 def test_which_partitions_have_periods() -> None:
