@@ -37,7 +37,7 @@ def status(file: File, output: Format = "text") -> None:
 
 def _show(out: Output, found: Status) -> None:
     if held := found.held:
-        why = f"by {', '.join(held['broken'])}; {held['waiting']:,} offsets wait"
+        why = f"by {', '.join(held['broken'])}; waiting: {number_of(held['waiting'], 'offset')}"
         out.line(f"{found.pipeline}: batch {held['sequence']} is held since {held['since']}, {why}")
         out.line(f"  cure: {held['cure']}")
     out.table(

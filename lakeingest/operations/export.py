@@ -34,7 +34,7 @@ from lakeingest.delta.partitioning import MAX_NAME, NULL, directory_bytes
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import somebody
 from lakeingest.delta.table import Table
-from lakeingest.errors import FilesLost, LakeingestError, StorageError, UsageError
+from lakeingest.errors import FilesLost, LakeingestError, StorageError, UsageError, number_of
 from lakeingest.record import COORDINATES, HEADERS, KEY, TIMESTAMP
 from lakeingest.schema import ddl
 from lakeingest.spark import listing, maps, s3a, text_values
@@ -183,7 +183,7 @@ class _Export:
         folder = f"export={sequence:010}-{run}"
         try:
             if found.rows:
-                self.wanted.tell(f"writing {found.rows:,} rows")
+                self.wanted.tell(f"writing {number_of(found.rows, 'row')}")
                 with self._compared(since):
                     self._write(new, columns, folders, folder)
                 self.wanted.tell("counting what is written")
