@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from lakeingest.config import Trigger
 from lakeingest.errors import number_of
+from lakeingest.operations import held
 
 if TYPE_CHECKING:
     from lakeingest.operations.report.facts import Facts
@@ -77,17 +78,11 @@ def _of_audit(facts: Facts) -> Iterator[Verdict]:
 
 
 def _of_gate(facts: Facts) -> Iterator[Verdict]:
-    newest = facts.gate[0] if facts.gate else None
+    results = [{**row, "time": datetime.fromisoformat(row["time"])} for row in facts.gate or ()]
     done = facts.batches[-1]["sequence"] if facts.batches else 0
-    if newest and newest["outcome"] == "held" and newest["sequence"] > done:
-        broken = [row["expectation"] for row in facts.gate or () if _same(row, newest) and not row["success"]]
-        yield Verdict(
-            "bad", "held", f"Batch {newest['sequence']} is held: it breaks {', '.join(broken[:3]) or 'an expectation'}."
-        )
-
-
-def _same(row: dict[str, object], other: dict[str, object]) -> bool:
-    return (row["time"], row["sequence"]) == (other["time"], other["sequence"])
+    if batch := held.of_results(done, facts.lag or 0, results):
+        broken = ", ".join(batch["broken"][:3])
+        yield Verdict("bad", "held", f"Batch {batch['sequence']} is held: it breaks {broken}.")
 
 
 def _of_lag(facts: Facts, trigger: Trigger) -> Iterator[Verdict]:

@@ -242,7 +242,7 @@ def batch(sequence: int, age_s: float) -> dict[str, Any]:
 COUNTS = dict.fromkeys(("total", "open", "moved", "discarded", "reasons_left_out", "over_time_left_out"), 0)
 REFUSED = {**COUNTS, "reasons": [], "over_time": []}
 REASON = {"stage": "value", "reason": "BROKEN_JSON", "count": 1, "samples": []}
-HELD = {"time": "x", "sequence": 8, "outcome": "held", "expectation": "mean(n)", "success": False}
+HELD = {"time": facts.utc(NOW), "sequence": 8, "outcome": "held", "expectation": "mean(n)", "success": False}
 BROKEN = {"promise": "freshness", "promised": "5 minutes", "kept": False, "found": BAD, "by_s": 90.0}
 LOST = {"conserved": False, "missing": 2, "duplicated": 0, "unexpected": 0}
 
@@ -257,6 +257,7 @@ LOST = {"conserved": False, "missing": 2, "duplicated": 0, "unexpected": 0}
         ({"refused": {**REFUSED, "open": 1}}, "warn", "records refused", "1 record was refused"),
         ({"refused": refused.without_times([REASON])}, "warn", "records refused", "Records were refused"),
         ({"gate": [HELD]}, "bad", "held", "Batch 8 is held: it breaks mean(n)."),
+        ({"gate": [{**HELD, "success": True}]}, "bad", "held", "Batch 8 is held: it breaks quarantine.max_refused."),
         ({"gate": [{**HELD, "sequence": 7}]}, "good", "healthy", "caught up"),
         ({"contract": (BROKEN,)}, "warn", "contract broken", "The contract is not kept: freshness."),
         ({"contract": ({**BROKEN, "kept": None},)}, "good", "healthy", "caught up"),
