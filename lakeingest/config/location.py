@@ -6,14 +6,17 @@ three characters.
 
 from __future__ import annotations
 
+import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
 from lakeingest.errors import UsageError
 
 S3 = ("s3a", "s3", "s3n")
 """The schemes of S3; all of them go through Hadoop's S3A."""
+EXPORTS = "_lakeingest_export"
+"""The folder of a place of exports that holds the table of them."""
 MAX_KEY = 1024
 """Bytes of the key of an object of S3."""
 _WITHIN = 200
@@ -62,7 +65,7 @@ def is_path(identifier: str) -> bool:
 def one_place(one: str, other: str) -> bool:
     """Whether two tables are the same, or lie within each other, as far as two paths, or two names, tell."""
     if is_path(one) and is_path(other):
-        return place(one).meets(place(other))
+        return _real(one).meets(_real(other))
     if is_path(one) or is_path(other):
         # Where a catalog puts a table, the session says.
         return False
@@ -73,17 +76,29 @@ def one_place(one: str, other: str) -> bool:
 
 def same_table(one: str, other: str) -> bool:
     """Whether two paths, or two names, are of one table, however a path is spelt."""
-    return place(one).same(place(other)) if is_path(one) and is_path(other) else one == other
+    return _real(one).same(_real(other)) if is_path(one) and is_path(other) else one == other
 
 
 def parents(path: str) -> list[str]:
-    """The folders that a path lies within and in which a table may be, the nearest first; of local ones, those with a
-    log.
+    """The folders that a path lies within and in which a table, or exports, may be, the nearest first; of local ones,
+    those with a log.
     """
-    of = place(path)
+    of = _real(path)
     root = f"{of.scheme}://{of.bucket}" if of.on_s3 else ""
     found = ["/".join((root, *of.steps[:end])) for end in range(len(of.steps) - 1, 0, -1)]
-    return found if of.on_s3 else [each for each in found if Path(each, "_delta_log").is_dir()]
+    return found if of.on_s3 else [each for each in found if _has_log(Path(each))]
+
+
+def _has_log(folder: Path) -> bool:
+    return any((folder / log).is_dir() for log in ("_delta_log", EXPORTS))
+
+
+def _real(path: str) -> Place:
+    """The parts of a path; of a local one, of what its symbolic links lead to."""
+    of = place(path)
+    if of.on_s3:
+        return of
+    return replace(of, steps=place(os.path.realpath("/" + "/".join(of.steps))).steps)
 
 
 def place(path: str) -> Place:

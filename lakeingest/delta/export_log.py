@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from lakeingest.config import location
 from lakeingest.delta.table import Table
 from lakeingest.errors import Fenced
 from lakeingest.spark.failures import spark_failures, storage_failures, translate
@@ -17,7 +18,6 @@ from lakeingest.spark.failures import spark_failures, storage_failures, translat
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FOLDER = "_lakeingest_export"
 _APPLICATION = "lakeingest:export"
 _SCHEMA = (
     "sequence BIGINT, run STRING, pipeline STRING, table STRING, table_id STRING, from_version BIGINT, "
@@ -46,7 +46,7 @@ class ExportLog:
         null in the first export; to_version BIGINT; format STRING; exported_at TIMESTAMP; writer, folder STRING; rows,
         bytes BIGINT; objects ARRAY<STRUCT<path STRING, rows BIGINT, bytes BIGINT>>.
         """
-        return Table(self.spark, f"{self.place}/{FOLDER}")
+        return Table(self.spark, f"{self.place}/{location.EXPORTS}")
 
     def newest(self) -> Mapping[str, Any] | None:
         """The newest export, without its objects; None before the first."""

@@ -9,16 +9,18 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Literal, get_args
 
 from lakeingest.errors import TableMismatch
+from lakeingest.record import RESCUED
 
 if TYPE_CHECKING:
     from lakeingest.delta.table import Table
 
-Kind = Literal["table", "quarantine", "gate.results", "completeness"]
+Kind = Literal["table", "quarantine", "gate.results", "completeness", "export"]
 KIND = "lakeingest.kind"
 _COLUMNS: Mapping[Kind, frozenset[str]] = {
     "quarantine": frozenset({"stage", "reason", "message", "pipeline", "sequence", "refused_at"}),
     "gate.results": frozenset({"suite", "fingerprint", "expectation", "asked", "outcome", "observed"}),
     "completeness": frozenset({"pipeline", "period_start", "period_end", "complete_since"}),
+    "export": frozenset({"run", "table_id", "from_version", "to_version", "folder", "objects"}),
 }
 _OF_MAIN = ("lakeingest.maker.", "lakeingest.partition.", "lakeingest.schemas.", "lakeingest.adopted.")
 """How properties begin that a main table alone has."""
@@ -27,6 +29,7 @@ _WORDS: Mapping[Kind, str] = {
     "quarantine": "a quarantine, of refused records",
     "gate.results": "a table of a gate's results",
     "completeness": "a table of completeness",
+    "export": "the log of what was exported",
 }
 
 
@@ -41,7 +44,10 @@ def kind_of(properties: Mapping[str, str], columns: Collection[str]) -> Kind | N
     found = next((kind for kind in get_args(Kind) if kind == said), None)
     if found is None and any(name.startswith(_OF_MAIN) for name in properties):
         return "table"
-    return found or next((kind for kind, needed in _COLUMNS.items() if needed <= {*columns}), None)
+    if found is not None or RESCUED in columns:
+        # Records may have fields of any names: a main table alone has this column.
+        return found
+    return next((kind for kind, needed in _COLUMNS.items() if needed <= {*columns}), None)
 
 
 def check(table: Table, kind: Kind, columns: Collection[str], properties: Mapping[str, str] | None = None) -> None:

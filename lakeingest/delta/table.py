@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lakeingest.config import location
-from lakeingest.delta import coordinates
-from lakeingest.errors import StorageRefused, StorageUnreachable, TableMismatch, UsageError
+from lakeingest.delta import apart, coordinates
+from lakeingest.errors import TableMismatch, UsageError
 from lakeingest.schema import ddl
 from lakeingest.spark import types
 from lakeingest.spark.failures import check_managed, spark_failures, storage_failures, translate
@@ -263,17 +263,18 @@ class Table:
             properties: besides `PROPERTIES`, which every table of lakeingest's has.
 
         Raises:
-            TableMismatch: it would lie within another table.
+            TableMismatch: it would lie within another table, or around one, or over other files.
         """
         whole = with_partitions(columns, partitions)
         described = [f"{types.sql_column(column)}{_computed(column)}" for column in whole]
         named = ", ".join(ddl.quoted(partition.name) for partition in partitions)
         partitioned = f" PARTITIONED BY ({named})" if partitions else ""
         wanted = {**PROPERTIES, **(properties or {})}
-        self._check_outside()
         with storage_failures(self.identifier):
             if not self.by_path:
                 self.ensure_schema()
+        self._check_apart()
+        with storage_failures(self.identifier):
             # Another run of the pipeline may have made it meanwhile.
             with suppress(*spark_failures()):
                 self.spark.sql(
@@ -285,22 +286,31 @@ class Table:
                 self._create_by_writing(whole, partitions, wanted)
             return made or self.read().schema
 
-    def _check_outside(self) -> None:
-        """Notice that a new table would lie within another one, whose VACUUM deletes what it does not know.
+    def _check_apart(self) -> None:
+        """Notice that a new table would lie within another one, or around one, or over other files.
 
         Raises:
             TableMismatch: it would; nothing was made.
         """
-        for parent in location.parents(self.identifier) if self.by_path else ():
-            columns = None
-            # Who may write here need not have a right to the folders above.
-            with suppress(StorageUnreachable, StorageRefused):
-                columns = Table(self.spark, parent).schema()
-            if columns is not None:
-                raise TableMismatch(
-                    f"{self} would lie within the table {parent}, whose VACUUM would delete it",
-                    cure="name a place beside that table, and not within it",
-                )
+        place = self.identifier if self.by_path else self._future_location()
+        if place is not None and (above := apart.above(self.spark, place)) is not None:
+            raise TableMismatch(
+                f"{self} would lie within {above}", cure="name a place beside that one, and not within it"
+            )
+        # Of a name Delta asks it itself.
+        if self.by_path and (below := apart.below(self.spark, self.identifier)) is not None:
+            raise TableMismatch(
+                f"a new table is to be made at {self}, and something lies there: {below}",
+                cure="name a place in which nothing lies; or, if it is what is left of a table, bring its log "
+                "(_delta_log) back, or move the files elsewhere",
+            )
+
+    def _future_location(self) -> str | None:
+        """Where the catalog will put the table; None where it does not say."""
+        schema, _, name = self.sql.rpartition(".")
+        rows = self.spark.sql(f"DESCRIBE SCHEMA {schema}").collect() if schema else []
+        folder = next((row[1] for row in rows if row[0] == "Location"), None)
+        return f"{folder.rstrip('/')}/{name.strip('`')}" if folder else None
 
     def ensure_schema(self) -> None:
         """Make the schema of its name if it is missing: where it is there, the right to make one need not be."""

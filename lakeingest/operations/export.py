@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest.config import Storage, location
-from lakeingest.delta import additions
+from lakeingest.delta import additions, apart
 from lakeingest.delta.additions import Additions
 from lakeingest.delta.export_log import ExportLog
 from lakeingest.delta.history import TableHistory
@@ -272,9 +272,17 @@ class _Export:
                 )
 
     def _check_empty(self) -> None:
-        """Raises: UsageError: something else lies in the place than what an export leaves that was ended early."""
-        strange = next((path for path, _ in self._objects(self.place) if not _OURS.match(path)), None)
-        if strange is None and Table(self.table.spark, self.place).schema() is not None:
+        """Raises: UsageError: the place lies within another one, or holds something else than what an export that was
+        ended early leaves.
+        """
+        spark = self.table.spark
+        if (above := apart.above(spark, self.place)) is not None:
+            raise UsageError(
+                f"--to {self.place} would lie within {above}",
+                cure="write a folder that lies in no table, and in no exports",
+            )
+        strange = apart.below(spark, self.place, _OURS)
+        if strange is None and Table(spark, self.place).schema() is not None:
             strange = "a Delta table"
         if strange is not None:
             raise UsageError(

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakeingest.config import Storage
+from lakeingest.config import Storage, location
 from lakeingest.config.file import from_mapping
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.errors import Fenced, FilesLost, UsageError
@@ -267,6 +267,29 @@ def test_what_a_place_refuses(spark: SparkSession, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match=said):
             shop.export(**how)
     assert sorted(map(str, shop.place.rglob("*"))) == before
+
+
+def test_a_place_within_another_one(spark: SparkSession, tmp_path: Path) -> None:
+    """An export went into another pipeline's table, whose VACUUM deletes it, into other exports, and around a table;
+    by a link of the file system also into its own table.
+    """
+    shop = Shop(spark, tmp_path)
+    shop.append(range(2))
+    shop.export()
+    spark.sql(f"CREATE TABLE delta.`{tmp_path}/others/table` (n INT) USING DELTA")
+    (tmp_path / "link").symlink_to(shop.path)
+    (tmp_path / "deeper").symlink_to(f"{shop.path}/day=2026-01-01")
+    for place, said in {
+        "others/table/out": "would lie within the table .*/others/table, whose VACUUM would delete it",
+        "others": "holds something else than exports: a Delta table",
+        "link": "meets the table",
+        "deeper/out": "meets the table",
+        "an out%20+ü/in": "would lie within the exports in .*/an out%20.ü",
+        f"an out%20+ü/{location.EXPORTS}/in": "would lie within the table",
+    }.items():
+        with pytest.raises(UsageError, match=said):
+            shop.export(place=str(tmp_path / place))
+    shop.export()
 
 
 @pytest.mark.faults

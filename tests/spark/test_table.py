@@ -12,7 +12,7 @@ from chispa.schema_comparer import assert_schema_equality
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from lakeingest.config import PipelineConfig
+from lakeingest.config import PipelineConfig, location
 from lakeingest.config.file import from_mapping
 from lakeingest.delta import kinds, table_properties
 from lakeingest.delta.catalog.spark import register
@@ -160,7 +160,7 @@ def test_no_table_of_a_pipeline_is_another_ones(spark: SparkSession, tmp_path: P
     def refused(ask: Callable[[], object], said: str) -> None:
         with pytest.raises(TableMismatch, match=said) as wrong:
             ask()
-        assert "name another place" in wrong.value.cure or "beside that table" in wrong.value.cure
+        assert "name another place" in wrong.value.cure or "a place beside that one" in wrong.value.cure
 
     into_aside = other(table={"path": aside})
     for _ in range(2):
@@ -182,3 +182,55 @@ def test_no_table_of_a_pipeline_is_another_ones(spark: SparkSession, tmp_path: P
     # Of the same kind it may be another pipeline's, too.
     shared = other(table={"path": str(tmp_path / "u")}, quarantine={"path": aside})
     assert shared.ensure_quarantine() is False
+
+
+def test_a_place_is_free_before_a_table_is_made_there(spark: SparkSession, tmp_path: Path) -> None:
+    """Delta made a table around another pipeline's table, and over files, without a word: its VACUUM deletes them. Nor
+    may one lie within a place of exports, and a link of the file system leads to what it names.
+    """
+    made(spark, tmp_path / "around" / "it")
+    deep = tmp_path / "deep" / "1" / "2" / "3" / "4"
+    made(spark, deep)
+    Table(spark, str(deep / "table")).append(spark.sql("SELECT 't' AS _topic, 1 AS n"), {})
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "a.txt").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "around" / "it" / "table" / "within")
+    spark.sql(f"CREATE TABLE delta.`{tmp_path}/out/{location.EXPORTS}` (run STRING) USING DELTA")
+    for place, said in {
+        "around": "something lies there: a Delta table",
+        "around/it": "something lies there: a Delta table",
+        "deep": "something lies there: 1/2/3/4/table/",
+        "files": "something lies there: a.txt",
+        "link": "would lie within the table .*/around/it/table, whose VACUUM would delete it",
+        "out/of/it": "would lie within the exports in .*/out",
+        "out": "something lies there: a Delta table",
+        f"out/{location.EXPORTS}/x": "would lie within the table",
+    }.items():
+        before = sorted(tmp_path.rglob("*"))
+        with pytest.raises(TableMismatch, match=said):
+            Table(spark, str(tmp_path / place)).create(StructType.fromDDL("n INT"))
+        assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_catalogs_table_within_another_one(spark: SparkSession, tmp_path: Path) -> None:
+    """Where a catalog puts a table, there may be another pipeline's, which is known by its path."""
+    spark.sql(f"CREATE SCHEMA within LOCATION '{tmp_path}/table/schema'")
+    made(spark, tmp_path)
+    try:
+        with pytest.raises(TableMismatch, match=r"within.x would lie within the table .*/table, whose VACUUM"):
+            made(spark, tmp_path, name="q", table={"name": "within.x"}, quarantine={"path": str(tmp_path / "q")})
+    finally:
+        spark.sql("DROP SCHEMA within CASCADE")
+
+
+def test_columns_of_records_make_no_other_kind_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
+    """Records with the fields of a quarantine: their table was taken for one, and got a quarantine's columns."""
+    fields = "stage STRING, reason STRING, message STRING, pipeline STRING, sequence BIGINT, refused_at TIMESTAMP"
+    config = made(spark, tmp_path, schema={"columns": f"{fields}, n INT"})
+    table = Table(spark, config.table.identifier)
+    columns, aside = table.schema(), {"path": config.table.path}
+    for _ in range(2):
+        with pytest.raises(TableMismatch, match="is a pipeline's table of accepted records"):
+            made(spark, tmp_path, name="q", table={"path": str(tmp_path / "u")}, quarantine=aside)
+        assert table.schema() == columns
+        table.unset_properties([kinds.KIND])
