@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from lakeingest.decode import projection
 from lakeingest.errors import SetupError
-from lakeingest.schema.formats import protobuf, protobuf_values
+from lakeingest.schema.formats import protobuf, protobuf_fault, protobuf_values
 from lakeingest.schema.model import Schema
 
 
@@ -41,10 +41,9 @@ class Reader:
         return parsed
 
     def why(self, payload: Column, *, withheld: bool = False) -> Column | None:
-        if withheld:
-            return None
         register_pickle_by_value(protobuf_values)
-        fault = protobuf_values.fault(self.descriptors, self.message)
+        register_pickle_by_value(protobuf_fault)
+        fault = protobuf_fault.fault(self.descriptors, self.message, withheld=withheld)
         # Spark would look at the function's own hints, and warn that they are not Arrow's.
         return F.udf(lambda value: fault(value), "STRING")(payload)  # noqa: PLW0108
 

@@ -88,6 +88,19 @@ def test_only_the_records_that_are_none_are_null(spark: SparkSession) -> None:
     assert_df_equality(read, expected, ignore_nullable=True)
 
 
+@versions.protobuf
+def test_why_without_a_value(spark: SparkSession) -> None:
+    """Executors need not have lakeingest; a pipeline that masks said of no refused message which field it was."""
+    cut, large = payload(note="secret")[:-1], bytearray(b"\x40\x80\x80\x80\x80\x80\x01")
+    frame = spark.createDataFrame([(cut,), (large,), (None,)], "payload BINARY").coalesce(1)
+    reader = Reader(DESCRIPTORS, "shop.Order")
+    short = "field note is cut short, or written with another schema"
+    cases = {True: "field state is outside of int32", False: "field state: 34359738368 is outside of int32"}
+    for withheld, said in cases.items():
+        found = frame.select(reader.why(F.col("payload"), withheld=withheld).alias("why"))
+        assert [row["why"] for row in found.collect()] == [short, said, None]
+
+
 def test_a_message_that_no_table_holds_is_refused_before_it_runs(spark: SparkSession) -> None:
     """An empty message has no columns."""
     with pytest.raises(SchemaError, match="has no fields"):

@@ -39,7 +39,19 @@ Convert = Callable[[Any], Any]
 
 
 class Mismatch(ValueError):
-    """The payload is none of the message; the message says why."""
+    """The payload is none of the message; the message says why.
+
+    Attributes:
+        withheld: the same without any value of the payload.
+    """
+
+    def __init__(self, text: str, withheld: str | None = None) -> None:
+        super().__init__(text)
+        self.withheld = withheld or text
+
+
+class Unparsed(Mismatch):
+    """The protobuf library cannot parse it; it says neither which field it is, nor whether its message has a value."""
 
 
 def descriptor(descriptors: bytes, message: str) -> Descriptor:
@@ -76,24 +88,6 @@ def reader(descriptors: bytes, message: str) -> Callable[[pa.Array], pa.Array]:
         return pa.concat_arrays(chunks) if chunks else pa.array([], kind)
 
     return read
-
-
-def fault(descriptors: bytes, message: str) -> Callable[[bytes | None], str | None]:
-    """A payload → why it is none of the message; None where it is one, and for None."""
-    made: list[Message] = []
-
-    def say(payload: bytes | None) -> str | None:
-        if payload is None:
-            return None
-        if not made:
-            made.append(Message(descriptor(descriptors, message)))
-        try:
-            made[0].read(bytes(payload))
-        except Mismatch as why:
-            return str(why)
-        return None
-
-    return say
 
 
 def _portions(payloads: pa.Array, message: Message) -> Iterator[list[dict[str, Any] | None]]:
@@ -142,7 +136,7 @@ class Message:
             values: dict[str, Any] = self._values(message)
             return values
         except (self._error, UnicodeDecodeError) as error:
-            raise Mismatch(str(error)) from None
+            raise Unparsed(str(error)) from None
 
 
 class _Looks:
@@ -282,7 +276,8 @@ def _symbol(enum: EnumDescriptor, place: str) -> Convert:
         if name is not None:
             return name
         if enum.is_closed:
-            raise Mismatch(f"field {place}: {number} is no number of the enum {enum.name}")
+            rule = f"is no number of the enum {enum.name}"
+            raise Mismatch(f"field {place}: {number} {rule}", f"field {place} {rule}")
         return str(within(number))
 
     return symbol
@@ -302,7 +297,7 @@ def _scalar(field: FieldDescriptor, place: str) -> tuple[Any, Convert]:
         "FLOAT": (pa.float32(), float),
         "DOUBLE": (pa.float64(), float),
         "BOOL": (pa.bool_(), bool),
-        "STRING": (pa.string(), _text),
+        "STRING": (pa.string(), _text(place)),
         "BYTES": (pa.binary(), bytes),
     }
     return scalars[kind]
@@ -315,27 +310,32 @@ def _within(kind: str, place: str) -> Convert:
     def number(value: int) -> int:
         if low <= value <= high:
             return value
-        raise Mismatch(f"field {place}: {value} is outside of {kind.lower()}")
+        rule = f"is outside of {kind.lower()}"
+        raise Mismatch(f"field {place}: {value} {rule}", f"field {place} {rule}")
 
     return number
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        # proto2 does not check, and the library gives what is no UTF-8 as bytes.
-        raise Mismatch("a string is not UTF-8")
-    return value
+def _text(place: str) -> Convert:
+    def text(value: Any) -> str:
+        if not isinstance(value, str):
+            # proto2 does not check, and the library gives what is no UTF-8 as bytes.
+            raise Mismatch(f"field {place} is not UTF-8")
+        return value
+
+    return text
 
 
 def _micros(places: Mapping[int, str], looks: _Looks) -> Convert:
     """What makes microseconds since 1970 of a Timestamp with these fields."""
-    within = _within("INT32", places[2])
+    within, rule = _within("INT32", places[2]), "is outside the years 0001 to 9999"
+    place = places[1].rpartition(".")[0]
 
     def micros(moment: Any) -> int:
         looks.at(moment, places)
         seconds, nanos = moment.seconds, within(moment.nanos)
         if not (_SECONDS[0] <= seconds <= _SECONDS[1] and 0 <= nanos < 1_000_000_000):
-            raise Mismatch(f"a Timestamp of {seconds} s and {nanos} ns is outside the years 0001 to 9999")
+            raise Mismatch(f"field {place}: a Timestamp of {seconds} s and {nanos} ns {rule}", f"field {place} {rule}")
         return int(seconds * 1_000_000 + nanos // 1000)
 
     return micros

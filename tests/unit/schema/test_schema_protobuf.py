@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 from google.protobuf import message_factory
+from hypothesis import given
+from hypothesis import strategies as st
+from searched import searched
 
 from lakeingest.schema import model
-from lakeingest.schema.formats import protobuf, protobuf_values, wire
+from lakeingest.schema.formats import protobuf, protobuf_fault, protobuf_values, wire
 from lakeingest.schema.model import Schema, SchemaError, column_type, struct
 
 UNSIGNED = Schema("bytes", name=model.DECIMAL, parameters=(("precision", "20"), ("scale", "0")))
@@ -342,3 +345,58 @@ def test_a_payload_of_endless_times_is_refused() -> None:
     """Timestamps and wrappers are messages too, and were not counted."""
     with pytest.raises(protobuf_values.Mismatch, match="more than 1000000 messages"):
         reads(KNOWN_TYPES, block(12, b"") * 1_000_001)
+
+
+CUT = "is cut short, or written with another schema"
+
+
+@pytest.mark.parametrize(
+    ("text", "payload", "told"),
+    [
+        (KNOWN_TYPES, number(4, 2**31), "field i is outside of int32"),
+        (KNOWN_TYPES, block(10, block(1, b"777") + number(2, 2**35)), "field m.value is outside of int32"),
+        (KNOWN_TYPES, block(1, number(1, 777 << 40)), "field t is outside the years 0001 to 9999"),
+        (KNOWN_TYPES, block(1, block(1, b"777")), "field t.seconds is not of the type that the schema says"),
+        (PROTO2, number(2, 777), "field e is no number of the enum E"),
+        (PROTO2, block(1, b"777\xff"), "field s is not UTF-8"),
+        (PROTO3, block(1, b"777\xff"), "field s is not UTF-8"),
+        (KNOWN_TYPES, block(11, number(1, 1) + block(2, b"777\xff")), "field k.value is not UTF-8"),
+        (PROTO3, block(1, b"777")[:-1], f"field s {CUT}"),
+        (PROTO3, block(1, b"777") + block(3, b"\x08"), f"field n.x {CUT}"),
+        (PROTO3, block(1, b"777") + block(3, b"\x80"), f"field n {CUT}"),
+        (PROTO3, b"\x10" + b"\xff" * 11, f"field e {CUT}"),
+        (PROTO3, block(1, b"777") + b"\xfa\x01\x7fabc", f"the payload {CUT}"),
+        (PROTO3, b"777", f"the payload {CUT}"),
+        (KNOWN_TYPES, b"\x71abc", f"field x {CUT}"),
+        (RULES % ("proto2", "required", *["optional"] * 3), b"\x1a\x00", "lacks a required field"),
+        (PROTO3, block(1, b"777"), None),
+        (PROTO3, None, None),
+    ],
+)
+def test_a_fault_is_told_without_a_value(text: str, payload: bytes | None, told: str | None) -> None:
+    """Where a pipeline masks, it said neither the field nor the rule; and nowhere which field is cut short."""
+    assert protobuf_fault.fault(compiled(text), "M", withheld=True)(payload) == told
+    whole = protobuf_fault.fault(compiled(text), "M")(payload)
+    assert (whole is None) == (told is None)
+    if whole is not None and told is not None:
+        assert whole.startswith(told.rpartition(" is ")[0])
+
+
+def test_a_payload_of_messages_within_each_other_has_a_fault() -> None:
+    """The protobuf library ends at a hundred; nobody walks further."""
+    text = 'syntax = "proto3"; message M { M m = 1; string s = 2; }'
+    payload = block(2, b"777\xff")
+    for _ in range(300):
+        payload = block(1, payload)
+    with pytest.raises(SchemaError, match="within another"):
+        protobuf.read_message(compiled(text), "M")
+    found = protobuf_values.descriptor(compiled(text), "M")
+    assert protobuf_fault.unread(found, payload) is None
+
+
+@given(payload=st.binary(max_size=40))
+@searched(200)
+def test_any_bytes_have_a_fault_or_none(payload: bytes) -> None:
+    """Nothing stops a batch in which a record is refused."""
+    for withheld in (True, False):
+        protobuf_fault.fault(compiled(KNOWN_TYPES), "M", withheld=withheld)(payload)
