@@ -154,6 +154,11 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def quoted_path(path: str) -> str:
+    """The same of a field within structs: a dot stands between its names."""
+    return ".".join(map(quoted, path.split(".")))
+
+
 def text(value: str) -> str:
     """A text as SQL takes it; in the place of a plain ${…} Spark would put settings and environment."""
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\u0024{") + "'"

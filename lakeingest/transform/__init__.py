@@ -128,7 +128,11 @@ def _values(stage: Stage) -> Iterator[Column]:
         else:
             name = old.get(column.name.lower(), column.name)
             value = F.col(ddl.quoted(name))
-            within = [path.split(".", 1)[1] for path in step.names if path.lower().startswith(f"{name.lower()}.")]
+            within = [
+                ddl.quoted_path(path.split(".", 1)[1])
+                for path in step.names
+                if path.lower().startswith(f"{name.lower()}.")
+            ]
             yield (value.dropFields(*within) if within and step.kind == "drop" else value).alias(column.name)
 
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest.record import HEADERS, KEY
-from lakeingest.schema import hidden
+from lakeingest.schema import ddl, hidden
 from lakeingest.schema.hidden import Hidden
 from lakeingest.schema.transforms import Mask, Stage, Step
 from lakeingest.spark import secret
@@ -40,7 +40,7 @@ def hidden_value(found: DataFrame, value: Column, name: str, masks: Mapping[str,
         part = reduce(getitem, within.split("."), value) if within else value
         text = _canonical(part, found.select(part).schema[0].dataType) if mask.kind == "hash" else part
         masked = _mask(text, mask, _salt(found, mask))
-        value = value.withField(within, masked) if within else masked
+        value = value.withField(ddl.quoted_path(within), masked) if within else masked
     return value
 
 
@@ -83,10 +83,15 @@ def of_record(found: DataFrame, stage: Stage) -> DataFrame:
         if not name:
             found = found.withColumn(HEADERS, F.when(F.lit(False), F.col(HEADERS)))
         elif mask is None:
-            found = found.withColumn(HEADERS, F.filter(HEADERS, lambda header: header["key"] != name))  # noqa: B023
+            found = found.withColumn(HEADERS, F.filter(HEADERS, lambda header: ~_called(header, name)))  # noqa: B023
         else:
             found = _header(found, name, mask)
     return found
+
+
+def _called(header: Column, name: str) -> Column:
+    """Whether a header has a name, upper and lower case as one: HTTP's, which often become records' headers, are so."""
+    return F.coalesce(F.lower(header["key"]) == F.lower(F.lit(name)), F.lit(False))
 
 
 def _key(found: DataFrame, step: Step) -> Column:
@@ -94,7 +99,7 @@ def _key(found: DataFrame, step: Step) -> Column:
     drops = [path.partition(".")[2] for path in step.names if hidden.column_of(path) == KEY]
     if "" in drops:
         return F.when(F.lit(False), value)
-    return value.dropFields(*drops) if drops else value
+    return value.dropFields(*map(ddl.quoted_path, drops)) if drops else value
 
 
 def _header(found: DataFrame, name: str, mask: Mask) -> DataFrame:
@@ -102,7 +107,7 @@ def _header(found: DataFrame, name: str, mask: Mask) -> DataFrame:
 
     def masked(header: Column) -> Column:
         value = _mask(header["value"].cast("string"), mask, F.col(_SALT)).cast("binary")
-        return F.when(header["key"] == name, header.withField("value", value)).otherwise(header)
+        return F.when(_called(header, name), header.withField("value", value)).otherwise(header)
 
     # Where functions of elements stand Spark takes no subquery, which a secret is.
     salted = found.withColumn(_SALT, _salt(found, mask))

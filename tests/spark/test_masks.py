@@ -119,6 +119,41 @@ def test_headers(spark: SparkSession, step: Step, wanted: Any) -> None:
     assert found == wanted
 
 
+def test_a_header_in_another_case(spark: SparkSession) -> None:
+    """Servers of HTTP write names of headers as they like: `User` stood in clear beside a mask of `user`."""
+    record = "SELECT 1 AS id, 'k' AS _key, '{}' AS _rescued, array(struct('User' AS key, X'75' AS value)) AS _headers"
+    steps: list[tuple[Step, Any]] = [
+        (Step("mask", masks={"_headers.uSER": Mask("null")}), [("User", None)]),
+        (Step("drop", names=("_headers.user",)), []),
+    ]
+    for step, wanted in steps:
+        (row,) = behind(spark, record, "id INT", step).collect()
+        assert [tuple(header) for header in row["_headers"]] == wanted
+
+
+@pytest.mark.parametrize("name", ["e-mail", "ünï", "a:b", "a[0]", "e`mail", "a'b"])
+def test_a_field_of_any_name(spark: SparkSession, name: str) -> None:
+    """`check` called it good, and the run ended: Spark takes a name of a struct's field with such letters in quotes."""
+    home = F.struct(F.lit("S").alias(name), F.lit("o").alias("other"))
+    frame = spark.range(1).select("id", F.struct(home.alias("home"), F.lit("S").alias(name)).alias("who"))
+    frame = frame.withColumn("_key", F.col("who"))
+    paths = (f"who.{name}", f"who.home.{name}", f"_key.{name}", f"_key.home.{name}")
+    columns = types.ddl_columns(frame.drop("_key").schema)
+    salted = hashlib.sha256(b"saltS").hexdigest()
+    for step, wanted in (
+        (Step("mask", masks=dict.fromkeys(paths, Mask("null"))), {"home": {name: None, "other": "o"}, name: None}),
+        (
+            Step("mask", masks=dict.fromkeys(paths, Mask("hash", "salt"))),
+            {"home": {name: salted, "other": "o"}, name: salted},
+        ),
+        (Step("drop", names=paths), {"home": {"other": "o"}}),
+    ):
+        stages = tuple(transforms.stages([step], columns))
+        row = transform.frame(frame, stages, types.of_columns(stages[-1].after)).first()
+        assert row is not None
+        assert row["who"].asDict(recursive=True) == row["_key"].asDict(recursive=True) == wanted
+
+
 def test_a_header_is_asked_before_it_is_masked_or_behind(spark: SparkSession) -> None:
     """An expression sees the headers as the step before left them, as it sees columns."""
     ask = Step("derive", texts={"found": "header('other')"})
