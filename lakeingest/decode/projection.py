@@ -16,6 +16,7 @@ from pyspark.sql import types as T
 from lakeingest.schema import ddl, model
 from lakeingest.schema.compatibility import naming
 from lakeingest.schema.compatibility.widening import casts
+from lakeingest.schema.functions import JSON_TIMES
 from lakeingest.schema.model import Schema
 
 
@@ -131,7 +132,7 @@ def rescued(value: Column, dropped: tuple[str, ...], source: Schema, names: Sche
         if field.name in dropped:
             part = project(value[field.name], field.schema, name.schema, data_type(name.schema))
             fields.append(part.alias(name.name))
-    return F.nullif(F.to_json(F.struct(*fields)), F.lit("{}"))
+    return F.nullif(F.to_json(F.struct(*fields), dict(JSON_TIMES)), F.lit("{}"))
 
 
 def _holds(target: T.DataType, source: Schema) -> bool:

@@ -26,6 +26,7 @@ from lakeingest.gate.strftime import pattern
 from lakeingest.gate.suite import Rule
 from lakeingest.record import UNDECODED, Refusal, diagnosis
 from lakeingest.schema import ddl
+from lakeingest.schema.functions import DAYLESS
 from lakeingest.spark import timestamps
 
 STAGE = "gate"
@@ -240,6 +241,8 @@ def _beside(value: Column, kind: T.DataType, other: T.DataType) -> Column:
         return value
     if isinstance(other, T.IntegralType):
         return value.try_cast("bigint")
+    if isinstance(other, T.TimestampType):
+        value = F.when(~value.rlike(DAYLESS), value)
     return value.try_cast("double" if isinstance(other, T.NumericType) else other)
 
 

@@ -271,7 +271,7 @@ class _Reader:
         match outer.type:
             case ddl.Array(element):
                 self._must(index, NUMBER, node)
-                return _made(f"get({outer.value}, {index.value})", _kind(element), outer, index, exact=element)
+                return _made(f"get({outer.value}, {_int(index)})", _kind(element), outer, index, exact=element)
             case ddl.Map(_, value):
                 return _made(f"try_element_at({outer.value}, {index.value})", _kind(value), outer, index, exact=value)
             case None:
@@ -367,7 +367,7 @@ class _Reader:
     def _dpipe(self, node: exp.DPipe, read: Any) -> Expression:
         one, other = read(node.this), read(node.expression)
         for part in (one, other):
-            self._atomic(part, node)
+            self._joined(part, node)
         return _made(f"concat({one.value}, {other.value})", TEXT, one, other)
 
     # What is asked in turn -------------------------------------------------------------------------------------------
@@ -451,6 +451,7 @@ class _Reader:
             raise ExpressionError(f"{name}(…) is not for a transform; {hint}allowed: {allowed}")
         parts = [read(each) for each in node.expressions]
         self._arguments(node, name, function, parts)
+        parts = _fitting(function, parts)
         first = parts[0].number
         places = int(parts[1].value) if len(parts) > 1 and callable(function.number) else 0
         number = function.number(first, places) if callable(function.number) else function.number
@@ -484,7 +485,9 @@ class _Reader:
                         f"{_shown(node)}: {_shown(each)} is a {part.kind}; CAST it AS DATE or TIMESTAMP"
                     )
             elif wanted == "any":
-                if name in ("concat", "concat_ws", "xxhash64"):
+                if name in ("concat", "concat_ws"):
+                    self._joined(part, node)
+                elif name == "xxhash64":
                     self._atomic(part, node)
             elif wanted in functions.MOMENTS:
                 self._must(part, NUMBER, node)
@@ -503,6 +506,12 @@ class _Reader:
     def _atomic(self, part: Expression, node: Any) -> None:
         if part.kind is not None and part.kind not in _CASTS:
             raise ExpressionError(f"{_shown(node)}: {_back(part)} is {part.kind.upper()}; name a field of it")
+
+    def _joined(self, part: Expression, node: Any) -> None:
+        """What becomes a part of a text."""
+        if part.kind == BYTES:
+            raise ExpressionError(f"{_shown(node)}: {_back(part)} is bytes; CAST it AS STRING")
+        self._atomic(part, node)
 
     def _comparable(self, node: Any, one: Expression, other: Expression) -> str | None:
         """The one kind of both.
@@ -542,6 +551,22 @@ def _called(name: str, parts: Sequence[Expression], template: str = "") -> str:
     if not template:
         return f"{name}({', '.join(values)})"
     return functions.written(template, values[0], values[1:])
+
+
+def _int(part: Expression) -> str:
+    """A number as an INT, null where it is none: Spark would stop the batch there."""
+    small = part.kind == NULL or str(part.number) in ("tinyint", "smallint", "int")
+    return part.value if small else f"try_cast({part.value} AS INT)"
+
+
+def _fitting(function: Function, parts: Sequence[Expression]) -> list[Expression]:
+    """The arguments of a function as Spark takes them: where it asks for an INT, a number that is none fails."""
+    takes = function.takes.split()
+    made = []
+    for at, part in enumerate(parts):
+        value = _int(part) if takes[min(at, len(takes) - 1)].rstrip("?*") == "whole" else part.value
+        made.append(part if value == part.value else _tried(value, NUMBER, part, number=ddl.Atomic("int")))
+    return made
 
 
 def _operands(one: Expression, other: Expression) -> list[ddl.Type | None]:

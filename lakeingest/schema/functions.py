@@ -54,6 +54,11 @@ _WITHIN_YEARS = {
 }
 """The first and the last time that a table's readers know; Spark itself reads others from texts and numbers."""
 _INSTANT = "{0} >= -62135596800{1} AND {0} < 253402300800{1}"
+DAYLESS = "^[^-]*[:T]"
+"""A pattern of a text that may be a time of day alone, which Spark takes for one of the day on which it runs."""
+_NUMBER = r"'^[ \t\r\n]*[+-]?[0-9.]+([eE][+-]?0*[0-9]{{1,4}})?[ \t\r\n]*$'"
+_SHORT = "length({0}) <= 1000 AND {0} RLIKE " + _NUMBER
+"""A text that Spark makes a DECIMAL of at once: of a longer one, or of a far exponent, in minutes, or in years."""
 
 
 def cast(kind: str | None, number: ddl.Type | None, target: str | None, text: str) -> str:
@@ -66,12 +71,17 @@ def cast(kind: str | None, number: ddl.Type | None, target: str | None, text: st
         text: the type.
     """
     made = f"try_cast({{0}} AS {text})"
+    if kind == TEXT and text.startswith("DECIMAL"):
+        return f"CASE WHEN {_SHORT} THEN {made} END"
+    if kind == BYTES and target == TEXT:
+        return f"try_validate_utf8({made})"
     if kind == NUMBER and target == TIME:
         # A number that is too large comes round to another time.
         return f"CASE WHEN {_INSTANT.format('{0}', '')} THEN {made} END"
     if target in _WITHIN_YEARS and kind not in _WITHIN_YEARS:
         first, last = _WITHIN_YEARS[target]
-        return f"CASE WHEN {made} BETWEEN {first} AND {last} THEN {made} END"
+        dated = f"NOT {{0}} RLIKE '{DAYLESS}' AND " if (kind, target) == (TEXT, TIME) else ""
+        return f"CASE WHEN {dated}{made} BETWEEN {first} AND {last} THEN {made} END"
     if numbers.inexact(number) and text == "BIGINT":
         # Spark takes 2^63 for the number before it.
         return f"CASE WHEN {{0}} < 9223372036854775807D THEN {made} END"
@@ -119,6 +129,15 @@ def _whole(name: str) -> Callable[[ddl.Type | None], str]:
     return template
 
 
+JSON_TIMES: Mapping[str, str] = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+"""Options of Spark's to_json, which would write three digits of a second."""
+_JSON = "to_json({{0}}, map({}))".format(
+    ", ".join("'" + text.replace("'", "\\'") + "'" for option in JSON_TIMES.items() for text in option)
+)
+
 FUNCTIONS: Mapping[str, Function] = {
     **dict.fromkeys(("upper", "lower", "trim", "ltrim", "rtrim", "initcap", "reverse"), Function("text", TEXT)),
     **dict.fromkeys(("length", "char_length", "octet_length"), Function("text", NUMBER, number=_INT)),
@@ -165,6 +184,6 @@ FUNCTIONS: Mapping[str, Function] = {
         "millis", TIME, f"CASE WHEN {_INSTANT.format('{0}', '000')} THEN timestamp_millis({{0}}) END", True
     ),
     "size": Function("any", NUMBER, number=_INT),
-    "to_json": Function("any", TEXT),
+    "to_json": Function("any", TEXT, _JSON),
 }
 """Those whose value follows from their arguments, is no larger than these by much, and that raise nothing."""

@@ -47,7 +47,7 @@ def arithmetic(kind: str, one: ddl.Type | None, other: ddl.Type | None) -> ddl.T
     if one is None or other is None:
         return None
     if inexact(one) or inexact(other):
-        return DOUBLE
+        return one if str(one) == str(other) == "float" and kind != "Div" else DOUBLE
     if _is_whole(one) and _is_whole(other):
         return DOUBLE if kind == "Div" else max(one, other, key=lambda each: _WHOLE[str(each)])
     (b, s), (c, t) = digits(one), digits(other)
@@ -74,7 +74,7 @@ def common(numbers: Sequence[ddl.Type | None]) -> ddl.Type | None:
     if len(found) < len(numbers) or not found:
         return None
     if any(map(inexact, found)):
-        return DOUBLE
+        return found[0] if len(set(map(str, found))) == 1 else DOUBLE
     if all(map(_is_whole, found)):
         return max(found, key=lambda each: _WHOLE[str(each)])
     before, behind = (max(parts) for parts in zip(*map(digits, found), strict=True))
