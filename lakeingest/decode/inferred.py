@@ -13,12 +13,13 @@ from dataclasses import replace
 from functools import lru_cache
 
 from pyspark.cloudpickle import register_pickle_by_value
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest import config
 from lakeingest.decode import json, json_columns, json_values, limits, numbers, observed_types, projection
+from lakeingest.decode.order import Place, TopicPartition, in_order
 from lakeingest.record import OFFSET, PARTITION, RAW_VALUE, TIMESTAMP, TOPIC
 from lakeingest.schema import ddl, model
 from lakeingest.schema.model import Schema, SchemaError
@@ -30,11 +31,20 @@ _MOST_TYPES = 10_000
 """Kinds of records in a batch; what only later ones have is looked at in the next one."""
 _LONGEST_TYPE = 20_000
 """Characters of the type of one: objects whose keys are data, as ids are, would be as wide as one likes."""
-_UNTOLD = "BINARY"
-"""In DDL, for a type that is not known: no JSON has this one."""
-_PARTS = re.compile(r"`(?:[^`]|``)*`|OBJECT<>?|\b(?:VOID|VARIANT)\b(?!:)|\bDECIMAL\(\d+,\s*\d+\)")
-_OF_WHOLE = ("float64", "bytes")
-"""The types of a DOUBLE and a DECIMAL, which take whole numbers too."""
+_VOID, _EMPTY, _NONE, _EXACT = "binary", "date", "timestamp", "smallint"
+"""In DDL, for what has no type: null, an object without fields, what no column holds exactly; and for a BIGINT that a
+DOUBLE would change. No JSON has these types.
+"""
+_MARKS = {
+    "OBJECT<": "STRUCT<",
+    "OBJECT<>": _EMPTY,
+    observed_types.VOID: _VOID,
+    observed_types.NONE: _NONE,
+    observed_types.LONG: _EXACT,
+}
+_PARTS = re.compile(r"`(?:[^`]|``)*`|OBJECT<>?|\b(?:VOID|VARIANT|LONG)\b(?!:)|\bDECIMAL\(\d+,\s*\d+\)")
+Types = tuple[tuple[str, str], ...]
+"""The undeclared fields of a record, and what `schema_of_variant` says of each."""
 OBSERVED = "observed"
 """The documentation of a column that no file declares."""
 
@@ -103,7 +113,7 @@ def fields(
 ) -> dict[str, tuple[Schema | None, tuple[str, int, int]]]:
     """The fields of a batch that no column takes: name → schema, and the first record that has it.
 
-    As if each record were a batch of its own: the first value of a field, by time and place in Kafka, says its type.
+    As if each record were a batch of its own: the first value of a field says its type (see `order`).
     The schema is None where the field has a name or a type that no column can have: it stays in _rescued.
     """
     shape = json_columns.marked(types.struct(pipeline.schema_.columns or ""), shape)
@@ -113,11 +123,8 @@ def fields(
     return _folded(_types(whole.withColumn("_undeclared", json.rescued(raw, parsed, shape))), shape)
 
 
-def _types(rows: DataFrame) -> list[Row]:
-    """Of each kind of records the types of their undeclared fields, and the first one.
-
-    The rows have types, ARRAY<STRUCT<name: STRING, type: STRING>>, and place.
-    """
+def _types(rows: DataFrame) -> list[tuple[Types, Place]]:
+    """Of each kind of records the types of their undeclared fields, and the first one; in their order."""
     register_pickle_by_value(json_values)
     register_pickle_by_value(observed_types)
     of_fields = observed_types.of_fields
@@ -129,12 +136,19 @@ def _types(rows: DataFrame) -> list[Row]:
         fields, lambda f: F.struct(f["key"].alias("name"), F.schema_of_variant(f["value"]).alias("type"))
     )
     kinds = F.when(odd, in_python(F.when(odd, text))).otherwise(plain).alias("types")
-    place = F.min(F.struct(TIMESTAMP, TOPIC, PARTITION, OFFSET)).alias("place")
-    first = rows.where(text.isNotNull()).groupBy(kinds).agg(place).where("types IS NOT NULL")
-    return first.orderBy("place").limit(_MOST_TYPES).collect()
+    time = F.coalesce(F.unix_micros(TIMESTAMP), F.lit(0))
+    first = F.min(F.struct(OFFSET, time)).alias("first")
+    firsts = rows.where(text.isNotNull()).groupBy(kinds, TOPIC, PARTITION).agg(first).where("types IS NOT NULL")
+    met: dict[Types, dict[TopicPartition, tuple[int, int]]] = {}
+    for row in firsts.orderBy("first").limit(_MOST_TYPES).collect():
+        places = met.setdefault(tuple(map(tuple, row["types"])), {})
+        places[row[TOPIC], row[PARTITION]] = tuple(row["first"])
+    return [(kind, place) for kind, (_, place) in in_order(met).items()]
 
 
-def _folded(found: list[Row], shape: T.StructType) -> dict[str, tuple[Schema | None, tuple[str, int, int]]]:
+def _folded(
+    found: list[tuple[Types, Place]], shape: T.StructType
+) -> dict[str, tuple[Schema | None, tuple[str, int, int]]]:
     """What each field is after all records; one that does not fit what is before it is refused, and adds nothing."""
     names = shape.fieldNames()
     taken = {name.lower(): name for name in names}
@@ -144,25 +158,26 @@ def _folded(found: list[Row], shape: T.StructType) -> dict[str, tuple[Schema | N
     def before(name: str) -> Schema | None:
         return seen[name][0] if name in seen else None
 
-    for row in found:
+    for types_of_fields, place in found:
         # A name that differs from another one's in upper and lower case alone can be no other column.
-        told = {
-            name: _schema(name, type)
+        kinds = {
+            name: _kind(type)
             if taken.get(name.lower(), name) == name and (name in names or not name.startswith("_"))
             else None
-            for name, type in row["types"]
+            for name, type in types_of_fields
         }
-        if not all(_takes(ours, schema) for name, schema in told.items() if schema and (ours := before(name))):
+        if not all(_takes(ours, kind) for name, kind in kinds.items() if kind and (ours := before(name))):
             continue
+        told = {name: _schema(name, kind) if kind else None for name, kind in kinds.items()}
         for name, schema in told.items():
             if name in wide or (name not in seen and len(seen) == MOST):
                 continue
             if taken.setdefault(name.lower(), name) != name:
-                seen[name] = (None, tuple(row["place"])[1:])
+                seen[name] = (None, place)
             elif (ours := before(name)) is None:
                 # Fields are in the order in which they have types.
                 seen.pop(name, None)
-                seen[name] = (schema, tuple(row["place"])[1:])
+                seen[name] = (schema, place)
             elif schema is not None:
                 grown = _grown(ours, schema)
                 if len(model.type_text(grown)) > _LONGEST_TYPE:
@@ -171,47 +186,61 @@ def _folded(found: list[Row], shape: T.StructType) -> dict[str, tuple[Schema | N
     return seen
 
 
-def _takes(ours: Schema, seen: Schema) -> bool:
+def _takes(ours: Schema, seen: ddl.Type) -> bool:
     """Whether a value of the type that was seen fits a column of ours, but for its fields that we have not."""
-    if ours.type == "struct" and seen.type == "struct":
-        both = [(f.schema, seen.field(f.name)) for f in ours.fields]
-        return all(_takes(mine, other) for mine, other in both if other)
-    if ours.value and seen.value:
-        return _takes(ours.value, seen.value)
-    if ours.type == "string":
-        # It takes any JSON.
-        return True
-    return (ours.type, ours.name) == (seen.type, seen.name) or (seen.type == "int64" and ours.type in _OF_WHOLE)
+    match seen:
+        case ddl.Atomic(name) if name == _VOID or ours.type == "string":
+            # A STRING takes any JSON.
+            return True
+        case ddl.Atomic(name):
+            return _takes_atomic(ours, name)
+        case ddl.Struct(fields) if ours.type == "struct":
+            both = [(ours.field(f.name), f.type) for f in fields]
+            return all(_takes(mine, other) for mine, other in both if mine)
+        case ddl.Array(element) if ours.type == "array" and ours.value:
+            return _takes(ours.value, element)
+    return ours.type == "string"
+
+
+def _takes_atomic(ours: Schema, name: str) -> bool:
+    if name == _EMPTY:
+        return ours.type == "struct"
+    if name in ("bigint", _EXACT):
+        return ours.type in ("int64", "bytes") or (ours.type == "float64" and name != _EXACT)
+    return ours.type not in ("struct", "array", "map") and str(model.column_type(ours)) == name
 
 
 @lru_cache(maxsize=10_000)
-def _schema(name: str, type: str) -> Schema | None:
+def _kind(type: str) -> ddl.Type | None:
+    """What `schema_of_variant` says, with marks for what has no type; None for what is no type, or far too long."""
     if len(type) > _LONGEST_TYPE:
         return None
     try:
         (column,) = ddl.parse(f"c {_PARTS.sub(_as_ddl, type)}")
-        kind = _told(column.type)
-        if kind is None:
-            return None
-        schema = model.from_columns([replace(column, name=name, type=kind)])
+    except ddl.DdlError:
+        return None
+    return column.type
+
+
+def _schema(name: str, kind: ddl.Type) -> Schema | None:
+    told = _told(kind)
+    if told is None:
+        return None
+    try:
+        schema = model.from_columns([ddl.Column(name, told)])
         model.value_columns(schema)
-    except (ddl.DdlError, SchemaError):
+    except SchemaError:
         return None
     return schema.fields[0].schema
 
 
 def _as_ddl(part: re.Match[str]) -> str:
     """A part of what `schema_of_variant` says as DDL; a name stays."""
-    match part[0]:
-        case "OBJECT<":
-            return "STRUCT<"
-        case "OBJECT<>" | observed_types.VOID | observed_types.NONE:
-            return _UNTOLD
-        case text if text.startswith("DECIMAL") and text.replace(" ", "") != observed_types.WHOLE:
-            # Its digits say nothing of the next one's, and a DOUBLE gives it back.
-            return "DOUBLE"
-        case text:
-            return text
+    text = part[0]
+    if text.startswith("DECIMAL") and text.replace(" ", "") != observed_types.WHOLE:
+        # Its digits say nothing of the next one's, and a DOUBLE gives it back.
+        return "DOUBLE"
+    return _MARKS.get(text, text)
 
 
 def _told(kind: ddl.Type) -> ddl.Type | None:
@@ -223,4 +252,6 @@ def _told(kind: ddl.Type) -> ddl.Type | None:
         case ddl.Array(element):
             told = _told(element)
             return None if told is None else ddl.Array(told)
-    return None if str(kind).upper() == _UNTOLD else kind
+    if str(kind) == _EXACT:
+        return ddl.Atomic("bigint")
+    return None if str(kind) in (_VOID, _EMPTY, _NONE) else kind

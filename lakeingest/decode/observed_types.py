@@ -15,13 +15,13 @@ Type: TypeAlias = "str | list[Type] | dict[str, Type]"
 VOID, NONE = "VOID", "VARIANT"
 """What null has, and what has no type."""
 WHOLE = "DECIMAL(38,0)"
-_LONG = "LONG"
+LONG = "LONG"
 """A BIGINT that a DOUBLE would change."""
 _DIGITS = 38
 _WIDER = {
-    frozenset({"BIGINT", _LONG}): _LONG,
+    frozenset({"BIGINT", LONG}): LONG,
     frozenset({"BIGINT", WHOLE}): WHOLE,
-    frozenset({_LONG, WHOLE}): WHOLE,
+    frozenset({LONG, WHOLE}): WHOLE,
     frozenset({"BIGINT", "DOUBLE"}): "DOUBLE",
 }
 """Two types of numbers → the one that has both."""
@@ -58,7 +58,7 @@ def _of_number(number: int | Decimal) -> str:
     if isinstance(number, Decimal):
         return "DOUBLE" if fits(number, "double", exact=True) else NONE
     if fits(number, "long"):
-        return "BIGINT" if comes_back(number) else _LONG
+        return "BIGINT" if comes_back(number) else LONG
     return WHOLE if len(str(abs(number))) <= _DIGITS else NONE
 
 
@@ -85,4 +85,4 @@ def _written(kind: Type) -> str:
             return f"OBJECT<{', '.join(fields)}>"
         case list():
             return f"ARRAY<{_written(kind[0])}>"
-    return "BIGINT" if kind == _LONG else str(kind)
+    return str(kind)

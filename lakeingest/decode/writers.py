@@ -21,6 +21,7 @@ from pyspark.sql import types as T
 
 from lakeingest.decode import compressed, limits, projection, sniff
 from lakeingest.decode.framing import Confluent, Framing, in_record_header
+from lakeingest.decode.order import TopicPartition
 from lakeingest.record import (
     COORDINATES,
     HEADERS,
@@ -39,7 +40,6 @@ from lakeingest.schema.formats.wire import RECORD_HEADER, UNREAD
 from lakeingest.schema.ledger import SchemaId, Side
 from lakeingest.schema.model import Schema
 
-TopicPartition = tuple[str, int]
 _ALL = 2**31 - 1
 _MOST_HEADERS = 10_000
 

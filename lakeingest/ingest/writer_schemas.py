@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -18,8 +18,8 @@ from lakeingest.config import (
     uses_registry,
 )
 from lakeingest.decode import framing, sniff, writers
+from lakeingest.decode.order import Place, in_order
 from lakeingest.decode.readers import Reading, read
-from lakeingest.decode.writers import TopicPartition
 from lakeingest.kafka import registry
 from lakeingest.kafka.glue_registry import GlueRegistry
 from lakeingest.kafka.registry import Registry
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 AnyRegistry = Registry | GlueRegistry
 Header = tuple[Side, bytes]
-Place = tuple[str, int, int]
-"""Coordinates: topic, partition, offset."""
 SIDES: dict[Side, str] = {"key": RAW_KEY, "value": RAW_VALUE}
 """A side of a record → the column of its bytes."""
 _LOOKED_AT = 20
@@ -117,31 +115,6 @@ def discover(
         else:
             found.append((at, known))
     return [known for _, known in sorted(found, key=itemgetter(0))], unknown_ids
-
-
-def in_order(firsts: Mapping[Header, Mapping[TopicPartition, tuple[int, int]]]) -> dict[Header, tuple[int, Place]]:
-    """When each schema is met first, and where, if the partitions are read together, each in the order of its offsets.
-
-    The next record that brings a new schema is the one with the earliest timestamp among the partitions' next ones. So
-    for one partition timestamps do not count.
-
-    Args:
-        firsts: of each schema, the first record in each partition: offset, timestamp in microseconds.
-    """
-    queues: dict[TopicPartition, list[tuple[int, int, Header]]] = {}
-    for header, places in firsts.items():
-        for partition, (offset, time) in places.items():
-            queues.setdefault(partition, []).append((offset, time, header))
-    for queue in queues.values():
-        queue.sort(reverse=True)
-    met: dict[Header, tuple[int, Place]] = {}
-    while queues:
-        partition = min(queues, key=lambda each: (queues[each][-1][1], each))
-        offset, _, header = queues[partition].pop()
-        met.setdefault(header, (len(met), (*partition, offset)))
-        if not queues[partition]:
-            del queues[partition]
-    return met
 
 
 def latest_of_subject(config: PipelineConfig, ask: AnyRegistry, ledger: SchemaLedger) -> WriterSchema | None:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from lakeingest.config import Compatibility, uses_registry
 from lakeingest.decode import framing
+from lakeingest.decode.order import Place
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.errors import number_of
-from lakeingest.ingest.writer_schemas import Place
 from lakeingest.operations.shown import Listing, Shown
 from lakeingest.record import OFFSET, PARTITION, SCHEMA_ID, TIMESTAMP, TOPIC
 from lakeingest.schema.ledger import Entry, SchemaId, SchemaLedger, Side

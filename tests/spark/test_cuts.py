@@ -51,6 +51,43 @@ def test_avro_cut_in_two(spark: SparkSession, mode: str) -> None:
     assert gusts == ([None] * 3 if mode == "FORWARD" else [None, None, 2.5])
 
 
+UNDECLARED = [
+    '{"origin": "a", "x": 1.5, "s": "text"}',
+    '{"x": 9007199254740993, "y": 1}',
+    '{"x": [1, "a"], "w": 1}',
+    '{"x": {}, "v": 1}',
+    '{"s": 7, "x": null, "y": "of the first that is taken", "w": "w", "v": {"a": [1.5]}}',
+    '{"s": {}, "x": 1, "y": "more", "v": {"a": [], "b": {"c": 1}}}',
+    '{"x": 2, "v": {"b": {}}}',
+]
+
+
+def test_undeclared_fields_cut_in_two(spark: SparkSession) -> None:
+    """The earliest time said a field's type, not the first offset; and so did records that are refused."""
+    records, config = [text.encode() for text in UNDECLARED], config_of("json", "BACKWARD")
+    whole, cut, single = (ingested(spark, config, None, records, way) for way in ([0], [0, 3, 5], range(7)))
+    assert whole.rows == cut.rows == single.rows
+    assert whole.refused == cut.refused == single.refused
+    assert whole.types == cut.types == single.types
+    assert sorted(whole.refused) == [1, 2, 3]
+    assert whole.types["y"] == whole.types["w"] == "string"
+
+
+def test_a_time_is_rescued_to_the_microsecond(spark: SparkSession) -> None:
+    """What no column takes lost three digits of each time, at any depth."""
+    micros, local = ({"type": "long", "logicalType": name} for name in ("timestamp-micros", "local-timestamp-micros"))
+    one = record("Event", id="int")
+    two = record("Event", id="int", t=maybe(micros), inner=maybe(record("Inner", times=array(local))))
+    value = {"id": 1, "t": 1_709_168_523_456_789, "inner": {"times": [1_709_168_523_000_001]}}
+    records = [registry_kit.Avro(one, 1)({"id": 0}), registry_kit.Avro(two, 2)(value)]
+    registry = Versions("AVRO", [json.dumps(one), json.dumps(two)])
+    table = ingested(spark, config_of("avro", "FORWARD"), registry, records, [0])
+    assert json.loads(table.rows[1]["_rescued"]) == {
+        "t": "2024-02-29T01:02:03.456789Z",
+        "inner": {"times": ["2024-02-29T01:02:03.000001"]},
+    }
+
+
 @pytest.mark.parametrize("mode", ["BACKWARD", "NONE"])
 def test_columns_behind_transforms_cut_in_two(spark: SparkSession, mode: str) -> None:
     """A removed field that a step names is null for records that lack it; the step refused their schema."""

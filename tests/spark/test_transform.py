@@ -140,14 +140,19 @@ STRICTER = {
     "CAST(floor(c) AS BIGINT)": {1: "0", 2: "1", 4: None},
     "timestamp_millis(big)": {1: "1970-01-01 00:00:00", 4: None, 5: "2024-02-29 23:59:59.999"},
     "CAST('+10000-01-01' AS TIMESTAMP)": {},
-    **{f"CAST({text} AS TIMESTAMP)": {} for text in ("'12:30'", "' T12:30:00'", "'23:59 Europe/Berlin'", "'1:2-05:00'")},
-    **{f"CAST('{text}' AS DECIMAL(20,2))": {} for text in ("1e-20000000", "1e-２００００００００", "1e2000000", "9" * 9000)},
+    **{
+        f"CAST({text} AS TIMESTAMP)": {} for text in ("'12:30'", "' T12:30:00'", "'23:59 Europe/Berlin'", "'1:2-05:00'")
+    },
+    **{
+        f"CAST('{text}' AS DECIMAL(20,2))": {}
+        for text in ("1e-20000000", "1e-２００００００００", "1e2000000", "9" * 9000)
+    },
     "CAST('\t-1.5e-0001 ' AS DECIMAL(20,2))": dict.fromkeys(range(1, 6), "-0.15"),
     "l[big]": {1: "1", 2: None, 3: None, 4: None, 5: None},
     "l[c]": {1: "1", 2: None, 3: None, 4: None, 5: None},
 }
-"""What Spark answers without stopping, and no reader, or no arithmetic, could make sense of (a time without its day), or
-after minutes alone: an expression → its values where it has one."""
+"""What Spark answers without stopping, and no reader, or no arithmetic, could make sense of (a time without its day),
+or after minutes alone: an expression → its values where it has one."""
 
 
 @pytest.mark.parametrize("text", STRICTER)

@@ -14,9 +14,10 @@ from searched import searched
 
 from lakeingest.config import PipelineConfig
 from lakeingest.decode import avro
+from lakeingest.decode.order import in_order
 from lakeingest.decode.readers import Reading
 from lakeingest.ingest.schema_decisions import SchemaDecisions
-from lakeingest.ingest.writer_schemas import WriterSchema, in_order
+from lakeingest.ingest.writer_schemas import WriterSchema
 from lakeingest.schema.compatibility import naming
 from lakeingest.schema.ledger import SchemaLedger
 from lakeingest.schema.model import NUMBERS, Field, Schema, struct, value_columns
