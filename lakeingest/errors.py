@@ -2,7 +2,8 @@
 
     LakeingestError               anything that lakeingest refuses or cannot do
     ├── UsageError                what was asked for makes no sense
-    │   └── PipelineFileError     the pipeline file is wrong (every mistake at once)
+    │   ├── PipelineFileError     the pipeline file is wrong (every mistake at once)
+    │   └── NotComputed           an expression fails for a record, and ends the batch
     ├── SetupError                this machine lacks something: Java, a port, disk, a running stack
     ├── SourceError               the Kafka side
     │   ├── SourceUnreachable     the broker does not answer                            (a retry helps)
@@ -89,6 +90,12 @@ class PipelineFileError(UsageError):
 
     def __str__(self) -> str:
         return "\n".join([self.what, *(f"  {problem}" for problem in self.problems), f"  cure: {self.cure}"])
+
+
+class NotComputed(UsageError):
+    """An expression fails for a record, and ends the batch; what Spark says of it, the value among it, is not shown."""
+
+    stage = "transform"
 
 
 class SetupError(LakeingestError):

@@ -63,4 +63,5 @@ class BatchReader:
         except failures.spark_failures() as failed:
             if other := replan_reason(failed):
                 raise other from failed
-            raise self._context.source.unreadable(failed) from failed
+            error = self._context.source.unreadable(failed)
+            raise error from failures.cause(error, failed)

@@ -122,9 +122,13 @@ class KafkaSource:
 
     def unreadable(self, failed: Exception) -> LakeingestError:
         """See `RecordSource.unreadable`."""
-        return failures.of_kafka(failed) or SourceUnreachable(
-            f"the batch cannot be read from Kafka at {self.address}: {failures.summary(failed)}",
-            cure="look at the broker and its log; nothing was consumed, run again",
+        return (
+            failures.of_kafka(failed)
+            or failures.of_value(failed)
+            or SourceUnreachable(
+                f"the batch cannot be read from Kafka at {self.address}: {failures.summary(failed)}",
+                cure="look at the broker and its log; nothing was consumed, run again",
+            )
         )
 
 

@@ -184,7 +184,8 @@ class _Sample:
             execution.discover_schemas(kafka, sequence)
             if execution.writer.columns is None:
                 execution.ensure_table(dry_run=True)
-            return self._decided(kafka, suggest=suggest)
+            with execution.reader.failures():
+                return self._decided(kafka, suggest=suggest)
         finally:
             frames.release(kafka)
 

@@ -11,6 +11,7 @@ from lakeingest.config import location
 from lakeingest.errors import (
     FilesLost,
     LakeingestError,
+    NotComputed,
     SetupError,
     SourceUnreachable,
     StorageRefused,
@@ -366,9 +367,16 @@ _KAFKA = _Case(
     "records cannot be read from Kafka: {line}",
     "look at the broker and its log; nothing of the batch was consumed, run again",
 )
+_OF_A_VALUE = _Case(
+    NotComputed,
+    r"\[(?P<condition>(?!TASK_WRITE_FAILED)[A-Z][A-Z0-9_.]*)\].*SQLSTATE: (?:22\w{3}|P0001)",
+    "an expression fails for a record: {condition}; its value is not shown, as it may be one that is masked",
+    "let the expression give null there (try_cast, try_divide, try_element_at); code of somebody's own may refuse the "
+    "record instead, see lakeingest.extend.Step",
+)
 _SESSION = _KEYS[:2]
 """What is about the keys themselves, whatever they were to open."""
-_BEFORE_THE_STORE = (*_TABLE, *_KAFKA_SECURITY, _KAFKA, *_MACHINE, *_SESSION, *_RIGHTS)
+_BEFORE_THE_STORE = (*_TABLE, *_KAFKA_SECURITY, _KAFKA, _OF_A_VALUE, *_MACHINE, *_SESSION, *_RIGHTS)
 _CASES = (*_BEFORE_THE_STORE, *_KEYS, *_STORE)
 _CASES_OF_CUSTOMER = (*_BEFORE_THE_STORE, *_KEYS[:-1], _OF_CUSTOMER, *_STORE)
 
@@ -394,7 +402,13 @@ def storage_failures(path: str) -> Iterator[None]:
     try:
         yield
     except spark_failures() as failed:
-        raise translate(path, failed) from failed
+        error = translate(path, failed)
+        raise error from cause(error, failed)
+
+
+def cause(error: LakeingestError, failed: Exception) -> Exception | None:
+    """What a traceback of the error may show beside it: not what says a value of a record."""
+    return None if isinstance(error, NotComputed) else failed
 
 
 def of_kafka(failed: Exception) -> LakeingestError | None:
@@ -404,6 +418,14 @@ def of_kafka(failed: Exception) -> LakeingestError | None:
         return None
     case, _ = found
     return case.kind(case.what.format(line=summary(failed)), cure=case.cure)
+
+
+def of_value(failed: Exception) -> LakeingestError | None:
+    """What a failure of Spark means where an expression fails for a record; None where it means something else."""
+    found = _meant((_KAFKA, _OF_A_VALUE), "\n".join(_said(failed)))
+    if found is None or found[0] is _KAFKA:
+        return None
+    return NotComputed(_OF_A_VALUE.what.format_map(found[1].groupdict()), cure=_OF_A_VALUE.cure)
 
 
 def _meant(cases: Iterable[_Case], said: str) -> tuple[_Case, re.Match[str]] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import signal
 import threading
 from collections.abc import Iterator
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 COMMAND: ContextVar[str] = ContextVar("COMMAND", default="python")
 """What this process was started for, as in quarantine-list; its log is named by it."""
 _KEPT = 10
+_OF_A_VALUE = re.compile(r"SQLSTATE: (22|P0)|Traceback \(most")
+"""What says why an expression fails for a record, and with which value; the JVM's own log has it without that."""
 
 
 def log_for(pipeline: str) -> Path:
@@ -83,4 +86,6 @@ def _take_over(log: Path) -> None:
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         logger = PySparkLogger.getLogger(name)
         logger.handlers.clear()
-        logger.addHandler(logging.FileHandler(log, delay=True))
+        handler = logging.FileHandler(log, delay=True)
+        handler.addFilter(lambda record: not _OF_A_VALUE.search(str(vars(record))))
+        logger.addHandler(handler)

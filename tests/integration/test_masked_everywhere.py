@@ -37,6 +37,16 @@ class Telling:
         refused = F.when(columns["id"] == 66, F.concat(F.lit("I do not like "), columns["mail"]))
         return {"told": columns["id"], "_refused": refused}
 
+class Casting:
+    columns = "told INT"
+    def compute(self, columns):
+        return {"told": columns["mail"].cast("INT")}
+
+class Python:
+    columns = "told INT"
+    def compute(self, columns):
+        return {"told": F.udf(lambda mail: int(mail), "INT")(columns["mail"])}
+
 class Hearing:
     def heard(self, pipeline, event):
         with open("heard.log", "a") as file:
@@ -196,6 +206,35 @@ def test_no_statistics_of_a_key_in_the_clear(world: SchemaWorld) -> None:
         ["id"],
         ["id", "more"],
     ]
+
+
+@pytest.mark.slow
+def test_not_in_what_ends_a_run(world: SchemaWorld, tmp_path: Path, lakeingest: Command) -> None:
+    """A class of one's own fails for a record: Spark says its value, and so did messages and lineage, which blamed the
+    store; `plan` ended with a traceback.
+    """
+    search, file = Search(MARK), tmp_path / "p.yaml"
+    world.produce(json.dumps({"id": 1, "mail": MARK}).encode())
+    for name, code, said in (
+        ("Casting", 2, "CAST_INVALID_INPUT; its value is not shown"),
+        ("Python", 4, "Python worker"),
+    ):
+        steps = [{"own": f"telling:{name}"}, {"mask": {"mail": "null"}}]
+        world.changes = {
+            "transform": steps,
+            "schema": {"columns": "id INT, mail STRING"},
+            "retry": {"wait": "1 second"},
+        }
+        world.changes |= {"quarantine": {"keep_bytes": "never"}, "listeners": ["telling:Hearing"]}
+        file.write_text(json.dumps(world.values()))
+        for words in (("plan",), ("run", "--until-caught-up", "--log-format", "json", "--output", "json")):
+            ended = lakeingest(words[0], file, *words[1:], "--allow-code")
+            search.look("command", f"{name} {words[0]}", ended.out + ended.err)
+            assert ended.code == code, ended.err
+            assert said in ended.err
+    for place in ("lineage", "heard.log"):
+        search.look("local file", place, (tmp_path / place).read_text())
+    assert not search.found
 
 
 @pytest.mark.slow

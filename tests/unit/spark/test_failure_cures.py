@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-import pytest
+import traceback
 
-from lakeingest.errors import FilesLost, LakeingestError, SetupError, StorageRefused, StorageUnreachable, TableChanged
+import pytest
+from pyspark.errors import AnalysisException
+
+from lakeingest.errors import (
+    FilesLost,
+    LakeingestError,
+    NotComputed,
+    SetupError,
+    SourceUnreachable,
+    StorageRefused,
+    StorageUnreachable,
+    TableChanged,
+)
 from lakeingest.spark import failures
 
 PATH = "s3a://b/t"
@@ -49,6 +61,12 @@ NULL = "DeltaInvariantViolationException: [DELTA_NOT_NULL_CONSTRAINT_VIOLATED] N
 NO_CLASS = "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found"
 
 CHANGED = TableChanged
+
+CAST = "SparkNumberFormatException: [CAST_INVALID_INPUT] The value 'hush SQLSTATE: 1' of the type SQLSTATE: 22018"
+
+LOSS = "[KAFKA_DATA_LOSS.X] Some data may have been lost SQLSTATE: 22000"
+
+WRITING = "Job aborted: [TASK_WRITE_FAILED] Task failed while writing rows to s3a://b/t. SQLSTATE: 58030"
 
 STORE = StorageUnreachable
 
@@ -100,6 +118,10 @@ REFUSED = StorageRefused
         ("SSLHandshakeException: PKIX path building failed", STORE, "is not trusted", "trustStore"),
         (": java.net.ConnectException: Connection refused", STORE, "nothing listens at", "start the store"),
         (s3("Reduce your request rate", 503, "SlowDown"), STORE, "SlowDown", "look at the store"),
+        (CAST, NotComputed, "for a record: CAST_INVALID_INPUT; its", "try_cast"),
+        (f"{WRITING} Caused by: {CAST}", NotComputed, "for a record: CAST_INVALID_INPUT; its", "try_cast"),
+        ("[USER_RAISED_EXCEPTION] bad\nhush SQLSTATE: P0001", NotComputed, "USER_RAISED_EXCEPTION; its", "refuse"),
+        (LOSS, SourceUnreachable, "cannot be read from Kafka", "look at the broker"),
         ("org.apache.spark.SparkException: executor lost", STORE, "executor lost", "look at the end of Spark's log"),
     ],
 )
@@ -108,6 +130,7 @@ def test_a_failure_has_the_cure_that_would_work(text: str, kind: type[Lakeingest
     meant = failures.translate(PATH, RuntimeError(text))
     assert (type(meant), what in meant.what, cure in meant.cure) == (kind, True, True), meant
     assert ("credentials" in meant.cure) is (text == NO_KEYS)
+    assert "hush" not in str(meant)
 
 
 @pytest.mark.parametrize(
@@ -122,3 +145,11 @@ def test_a_lost_file_is_named_with_its_own_table(file: str, owner: str) -> None:
     """A batch may be read from another table than it is written to."""
     meant = failures.translate(PATH, RuntimeError(f"FILE_NOT_EXIST: no such file {file} any more"))
     assert meant.what == f"{file} is gone, and the log of {owner} names it: its records are missing"
+
+
+def test_a_value_is_in_no_traceback() -> None:
+    """What Spark says of a cast has the value: it stood in what a notebook shows beside the error."""
+    for text, shown in ((CAST, False), (GONE, True)):
+        with pytest.raises(LakeingestError) as raised, failures.storage_failures(PATH):
+            raise AnalysisException(text)
+        assert (text in "".join(traceback.format_exception(raised.value))) is shown
