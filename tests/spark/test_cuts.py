@@ -77,7 +77,9 @@ def test_a_time_is_rescued_to_the_microsecond(spark: SparkSession) -> None:
     """What no column takes lost three digits of each time, at any depth."""
     micros, local = ({"type": "long", "logicalType": name} for name in ("timestamp-micros", "local-timestamp-micros"))
     one = record("Event", id="int")
-    two = record("Event", id="int", t=maybe(micros), inner=maybe(record("Inner", times=array(local))))
+    two = record(
+        "Event", id="int", t=maybe(micros), inner=maybe(record("Inner", times={"type": "array", "items": local}))
+    )
     value = {"id": 1, "t": 1_709_168_523_456_789, "inner": {"times": [1_709_168_523_000_001]}}
     records = [registry_kit.Avro(one, 1)({"id": 0}), registry_kit.Avro(two, 2)(value)]
     registry = Versions("AVRO", [json.dumps(one), json.dumps(two)])
