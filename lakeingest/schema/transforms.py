@@ -176,7 +176,7 @@ class _Stage:
         left = self.before
         for path in self.step.names:
             if hidden.column_of(path) is None:
-                left = at_path(left, path.split("."), lambda _: None, self._at(path))
+                left = at_path(left, self._way(path), lambda _: None, self._at(path))
         return self._to(left)
 
     def _keep(self) -> Stage:
@@ -248,10 +248,21 @@ class _Stage:
         after = self.before
         for path, mask in self.step.masks.items():
             if hidden.column_of(path) is None:
-                after = at_path(after, path.split("."), partial(masked, mask, self._at(path)), self._at(path))
+                after = at_path(after, self._way(path), partial(masked, mask, self._at(path)), self._at(path))
             else:
                 hidden.check(path, mask, self._at(path))
         return self._to(after)
+
+    def _way(self, path: str) -> list[str]:
+        """The names of a path through structs.
+
+        Raises:
+            TransformError: a column has this very name, and would stay as it is.
+        """
+        if "." in path and ddl.named(self.before, path) is not None:
+            cure = f'rename it first, as in rename: {{"{path}": {path.replace(".", "_")}}}'
+            raise self._wrong(path, f"a column has this very name, and a dot leads to a field of a struct; {cure}")
+        return path.split(".")
 
     def _at(self, entry: str) -> Callable[[str], TransformError]:
         return lambda text: self._wrong(entry, text)

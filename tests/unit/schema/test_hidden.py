@@ -51,6 +51,20 @@ def test_fields_of_rescued(steps: list[Step], gone: set[tuple[str, ...]], only: 
     assert found == Hidden(frozenset(gone), None if only is None else frozenset(only))
 
 
+def test_a_column_whose_name_has_a_dot() -> None:
+    """A mask of who.x hid the field x of a struct, and a column of that very name stood in clear; renamed, it is hidden
+    in _rescued too.
+    """
+    columns = ddl.parse("id INT, `who.x` STRING, who STRUCT<x: STRING, `e.mail`: STRING>")
+    for step in (mask("who.x"), mask("WHO.x"), Step("drop", names=("who.x",))):
+        with pytest.raises(TransformError, match=r'rename: {"(?i:who\.x)": (?i:who_x)}'):
+            [*stages([step], columns)]
+    steps = [Step("rename", texts={"who.x": "who_x"}), mask("who_x", "who.x")]
+    assert hidden.rescued([*stages(steps, columns)]).gone == {("who.x",), ("who", "x")}
+    steps = [Step("flatten", names=("who",)), Step("rename", texts={"who_e.mail": "mail"}), mask("mail")]
+    assert hidden.rescued([*stages(steps, columns)]).gone == {("who", "e.mail")}
+
+
 @pytest.mark.parametrize(
     ("kind", "step", "made"),
     [
