@@ -124,7 +124,8 @@ class SchemaDecisions:
         except TransformError as wrong:
             return str(wrong)
         why = misfit(columns, made) if columns is not None and self._config.steps else None
-        return why or self._moved(made, columns) or self._grown(made, columns)
+        before = self._before(columns)
+        return why or self._moved(made, before) or self._grown(made, before)
 
     def _barred_key(self, decision: Decision) -> str | None:
         """Why the steps cannot hide what they name of a key."""
@@ -142,18 +143,24 @@ class SchemaDecisions:
     def _made(self, schema: Schema | None) -> tuple[ddl.Column, ...]:
         return transforms.apply(self._config.steps, model.value_columns(schema)) if schema else ()
 
-    def _grown(self, made: tuple[ddl.Column, ...], columns: TableColumns) -> str | None:
+    def _before(self, columns: TableColumns) -> tuple[ddl.Column, ...]:
+        """The table's columns as they are by now: other schemas of the batch may have made some."""
+        made = self._made(self.ledger.table("value"))
+        names = {column.name.lower() for column in made}
+        return (*made, *(column for column in columns or () if column.name.lower() not in names))
+
+    def _grown(self, made: tuple[ddl.Column, ...], columns: tuple[ddl.Column, ...]) -> str | None:
         """A column would be wider, and the pipeline file refuses that."""
-        if self._config.widening != "refuse" or columns is None:
+        if self._config.widening != "refuse":
             return None
         why = misfit(made, columns, narrower=False)
         return f"{why.partition(': ')[0]} would become wider, and schema.widening is refuse" if why else None
 
-    def _moved(self, made: tuple[ddl.Column, ...], columns: TableColumns) -> str | None:
+    def _moved(self, made: tuple[ddl.Column, ...], columns: tuple[ddl.Column, ...]) -> str | None:
         """Why the rows that are there would lie in wrong partitions: a field that they are cut by has another type."""
         for part in self._config.partition:
             path = None if isinstance(part, config.KafkaPartition) else part.field
-            if path is None or columns is None:
+            if path is None:
                 continue
             was, now = ddl.find(columns, path), ddl.find(made, path)
             if was and now and was.type != now.type:

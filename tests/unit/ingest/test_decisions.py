@@ -29,9 +29,8 @@ INT, STRING = Schema("int32", optional=True), Schema("string", optional=True)
 
 def config(mode: str, **parts: Any) -> PipelineConfig:
     given = {"name": "p", "source": {"topics": ["p"]}, "table": {"path": "s3a://lake/p"}, **parts}
-    return PipelineConfig.model_validate(
-        {**given, "decode": {"value": {"format": "avro"}}, "schema": {"compatibility": mode}}
-    )
+    schema = {"compatibility": mode, **given.pop("schema", {})}
+    return PipelineConfig.model_validate({**given, "decode": {"value": {"format": "avro"}}, "schema": schema})
 
 
 SCALARS = st.builds(
@@ -53,6 +52,9 @@ def structs(draw: st.DrawFn, depth: int = 1) -> Schema:
 
 
 HISTORIES = st.lists(structs(), min_size=1, max_size=5)
+RULES: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
+    [{}, {"schema": {"widening": "refuse"}}, {"partition": [{"by": "field", "field": "a"}]}]
+)
 LOGS = st.lists(st.integers(0, 4), min_size=1, max_size=10)
 
 
@@ -61,11 +63,15 @@ def writer(version: int, schema: Schema) -> WriterSchema:
     return WriterSchema("value", bytes([version]), version, "p-value", version, f"print {version}", None, reading)
 
 
-def decided(mode: str, history: Sequence[Schema], log: Sequence[int], cuts: Sequence[int]) -> SchemaLedger:
+def decided(
+    mode: str, history: Sequence[Schema], log: Sequence[int], cuts: Sequence[int], **parts: Any
+) -> SchemaLedger:
     """The ledger behind a log of versions, of which each batch is a run of its own."""
     ledger = SchemaLedger()
     for start, end in zip(cuts, [*cuts[1:], len(log)], strict=True):
-        decisions = SchemaDecisions(config(mode), SchemaLedger.from_json(json.loads(json.dumps(ledger.to_json()))))
+        decisions = SchemaDecisions(
+            config(mode, **parts), SchemaLedger.from_json(json.loads(json.dumps(ledger.to_json())))
+        )
         table = ledger.table("value")
         met = dict.fromkeys(log[start:end])
         columns = value_columns(table) if table else None
@@ -74,14 +80,29 @@ def decided(mode: str, history: Sequence[Schema], log: Sequence[int], cuts: Sequ
     return replace(ledger, entries=tuple(replace(entry, time="") for entry in ledger.entries))
 
 
-@given(st.sampled_from(MODES), HISTORIES, LOGS, st.data())
+@given(st.sampled_from(MODES), RULES, HISTORIES, LOGS, st.data())
 @searched(300)
-def test_cuts_decide_nothing(mode: str, history: list[Schema], log: list[int], data: st.DataObject) -> None:
+def test_cuts_decide_nothing(
+    mode: str, rules: dict[str, Any], history: list[Schema], log: list[int], data: st.DataObject
+) -> None:
     """Random versions, with aliases, in random order: verdicts, columns and their other names are the same."""
     cuts = sorted({0, *data.draw(st.sets(st.integers(0, len(log) - 1)))})
-    whole = decided(mode, history, log, [0])
-    assert decided(mode, history, log, cuts) == whole
-    assert decided(mode, history, log, range(len(log))) == whole
+    whole = decided(mode, history, log, [0], **rules)
+    assert decided(mode, history, log, cuts, **rules) == whole
+    assert decided(mode, history, log, range(len(log)), **rules) == whole
+
+
+@pytest.mark.parametrize(
+    "rules", [{"schema": {"widening": "refuse"}}, {"partition": [{"by": "field", "field": "a"}]}], ids=["wide", "moved"]
+)
+@pytest.mark.parametrize("mode", ["BACKWARD", "NONE"])
+def test_a_column_that_the_batch_makes_is_no_freer_than_others(mode: str, rules: dict[str, Any]) -> None:
+    """Within one batch a new column could become wider although the file refuses it, or rows are cut by it."""
+    history = [struct({"b": INT}), struct({"b": INT, "a": INT}), struct({"b": INT, "a": replace(INT, type="int64")})]
+    for log in ([1, 2], [0, 1, 2]):
+        whole = decided(mode, history, log, [0], **rules)
+        assert whole == decided(mode, history, log, range(len(log)), **rules)
+        assert [entry.action for entry in whole.entries][-2:] == ["evolve", "quarantine"]
 
 
 @given(st.sampled_from(MODES), HISTORIES, LOGS)
