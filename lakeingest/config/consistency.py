@@ -102,7 +102,9 @@ def mistakes(
         declared = columns(decode, schema)
     declared, wrong = _transformed(transform, declared)
     yield from (Mistake(("transform", *each.path), each.text) for each in wrong)
-    yield from (Mistake(*each) for each in hiding.mistakes(decode, quarantine, [each.step for each in transform]))
+    rule = compatibility(decode, schema) if decode and schema else None
+    steps = [each.step for each in transform]
+    yield from (Mistake(*each) for each in hiding.mistakes(decode, rule, quarantine, steps))
     for position, part in partition.items():
         if isinstance(part, parts.TimePartition) and part.extract in ("record", "wallclock") and part.field:
             yield Mistake(

@@ -17,16 +17,22 @@ Found: TypeAlias = tuple[tuple[str | int, ...], str]
 
 
 def mistakes(
-    decode: parts.Decode | None, quarantine: parts.Quarantine | None, steps: Sequence[Step]
+    decode: parts.Decode | None,
+    compatibility: parts.Compatibility | None,
+    quarantine: parts.Quarantine | None,
+    steps: Sequence[Step],
 ) -> Iterator[Found]:
     """What is missing, or cannot be hidden."""
+    yield from _of_new_columns(compatibility, steps)
     if quarantine is not None:
         yield from _of_bytes(quarantine, steps)
     if decode is not None:
         yield from _of_key(decode.key, steps)
 
 
-def notices(decode: parts.Decode, quarantine: parts.Quarantine, steps: Sequence[Step]) -> Iterator[str]:
+def notices(
+    decode: parts.Decode, compatibility: parts.Compatibility, quarantine: parts.Quarantine, steps: Sequence[Step]
+) -> Iterator[str]:
     """What masks and drops leave readable: no mistake, but somebody who masks a field should know it."""
     masked, keeps = _masked(steps), any(step.kind == "keep" for step in steps)
     dropped = [name for step in steps if step.kind == "drop" for name in step.names]
@@ -34,6 +40,11 @@ def notices(decode: parts.Decode, quarantine: parts.Quarantine, steps: Sequence[
         yield "transform: keep leaves fields that no column takes out of _rescued, too; to have them, keep _rescued"
     if not masked and not dropped:
         return
+    if compatibility != "FORWARD" and not keeps and hidden.paths(steps, hidden.RESCUED):
+        yield (
+            f"transform hides _rescued, and under {compatibility} new fields become columns, in the clear; to hide "
+            "these too, write schema.compatibility: FORWARD, or keep with the columns that may be seen"
+        )
     what = ", ".join(dict.fromkeys((*masked, *dropped)))
     if clear := list(_in_the_clear(decode, steps)):
         yield (
@@ -69,6 +80,21 @@ def _masked(steps: Sequence[Step]) -> list[str]:
     """What is masked, and what is dropped of key and headers."""
     dropped = [path for column in (hidden.KEY, hidden.HEADERS) for path in hidden.paths(steps, column)]
     return list(dict.fromkeys([path for step in steps for path in step.masks] + dropped))
+
+
+def _of_new_columns(compatibility: parts.Compatibility | None, steps: Sequence[Step]) -> Iterator[Found]:
+    """Fields that are hidden in _rescued alone, although they become columns."""
+    if compatibility in (None, "FORWARD") or any(step.kind == "keep" for step in steps):
+        return
+    for at, step in enumerate(steps):
+        for path in hidden.paths([step], hidden.RESCUED):
+            if field := path.partition(".")[2]:
+                yield (
+                    ("transform", at, step.kind, path),
+                    f"under {compatibility} {field} becomes a column as soon as a record has it, and stands in the "
+                    f"clear there; write schema.compatibility: FORWARD, or keep with the columns that may be seen, or "
+                    f"{step.kind}: {field} (and declare it in schema.columns where the format is json)",
+                )
 
 
 def _of_key(key: KeyFormat, steps: Sequence[Step]) -> Iterator[Found]:

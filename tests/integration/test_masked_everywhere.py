@@ -342,3 +342,49 @@ def _left(world: SchemaWorld, format_: str) -> None:
         assert any(text.endswith(": field beside is cut short, or written with another schema") for text in said)
     if format_ == "json":
         assert {"age is no INT", "who is no STRUCT", "tags is no ARRAY", "id is required, and missing"} <= said
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("mode", ["FORWARD", "NONE"])
+def test_nowhere_behind_bronze(world: SchemaWorld, mode: str, tmp_path: Path, lakeingest: Command) -> None:
+    """Nor in what a bronze table, which has the records as they came, fills: by a run, a rebuild, a backfill, or in a
+    table that was adopted.
+    """
+    world.changes = {"decode": {"value": {"format": "bytes"}, "key": {"format": "bytes"}}, "schema": {"columns": None}}
+    world.produce(*map(sent, json_records(world)))
+    world.run()
+    bronze, search = world.path(), Search(MARK, SALT, KEY)
+    configured(world, "json", tmp_path)
+    # A field that becomes a column is hidden by its name, and not by that in _rescued: see `config.hiding`.
+    columns, extra = (COLUMNS, "_rescued.extra") if mode == "FORWARD" else (f"{COLUMNS}, extra STRING", "extra")
+    steps = [*JSON_STEPS[:-2], {"drop": ["gone", extra]}, JSON_STEPS[-1]]
+    made = {**world.changes, "listeners": [], "schema": {"columns": columns, "compatibility": mode}, "transform": steps}
+
+    def written(name: str, **more: Any) -> Path:
+        values = {**kit.values_of(world.stack, f"{world.name}_{name}", **made), **more}
+        (at := tmp_path / f"{name}.json").write_text(json.dumps(values))
+        return at
+
+    def run(*words: object) -> None:
+        said = lakeingest(*words)
+        search.look(f"command {words[0]}", str(words), said.out + said.err)
+        assert said.code == 0, said.out + said.err
+
+    topic = {"topics": [world.name], "bootstrap_servers": world.stack.kafka}
+    kafka, late = written("old", source=topic), written("late", source={**topic, "start": "latest"})
+    silver = written("silver", source={"table": bronze})
+    run("run", silver, "--until-caught-up", "--allow-code", "--output", "json")
+    run("rebuild", kafka, "--from", bronze, "--to", f"s3a://lake/{world.name}_made", "--allow-code")
+    run("run", late, "--until-caught-up", "--allow-code")
+    world.produce(*map(sent, json_records(world)))
+    run("run", late, "--until-caught-up", "--allow-code")
+    run("backfill", late, "--from", "earliest", "--allow-code")
+    for file in (silver, late):
+        for word in ("status", "audit", "read", "schema"):
+            run(word, *(["history"] if word == "schema" else []), file)
+    for name in ("silver", "made", "late"):
+        search.objects(world.stack, f"{world.name}_{name}")
+    print(*(f"{count:5,}  {place}" for place, count in sorted(search.places.items())), sep="\n")
+    assert not search.found
+    rows = world.spark.read.format("delta").load(f"s3a://lake/{world.name}_late")
+    assert rows.where("mail IS NOT NULL").count() > 1

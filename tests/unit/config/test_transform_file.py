@@ -179,3 +179,16 @@ def test_a_key_that_cannot_be_masked(tmp_path: Path) -> None:
         "quarantine.keep_bytes: required, and missing: _key, _headers.user is hi",
         "transform[1].mask._key: hash is for texts, numbers and times, and _key ",
     ]
+
+
+@pytest.mark.parametrize("compatibility", ["BACKWARD", "FULL", "NONE"])
+def test_a_hidden_field_that_would_become_a_column(tmp_path: Path, compatibility: str) -> None:
+    """It was left out of _rescued, and stood in the clear in the column that its first record made."""
+    follows = {"schema": {**GOOD["schema"], "compatibility": compatibility}}
+    (problem,) = problems(tmp_path, **follows, transform=[{"drop": ["_rescued.note"]}])
+    assert f"transform[0].drop._rescued.note: under {compatibility} note becomes a column" in problem
+    read(written(tmp_path, **follows, transform=[{"drop": ["_rescued.note"]}, {"keep": ["id"]}]), {})
+    read(written(tmp_path, transform=[{"drop": ["_rescued.note"]}]), {})
+    whole = written(tmp_path, **follows, transform=[{"drop": ["_rescued"]}])
+    said = CliRunner().invoke(app, ["check", str(whole)]).stdout
+    assert f"under {compatibility} new fields become columns, in the clear" in said
