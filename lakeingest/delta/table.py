@@ -297,8 +297,9 @@ class Table:
             raise TableMismatch(
                 f"{self} would lie within {above}", cure="name a place beside that one, and not within it"
             )
-        # Of a name Delta asks it itself.
-        if self.by_path and (below := apart.below(self.spark, self.identifier)) is not None:
+        # Of a name Delta asks it itself. What is there may be the table, which another run has made meanwhile.
+        below = apart.below(self.spark, self.identifier) if self.by_path else None
+        if below is not None and self.schema() is None:
             raise TableMismatch(
                 f"a new table is to be made at {self}, and something lies there: {below}",
                 cure="name a place in which nothing lies; or, if it is what is left of a table, bring its log "
