@@ -13,7 +13,7 @@ from lakeingest import config
 from lakeingest.config import PipelineConfig
 from lakeingest.ingest import writer_schemas
 from lakeingest.ingest.writer_schemas import WriterSchema
-from lakeingest.schema import ddl, hidden, model, transforms
+from lakeingest.schema import ddl, hidden, model, transforms, widened
 from lakeingest.schema.compatibility.decision import Action, Decision, decide
 from lakeingest.schema.compatibility.verdict import Mode, Verdict
 from lakeingest.schema.compatibility.widening import misfit
@@ -98,8 +98,10 @@ class SchemaDecisions:
         held = self._held(columns) if known.side == "value" else None
         decision = decide(schema, current, mode, held, self.table(known.side, columns, [schema]), grows=self._follows)
         why = None
-        if decision.action == "evolve":
-            why = self.barred(decision, columns) if known.side == "value" else self._barred_key(decision)
+        if decision.action == "evolve" and known.side == "key":
+            why = self._barred_key(decision)
+        elif decision.action == "evolve":
+            why = self.barred(decision, columns) or self._computed(known, decision)
         return Decision(Verdict.DIFFERENT_TYPE, "quarantine", decision.changes, current, why) if why else decision
 
     def table(self, side: Side, columns: TableColumns, schemas: Iterable[Schema]) -> Schema | None:
@@ -126,6 +128,16 @@ class SchemaDecisions:
         why = misfit(columns, made) if columns is not None and self._config.steps else None
         before = self._before(columns)
         return why or self._moved(made, before) or self._grown(made, before)
+
+    def _computed(self, known: WriterSchema, decision: Decision) -> str | None:
+        """Why a step would make other rows of records that came before, if these share a batch with this one.
+
+        A schema of the pipeline file is there before the first record of a batch.
+        """
+        was, becomes = self.ledger.table("value"), decision.table or decision.current
+        if known.id is None or was is None or becomes is None:
+            return None
+        return widened.barring(self._config.steps, model.value_columns(was), model.value_columns(becomes))
 
     def _barred_key(self, decision: Decision) -> str | None:
         """Why the steps cannot hide what they name of a key."""

@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lakeingest.schema import ddl, functions, numbers
+from lakeingest.schema import ddl, functions, numbers, widths
 from lakeingest.schema.functions import BOOLEAN, BYTES, DATE, FUNCTIONS, LOCAL, NULL, NUMBER, TEXT, TIME, Function
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ class Expression:
         kind: what kind of value it is; None where the columns are not known.
         columns: the columns that it asks, as paths with dots.
         number: of a number, the type that Spark makes of it; None where the columns are not known.
+        widths: what each part takes of the types of its operands, beyond their values (see `schema.widths`); empty
+            where the columns are not known.
     """
 
     value: str
@@ -70,6 +73,7 @@ class Expression:
     kind: str | None
     columns: frozenset[str] = frozenset()
     number: ddl.Type | None = None
+    widths: tuple[str, ...] = ()
 
 
 _NEVER = "false"
@@ -204,16 +208,31 @@ class _Reader:
         """
         if depth > _DEEPEST:
             raise ExpressionError(f"nested deeper than {_DEEPEST} levels; derive a part of it before")
+        parts: list[Expression] = []
+
+        def below(part: Any) -> Expression:
+            parts.append(self.read(part, depth + 1))
+            return parts[-1]
+
+        found = self._method(node)(node, below)
+        if self._columns is None:
+            return found
+        return replace(found, widths=(*chain(*(part.widths for part in parts)), widths.of(node, parts, found)))
+
+    def _method(self, node: Any) -> Callable[[Any, Callable[[Any], Expression]], Expression]:
+        """Raises:
+        ExpressionError: see `read`.
+        """
         name = type(node).__name__
         method: Callable[[Any, Callable[[Any], Expression]], Expression] | None = getattr(
             self, f"_{name.lower()}", None
         )
         if method is not None:
-            return method(node, lambda part: self.read(part, depth + 1))
+            return method
         if name in _ARITHMETIC:
-            return self._arithmetic(node, lambda part: self.read(part, depth + 1))
+            return self._arithmetic
         if name in _COMPARES:
-            return self._compares(node, lambda part: self.read(part, depth + 1))
+            return self._compares
         raise ExpressionError(f"{_shown(node)} is not for a transform; ask one value of one record")
 
     # Values ----------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 import registry_kit
 import versions as spark_versions
 from cut_logs import COLUMNS, FORMATS, MODES, ORDERS, avro
-from cuts import Table, Versions, ingested, pipeline, replayed
+from cuts import Table, Versions, batch, ingested, pipeline, replayed
 from pyspark.sql import SparkSession
 from registry_kit import maybe, record
 
@@ -106,6 +106,27 @@ def test_columns_behind_transforms_cut_in_two(spark: SparkSession, mode: str) ->
         ("E2", "e2"),
         (None, None),
     ]
+
+
+def test_steps_of_a_column_that_a_version_widens_cut_in_two(spark: SparkSession) -> None:
+    """A record of the narrow version was computed in the wide type where it shared a batch with the wide version."""
+    one, two = record("Event", n=maybe("int")), record("Event", n=maybe("long"))
+    narrow, wide = registry_kit.Avro(one, 1), registry_kit.Avro(two, 2)
+    records = [narrow({"n": 100_000}), wide({"n": 1}), narrow({"n": 2}), wide({"n": 2**40})]
+    registry = Versions("AVRO", [json.dumps(one), json.dumps(two)])
+    barred, cured = (
+        config_of("avro", "BACKWARD", transform=[{"derive": {"sq": f"CAST({n} * {n} AS BIGINT)", "t": f"'' || {n}"}}])
+        for n in ("n", "CAST(n AS BIGINT)")
+    )
+    whole, cut = (ingested(spark, barred, registry, records[:3], way) for way in ([0], range(3)))
+    same(whole, cut, "avro")
+    assert whole.rows == {2: {"n": 2, "sq": 4, "t": "2", "_offset": 2, "_schema_id": 1}}
+    assert {n: reason for n, (reason, _) in whole.refused.items()} == {0: "NOT_COMPUTED", 1: "DIFFERENT_TYPE"}
+    assert whole.refused[1][1].endswith("write CAST(n AS BIGINT) in the step, then replay")
+    batch(spark, cured, registry, whole, {3: records[3]})
+    replayed(spark, cured, registry, whole, records)
+    assert whole.refused == {3: ("NOT_COMPUTED", "transform[0].derive.sq cannot be computed of n")}
+    assert {n: (row["n"], row["sq"]) for n, row in whole.rows.items()} == {0: (100_000, 10**10), 1: (1, 1), 2: (2, 4)}
 
 
 def test_a_mask_hides_a_renamed_field_in_what_is_rescued(spark: SparkSession) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from lakeingest.ingest.writer_schemas import WriterSchema
 from lakeingest.schema.compatibility import naming
 from lakeingest.schema.ledger import SchemaLedger
 from lakeingest.schema.model import NUMBERS, Field, Schema, struct, value_columns
+from lakeingest.schema.widened import barring
 
 MODES = ("BACKWARD", "FORWARD", "FULL", "NONE")
 NAMES = ("a", "A", "b", "c", "d")
@@ -51,9 +53,22 @@ def structs(draw: st.DrawFn, depth: int = 1) -> Schema:
     return Schema("struct", "R", optional=draw(st.booleans()), fields=fields)
 
 
-HISTORIES = st.lists(structs(), min_size=1, max_size=5)
+NUMERIC = st.builds(
+    lambda a, b: struct({"a": a, "b": struct({"a": b}, optional=True)}),
+    *[st.sampled_from(NUMBERS).map(lambda name: Schema(name, optional=True))] * 2,
+)
+"""Records that differ in the widths of numbers alone."""
+HISTORIES = st.lists(structs(), min_size=1, max_size=5) | st.lists(NUMERIC, min_size=2, max_size=5)
+STEPS = (
+    "a + 1 > 0",
+    "a > 5",
+    "CAST(a AS STRING)",
+    "CAST(CAST(a AS DOUBLE) AS STRING)",
+    "CAST(xxhash64(b.a) AS BIGINT)",
+)
+TRANSFORMS: list[dict[str, Any]] = [{"transform": [{"derive": {"made": text}}]} for text in STEPS]
 RULES: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
-    [{}, {"schema": {"widening": "refuse"}}, {"partition": [{"by": "field", "field": "a"}]}]
+    [{}, {"schema": {"widening": "refuse"}}, {"partition": [{"by": "field", "field": "a"}]}, *TRANSFORMS]
 )
 LOGS = st.lists(st.integers(0, 4), min_size=1, max_size=10)
 
@@ -122,6 +137,31 @@ def test_a_field_keeps_its_column(mode: str, history: list[Schema], log: list[in
             assert placed.setdefault(entry.version, names) == names
             assert table is not None
             assert [*naming.without_column(schema, names, table)] == [*entry.rescued]
+
+
+@given(st.sampled_from(MODES), st.sampled_from(TRANSFORMS), st.lists(NUMERIC, min_size=2, max_size=5), LOGS)
+@searched(100)
+def test_steps_give_the_same_whatever_comes_later(
+    mode: str, rules: dict[str, Any], history: list[Schema], log: list[int]
+) -> None:
+    """A later version widened the column, and an old record in its batch had another text, or was not computed."""
+    tables = [decided(mode, history, log[:end], [0], **rules).table("value") for end in range(1, len(log) + 1)]
+    columns = [value_columns(table) for table in tables if table]
+    steps = config(mode, **rules).steps
+    assert [why for was, now in pairwise(columns) if (why := barring(steps, was, now))] == []
+
+
+def test_a_refused_widening_says_the_cure() -> None:
+    """Verdict and action are those of other schemas that do not fit; with the cure the table follows."""
+    history = [struct({"n": INT}), struct({"n": Schema("int64", optional=True)})]
+    barred, cured = ([{"derive": {"made": f"CAST({n} * 2 AS BIGINT)"}}] for n in ("n", "CAST(n AS BIGINT)"))
+    entry = decided("BACKWARD", history, [0, 1], [0], transform=barred).entries[1]
+    assert (entry.verdict, entry.action) == ("DIFFERENT_TYPE", "quarantine")
+    assert entry.why == (
+        "transform[0].derive.made: n is INT in the table and BIGINT in the record, and the step makes another value of "
+        "it: write CAST(n AS BIGINT) in the step, then replay"
+    )
+    assert [e.action for e in decided("BACKWARD", history, [0, 1], [0], transform=cured).entries] == ["evolve"] * 2
 
 
 @pytest.mark.parametrize("mode", ["BACKWARD", "NONE"])
