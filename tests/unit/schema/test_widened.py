@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -176,3 +178,22 @@ def test_steps_that_only_hand_on() -> None:
     ]
     for wider in (*BOTH, "s STRUCT<n: DOUBLE, t: STRING>"):
         assert barring(steps, ddl.parse(OLD), changed(wider)) is None
+
+
+class Own:
+    """A step of somebody's own."""
+
+    columns = "made STRING"
+
+    def compute(self, columns: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"made": columns["n"].cast("string")}
+
+
+def test_a_class_of_ones_own_may_ask_any_column() -> None:
+    """So none may become wider before it; behind a cast to one type each may."""
+    own = Step("own", names=(f"{__name__}:Own",))
+    why = barring([own], ddl.parse(OLD), changed("n BIGINT"))
+    assert why is not None
+    assert why.endswith("write cast: {n: BIGINT} in a step before it, then replay")
+    assert barring([Step("cast", texts={"n": "BIGINT"}), own], ddl.parse(OLD), changed("n BIGINT")) is None
+    assert barring([own], ddl.parse(OLD), changed("n INT")) is None
