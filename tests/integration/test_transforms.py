@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +172,30 @@ def test_the_table_follows_schemas(stack: Addresses, spark: SparkSession, named:
     assert dict(table.dtypes)["sum"] == "bigint"
     wanted = [(1, 5, False, None), (2, 2**40, True, "n"), (3, None, None, None), (4, 12, True, None)]
     assert [(r["id"], r["sum"], r["big"], r["note"]) for r in world.rows()] == wanted
+    world.checked()
+
+
+@pytest.mark.faults
+def test_a_wider_type_that_a_step_bars(stack: Addresses, spark: SparkSession, named: str) -> None:
+    """What plan tells a run does: the version is refused; a CAST lets the next record widen, and a replay take both."""
+    world = SchemaWorld(
+        stack, spark, named, **{**AVRO, "transform": [{"derive": {"sq": "CAST(amount * amount AS BIGINT)"}}]}
+    )
+    one, two = (world.avro(tree) for tree in (V1, V2))
+    world.produce(one(id=1, amount=5))
+    world.run()
+    world.produce(one(id=2, amount=100_000), two(id=3, amount=100_000))
+    planned = {each["reason"]: each["count"] for each in world.ingestion().plan().refusals}
+    world.run()
+    assert planned == Counter(row["reason"] for row in world.refused) == {"NOT_COMPUTED": 1, "DIFFERENT_TYPE": 1}
+    (why,) = (row["message"] for row in world.refused if row["reason"] == "DIFFERENT_TYPE")
+    assert why.endswith("write CAST(amount AS BIGINT) in the step, then replay")
+    world.changes["transform"] = [{"derive": {"sq": "CAST(CAST(amount AS BIGINT) * amount AS BIGINT)"}}]
+    world.produce(two(id=4, amount=1))
+    world.run()
+    found = world.ingestion().replay("the step says its type")
+    assert (found.looked, found.moved) == (2, 2)
+    assert {row["id"]: row["sq"] for row in world.rows()} == {1: 25, 2: 10**10, 3: 10**10, 4: 1}
     world.checked()
 
 
