@@ -21,6 +21,7 @@ from schema_world import SchemaWorld
 
 from lakeingest import extend
 from lakeingest.cli import report
+from lakeingest.errors import NotComputed, StorageUnreachable
 from lakeingest.ingest.events import Event
 from lakeingest.ingest.listeners.endpoint import Endpoint
 from lakeingest.local import Addresses
@@ -216,8 +217,8 @@ def test_not_in_what_ends_a_run(world: SchemaWorld, tmp_path: Path, lakeingest: 
     search, file = Search(MARK), tmp_path / "p.yaml"
     world.produce(json.dumps({"id": 1, "mail": MARK}).encode())
     for name, code, said in (
-        ("Casting", 2, "CAST_INVALID_INPUT; its value is not shown"),
-        ("Python", 4, "Python worker"),
+        ("Casting", NotComputed.exit_code, "CAST_INVALID_INPUT; its value is not shown"),
+        ("Python", StorageUnreachable.exit_code, "Python worker"),
     ):
         steps = [{"own": f"telling:{name}"}, {"mask": {"mail": "null"}}]
         world.changes = {
