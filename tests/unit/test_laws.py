@@ -8,7 +8,7 @@ import inspect
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -41,14 +41,17 @@ def module_of(file: Path) -> str:
     return "lakeingest" if inside == ("__init__.py",) else inside[0].removesuffix(".py")
 
 
-def imports(file: Path) -> Iterator[tuple[str, str]]:
+@cache
+def imports(file: Path) -> tuple[tuple[str, str], ...]:
     """(package, name within it) of all that a file imports, within functions too."""
+    names: list[tuple[str, str]] = []
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):
-            yield from ((alias.name, "") for alias in node.names)
+            names += [(alias.name, "") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{file}: an import that does not say from where"
-            yield from ((node.module or "", alias.name) for alias in node.names)
+            names += [(node.module or "", alias.name) for alias in node.names]
+    return tuple(names)
 
 
 def ours(file: Path) -> set[str]:
