@@ -222,6 +222,7 @@ def _kind(type: str) -> ddl.Type | None:
     return column.type
 
 
+@lru_cache(maxsize=10_000)
 def _schema(name: str, kind: ddl.Type) -> Schema | None:
     told = _told(kind)
     if told is None:
