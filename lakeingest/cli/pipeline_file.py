@@ -102,8 +102,9 @@ def _checked(file: Path, *, online: bool) -> dict[str, Any]:
         pipeline = found.example if isinstance(found, PerTopic) else found
         result["found"] = found
         result["notices"] += consistency.notices(pipeline.columns, pipeline.partition)
-        hides = (pipeline.decode, pipeline.compatibility, pipeline.quarantine, pipeline.steps)
-        result["notices"] += hiding.notices(*hides)
+        result["notices"] += hiding.notices(
+            pipeline.decode, pipeline.compatibility, pipeline.quarantine, pipeline.steps
+        )
         result["notices"] += contract.notices(pipeline.contract, pipeline.trigger)
         if (suite := gate.load(pipeline)) is not None:
             result["notices"].append(_gate(suite))

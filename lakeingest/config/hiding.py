@@ -40,7 +40,7 @@ def notices(
         yield "transform: keep leaves fields that no column takes out of _rescued, too; to have them, keep _rescued"
     if not masked and not dropped:
         return
-    if compatibility != "FORWARD" and not keeps and hidden.paths(steps, hidden.RESCUED):
+    if _makes_columns(compatibility, steps) and hidden.paths(steps, hidden.RESCUED):
         yield (
             f"transform hides _rescued, and under {compatibility} new fields become columns, in the clear; to hide "
             "these too, write schema.compatibility: FORWARD, or keep with the columns that may be seen"
@@ -82,9 +82,14 @@ def _masked(steps: Sequence[Step]) -> list[str]:
     return list(dict.fromkeys([path for step in steps for path in step.masks] + dropped))
 
 
+def _makes_columns(compatibility: parts.Compatibility, steps: Sequence[Step]) -> bool:
+    """Whether a field that the file does not name becomes a column."""
+    return compatibility != "FORWARD" and not any(step.kind == "keep" for step in steps)
+
+
 def _of_new_columns(compatibility: parts.Compatibility | None, steps: Sequence[Step]) -> Iterator[Found]:
     """Fields that are hidden in _rescued alone, although they become columns."""
-    if compatibility in (None, "FORWARD") or any(step.kind == "keep" for step in steps):
+    if compatibility is None or not _makes_columns(compatibility, steps):
         return
     for at, step in enumerate(steps):
         for path in hidden.paths([step], hidden.RESCUED):

@@ -493,7 +493,7 @@ class _Reader:
         if not least <= len(parts) <= most:
             raise ExpressionError(f"{_shown(node)}: {name} takes {' '.join(takes)}")
         for at, (part, each) in enumerate(zip(parts, node.expressions, strict=True)):
-            wanted = takes[min(at, len(takes) - 1)].rstrip("?*")
+            wanted = function.argument(at)
             if wanted == "size":
                 # A record must not say how long a text becomes.
                 if not (type(each).__name__ == "Literal" and re.fullmatch(r"[1-9]\d{0,2}", part.value)):
@@ -580,10 +580,9 @@ def _int(part: Expression) -> str:
 
 def _fitting(function: Function, parts: Sequence[Expression]) -> list[Expression]:
     """The arguments of a function as Spark takes them: where it asks for an INT, a number that is none fails."""
-    takes = function.takes.split()
     made = []
     for at, part in enumerate(parts):
-        value = _int(part) if takes[min(at, len(takes) - 1)].rstrip("?*") == "whole" else part.value
+        value = _int(part) if function.argument(at) == "whole" else part.value
         made.append(part if value == part.value else _tried(value, NUMBER, part, number=ddl.Atomic("int")))
     return made
 

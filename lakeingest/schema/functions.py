@@ -37,6 +37,11 @@ class Function:
     tried: bool = False
     number: ddl.Type | Callable[[ddl.Type | None, int], ddl.Type | None] | None = None
 
+    def argument(self, at: int) -> str:
+        """The kind of an argument by its position; of those behind the last that is named, the kind of that one."""
+        takes = self.takes.split()
+        return takes[min(at, len(takes) - 1)].rstrip("?*")
+
 
 def written(template: str, value: str, others: Sequence[str] = ()) -> str:
     """A template with its arguments. One that is computed is written once, however often the template has it."""

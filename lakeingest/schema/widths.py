@@ -42,9 +42,7 @@ def of(node: Any, parts: Sequence[Expression], found: Expression) -> str:
     if rule is not None:
         return rule(node, parts, found)
     if name in FUNCTIONS:
-        takes = FUNCTIONS[name].takes.split()
-        wanted = [takes[min(at, len(takes) - 1)].rstrip("?*") for at in range(len(parts))]
-        return ",".join(_argument(name, each, part) for each, part in zip(wanted, parts, strict=True))
+        return ",".join(_argument(name, FUNCTIONS[name].argument(at), part) for at, part in enumerate(parts))
     return _types(parts)
 
 
