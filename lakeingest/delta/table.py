@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from lakeingest.config import location
@@ -29,7 +29,7 @@ _TRIES = 10
 """How often a change is tried where others write to the same table at once."""
 _GENERATED = "delta.generationExpression"
 """Delta's name, in a column's metadata, for the expression by which it generates the column."""
-_MEANWHILE = re.compile("CONCURRENT|DELTA_METADATA_CHANGED")
+_MEANWHILE = re.compile("CONCURRENT|DELTA_(METADATA|PROTOCOL)_CHANGED")
 PROPERTIES = {
     # A log checkpoint costs two to four commits, and each commit reads the log's files since the last one.
     "delta.checkpointInterval": "20",
@@ -328,9 +328,11 @@ class Table:
         lost on that way; decoding refuses such nulls in any case.
         """
         empty = self.spark.createDataFrame([], columns)
-        self.save(empty.write.format("delta").mode("append").partitionBy(*(p.name for p in partitions)))
+        writer = empty.write.format("delta").mode("append").partitionBy(*(p.name for p in partitions))
+        self._though_others_write(lambda: self.save(writer))
         for name, value in properties.items():
-            self.set_properties({name: value})
+            changed = f"ALTER TABLE {self.sql} SET TBLPROPERTIES ({_options({name: value})})"
+            self._though_others_write(partial(self.spark.sql, changed))
 
     def set_properties(self, properties: Mapping[str, str]) -> None:
         """Set these, in a commit of metadata alone."""

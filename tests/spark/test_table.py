@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from lakeingest.ingest import preflight
 from lakeingest.ingest.batch_plan import plan_batch
 from lakeingest.ingest.evolution import Evolution
 from lakeingest.ingest.shape import table_columns
+from lakeingest.spark import types
 
 BY_N = [{"by": "field", "field": "n"}]
 
@@ -90,6 +93,23 @@ def test_a_log_folder_alone_is_no_table(spark: SparkSession, tmp_path: Path) -> 
         asked = "name", "partitionColumns", "properties"
         details = [spark.sql(f"DESCRIBE DETAIL delta.`{p.path}`").select(*asked).collect() for p in (one, other)]
         assert details[0] == details[1]
+
+
+def test_runs_at_once_make_a_table_of_a_log_folder_alone(spark: SparkSession, tmp_path: Path) -> None:
+    """Each is told that the table is there: none meets the commit of another."""
+    (tmp_path / "t" / "_delta_log").mkdir(parents=True)
+    begin = threading.Barrier(4)
+
+    def create(_: int) -> StructType:
+        begin.wait(60)
+        return Table(spark, str(tmp_path / "t")).create(
+            types.struct("n INT, s STRING"), properties={"lakeingest.a": "b"}
+        )
+
+    with ThreadPoolExecutor(4) as pool:
+        schemas = [*pool.map(create, range(4))]
+    assert {schema.simpleString() for schema in schemas} == {"struct<n:int,s:string>"}
+    assert Table(spark, str(tmp_path / "t")).properties()["lakeingest.a"] == "b"
 
 
 @pytest.mark.parametrize(
