@@ -15,6 +15,7 @@ from pyspark.sql import types as T
 
 from lakeingest import config
 from lakeingest.decode import json, json_columns, limits, sniff, writers
+from lakeingest.decode.early import SEGMENT, Segment, filled, segment
 from lakeingest.decode.writers import SchemaBranches
 from lakeingest.record import HEADERS, KEY, RAW_KEY, RAW_VALUE, RESCUED, UNKNOWN_SCHEMA, Refusal, diagnosis
 from lakeingest.schema import ddl, hidden
@@ -38,6 +39,7 @@ class Shape:
         stages: the transforms between decoding and the table, if there are any. They may make another type of the key,
             or leave it out (see `table_key`).
         made: the columns that they leave, as the table takes them.
+        early: the records of a batch for which some columns of the value are not there yet, in their order.
     """
 
     value: T.StructType
@@ -46,6 +48,7 @@ class Shape:
     strict: bool = False
     stages: tuple[Stage, ...] = ()
     made: T.StructType | None = None
+    early: tuple[Segment, ...] = ()
 
     @property
     def table(self) -> T.StructType:
@@ -131,14 +134,55 @@ def _value(pipeline: config.PipelineConfig, shape: Shape) -> Decoded:
         return _written("value", raw, shape.writers["value"], shape.value, pipeline.decode.max_bytes)
     if not isinstance(value, config.JsonValue):
         return _scalar("value", "value", raw, value.format)
-    schema = json_columns.marked(types.struct(pipeline.schema_.columns or ""), shape.value)
-    parsed, texts = F.col(PARSED_VALUE), json.texts_of(value)
-    rescued = json.rescued(raw, parsed, schema)
+    if not shape.early:
+        return _json(pipeline, PARSED_VALUE, raw, shape.value, strict=shape.strict)
+    segments = [*(each.columns for each in shape.early), shape.value]
+    at = F.col(SEGMENT)
+    parts = [
+        _json(pipeline, f"{PARSED_VALUE}_{n}", F.when(at == n, raw), columns, strict=shape.strict)
+        for n, columns in enumerate(segments)
+    ]
+    stages = {name: column for part in parts for stage in part.parsed for name, column in stage.items()}
+    return Decoded(
+        parsed=({SEGMENT: segment(shape.early)}, stages),
+        columns={name: _of_segment(at, name, parts, segments, shape.value) for name in parts[-1].columns},
+        refusals=tuple(refusal for part in parts for refusal in part.refusals),
+        dropped=F.lit(False),
+    )
+
+
+def _of_segment(
+    at: Column, name: str, parts: list[Decoded], segments: list[T.StructType], whole: T.StructType
+) -> Column:
+    """The column as the segment of the record has it; null where it is not there yet."""
+    column = parts[-1].columns[name]
+    for n, (part, columns) in enumerate(zip(parts[:-1], segments[:-1], strict=True)):
+        if name not in part.columns:
+            early = F.lit(None)
+        elif name in columns.names:
+            early = filled(part.columns[name], columns[name].dataType, whole[name].dataType)
+        else:
+            early = part.columns[name]
+        column = F.when(at == n, early).otherwise(column)
+    return column
+
+
+def _json(pipeline: config.PipelineConfig, name: str, raw: Column, columns: T.StructType, *, strict: bool) -> Decoded:
+    """JSON without a registry.
+
+    Args:
+        name: of the intermediate column.
+        strict: see `Shape`.
+    """
+    schema = json_columns.marked(types.struct(pipeline.schema_.columns or ""), columns)
+    parsed, texts = F.col(name), json.texts_of(pipeline.decode.value)
+    # A null says nothing of a column that may be there already, or not.
+    rescued = json.rescued(raw, parsed, schema, nulls=pipeline.compatibility == "FORWARD")
     refusal = sniff.told(json.refusal("value", raw, parsed, schema, texts), raw, "json")
-    if shape.strict:
+    if strict:
         rescued = F.when(rescued.isNotNull() & ~refusal.when, F.raise_error(F.lit(UNKNOWN_SCHEMA)).cast("string"))
     return Decoded(
-        parsed=({PARSED_VALUE: json.parse(raw, schema, texts)},),
+        parsed=({name: json.parse(raw, schema, texts)},),
         columns=json.columns(parsed, schema, texts) | {RESCUED: rescued},
         refusals=(refusal,),
         dropped=F.lit(False),

@@ -1,15 +1,15 @@
 """JSON without a registry: the declared columns are a schema's version 1, and what is observed beyond them follows.
 
 A field that no column takes gets the type of its first value; objects get the fields of later ones. What does not fit
-it afterwards is refused. A value of which no type can be told stays in _rescued: null, an empty object or array, an
-array of several types, and a number that no column would give back as it is written.
+it afterwards is refused. A value of which no type can be told stays in _rescued: an empty object or array, an array of
+several types, and a number that no column would give back as it is written. A null says nothing, and is kept nowhere.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from pyspark.cloudpickle import register_pickle_by_value
@@ -43,6 +43,11 @@ _MARKS = {
     observed_types.LONG: _EXACT,
 }
 _PARTS = re.compile(r"`(?:[^`]|``)*`|OBJECT<>?|\b(?:VOID|VARIANT|LONG)\b(?!:)|\bDECIMAL\(\d+,\s*\d+\)")
+_MOST_SPLITS = 16
+"""Splits of a batch; fields that get a type behind the last one are looked at in the next batch."""
+_EACH = "[]"
+_Path = tuple[str, ...]
+"""Of a field: its name, and the names within it; `_EACH` for the elements of an array."""
 Types = tuple[tuple[str, str], ...]
 """The undeclared fields of a record, and what `schema_of_variant` says of each."""
 OBSERVED = "observed"
@@ -108,23 +113,49 @@ def _grown(ours: Schema, seen: Schema) -> Schema:
     return replace(ours, fields=(*fields, *(f for f in seen.fields if f.name.lower() not in taken)))
 
 
-def fields(
-    kafka: DataFrame, pipeline: config.PipelineConfig, shape: T.StructType
-) -> dict[str, tuple[Schema | None, tuple[str, int, int]]]:
-    """The fields of a batch that no column takes: name → schema, and the first record that has it.
+@dataclass(frozen=True)
+class Split:
+    """Where a field gets a type of which earlier records of the batch have a value without one.
 
-    As if each record were a batch of its own: the first value of a field says its type (see `order`).
-    The schema is None where the field has a name or a type that no column can have: it stays in _rescued.
+    Attributes:
+        ends: of each partition, the first offset that does not come before it; none where all records do.
+        fields: those that have a type before it.
+    """
+
+    ends: Mapping[TopicPartition, int]
+    fields: Mapping[str, Schema]
+
+
+@dataclass(frozen=True)
+class Undeclared:
+    """The fields of a batch that no column takes.
+
+    Attributes:
+        fields: name → schema, and the first record that has it. The schema is None where the field has a name or a type
+            that no column can have: it stays in _rescued.
+        splits: in their order (see `early`).
+    """
+
+    fields: Mapping[str, tuple[Schema | None, Place]]
+    splits: Sequence[Split] = ()
+
+
+def fields(kafka: DataFrame, pipeline: config.PipelineConfig, shape: T.StructType) -> Undeclared:
+    """The fields of a batch that no column takes, as if each record were a batch of its own: the first value of a
+    field says its type (see `order`).
     """
     shape = json_columns.marked(types.struct(pipeline.schema_.columns or ""), shape)
     raw, texts = limits.within(F.col(RAW_VALUE), pipeline.decode.max_bytes), json.texts_of(pipeline.decode.value)
     parsed = F.col("_parsed")
     whole = kafka.withColumn("_parsed", json.parse(raw, shape, texts)).where(~json.refused(raw, parsed, shape, texts))
-    return _folded(_types(whole.withColumn("_undeclared", json.rescued(raw, parsed, shape))), shape)
+    undeclared = json.rescued(raw, parsed, shape, nulls=False)
+    return _folded(_types(whole.withColumn("_undeclared", undeclared)), shape)
 
 
-def _types(rows: DataFrame) -> list[tuple[Types, Place]]:
-    """Of each kind of records the types of their undeclared fields, and the first one; in their order."""
+def _types(rows: DataFrame) -> list[tuple[Types, Place, Mapping[TopicPartition, int]]]:
+    """Of each kind of records the types of their undeclared fields, the first one, and the first offset in each
+    partition; in their order.
+    """
     register_pickle_by_value(json_values)
     register_pickle_by_value(observed_types)
     of_fields = observed_types.of_fields
@@ -143,22 +174,23 @@ def _types(rows: DataFrame) -> list[tuple[Types, Place]]:
     for row in firsts.orderBy("first").limit(_MOST_TYPES).collect():
         places = met.setdefault(tuple(map(tuple, row["types"])), {})
         places[row[TOPIC], row[PARTITION]] = tuple(row["first"])
-    return [(kind, place) for kind, (_, place) in in_order(met).items()]
+    return [
+        (kind, place, {p: offset for p, (offset, _) in met[kind].items()}) for kind, (_, place) in in_order(met).items()
+    ]
 
 
-def _folded(
-    found: list[tuple[Types, Place]], shape: T.StructType
-) -> dict[str, tuple[Schema | None, tuple[str, int, int]]]:
+def _folded(kinds_met: Sequence[tuple[Types, Place, Mapping[TopicPartition, int]]], shape: T.StructType) -> Undeclared:
     """What each field is after all records; one that does not fit what is before it is refused, and adds nothing."""
     names = shape.fieldNames()
     taken = {name.lower(): name for name in names}
-    seen: dict[str, tuple[Schema | None, tuple[str, int, int]]] = {}
+    seen: dict[str, tuple[Schema | None, Place]] = {}
     wide = set[str]()
+    typed, untyped, splits = set[_Path](), set[_Path](), list[Split]()
 
     def before(name: str) -> Schema | None:
         return seen[name][0] if name in seen else None
 
-    for types_of_fields, place in found:
+    for at, (types_of_fields, place, _) in enumerate(kinds_met):
         # A name that differs from another one's in upper and lower case alone can be no other column.
         kinds = {
             name: _kind(type)
@@ -169,6 +201,16 @@ def _folded(
         if not all(_takes(ours, kind) for name, kind in kinds.items() if kind and (ours := before(name))):
             continue
         told = {name: _schema(name, kind) if kind else None for name, kind in kinds.items()}
+        after = {n: _grown(before(n) or schema, schema) for n, schema in told.items() if schema is not None}
+        new = set[_Path]().union(*(_paths(schema, (name,)) for name, schema in after.items())) - typed
+        if any(_related(path, other) for path in new for other in untyped):
+            if len(splits) == _MOST_SPLITS:
+                break
+            splits.append(Split(_ends(kinds_met[at:]), {n: schema for n, (schema, _) in seen.items() if schema}))
+        typed |= new
+        untyped -= new
+        for name, kind in kinds.items():
+            untyped |= _untyped(kind, (name,), typed) if kind else {(name,)}
         for name, schema in told.items():
             if name in wide or (name not in seen and len(seen) == MOST):
                 continue
@@ -183,7 +225,42 @@ def _folded(
                 if len(model.type_text(grown)) > _LONGEST_TYPE:
                     wide.add(name)
                 seen[name] = (None if name in wide else grown, seen[name][1])
-    return seen
+    return Undeclared(seen, splits)
+
+
+def _paths(schema: Schema, path: _Path) -> set[_Path]:
+    """Of all that has a type within a field."""
+    within = [(f.schema, (*path, f.name)) for f in schema.fields]
+    if schema.value:
+        within.append((schema.value, (*path, _EACH)))
+    return {path}.union(*(_paths(part, at) for part, at in within))
+
+
+def _untyped(kind: ddl.Type, path: _Path, typed: Collection[_Path]) -> set[_Path]:
+    """Of all that has no type within a field, and got none from an earlier record; null says nothing."""
+    if str(kind) == _VOID:
+        return set()
+    here = {path} if path not in typed and _told(kind) is None else set[_Path]()
+    match kind:
+        case ddl.Struct(fields):
+            return here.union(*(_untyped(f.type, (*path, f.name), typed) for f in fields))
+        case ddl.Array(element):
+            return here | _untyped(element, (*path, _EACH), typed)
+    return here
+
+
+def _related(one: _Path, other: _Path) -> bool:
+    """Whether one is within the other."""
+    return all(a == b for a, b in zip(one, other, strict=False))
+
+
+def _ends(kinds_met: Sequence[tuple[Types, Place, Mapping[TopicPartition, int]]]) -> dict[TopicPartition, int]:
+    """The first offset of these kinds of records in each partition."""
+    ends: dict[TopicPartition, int] = {}
+    for _, _, offsets in kinds_met:
+        for partition, offset in offsets.items():
+            ends[partition] = min(offset, ends.get(partition, offset))
+    return ends
 
 
 def _takes(ours: Schema, seen: ddl.Type) -> bool:

@@ -175,19 +175,22 @@ def refusal(stage: str, raw: Column, parsed: Column, schema: T.StructType, texts
     )
 
 
-def rescued(raw: Column, parsed: Column, schema: T.StructType) -> Column:
+def rescued(raw: Column, parsed: Column, schema: T.StructType, *, nulls: bool = True) -> Column:
     """STRING, a JSON object of the fields that are not declared; null where there are none.
 
     A declared field that holds undeclared ones somewhere within is kept whole.
+
+    Args:
+        nulls: whether null is kept of a field that is not declared; else it is as if the field were not there.
     """
     text = raw.cast("string")
     nested = [
-        F.when(_undeclared_within(_member(text, field.name), field.dataType), F.lit(field.name))
+        F.when(_undeclared_within(_member(text, field.name), field.dataType, nulls), F.lit(field.name))
         for field in schema
         if _has_struct(field.dataType)
     ]
     whole = F.array_compact(F.array(*nested)) if nested else None
-    extra = _undeclared(text, schema)
+    extra = _undeclared(text, schema, nulls)
     if jvm.offered("json"):
         # Not null, which would have the text of a record that is refused looked at.
         suspect = F.coalesce(parsed[_UNDECLARED], F.lit(False))
@@ -198,8 +201,9 @@ def rescued(raw: Column, parsed: Column, schema: T.StructType) -> Column:
     keep = suspect & (extra if whole is None else extra | (F.size(whole) > 0))
     declared = F.array(*(F.lit(field.name) for field in schema))
 
-    def undeclared(key: Column, _: Column) -> Column:
+    def undeclared(key: Column, value: Column) -> Column:
         unknown = ~F.array_contains(declared, key)
+        unknown = unknown if nulls else unknown & ~F.is_variant_null(value)
         return unknown if whole is None else unknown | F.array_contains(whole, key)
 
     # A VARIANT changes numbers.
@@ -245,15 +249,20 @@ def _expected_of_all(values: Column, kind: T.DataType) -> Column:
     return F.lit(0)
 
 
-def _undeclared(text: Column, struct: T.StructType) -> Column:
+def _undeclared(text: Column, struct: T.StructType, nulls: bool) -> Column:
     names = [field.name for field in struct]
-    return F.coalesce(F.exists(F.json_object_keys(text), lambda key: ~key.isin(names)), F.lit(False))
+    any_name = F.coalesce(F.exists(F.json_object_keys(text), lambda key: ~key.isin(names)), F.lit(False))
+    if nulls:
+        return any_name
+    members = F.map_entries(F.from_json(text, "MAP<STRING, STRING>"))
+    valued = F.exists(members, lambda member: ~member["key"].isin(names) & member["value"].isNotNull())
+    return any_name & F.coalesce(valued, F.lit(False))
 
 
-def _undeclared_within(text: Column, kind: T.DataType) -> Column:
+def _undeclared_within(text: Column, kind: T.DataType, nulls: bool) -> Column:
     if isinstance(kind, T.StructType):
-        inner = [_undeclared_within(_member(text, f.name), f.dataType) for f in kind if _has_struct(f.dataType)]
-        return any_of([_undeclared(text, kind), *inner])
+        inner = [_undeclared_within(_member(text, f.name), f.dataType, nulls) for f in kind if _has_struct(f.dataType)]
+        return any_of([_undeclared(text, kind, nulls), *inner])
     assert isinstance(kind, T.ArrayType | T.MapType)
     element = kind.elementType if isinstance(kind, T.ArrayType) else kind.valueType
     parts = (
@@ -261,7 +270,7 @@ def _undeclared_within(text: Column, kind: T.DataType) -> Column:
         if isinstance(kind, T.ArrayType)
         else F.map_values(F.from_json(text, "MAP<STRING, STRING>"))
     )
-    return F.coalesce(F.exists(parts, lambda part: _undeclared_within(part, element)), F.lit(False))
+    return F.coalesce(F.exists(parts, lambda part: _undeclared_within(part, element, nulls)), F.lit(False))
 
 
 def _member(text: Column, name: str) -> Column:

@@ -8,7 +8,7 @@ columns, the rows and the ledger of schemas are one commit, so a writer that is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from functools import cached_property
 from itertools import islice
@@ -19,6 +19,8 @@ from pyspark.sql import types as T
 from lakeingest import config
 from lakeingest.config import PipelineConfig, file, uses_registry
 from lakeingest.decode import Shape, framing, inferred
+from lakeingest.decode.early import Segment, columns_of
+from lakeingest.decode.order import TopicPartition
 from lakeingest.decode.readers import read
 from lakeingest.decode.writers import RefusedSchema, SchemaBranch, SchemaBranches
 from lakeingest.errors import TableMismatch
@@ -88,6 +90,7 @@ class Evolution:
         self.declares = self.ledger.current != ledger.current
         self._looked = not self._framed
         self._unknown_ids = False
+        self._early: list[tuple[Mapping[TopicPartition, int], Schema]] = []
         self.appearance = ""
 
     @property
@@ -154,7 +157,9 @@ class Evolution:
         if table is not None and "key" in self.ledger.current and key is not None and not masked:
             key = types.fitted(table, _alone(key))[KEY].dataType
         strict = self._observes and strict
-        found = Shape(value if stages else made, key, sides, strict, stages, made if stages else None)
+        read = value if stages else made
+        early = tuple(Segment(ends, columns_of(read, schema)) for ends, schema in self._early)
+        found = Shape(read, key, sides, strict, stages, made if stages else None, early)
         if table is not None and masked and found.table_key is not None and KEY in table.names:
             was, becomes = _alone(table[KEY].dataType), _alone(found.table_key)
             if why := misfit(types.ddl_columns(was), types.ddl_columns(becomes)):
@@ -188,6 +193,10 @@ class Evolution:
 
     def _columns(self, table: StructType | None) -> TableColumns:
         return types.ddl_columns(shape.of_value(self._config, table)) if table is not None else None
+
+    def begin_batch(self) -> None:
+        """Forget what was for records of the last batch alone."""
+        self._early.clear()
 
     # What is met ---------------------------------------------------------------------------------------------------
 
@@ -292,7 +301,7 @@ class Evolution:
         # One by one, so that a field which the table cannot take keeps no other back.
         fields = {
             name: schema
-            for name, (schema, _) in met.items()
+            for name, (schema, _) in met.fields.items()
             if schema is not None
             and self._decisions.takes(inferred.with_fields(current, {name: schema}, version), columns)
         }
@@ -300,15 +309,18 @@ class Evolution:
         room = inferred.MOST - sum(f.schema.doc == inferred.OBSERVED for f in current.fields)
         fields = dict(islice(fields.items(), max(0, room)))
         if not fields:
-            return bool(met)
+            return bool(met.fields)
         seen = inferred.with_fields(current, fields, version)
         decision = decide(seen, current, self._decisions.mode("value"), columns)
         if decision.action != "evolve" or model.value_columns(seen) == model.value_columns(current):
             return True
-        first = min(met[name][1] for name in fields)
+        first = min(met.fields[name][1] for name in fields)
         known = WriterSchema("value", b"", None, None, version, fingerprint(repr(seen.to_json())), first)
         self._decisions.note(known, decision, sequence)
-        return len(fields) < len(met)
+        for split in met.splits:
+            there = {name: schema for name, schema in split.fields.items() if name in fields}
+            self._early.append((split.ends, inferred.with_fields(current, there, version)))
+        return len(fields) < len(met.fields)
 
 
 def _alone(key: T.DataType) -> StructType:

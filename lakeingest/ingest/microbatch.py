@@ -115,6 +115,7 @@ class MicroBatchExecution:
     def _execute(self, receipt: Receipt, behind: Frontier, accept_held: str | None, taken_back: range) -> Committed:
         # 1.
         kafka, known = self._not_yet_held(receipt, behind, taken_back)
+        self.evolution.begin_batch()
         self.discover_sample(receipt.ranges, receipt.sequence)
         strict = self.evolution.discovery is Discovery.WHEN_MET
         if not strict:

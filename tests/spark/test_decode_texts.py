@@ -228,4 +228,4 @@ def test_a_field_is_observed_in_a_record_that_the_options_let_in(spark: SparkSes
     """Who looks for new fields reads records as the pipeline file says: else no table could follow them."""
     config = pipeline("n INT", value={"format": "json", **QUOTED})
     found = inferred.fields(kafka(spark, [(None, b'{"n":"7","new":1}')]), config, types.struct("n INT"))
-    assert list(found) == ["new"]
+    assert list(found.fields) == ["new"]

@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator
 from decimal import Decimal
 
+import cuts
 import pytest
 from decoding import judge, kafka, pipeline
 from pyspark.sql import SparkSession
@@ -31,7 +32,7 @@ def observed(spark: SparkSession, records: list[str], shape: str = "n INT") -> d
     found = inferred.fields(
         kafka(spark, [(None, record.encode()) for record in records]), pipeline("n INT"), types.struct(shape)
     )
-    return {name: schema and model.type_text(schema) for name, (schema, _) in found.items()}
+    return {name: schema and model.type_text(schema) for name, (schema, _) in found.fields.items()}
 
 
 FIELDS = {
@@ -91,13 +92,72 @@ def test_types_do_not_depend_on_where_batches_are_cut(spark: SparkSession) -> No
     for record in LOG:
         shape = inferred.columns(types.struct("n INT"), current)
         found = inferred.fields(kafka(spark, [(None, record.encode())]), pipeline("n INT"), shape)
-        current = inferred.with_fields(current, {n: schema for n, (schema, _) in found.items() if schema}, 2)
+        current = inferred.with_fields(current, {n: schema for n, (schema, _) in found.fields.items() if schema}, 2)
     types_of = {f.name: model.type_text(f.schema) for f in current.fields if f.name != "n"}
     assert list(observed(spark, LOG).items()) == list(types_of.items())
     assert types_of == {
         **{"o": "STRUCT<a: BIGINT, b: STRING, c: BIGINT>", "x": "BIGINT", "y": "STRING"},
         **{"z": "BIGINT", "late": "ARRAY<BIGINT>", "w": "BIGINT"},
     }
+
+
+UNTYPED = {
+    "two_types": ('[1, "x"]', "1"),
+    "large": ("1e400", "1.5"),
+    "no_elements": ("[]", "1"),
+    "no_fields": ("{}", "1"),
+}
+"""A value without a type, and the first one with a type that it does not fit."""
+TYPED_LATER = {
+    "of_null": ("null", "1"),
+    "within": ('{"a": null}', '{"a": 1}'),
+    "null_beside": ('{"b": 1, "a": null}', '{"a": 1}'),
+    "elements": ("[]", "[1]"),
+    "of_arrays": ("[[]]", "[[1.5], null]"),
+    "fields": ("{}", '{"a": 1}'),
+    "fields_of_elements": ("[{}]", '[{"a": 1}]'),
+    "elements_within": ('{"a": []}', '{"a": [1.5]}'),
+    "others_within": ('{"a": []}', '{"b": 1}'),
+    "elements_beside": ('{"b": 1, "a": []}', '{"a": ["x"]}'),
+    "text": ("[]", '"x"'),
+    "of_declared": ('{"c": 1, "d": []}', '{"c": 2, "d": [true]}'),
+}
+"""As above, but it fits."""
+
+
+@pytest.mark.parametrize("pairs", [UNTYPED, TYPED_LATER], ids=["misfits", "fits"])
+def test_a_value_without_a_type_is_in_rescued_wherever_batches_are_cut(
+    spark: SparkSession, pairs: dict[str, tuple[str, str]]
+) -> None:
+    """Before its field has a type; behind that it is held to it."""
+
+    def record(values: dict[str, str]) -> bytes:
+        return f"{{{', '.join(f'{name!r}: {value}' for name, value in values.items())}}}".replace("'", '"').encode()
+
+    first, then = ({name: pair[n] for name, pair in pairs.items()} for n in range(2))
+    records = [record(first), record({}), record(then), *(record({name: first[name]}) for name in first)]
+    config = cuts.pipeline("json", "BACKWARD", schema={"columns": "of_declared STRUCT<c: INT>"})
+    whole, *others = (
+        cuts.ingested(spark, config, None, records, way) for way in ([0], [0, 1], [0, 2], [0, 1, 2, 3, 5])
+    )
+    for other in others:
+        assert other.rows == whole.rows
+        assert other.refused == whole.refused
+    assert len(whole.refused) == (len(pairs) if pairs is UNTYPED else 0)
+    columns = {name: value for name, value in whole.rows[0].items() if not name.startswith("_")}
+    typed = {"null_beside": {"b": 1}, "elements_beside": {"b": 1}, "of_declared": {"c": 1}}
+    assert columns == ({} if pairs is UNTYPED else typed)
+    undeclared = {name: json.loads(value) for name, value in first.items() if name not in ("of_null", "null_beside")}
+    assert json.loads(whole.rows[0]["_rescued"]) == undeclared
+
+
+def test_splits_of_a_batch_are_bounded(spark: SparkSession) -> None:
+    """Of more fields than that, those that come later become columns in the next batch."""
+    names = [f"f{n:02}" for n in range(18)]
+    records = [json.dumps(dict.fromkeys(names, [])), *(json.dumps({name: [1]}) for name in names)]
+    met = inferred.fields(kafka(spark, [(None, r.encode()) for r in records]), pipeline("n INT"), types.struct("n INT"))
+    assert [name for name, (schema, _) in met.fields.items() if schema] == names[:16]
+    assert [len(split.fields) for split in met.splits] == list(range(16))
 
 
 def is_given_back(text: str) -> bool:
