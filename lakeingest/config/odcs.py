@@ -1,4 +1,8 @@
-"""A pipeline's contract as a document of the standard. Start reading at `document`."""
+"""A pipeline's contract as a document of the Open Data Contract Standard (ODCS, version 3). Begin at `document`.
+
+What the standard has no word for stands in customProperties, so that a document says all that the pipeline file says of
+the table.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +14,7 @@ from datetime import timedelta
 from typing import Any
 
 from lakeingest.config import location, partition_format, periods
-from lakeingest.config.odcs.names import AGREED, OWN, word
-from lakeingest.config.odcs.names import columns as names_of
-from lakeingest.config.parts import FieldPartition, TimePartition
+from lakeingest.config.parts import FieldPartition, Partition, TimePartition
 from lakeingest.config.pipeline import PipelineConfig
 from lakeingest.config.values import duration_text
 from lakeingest.record import OFFSET, PARTITION, TIMESTAMP, TOPIC
@@ -33,6 +35,20 @@ _LOGICAL = {
     **dict.fromkeys(("byte", "short", "integer", "long"), "integer"),
 }
 _PHYSICAL = {"byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT"}
+# Columns that each table has: type and description.
+_OWN = {
+    TOPIC: ("string", "the record's topic"),
+    PARTITION: ("integer", "its Kafka partition"),
+    OFFSET: ("long", "its offset: topic, partition and offset are there once"),
+    TIMESTAMP: ("timestamp", "its Kafka timestamp"),
+}
+# Agreements, and the beginning of their descriptions.
+_AGREED = {
+    "frequency": "how often records are committed",
+    "latency": "from a record's Kafka timestamp until it is in the table",
+    "retention": "how long rows stay in the table at least",
+    "completeness": "behind a period's end its records may still come so long",
+}
 _UNITS = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1), "s": timedelta(seconds=1)}
 _PERSON = re.compile(r"(.*\S) <(.+)>")
 
@@ -121,12 +137,12 @@ def _object(
 def _declared(config: PipelineConfig) -> Iterator[dict[str, Any]]:
     """The columns that a table will have, as far as the file tells."""
     yield from json.loads(ddl.to_json(config.columns))["fields"]
-    for name, (kind, comment) in OWN.items():
+    for name, (kind, comment) in _OWN.items():
         yield {"name": name, "type": kind, "nullable": name == TIMESTAMP, "metadata": {"comment": comment}}
     known = {column.name for column in config.columns}
     for name in _partition_columns(config):
         if name not in known:
-            part = next(p for p in config.partition if name in names_of(p))
+            part = next(p for p in config.partition if name in _names(p))
             kind = "string"
             if isinstance(part, TimePartition):
                 kind = "date" if partition_format.segments(part)[0].pattern is None else "string"
@@ -140,7 +156,23 @@ def _declared(config: PipelineConfig) -> Iterator[dict[str, Any]]:
 
 def _partition_columns(config: PipelineConfig) -> Iterator[str]:
     for part in config.partition:
-        yield from names_of(part)
+        yield from _names(part)
+
+
+def _names(part: Partition) -> tuple[str, ...]:
+    """The partition columns of a partition."""
+    if isinstance(part, TimePartition):
+        return tuple(segment.name for segment in partition_format.segments(part))
+    return (
+        (partition_format.field_name(part),)
+        if isinstance(part, FieldPartition)
+        else (partition_format.KAFKA_PARTITION,)
+    )
+
+
+def _word(name: str) -> str:
+    """A field's name as DDL has it."""
+    return name if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) else ddl.quoted(name)
 
 
 def _property(field: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,7 +204,7 @@ def _physical(kind: Any) -> str:
         return _PHYSICAL.get(kind, kind.upper())
     match kind["type"]:
         case "struct":
-            inside = ", ".join(f"{word(f['name'])}: {_physical(f['type'])}" for f in kind["fields"])
+            inside = ", ".join(f"{_word(f['name'])}: {_physical(f['type'])}" for f in kind["fields"])
             return f"STRUCT<{inside}>"
         case "array":
             return f"ARRAY<{_physical(kind['elementType'])}>"
@@ -228,7 +260,7 @@ def _agreed(name: str, value: timedelta, element: str, more: str = "") -> dict[s
         "value": value // size,
         "unit": unit,
         "element": element,
-        "description": AGREED[name] + more,
+        "description": _AGREED[name] + more,
     }
 
 
