@@ -12,10 +12,6 @@ double.
 
 Records that name a schema of a registry are read with it. `ingest.evolution` decides what the table makes of a new one,
 by the pure rules of `schema`; the ledger of what it decided is in the same commit.
-
-Imports point downwards, and the packages in braces never import each other:
-cli → fleet → pipeline → operations → ingest → {kafka, decode, transform, gate, delta} → spark → config →
-{schema, local, record} → errors
 """
 
 from __future__ import annotations

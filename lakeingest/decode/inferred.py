@@ -185,7 +185,7 @@ def _folded(kinds_met: Sequence[tuple[Types, Place, Mapping[TopicPartition, int]
     taken = {name.lower(): name for name in names}
     seen: dict[str, tuple[Schema | None, Place]] = {}
     wide = set[str]()
-    typed, untyped, splits = set[_Path](), set[_Path](), list[Split]()
+    typing, splits = _Typing(), list[Split]()
 
     def before(name: str) -> Schema | None:
         return seen[name][0] if name in seen else None
@@ -201,16 +201,11 @@ def _folded(kinds_met: Sequence[tuple[Types, Place, Mapping[TopicPartition, int]
         if not all(_takes(ours, kind) for name, kind in kinds.items() if kind and (ours := before(name))):
             continue
         told = {name: _schema(name, kind) if kind else None for name, kind in kinds.items()}
-        after = {n: _grown(before(n) or schema, schema) for n, schema in told.items() if schema is not None}
-        new = set[_Path]().union(*(_paths(schema, (name,)) for name, schema in after.items())) - typed
-        if any(_related(path, other) for path in new for other in untyped):
+        grown = {n: _grown(before(n) or schema, schema) for n, schema in told.items() if schema is not None}
+        if typing.follow(kinds, grown):
             if len(splits) == _MOST_SPLITS:
                 break
             splits.append(Split(_ends(kinds_met[at:]), {n: schema for n, (schema, _) in seen.items() if schema}))
-        typed |= new
-        untyped -= new
-        for name, kind in kinds.items():
-            untyped |= _untyped(kind, (name,), typed) if kind else {(name,)}
         for name, schema in told.items():
             if name in wide or (name not in seen and len(seen) == MOST):
                 continue
@@ -221,11 +216,33 @@ def _folded(kinds_met: Sequence[tuple[Types, Place, Mapping[TopicPartition, int]
                 seen.pop(name, None)
                 seen[name] = (schema, place)
             elif schema is not None:
-                grown = _grown(ours, schema)
-                if len(model.type_text(grown)) > _LONGEST_TYPE:
+                if len(model.type_text(grown[name])) > _LONGEST_TYPE:
                     wide.add(name)
-                seen[name] = (None if name in wide else grown, seen[name][1])
+                seen[name] = (None if name in wide else grown[name], seen[name][1])
     return Undeclared(seen, splits)
+
+
+class _Typing:
+    """What has a type within the undeclared fields, and what has had a value without one, record after record."""
+
+    def __init__(self) -> None:
+        self._typed = set[_Path]()
+        self._untyped = set[_Path]()
+
+    def follow(self, kinds: Mapping[str, ddl.Type | None], schemas: Mapping[str, Schema]) -> bool:
+        """Take the next record; whether it gives a type to what had a value without one.
+
+        Args:
+            kinds: of its undeclared fields; None of one that cannot be a column.
+            schemas: what those that have a type are from now on.
+        """
+        new = set[_Path]().union(*(_paths(schema, (name,)) for name, schema in schemas.items())) - self._typed
+        splits = any(_related(path, other) for path in new for other in self._untyped)
+        self._typed |= new
+        self._untyped -= new
+        for name, kind in kinds.items():
+            self._untyped |= _untyped(kind, (name,), self._typed) if kind else {(name,)}
+        return splits
 
 
 def _paths(schema: Schema, path: _Path) -> set[_Path]:

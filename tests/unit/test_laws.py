@@ -18,6 +18,7 @@ from lakeingest import errors
 
 ROOT = Path(lakeingest.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
+DOCS = Path(__file__).parents[2] / "docs"
 LAYERS = (
     {"cli", "testing"},
     {"lakeingest"},
@@ -74,6 +75,15 @@ def test_imports_point_downwards() -> None:
         imported = ours(file) - ({"lakeingest"} if own_layer == 1 else set())
         upwards += [f"{file.relative_to(ROOT)} → {name}" for name in imported if layer[name] <= own_layer]
     assert upwards == []
+
+
+def test_the_law_is_told_once() -> None:
+    """Where people read it."""
+    names = [sorted(layer - {"testing"}) for layer in LAYERS]
+    law = " → ".join(layer[0] if len(layer) == 1 else f"{{{', '.join(layer)}}}" for layer in names)
+    texts = {file: file.read_text() for file in [*DOCS.rglob("*.md"), *ROOT.rglob("*.py"), *DOCS.parent.glob("*.md")]}
+    assert [file.name for file, text in texts.items() if law in text] == ["architecture.md"]
+    assert [file.name for file, text in texts.items() if "operations → ingest" in text] == ["architecture.md"]
 
 
 def test_every_package_has_a_layer() -> None:
