@@ -62,8 +62,8 @@ EMPTY_WORDS = {
 }
 """Participles, pronouns and adverbs that say nothing of what they name."""
 EMPTY_NAMES = {
-    "cli": 150,
-    "config": 184,
+    "cli": 144,
+    "config": 155,
     "decode": 83,
     "delta": 184,
     "errors": 6,
@@ -82,14 +82,13 @@ EMPTY_NAMES = {
     "transform": 41,
 }
 """Package → arguments, locals, attributes and functions of the package with such a name."""
-DOUBLE_CLASSES = 36
+DOUBLE_CLASSES = 35
 """Classes whose name another class of the package has."""
 MODULE_LINES = 250
 LONG_MODULES = {
     "config/confluent/rules.py": 419,
     "config/confluent/smt.py": 261,
     "config/consistency.py": 296,
-    "config/odcs/read.py": 352,
     "config/parts.py": 315,
     "config/values.py": 260,
     "delta/offline/log.py": 276,
@@ -110,7 +109,7 @@ LONG_MODULES = {
 }
 """Module → its lines of code."""
 FUNCTION_LINES = 40
-LONG_FUNCTIONS = 12
+LONG_FUNCTIONS = 10
 ARGUMENTS = 7
 MANY_ARGUMENTS = 3
 PATCHES = 59
