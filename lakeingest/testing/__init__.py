@@ -1,8 +1,6 @@
-"""What users rehearse their own pipelines with: servers that can be hurt, and proxies that hurt what is behind.
+"""What users rehearse their own pipelines with: an object store that fails as they choose, and runs that end there.
 
     s3.py        a proxy before the object store, which tells its requests apart and spoils those you choose
-    wire.py      a proxy before anything else, whose line can be cut, hang, or be slow
-    kafka.py     one broker or three, that can be stopped, killed, and asked for a password
     process.py   a run of a pipeline file that can be ended with all that it started
     steps.py     the steps of a batch at which to end it
     manifest.py  what was produced, and the two tables held against it

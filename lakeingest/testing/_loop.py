@@ -20,7 +20,7 @@ _SHARED = socket.SO_REUSEADDR if sys.platform == "linux" else socket.SO_REUSEPOR
 
 
 class Served:
-    """What both proxies are: a port, a loop, a thread. Served from the first moment until `close`."""
+    """What a proxy is: a port, a loop, a thread. Served from the first moment until `close`."""
 
     def __init__(self, protocols: Protocols, listen_port: int = 0) -> None:
         """Listen.

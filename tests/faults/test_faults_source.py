@@ -9,14 +9,14 @@ from pathlib import Path
 
 import kit
 import pytest
+from brokers import Cluster
 from confluent_kafka import ElectionType, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
 from kit import Record
 from rehearsal import Cell, records, ride_out
+from wire import Wire
 
 from lakeingest.errors import OffsetsLost, SourceChanged
-from lakeingest.testing.kafka import Cluster
-from lakeingest.testing.wire import Wire
 
 
 def moved_to(cells: dict[str, Cell], cluster: Cluster) -> dict[str, Cell]:

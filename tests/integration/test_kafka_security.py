@@ -14,6 +14,16 @@ from pathlib import Path
 
 import kit
 import pytest
+from brokers import (
+    Authority,
+    Certificate,
+    Cluster,
+    Listener,
+    SaslSsl,
+    issue,
+    mutual_tls,
+    oauthbearer,
+)
 from command import Command
 from confluent_kafka.admin import (
     AclBinding,
@@ -25,6 +35,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from kit import mixed, produce
+from oidc import Issuer
 from pyspark.sql import SparkSession
 
 from lakeingest.config import Source, file
@@ -37,17 +48,6 @@ from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
 from lakeingest.record import OffsetRange, OffsetRanges
 from lakeingest.spark import failures
-from lakeingest.testing.kafka import (
-    Authority,
-    Certificate,
-    Cluster,
-    Listener,
-    SaslSsl,
-    issue,
-    mutual_tls,
-    oauthbearer,
-)
-from lakeingest.testing.oidc import Issuer
 
 pytestmark = pytest.mark.slow
 

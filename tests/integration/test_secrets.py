@@ -24,6 +24,7 @@ from urllib.parse import quote
 import kit
 import pytest
 import registry_kit
+from brokers import Authority, Cluster, SaslSsl
 from pyspark.sql import SparkSession
 from registry_kit import record
 
@@ -33,7 +34,6 @@ from lakeingest.kafka import reader
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
 from lakeingest.record import OffsetRange, OffsetRanges
-from lakeingest.testing.kafka import Authority, Cluster, SaslSsl
 
 pytestmark = [pytest.mark.slow, pytest.mark.classic]
 

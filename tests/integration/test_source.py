@@ -12,12 +12,12 @@ import pytest
 from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 from servers import free_port
+from wire import Wire
 
 from lakeingest.config import Source
 from lakeingest.errors import SourceUnreachable, UsageError
 from lakeingest.kafka.broker import Broker
 from lakeingest.local import Addresses
-from lakeingest.testing.wire import Wire
 
 
 def source(**options: Any) -> Source:

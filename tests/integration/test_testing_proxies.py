@@ -29,6 +29,7 @@ from botocore.exceptions import (
     ReadTimeoutError,
     ResponseStreamingError,
 )
+from wire import Wire
 
 from lakeingest.local import Addresses
 from lakeingest.testing.s3 import (
@@ -48,7 +49,6 @@ from lakeingest.testing.s3 import (
     slow,
     slow_down,
 )
-from lakeingest.testing.wire import Wire
 
 BUCKET = "lake"
 AWKWARD = ("a b", "höhe/ß", "50%", "1+1=2", "a%20b", "time=2013-01-01 10%3A00/x", "~!*'()&$@,:;", "日本")

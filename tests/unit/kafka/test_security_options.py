@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from brokers import Authority, Certificate
 from cryptography.hazmat.primitives import serialization as s
 from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 from cryptography.hazmat.primitives.serialization import pkcs12
@@ -20,7 +21,6 @@ from pydantic import ValidationError
 from lakeingest.config import Source
 from lakeingest.errors import SetupError, SourceUnreachable, UsageError
 from lakeingest.kafka import msk, options, refusals
-from lakeingest.testing.kafka import Authority, Certificate
 
 BROKERS = "b-1.demo.a1.c2.kafka.eu-west-1.amazonaws.com:9098"
 PACKAGE = "org.apache.kafka.common.security"

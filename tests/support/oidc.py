@@ -17,7 +17,7 @@ from urllib.parse import parse_qs
 from lakeingest.local.addresses import HOST
 
 if TYPE_CHECKING:
-    from lakeingest.testing.kafka import Certificate
+    from brokers import Certificate
 
 _SKIPPED = 404
 

@@ -13,13 +13,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from oidc import Issuer
+
 from lakeingest.errors import SetupError
 from lakeingest.local.addresses import HOST
 from lakeingest.local.artifacts import fetch
 from lakeingest.local.kafka import PROPERTIES, brokers_at, new_cluster, prepare, replication
 from lakeingest.local.machine import java
 from lakeingest.local.server import free_ports, listens
-from lakeingest.testing.oidc import Issuer
 
 _JVM = ("-Xmx256m", "-XX:TieredStopAtLevel=1")
 _SECURITY = "org.apache.kafka.common.security"
