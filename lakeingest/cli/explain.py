@@ -15,7 +15,6 @@ from lakeingest.cli import complete
 from lakeingest.cli.arguments import Format
 from lakeingest.cli.output import Output
 from lakeingest.errors import LakeingestError, UsageError
-from lakeingest.ingest.listeners.metric_list import ALERTS
 
 RUNBOOK = Path(__file__).with_name("runbook.md")
 _LOOK = (
@@ -33,6 +32,11 @@ class Entry:
     means: str
     look: str
     do: str
+
+    @property
+    def is_alert(self) -> bool:
+        """Alerts of infra/prometheus/alerts.yml are all called Lakeingest…"""
+        return self.exit_code is None and self.name.startswith("Lakeingest")
 
     @property
     def first(self) -> str:
@@ -102,7 +106,7 @@ def explain(
     """
     out, known, why = Output.of(output), entries(), reasons()
     if name is None:
-        alerts = {alert.name for alert in ALERTS}
+        alerts = {e.name for e in known.values() if e.is_alert}
         rows = [
             [e.name, "" if e.exit_code is None else e.exit_code, e.first]
             for e in known.values()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,8 @@ from typing import Any
 import prometheus
 import pytest
 
-from lakeingest.ingest.listeners.metric_list import ALERTS
-
 INFRA = Path(__file__).resolve().parents[2] / "infra" / "prometheus"
+ALERTS = runpy.run_path(str(INFRA.parent / "generate.py"))["ALERTS"]
 RULES, ALERTMANAGER = INFRA / "alerts.yml", INFRA / "alertmanager.yml"
 HERE = 'job="lakeingest", instance="a:1"'
 P = 'pipeline="p"'

@@ -35,13 +35,13 @@ from world import World
 from lakeingest.errors import LakeingestError
 from lakeingest.ingest.events import Committed, Event, Looked, Retrying
 from lakeingest.ingest.listeners.endpoint import Endpoint
-from lakeingest.ingest.listeners.metric_list import ALERTS, JOB, LIMITS
 from lakeingest.local import Addresses
 from lakeingest.testing.s3 import S3Proxy, denied
 
 pytestmark = [pytest.mark.alerts, pytest.mark.pinned]
 INFRA = Path(__file__).resolve().parents[2] / "infra"
-GENERATE = INFRA / "generate.py"
+GENERATOR = runpy.run_path(str(INFRA / "generate.py"))
+ALERTS, JOB, LIMITS = (GENERATOR[name] for name in ("ALERTS", "JOB", "LIMITS"))
 QUICK = {
     "window": "30s",
     "down": "2s",
@@ -171,7 +171,7 @@ def tower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watchtower]:
     folder = tmp_path_factory.mktemp("prometheus")
     spare, port = free_port(), free_port()
     endpoint = Endpoint("127.0.0.1:0")
-    (folder / "alerts.yml").write_text(runpy.run_path(str(GENERATE))["rules"](QUICK))
+    (folder / "alerts.yml").write_text(GENERATOR["rules"](QUICK))
     targets = [endpoint.url.removeprefix("http://"), f"127.0.0.1:{spare}"]
     config: dict[str, Any] = {
         "global": {"scrape_interval": "500ms", "scrape_timeout": "500ms", "evaluation_interval": "500ms"},

@@ -6,6 +6,7 @@ import ast
 import inspect
 import json
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -18,12 +19,12 @@ from lakeingest.delta import partitioning, quarantine
 from lakeingest.errors import Fenced, LakeingestError, PipelineFileError, UsageError
 from lakeingest.gate import predicates
 from lakeingest.ingest import schema_decisions
-from lakeingest.ingest.listeners.metric_list import ALERTS
 from lakeingest.schema.compatibility.verdict import Verdict
 
 ROOT = Path(errors.__file__).parent
 TESTS = Path(__file__).resolve().parents[2]
-TOPICS = {"slow", "quarantine", "gap", "retries", "SIGTERM", *(alert.name for alert in ALERTS)}
+ALERTS = {alert.name for alert in runpy.run_path(str(TESTS.parent / "infra" / "generate.py"))["ALERTS"]}
+TOPICS = {"slow", "quarantine", "gap", "retries", "SIGTERM", *ALERTS}
 """What looks like an error and is none, and the alerts."""
 
 
@@ -46,6 +47,7 @@ def classes() -> list[type[LakeingestError]]:
 def test_every_error_has_an_entry_and_every_entry_is_known() -> None:
     """An error that is new is not shipped without what to do then, and one that is gone leaves no advice behind."""
     assert set(explain.entries()) == raised() | TOPICS
+    assert {name for name, entry in explain.entries().items() if entry.is_alert} == ALERTS
 
 
 def test_each_entry_is_rehearsed() -> None:

@@ -11,10 +11,11 @@ import pytest
 
 from lakeingest.ingest.events import Committed, Ended
 from lakeingest.ingest.listeners import metrics
-from lakeingest.ingest.listeners.metric_list import ALERTS, JOB, LIMITS, METRICS
+from lakeingest.ingest.listeners.metric_list import METRICS
 
 ROOT = Path(__file__).resolve().parents[3]
 GENERATOR = runpy.run_path(str(ROOT / "infra" / "generate.py"))
+ALERTS, JOB, LIMITS = (GENERATOR[name] for name in ("ALERTS", "JOB", "LIMITS"))
 SUFFIX = {"histogram": ("_sum", "_count", "_bucket"), "counter": ("",), "gauge": ("",)}
 SAMPLED = {f"{m.full_name}{suffix}" for m in METRICS for suffix in SUFFIX[m.kind]}
 
@@ -26,7 +27,7 @@ def test_the_committed_files_are_what_the_generator_writes(file: Path) -> None:
 
 
 def asked() -> list[str]:
-    return [metric.panel for metric in METRICS] + [alert.expr.format(**LIMITS) for alert in ALERTS]
+    return [GENERATOR["panel_query"](metric) for metric in METRICS] + [alert.expr.format(**LIMITS) for alert in ALERTS]
 
 
 @pytest.mark.parametrize("expr", list(filter(None, asked())))
