@@ -47,23 +47,24 @@ from lakeingest.operations import (
     refused,
     replay,
     schema_history,
-    shown,
     status,
 )
-from lakeingest.operations.adopt import Adopted
 from lakeingest.operations.adoption import Source
 from lakeingest.operations.answered import answered
-from lakeingest.operations.audit import Report
-from lakeingest.operations.backfill import Backfilled
 from lakeingest.operations.compare import Comparison
 from lakeingest.operations.completeness import Complete
 from lakeingest.operations.export import Exported, ExportFormat
 from lakeingest.operations.freshness import Worst
-from lakeingest.operations.plan import Plan
-from lakeingest.operations.replay import Replayed
-from lakeingest.operations.schema_history import SchemaHistory
-from lakeingest.operations.shown import Rows
-from lakeingest.operations.status import Status
+from lakeingest.operations.results import pipeline_file
+from lakeingest.operations.results.adopt import Adopted
+from lakeingest.operations.results.audit import Report
+from lakeingest.operations.results.backfill import Backfilled
+from lakeingest.operations.results.gate import GateResults
+from lakeingest.operations.results.plan import Plan
+from lakeingest.operations.results.refusals import Reasons
+from lakeingest.operations.results.replay import Replayed
+from lakeingest.operations.results.schema_history import SchemaHistory
+from lakeingest.operations.results.status import Status
 from lakeingest.spark import s3a, session
 
 if TYPE_CHECKING:
@@ -107,10 +108,10 @@ class Pipeline:
         self.source = source_of(self.config, self.bootstrap_servers, self.storage, lambda: self.spark)
 
     def __repr__(self) -> str:
-        return f"<Pipeline {shown.of_file(self.config)}>"
+        return f"<Pipeline {pipeline_file.headline(self.config)}>"
 
     def _repr_html_(self) -> str:
-        return shown.file_as_html(self.config, self.source.address)
+        return pipeline_file.as_html(self.config, self.source.address)
 
     @cached_property
     def spark(self) -> SparkSession:
@@ -369,8 +370,7 @@ class Pipeline:
         found = self._answer(offline.status, status.status, self.source.topics())
         if self.suite is not None:
             results = held.newest_results(self.config, self.storage, lambda: self.tables)
-            done = found.commits[0]["sequence"] if found.commits else 0
-            found = replace(found, held=held.of_results(done, found.lag, results))
+            found = replace(found, held=held.of_results(found.sequence, found.lag, results))
         if self.config.contract is None:
             return found
 
@@ -428,7 +428,7 @@ class Pipeline:
         topics = self.source.topics()
         return plan.plan(self.context, topics, sample, suggest=suggest)
 
-    def results(self, batches: int = 5) -> Rows:
+    def results(self, batches: int = 5) -> GateResults:
         """What the gate found in the newest batches, a row for each expectation; see `gate.results` for the columns.
 
         Args:
@@ -441,7 +441,7 @@ class Pipeline:
             raise UsageError(
                 f"pipeline {self.config.name!r} has no gate", cure="name a suite as gate.suite in its file"
             )
-        return refused.shown_results(self.config, self._answer(offline.results, refused.gate_results, batches))
+        return GateResults(self.config, self._answer(offline.results, refused.gate_results, batches))
 
     def schemas(self) -> SchemaHistory:
         """How the table came to its columns: each schema that was seen, and what the table made of it.
@@ -452,7 +452,7 @@ class Pipeline:
         """
         return schema_history.schema_history(self.tables)
 
-    def quarantined(self, samples: int = 3) -> Rows:
+    def quarantined(self, samples: int = 3) -> Reasons:
         """Refused records by stage and reason: stage, reason, count, samples (coordinates, message).
 
         Those that were moved into the table or discarded are left out.
@@ -466,7 +466,7 @@ class Pipeline:
         Example:
             pipeline.quarantined().to_pandas()
         """
-        return refused.shown_reasons(self.config, self._answer(offline_refused.reasons, refused.reasons, samples))
+        return Reasons(self.config, self._answer(offline_refused.reasons, refused.reasons, samples))
 
     def quarantined_record(self, topic: str, partition: int, offset: int) -> dict[str, Any] | None:
         """One refused record as its row in quarantine, None if it is not there.

@@ -30,7 +30,7 @@ from lakeingest.ingest import endpoints
 from lakeingest.local import Addresses
 from lakeingest.local.stack import down, up
 from lakeingest.operations import audit, offline
-from lakeingest.operations.audit import Report
+from lakeingest.operations.results.audit import Report
 from lakeingest.spark import jvm, s3a, session
 from lakeingest.spark.platforms import local
 from lakeingest.testing.s3 import S3Proxy

@@ -8,7 +8,7 @@ import typer
 
 from lakeingest.cli.arguments import AllowCode, File, Format
 from lakeingest.cli.output import Output
-from lakeingest.errors import UsageError, number_of
+from lakeingest.errors import UsageError
 
 _PARTS = ("topic", "partition", "offset")
 
@@ -72,34 +72,10 @@ def adopt(
     out = Output.of(output)
     pipeline = lakeingest.load(file, allow_code=allow_code)
     with out.progress("looking at the table …"):
-        done = pipeline.adopt(coordinates=columns, frontier=offsets, group=from_group, dry_run=dry_run, yes=yes)
-    rows = [
-        [
-            f"{each['topic']}-{each['partition']}",
-            f"{each['rows']:,}",
-            _number(each["first"]),
-            _number(each["frontier"]),
-            f"{each['double']:,}",
-            f"{each['kafka_first']:,} to {each['kafka_end']:,}",
-        ]
-        for each in done.partitions
-    ]
-    title = f"{done.pipeline}: {done.table}, {number_of(done.rows, 'row')}, by {done.how}"
-    out.table(title, ("partition", "rows", "first offset", "goes on at", "double", "Kafka has"), rows)
-    for doubt in done.doubts:
-        out.line(f"doubt: {doubt}")
-    for each in done.unknown:
-        out.line(f"not known: {each}")
-    if done.version is None:
-        yes_too = ", with --yes" if done.doubts else ""
-        out.line(f"it can be adopted{yes_too} (dry run: nothing was written)")
-    else:
-        out.line(f"adopted in version {done.version}; go on with: lakeingest run {file} --until-caught-up")
-    out.result({"dry_run": dry_run, **vars(done)})
-
-
-def _number(offset: int | None) -> str:
-    return "—" if offset is None else f"{offset:,}"
+        result = pipeline.adopt(coordinates=columns, frontier=offsets, group=from_group, dry_run=dry_run, yes=yes)
+    out.show(result)
+    if result.version is not None:
+        out.line(f"adopted in version {result.version}; go on with: lakeingest run {file} --until-caught-up")
 
 
 def _coordinates(text: str) -> dict[str, str]:

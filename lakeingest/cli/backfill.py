@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,11 +11,9 @@ from lakeingest.cli import watching
 from lakeingest.cli.arguments import AcceptHeld, AllowCode, File, Format, LogFormat
 from lakeingest.cli.live import duration, finishing, live
 from lakeingest.cli.output import Output
-from lakeingest.errors import number_of
 
 if TYPE_CHECKING:
     from lakeingest.ingest.events import Event
-    from lakeingest.operations.backfill import Backfilled
 
 
 def backfill(
@@ -92,8 +89,10 @@ def backfill(
     pipeline = lakeingest.load(file, allow_code=allow_code)
     if dry_run:
         with out.progress("reading the tables, and asking Kafka …"):
-            found = pipeline.backfill(since, until, max_records=max_records, rate=rate, dry_run=True)
-        _show(out, found, rate)
+            result = pipeline.backfill(since, until, max_records=max_records, rate=rate, dry_run=True)
+        out.show(result)
+        if rate and result.ranges:
+            out.line(f"at {rate:,g} a second that takes {duration(result.offsets / rate)}")
         return
     name = f"{pipeline.config.name}:backfill"
     stop = threading.Event()
@@ -105,7 +104,7 @@ def backfill(
 
         shown.says("reading the tables' logs …")
         with finishing(stop, shown), watch.failing(name, stop):
-            found = pipeline.backfill(
+            result = pipeline.backfill(
                 since,
                 until,
                 max_records=max_records,
@@ -115,33 +114,4 @@ def backfill(
                 accept_gap=accept_gap,
                 accept_held=accept_held,
             )
-    out.line(_done(found))
-    out.result({**asdict(found), "dry_run": False})
-
-
-def _show(out: Output, found: Backfilled, rate: float | None) -> None:
-    """What there is to take."""
-    if found.ranges:
-        out.table(
-            f"{found.pipeline}: {number_of(found.offsets, 'offset')} to take",
-            ("topic", "partition", "from", "to", "offsets"),
-            [[r["topic"], r["partition"], r["start"], r["end"] - 1, f"{r['offsets']:,}"] for r in found.ranges],
-        )
-    else:
-        out.line(f"{found.pipeline}: nothing to take: all that was asked for was read, or Kafka does not have it")
-    if found.held:
-        out.line(f"{number_of(found.held, 'record')} of these are in the tables already, and will be left out")
-    if rate and found.ranges:
-        out.line(f"at {rate:,g} a second that takes {duration(found.offsets / rate)}")
-    out.result({**asdict(found), "dry_run": True})
-
-
-def _done(found: Backfilled) -> str:
-    if not found.ranges:
-        return "nothing to take: all that was asked for was read, or Kafka does not have it"
-    counts = found.counts
-    return (
-        f"{'stopped' if found.remaining else 'done'}: {number_of(counts.consumed, 'record')} in "
-        f"{number_of(found.commits, 'commit')}, {counts.accepted:,} to the table, {counts.refused:,} to quarantine, "
-        f"{counts.dropped:,} dropped" + (f"; {number_of(found.remaining, 'offset')} left" if found.remaining else "")
-    )
+    out.show(result)

@@ -12,8 +12,8 @@ import typer
 
 from lakeingest.cli import audit, run, schema
 from lakeingest.cli.output import Output
-from lakeingest.cli.quarantine import shown
 from lakeingest.errors import UsageError
+from lakeingest.operations.results.refusals import message
 
 if TYPE_CHECKING:
     from lakeingest.local import Addresses
@@ -122,7 +122,7 @@ def _show(file: Path, out: Output, *, versions: bool) -> None:
     out.table(
         f"refused records, in {pipeline.config.quarantine.identifier}",
         ("reason", "records", "for example"),
-        [[g["reason"], g["count"], shown(g["samples"][0]["message"], g["reason"])] for g in pipeline.quarantined(1)],
+        [[g["reason"], g["count"], message(g["samples"][0], g["reason"])] for g in pipeline.quarantined(1)],
     )
 
 

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -16,9 +16,9 @@ from lakeingest.errors import LakeingestError, printable
 if TYPE_CHECKING:
     from lakeingest.config import PipelineConfig
     from lakeingest.config.per_topic import PerTopic
+    from lakeingest.operations.results.showable import Showable
     from lakeingest.pipeline import Pipeline
 
-Answer = TypeVar("Answer")
 WORST = (1, 3, 4, 2)
 """Exit codes, the worst first: a broken promise, a lost fence, what is outside, usage."""
 
@@ -41,55 +41,44 @@ def configs(files: Sequence[PipelineConfig | PerTopic]) -> Iterator[PipelineConf
         yield from (file.of(name) for name in sorted(names) if file.pattern.fullmatch(name))
 
 
-def ask(
-    path: Path,
-    out: Output,
-    doing: str,
-    question: Callable[[Pipeline], Answer],
-    *,
-    show: Callable[[Pipeline, Answer], dict[str, Any]],
-    check: Callable[[Answer], None] = lambda _: None,
-) -> None:
+def ask(path: Path, out: Output, doing: str, question: Callable[[Pipeline], Showable]) -> None:
     """Ask, and show each answer. For programs it is one document, of several pipelines a list of them.
 
     Args:
         doing: what a terminal shows meanwhile.
-        show: shows an answer; gives it for programs.
-        check: raises what is wrong, behind all that is shown.
 
     Raises:
-        LakeingestError: of a file of one pipeline, why there is no answer, or what is wrong.
+        LakeingestError: of a file of one pipeline, why there is no answer, or its failure.
         Exit: of several, something is wrong with one at least; stderr says what.
     """
     import lakeingest
     from lakeingest.config import file as pipeline_file
     from lakeingest.config.per_topic import PerTopic
 
-    def one(pipeline: Pipeline) -> tuple[dict[str, Any], Answer]:
+    def answer(config: PipelineConfig) -> Showable:
+        pipeline = lakeingest.Pipeline(config)
         with out.progress(doing):
-            answer = question(pipeline)
-        return show(pipeline, answer), answer
+            return question(pipeline)
 
     read = pipeline_file.read_any(path, os.environ)
     if not isinstance(read, PerTopic):
-        data, answer = one(lakeingest.Pipeline(read))
-        out.result(data)
-        check(answer)
+        out.show(answer(read))
         return
-    told, codes = [], set()
+    documents, codes = [], set()
     for config in configs([read]):
+        document = None
         try:
-            data, answer = one(lakeingest.Pipeline(config))
-            told.append(data)
-            check(answer)
-        except LakeingestError as failed:
-            sys.stderr.write(f"{printable(config.name)}: {message(failed)}")
-            codes.add(failed.exit_code)
-            # What was shown stands there already.
-            if not (told and told[-1]["pipeline"] == config.name):
-                told.append({"pipeline": config.name, "error": as_data(failed)})
-    if not (told or out.is_json):
+            result = answer(config)
+            out.text(result)
+            document = result.to_json()
+            result.check()
+        except LakeingestError as failure:
+            sys.stderr.write(f"{printable(config.name)}: {message(failure)}")
+            codes.add(failure.exit_code)
+            document = document or {"pipeline": config.name, "error": as_data(failure)}
+        documents.append(document)
+    if not (documents or out.is_json):
         out.line(f"no topic matches {read.pattern.pattern!r}")
-    out.result({"pipelines": told})
+    out.result({"pipelines": documents})
     if codes:
         raise typer.Exit(next(code for code in WORST if code in codes))

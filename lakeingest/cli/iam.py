@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from lakeingest.cli.arguments import File, Format
-from lakeingest.cli.output import Output, as_json
+from lakeingest.cli.output import Output
+from lakeingest.operations.results.words import as_json
 
 
 def iam(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lakeingest.config import PipelineConfig
     from lakeingest.config.per_topic import PerTopic
     from lakeingest.local import Addresses
-    from lakeingest.operations.status import Status
+    from lakeingest.operations.results.status import Status
 
 _MOST = 8
 _PATIENCE_S = 5.0

@@ -5,7 +5,6 @@ What is said may come from records: only printable characters are shown, see `er
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,10 +13,15 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from lakeingest.errors import LakeingestError, PipelineFileError, UsageError, printable
+from lakeingest.operations.results.words import as_json, cut
 
 if TYPE_CHECKING:
     from rich.text import Text
+
+    from lakeingest.operations.results.showable import Showable
 
 FORMATS = ("text", "json")
 _FOLDED = 20
@@ -132,6 +136,25 @@ class Output:
         with Console(stderr=True).status(_cell(text)) as status:
             yield lambda step: status.update(_cell(f"{text} {step}"))
 
+    def show(self, result: Showable) -> None:
+        """A result as text or as JSON, and what is wrong behind it.
+
+        Raises:
+            LakeingestError: the result's failure.
+            Exit: it has none, and an exit code that is not 0.
+        """
+        self.text(result)
+        self.result(result.to_json())
+        result.check()
+        if result.exit_code:
+            raise typer.Exit(result.exit_code)
+
+    def text(self, result: Showable) -> None:
+        """The text of a result alone."""
+        if not self.is_json:
+            for part in result.text:
+                self.line(part) if isinstance(part, str) else self.table(**vars(part))
+
     def result(self, data: Mapping[str, Any]) -> None:
         if self.is_json:
             _OWED.set(False)
@@ -176,22 +199,11 @@ def message(error: LakeingestError) -> str:
     return "\n".join(map(printable, lines)) + "\n"
 
 
-def as_json(data: Mapping[str, Any], indent: int | None = 2) -> str:
-    """As JSON, of several lines by default, which has no character either that a terminal would act upon."""
-    text = json.dumps(data, indent=indent, ensure_ascii=False, default=str)
-    return "".join(c if c.isprintable() or c == "\n" else _escaped(c) for c in text)
-
-
 def _cell(value: object, longest: int | None = None) -> Text:
     from rich.text import Text
 
     lines = (printable(str(line)) for line in (value if isinstance(value, list) else [value]))
     return Text("\n".join(cut(line, longest) if longest else line for line in lines))
-
-
-def cut(text: str, longest: int) -> str:
-    """The text, or so many characters of it, the last of which is … then."""
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def _is_cut(cell: Text, longest: int | None) -> bool:
@@ -203,15 +215,3 @@ def _width(cell: Text) -> int:
     from rich.cells import cell_len
 
     return max(map(cell_len, cell.plain.split("\n")))
-
-
-def _escaped(character: str) -> str:
-    """As JSON has it, in UTF-16."""
-    units = character.encode("utf-16-be", "surrogatepass").hex()
-    return "".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4))
-
-
-def drops(dropped: int, left_out: Mapping[str, int]) -> str:
-    """Declared drops by their reasons: conditions of transform.where by name, and records without a value."""
-    named = {**left_out, "no value": dropped - sum(left_out.values())}
-    return ", ".join(f"{count:,} by {name}" for name, count in named.items() if count)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -12,10 +11,6 @@ from lakeingest.cli.arguments import AllowCode, File, Format
 from lakeingest.cli.output import Output
 from lakeingest.errors import UsageError, number_of
 from lakeingest.record import coordinates_of
-
-if TYPE_CHECKING:
-    from lakeingest.operations.shown import Rows
-    from lakeingest.pipeline import Pipeline
 
 app = typer.Typer(
     name="quarantine", help="Refused records: list them, show one, replay or discard them.", no_args_is_help=True
@@ -36,44 +31,7 @@ def list_(
 
         lakeingest quarantine list pipelines/flights.yaml
     """
-    out = Output.of(output)
-
-    def show(pipeline: Pipeline, groups: Rows) -> dict[str, Any]:
-        _show(out, pipeline, groups)
-        return {"pipeline": pipeline.config.name, "reasons": groups}
-
-    each_topic.ask(file, out, "reading quarantine …", lambda pipeline: pipeline.quarantined(samples), show=show)
-
-
-def _show(out: Output, pipeline: Pipeline, groups: Rows) -> None:
-    out.table(
-        f"{pipeline.config.name}: refused records in {pipeline.config.quarantine.identifier}",
-        ("stage", "reason", "records", "for example"),
-        [
-            [g["stage"], g["reason"], f"{g['count']:,}", [_sample(each, g["reason"]) for each in g["samples"]]]
-            for g in groups
-        ],
-        longest=LONGEST,
-    )
-    if groups:
-        out.line("what a reason means: lakeingest explain REASON (EXPECTATION for the stage gate)")
-
-
-def _sample(sample: dict[str, Any], reason: str) -> str:
-    return f"{sample['coordinates']}: {shown(sample['message'], reason)}"
-
-
-LONGEST = 160
-"""Characters of a message in a listing."""
-
-
-def shown(message: str, reason: str) -> str:
-    """A message beside its reason: of the expectations in it the names, and of the one that is the reason not even
-    that.
-    """
-    from lakeingest.gate.suite import brief
-
-    return brief(message).removesuffix(f": {reason}")
+    each_topic.ask(file, Output.of(output), "reading quarantine …", lambda pipeline: pipeline.quarantined(samples))
 
 
 @app.command()
@@ -137,19 +95,8 @@ def replay_(
     out = Output.of(output)
     pipeline = lakeingest.load(file, allow_code=allow_code)
     with out.progress("checking refused records again …"):
-        done = pipeline.replay(reason, where=where, limit=limit, dry_run=dry_run)
-    would = "would be moved" if dry_run else "moved"
-    stay = done.looked - done.moved
-    counts = f"{number_of(done.looked, 'record')} checked again, {done.moved:,} {would} to the table, {stay:,} stay"
-    out.line(f"{pipeline.config.name}: {counts}")
-    if done.refused:
-        out.table(
-            "still refused",
-            ("stage", "reason", "records", "for example"),
-            [[r["stage"], r["reason"], f"{r['count']:,}", _sample(r["samples"][0], r["reason"])] for r in done.refused],
-            longest=LONGEST,
-        )
-    out.result({"pipeline": pipeline.config.name, "dry_run": dry_run, **asdict(done)})
+        result = pipeline.replay(reason, where=where, limit=limit, dry_run=dry_run)
+    out.show(result)
 
 
 @app.command()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakeingest.cli import audit, run, watching
+from lakeingest.cli import run, watching
 from lakeingest.cli.arguments import AcceptHeld, AllowCode, File, Format
 from lakeingest.cli.output import Output
 from lakeingest.errors import number_of
@@ -91,7 +91,7 @@ def rebuild(
         out.line(f"then: lakeingest run {file}")
     shown = compared and compared.to_json()
     out.result({**told, "audit": report.to_json(), "compared": shown, "next": steps})
-    audit.check(report)
+    report.check()
 
 
 def _plan(pipeline: Pipeline, out: Output, told: dict[str, Any]) -> None:

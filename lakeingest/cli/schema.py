@@ -13,7 +13,6 @@ from lakeingest.cli.output import Output
 from lakeingest.errors import UsageError
 
 if TYPE_CHECKING:
-    from lakeingest.operations.schema_history import SchemaHistory, Step, Written
     from lakeingest.schema.compatibility import Decision, Mode
     from lakeingest.schema.model import Schema
 
@@ -96,73 +95,8 @@ def history(file: File, output: Format = "text") -> None:
 
     out = Output.of(output)
     with out.progress("reading the tables …"):
-        found = lakeingest.load(file).schemas()
-    out.line(f"{found.pipeline}: schema.compatibility {found.compatibility}")
-    if not found.steps:
-        out.line("  no record has brought a schema, and the file declares none")
-    for step in found.steps:
-        _show(out, step)
-    _writers(out, found)
-    out.result(found.to_json())
-
-
-def _show(out: Output, step: Step) -> None:
-    from datetime import UTC, datetime
-
-    entry = step.entry
-    time = datetime.fromisoformat(entry.time).astimezone(UTC)
-    out.line()
-    out.line(f"{time:%Y-%m-%d %H:%M:%S} UTC, batch {entry.sequence}: {_named(step)}")
-    out.line(f"  {entry.verdict} → {step.meaning}{' (current)' if step.current else ''}")
-    for change in entry.changes:
-        out.line(f"    {change}")
-    if entry.first:
-        out.line(f"  first record {_place(entry.first)}")
-
-
-def _named(step: Step) -> str:
-    entry = step.entry
-    side = "key, " if entry.side == "key" else ""
-    name = ", ".join(filter(None, (entry.name, entry.fingerprint[:8])))
-    if entry.id is None:
-        what = "fields that the file does not declare" if entry.first else "the pipeline file"
-        return f"{side}{what}, version {entry.version} ({name})"
-    version = "in no version" if entry.version is None else f"version {entry.version}"
-    return f"{side}schema {entry.id}, {version} of {entry.subject or 'a subject without a name'} ({name})"
-
-
-def _writers(out: Output, found: SchemaHistory) -> None:
-    if not found.writers:
-        return
-    several = len({writer.side for writer in found.writers}) > 1
-    out.line()
-    out.table(
-        "records of each schema",
-        (
-            *(("side",) if several else ()),
-            "schema",
-            "subject",
-            "version",
-            "rows",
-            "refused",
-            "first record",
-            "last record",
-        ),
-        [((writer.side,) if several else ()) + _counts(writer) for writer in found.writers],
-        spare=("last record", "version", "first record"),
-    )
-
-
-def _counts(writer: Written) -> tuple[str, ...]:
-    rows = "" if writer.rows is None else f"{writer.rows:,}"
-    version = "" if writer.version is None else str(writer.version)
-    places = (_place(place) if place else "" for place in (writer.first, writer.last))
-    return str(writer.id), writer.subject or "", version, rows, f"{writer.refused:,}", *places
-
-
-def _place(place: tuple[str, int, int]) -> str:
-    topic, partition, offset = place
-    return f"{topic}-{partition}:{offset}"
+        result = lakeingest.load(file).schemas()
+    out.show(result)
 
 
 def _tell(out: Output, decision: Decision, record: Path) -> None:

@@ -9,14 +9,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import Receipt, somebody
-from lakeingest.errors import TableMismatch, UsageError, number_of
+from lakeingest.errors import TableMismatch, UsageError
 from lakeingest.ingest import preflight
 from lakeingest.ingest.batch_plan import BatchPlan
 from lakeingest.ingest.batch_reader import BatchReader
@@ -25,48 +24,11 @@ from lakeingest.ingest.microbatch import MicroBatchExecution
 from lakeingest.kafka.offsets import Topics
 from lakeingest.operations import adoption
 from lakeingest.operations.adoption import Source
-from lakeingest.operations.shown import Listing, Shown
+from lakeingest.operations.results.adopt import Adopted
 from lakeingest.record import TIMESTAMP, OffsetRanges
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
-
-
-@dataclass(frozen=True, repr=False)
-class Adopted(Shown):
-    """What an adoption found, and did unless it was a dry run. Its listings: partitions, doubts, unknown.
-
-    Attributes:
-        version: the table's version that has the receipt; None in a dry run.
-        rows: how many the table had.
-        partitions: one a topic-partition: topic, partition, rows, first (offset of a row, None where no coordinates
-            tell), frontier (where the pipeline goes on), double (rows too many), kafka_first, kafka_end (offsets that
-            Kafka has).
-        doubts: what speaks against it, each in a sentence: it takes a yes.
-        unknown: what lakeingest cannot know, each in a sentence.
-    """
-
-    pipeline: str
-    table: str
-    version: int | None
-    how: str
-    rows: int
-    partitions: tuple[dict[str, Any], ...]
-    doubts: tuple[str, ...]
-    unknown: tuple[str, ...]
-
-    @property
-    def headline(self) -> str:
-        done = "can be adopted" if self.version is None else f"is adopted since version {self.version}"
-        return f"{self.pipeline}: {self.table} {done}, with {number_of(self.rows, 'row')}, by {self.how}"
-
-    @property
-    def listings(self) -> Mapping[str, Listing]:
-        return {
-            "partitions": self.partitions,
-            "doubts": [{"doubt": each} for each in self.doubts],
-            "unknown": [{"unknown": each} for each in self.unknown],
-        }
 
 
 def adopt(context: RunContext, topics: Topics, source: Source, *, dry_run: bool, yes: bool) -> Adopted:

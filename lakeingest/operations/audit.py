@@ -8,10 +8,10 @@ number, which counts what was consumed, refused and dropped. The rows' coordinat
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from lakeingest.config import PipelineConfig
 from lakeingest.delta import coordinates, replay_marks
@@ -21,7 +21,7 @@ from lakeingest.delta.receipt import Counts
 from lakeingest.delta.replay_marks import Unsettled
 from lakeingest.errors import number_of
 from lakeingest.ingest import preflight
-from lakeingest.operations.shown import Listing, Shown
+from lakeingest.operations.results.audit import Report
 from lakeingest.record import COORDINATES, OFFSET, PARTITION, TOPIC, Frontier, OffsetRange, OffsetRanges
 from lakeingest.spark.failures import storage_failures
 
@@ -31,92 +31,6 @@ if TYPE_CHECKING:
 _FLAGS = ("in_table", "in_quarantine", "back", "moved")
 NAMED = 20
 """Most coordinates that a report names of each kind."""
-
-
-@dataclass(frozen=True, repr=False)
-class Report(Shown):
-    """What an audit found, in records unless it says offsets. Its listings: balance, wrong, left_out, others.
-
-    Attributes:
-        consumed: records that the log says were consumed: table + quarantine + dropped, if all is well.
-        table, quarantine: records that are there, within the consumed offsets.
-        dropped: declared drops: tombstones under on_null: ignore, and what transform.where leaves out.
-        left_out: the latter by the condition that they did not meet: name → records.
-        missing: consumed, and nowhere.
-        duplicated: rows too many: in one table twice, or in both.
-        unexpected: rows of these topics at offsets that the log never consumed.
-        gaps: offsets that hold no record (compaction, transaction markers).
-        lost: offsets that Kafka had deleted unread, and whose loss was accepted (`run --accept-gap`).
-        unproved: offsets in neither table of commits whose counts went with the clean-up of quarantine's log.
-        earlier: rows that were committed before the oldest receipt which the table's log still has: proved while they
-            were younger (30 days by default), and not any more. Of a table that was adopted, those that it had then:
-            they were never proved.
-        adopted: what its adoption said; empty where the table was not adopted (see `Receipt.adopted`).
-        commits: how many commits of the pipeline's own were audited.
-        backfills: how many commits of backfills were.
-        backfilled: of the records consumed, those that backfills did.
-        others: other pipelines that have written records of these topics to the table: name → their newest batch. What
-            both have consumed is there twice.
-        breaks: ranges of offsets that the chain of commits jumps over or takes twice.
-        named: coordinates of the first 20 of each kind that is not as it should be.
-        deleted: who took rows of the tables away by a DELETE: table, version and rows; told where records are missing.
-    """
-
-    pipeline: str
-    consumed: int
-    table: int
-    quarantine: int
-    dropped: int
-    left_out: dict[str, int]
-    missing: int
-    duplicated: int
-    unexpected: int
-    gaps: int
-    lost: int
-    unproved: int
-    earlier: int
-    commits: int
-    backfills: int = 0
-    backfilled: int = 0
-    others: dict[str, int] = field(default_factory=dict)
-    adopted: dict[str, Any] = field(default_factory=dict)
-    breaks: tuple[str, ...] = ()
-    named: dict[str, list[str]] = field(default_factory=dict)
-    deleted: tuple[str, ...] = ()
-
-    @property
-    def conserved(self) -> bool:
-        """Whether the proof holds; without a receipt there is none for the rows that are there."""
-        wrong = self.missing or self.duplicated or self.unexpected or self.breaks
-        return not wrong and bool(self.commits or not self.earlier)
-
-    @property
-    def headline(self) -> str:
-        kept = f"{self.table:,} in the table + {self.quarantine:,} in quarantine + {self.dropped:,} dropped"
-        sum_ = f"{self.consumed:,} consumed = {kept}"
-        if self.conserved:
-            return f"{self.pipeline}: conserved, {sum_}"
-        if not self.commits:
-            return f"{self.pipeline}: nothing is proved, the table's log has no receipt left; {sum_}"
-        what = f"{self.missing:,} missing, {self.duplicated:,} duplicated, {self.unexpected:,} unexpected"
-        first = "".join(f"; {each['kind']}: {each['where']}" for each in self.listings["wrong"][:3])
-        return f"{self.pipeline}: NOT conserved, {what}; {sum_}{first}"
-
-    @property
-    def listings(self) -> Mapping[str, Listing]:
-        always = ("consumed", "table", "quarantine", "dropped", "missing", "duplicated")
-        rarely = ("backfilled", "unexpected", "gaps", "lost", "unproved", "earlier")
-        names = [*always, *(name for name in rarely if getattr(self, name))]
-        places = [(kind, place) for kind, found in self.named.items() for place in found]
-        return {
-            "balance": [{"what": name, "records": getattr(self, name)} for name in names],
-            "wrong": [{"kind": k, "where": w} for k, w in [*(("break", each) for each in self.breaks), *places]],
-            "left_out": [{"condition": name, "records": count} for name, count in self.left_out.items()],
-            "others": [{"pipeline": name, "newest batch": batch} for name, batch in self.others.items()],
-        }
-
-    def to_json(self) -> dict[str, Any]:
-        return {"conserved": self.conserved, **vars(self)}
 
 
 class Rows(Protocol):

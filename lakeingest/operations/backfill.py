@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lakeingest.delta.receipt import Counts
-from lakeingest.errors import OffsetsLost, UsageError, number_of
+from lakeingest.errors import OffsetsLost, UsageError
 from lakeingest.ingest import backfill
 from lakeingest.ingest.backfill import BackfillRun, Position
 from lakeingest.ingest.context import RunContext
 from lakeingest.ingest.source import RecordSource
 from lakeingest.kafka.offsets import Topics
-from lakeingest.operations.shown import Listing, Shown
+from lakeingest.operations.results.backfill import Backfilled
 from lakeingest.record import Frontier, OffsetRange, OffsetRanges, coordinates_of
 
 EARLIEST = "earliest"
@@ -173,44 +173,6 @@ def _backwards(begin: str, end: str) -> UsageError:
     return UsageError(f"--to {end} lies before --from {begin}", cure="name an end that lies behind the beginning")
 
 
-@dataclass(frozen=True, repr=False)
-class Backfilled(Shown):
-    """What a backfill has done, or would do. Its listing: ranges.
-
-    Attributes:
-        ranges: what it was to take, or is: topic, partition, start, end (offsets, the end not included), offsets.
-        held: offsets of these that a table has already, from commits whose receipts are gone; they are left out.
-        counts: what became of the records that it took.
-        commits: how many batches it committed.
-        remaining: offsets that it has not taken.
-    """
-
-    pipeline: str
-    ranges: tuple[dict[str, Any], ...]
-    held: int
-    counts: Counts
-    commits: int
-    remaining: int
-
-    @property
-    def offsets(self) -> int:
-        """How many it was to take, or is."""
-        return sum(each["offsets"] for each in self.ranges)
-
-    @property
-    def headline(self) -> str:
-        counts = self.counts
-        return (
-            f"{self.pipeline}: {number_of(self.offsets, 'offset')} to take, {self.remaining:,} left; "
-            f"{number_of(counts.consumed, 'record')}, "
-            f"{counts.accepted:,} to the table, {counts.refused:,} to quarantine, {counts.dropped:,} dropped"
-        )
-
-    @property
-    def listings(self) -> Mapping[str, Listing]:
-        return {"ranges": self.ranges}
-
-
 def plan(context: RunContext, asked: Asked) -> Backfilled:
     """What a backfill would take; writes nothing."""
     tables, topics = context.tables, context.source.topics()
@@ -218,7 +180,7 @@ def plan(context: RunContext, asked: Asked) -> Backfilled:
         table.existing()
     left = backfill.remaining(context, Position.read(tables), topics, resolved(context.source, asked))
     held, _ = backfill.rows_of(tables, left)
-    return Backfilled(context.config.name, _listed(left), held, Counts(), 0, left.offsets)
+    return Backfilled(context.config.name, _listed(left), held, Counts(), 0, left.offsets, dry_run=True)
 
 
 def run(going: BackfillRun) -> Backfilled:

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from lakeingest.config import PipelineConfig
+from lakeingest.errors import number_of
 from lakeingest.ingest.batch_plan import BatchPlan
 from lakeingest.record import RAW_VALUE, TIMESTAMP
 
@@ -43,6 +44,17 @@ class Forecast:
     files_per_day: int
     average_file_bytes: int | None
     requests_per_day: int
+
+    @property
+    def text(self) -> str:
+        """It in a sentence."""
+        day = "an unknown number of" if self.records_per_day is None else f"{self.records_per_day:,}"
+        size = "" if self.average_file_bytes is None else f" of {self.average_file_bytes / 2**20:.2f} MiB"
+        return (
+            f"a day: {day} records, {number_of(self.commits_per_day, 'commit')}, about "
+            f"{number_of(self.files_per_day, 'file')}{size}, about {self.requests_per_day:,} S3 requests; the sample "
+            f"touches {number_of(self.partitions, 'partition')}"
+        )
 
 
 def of_sample(config: PipelineConfig, batch: BatchPlan, kafka: DataFrame, rows: DataFrame) -> Forecast:

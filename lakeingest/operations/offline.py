@@ -25,10 +25,11 @@ from lakeingest.kafka.offsets import Topics
 from lakeingest.operations import audit as audit_of
 from lakeingest.operations import completeness, freshness
 from lakeingest.operations import status as status_of
-from lakeingest.operations.audit import Known, Report
+from lakeingest.operations.audit import Known
 from lakeingest.operations.completeness import Complete
 from lakeingest.operations.freshness import Worst
-from lakeingest.operations.status import Status
+from lakeingest.operations.results.audit import Report
+from lakeingest.operations.results.status import Status
 from lakeingest.record import COORDINATES, TOPIC, OffsetRanges
 from lakeingest.schema import ddl
 

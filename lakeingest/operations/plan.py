@@ -7,7 +7,7 @@ records' own timestamps, sizes from the bytes of the sample's values; a forecast
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,9 +16,8 @@ from lakeingest import transform
 from lakeingest.delta import quarantine
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.maintenance import optimize
-from lakeingest.errors import UsageError, number_of
+from lakeingest.errors import UsageError
 from lakeingest.gate import predicates, suggestion
-from lakeingest.gate.evaluate import Result
 from lakeingest.ingest import preflight
 from lakeingest.ingest.batch_plan import set_aside
 from lakeingest.ingest.batch_reader import BatchReader
@@ -28,98 +27,13 @@ from lakeingest.ingest.preflight import Accept
 from lakeingest.kafka import offsets
 from lakeingest.kafka.offsets import Topics
 from lakeingest.operations import corrections, forecast
-from lakeingest.operations.forecast import Forecast
-from lakeingest.operations.shown import Listing, Shown
+from lakeingest.operations.results.plan import Plan
 from lakeingest.record import REFUSED, OffsetRanges
-from lakeingest.schema.ledger import Entry
 from lakeingest.spark import frames, types
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
-
-
-@dataclass(frozen=True, repr=False)
-class Plan(Shown):
-    """What a run would do with the sample. Its listings: refusals, corrections, held, results, schemas, columns,
-    forecast, warnings.
-
-    Attributes:
-        ranges: the offsets of the sample; "spans" in JSON.
-        counts: consumed, accepted, refused and dropped records.
-        left_out: of the dropped ones, those that did not meet a condition of transform.where: its name → records.
-        columns: the columns that the table would have, those included that only the table has: name, type, new (not
-            in the table yet), and was (the type that the table has now, if that is another one; else null).
-        schemas: what the table would make of schemas that it has not seen yet.
-        refusals: stage, reason, count and samples, as `quarantine list` has them.
-        corrections: the columns that records were refused for, each with the least type that would have taken all of
-            their values: column, type (DDL), records, and possible (whether the table can become that). Of JSON's
-            values only. Where only STRING takes all, a type that takes fewer comes first, if there is one.
-        results: what each expectation would find.
-        held: why the batch would be kept back.
-        constraints: what the table itself demands of its rows: name → condition.
-        rewrites: what a run would write anew because a type grows (schema.widening: rewrite): files and bytes; None
-            if nothing.
-        committed: whether the pipeline is caught up, so that the sample are its newest records, committed before.
-        warnings: about files and partitions, with numbers.
-    """
-
-    pipeline: str
-    ranges: OffsetRanges
-    counts: dict[str, int]
-    left_out: dict[str, int]
-    columns: tuple[dict[str, Any], ...]
-    schemas: tuple[Entry, ...]
-    refusals: tuple[dict[str, Any], ...]
-    corrections: tuple[dict[str, Any], ...]
-    results: tuple[Result, ...]
-    held: tuple[str, ...]
-    constraints: dict[str, str]
-    forecast: Forecast
-    rewrites: dict[str, int] | None = None
-    committed: bool = False
-    warnings: tuple[str, ...] = ()
-    suggested: dict[str, Any] | None = None
-
-    @property
-    def problems(self) -> int:
-        """1 where something would be refused, kept back or fail, 0 else."""
-        wrong = self.counts["refused"] or self.held or any(not each.success for each in self.results)
-        return int(bool(wrong) or any(entry.action == "quarantine" for entry in self.schemas))
-
-    @property
-    def headline(self) -> str:
-        counts = {name: f"{count:,}" for name, count in self.counts.items()}
-        became = "{accepted} to the table, {refused} to quarantine, {dropped} dropped".format(**counts)
-        held = "; the batch would be held" if self.held else ""
-        newest = "; caught up: these are the newest, committed before" if self.committed else ""
-        return f"{self.pipeline}: of {number_of(self.counts['consumed'], 'record')} sampled, {became}{held}{newest}"
-
-    @property
-    def listings(self) -> Mapping[str, Listing]:
-        return {
-            "refusals": self.refusals,
-            "corrections": self.corrections,
-            "held": [{"why": why} for why in self.held],
-            "results": [each.to_json() for each in self.results],
-            "schemas": self._schemas,
-            "columns": self.columns,
-            "forecast": [{"what": name, "value": value} for name, value in vars(self.forecast).items()],
-            "warnings": [{"warning": text} for text in self.warnings],
-        }
-
-    @property
-    def _schemas(self) -> list[dict[str, Any]]:
-        return [{name: getattr(entry, name) for name in _OF_SCHEMAS} for entry in self.schemas]
-
-    def to_json(self) -> dict[str, Any]:
-        results = [each.to_json() for each in self.results]
-        plain = {name: value for name, value in vars(self).items() if name != "ranges"}
-        made = {**plain, "spans": self.ranges.to_json(), "results": results, "forecast": vars(self.forecast)}
-        return {**made, "schemas": self._schemas, "problems": self.problems}
-
-
-_OF_SCHEMAS = ("side", "id", "subject", "version", "verdict", "action", "changes")
 
 
 def plan(context: RunContext, topics: Topics, sample: int, *, suggest: bool) -> Plan:

@@ -13,10 +13,9 @@ Between the two commits a record is in both tables; `audit` knows that from the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
@@ -26,7 +25,7 @@ from lakeingest.delta.receipt import Receipt, Run, somebody
 from lakeingest.ingest import preflight
 from lakeingest.ingest.context import RunContext
 from lakeingest.ingest.microbatch import MicroBatchExecution
-from lakeingest.operations.shown import Listing, Shown
+from lakeingest.operations.results.replay import Replayed
 from lakeingest.record import COORDINATES, HEADERS, RAW_KEY, RAW_VALUE, REFUSED, TIMESTAMP, OffsetRanges
 from lakeingest.spark import frames
 from lakeingest.spark.failures import storage_failures
@@ -34,29 +33,6 @@ from lakeingest.spark.failures import storage_failures
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
-
-
-@dataclass(frozen=True, repr=False)
-class Replayed(Shown):
-    """What became of the refused records that were asked for. Its listing: refused.
-
-    Attributes:
-        looked: records that were decoded and checked again.
-        moved: those that passed, and are in the table now; in a dry run, those that would be.
-        refused: why the others stay: stage, reason, count and samples.
-    """
-
-    looked: int
-    moved: int
-    refused: tuple[dict[str, Any], ...] = ()
-
-    @property
-    def headline(self) -> str:
-        return f"{self.looked:,} refused records looked at, {self.moved:,} pass, {self.looked - self.moved:,} stay"
-
-    @property
-    def listings(self) -> Mapping[str, Listing]:
-        return {"refused": self.refused}
 
 
 def replay(context: RunContext, why: str, where: str | None, limit: int | None, *, dry_run: bool) -> Replayed:
@@ -111,7 +87,7 @@ def _replay(
         execution.writer.limit_statistics(batch.layout.columns)
         commit.append(tables.main, accepted, receipt, config.table.compression)
         replay_marks.settle(tables)
-    return Replayed(looked, moved, still)
+    return Replayed(context.config.name, dry_run, looked, moved, still)
 
 
 def _candidates(tables: PipelineTables, where: str | None, limit: int | None) -> DataFrame:

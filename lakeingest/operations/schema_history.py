@@ -7,120 +7,20 @@ still has the bytes that begin with it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from lakeingest.config import Compatibility, uses_registry
+from lakeingest.config import uses_registry
 from lakeingest.decode import framing
-from lakeingest.decode.order import Place
 from lakeingest.delta.pipeline_tables import PipelineTables
-from lakeingest.errors import number_of
-from lakeingest.operations.shown import Listing, Shown
+from lakeingest.operations.results.schema_history import SchemaHistory, Step, Written
 from lakeingest.record import OFFSET, PARTITION, SCHEMA_ID, TIMESTAMP, TOPIC
 from lakeingest.schema.ledger import Entry, SchemaId, SchemaLedger, Side
 from lakeingest.schema.model import type_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-
-@dataclass(frozen=True)
-class Step:
-    """A line of the ledger: a schema at its first sight, or one that changed the table.
-
-    Attributes:
-        entry: as the ledger has it.
-        meaning: what was done, in words.
-        current: whether the table is in the form that this step gave it.
-    """
-
-    entry: Entry
-    meaning: str
-    current: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self.entry), "meaning": self.meaning, "current": self.current}
-
-
-@dataclass(frozen=True)
-class Written:
-    """What a writer's schema has brought.
-
-    Attributes:
-        side, id, subject, version, name: the schema.
-        rows: records in the table; None for a key's schema, which no column tells.
-        refused: records in quarantine, for whatever reason.
-        first: coordinates of the first record; None where the schema was taken before a record of it came.
-        last: coordinates of the record with the latest timestamp; None where there is none.
-    """
-
-    side: Side
-    id: SchemaId
-    subject: str | None
-    version: int | None
-    name: str | None
-    rows: int | None
-    refused: int
-    first: Place | None
-    last: Place | None
-
-
-@dataclass(frozen=True, repr=False)
-class SchemaHistory(Shown):
-    """What `lakeingest schema history` shows. Its listings: steps, writers, columns.
-
-    Attributes:
-        compatibility: the pipeline's mode.
-        steps: oldest first.
-        writers: one for each schema of the registry, in the order of their first steps.
-        columns: side → the fields of the schema that is current, as (name, type).
-    """
-
-    pipeline: str
-    compatibility: Compatibility
-    steps: tuple[Step, ...]
-    writers: tuple[Written, ...]
-    columns: dict[Side, tuple[tuple[str, str], ...]]
-
-    @property
-    def headline(self) -> str:
-        columns = sum(map(len, self.columns.values()))
-        return (
-            f"{self.pipeline}: {self.compatibility}, {number_of(len(self.steps), 'schema')} seen, "
-            f"{number_of(columns, 'column')} now"
-        )
-
-    @property
-    def listings(self) -> Mapping[str, Listing]:
-        return {
-            "steps": [
-                {"batch": step.entry.sequence, **{name: getattr(step.entry, name) for name in _OF_STEPS}}
-                | {"meaning": step.meaning, "current": step.current}
-                for step in self.steps
-            ],
-            "writers": [
-                {**asdict(writer), "first": _at(writer.first), "last": _at(writer.last)} for writer in self.writers
-            ],
-            "columns": [
-                {"side": side, "name": name, "type": type_}
-                for side, fields in self.columns.items()
-                for name, type_ in fields
-            ],
-        }
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "pipeline": self.pipeline,
-            "compatibility": self.compatibility,
-            "steps": [step.to_json() for step in self.steps],
-            "writers": [asdict(writer) for writer in self.writers],
-            "columns": {side: [{"name": n, "type": t} for n, t in fields] for side, fields in self.columns.items()},
-        }
-
-
-_OF_STEPS = ("time", "side", "id", "subject", "version", "verdict", "action", "changes")
 
 
 def schema_history(tables: PipelineTables) -> SchemaHistory:
@@ -159,10 +59,6 @@ def _adds(entry: Entry, current: Entry | None) -> bool:
     """Whether a version that changed the table left the newer one current: it only had columns besides."""
     versions = (entry.version, current.version) if current else (None, None)
     return entry.verdict == "OK" and versions[0] is not None and versions[1] is not None and versions[0] <= versions[1]
-
-
-def _at(place: Place | None) -> str | None:
-    return place and f"{place[0]}-{place[1]}:{place[2]}"
 
 
 def _meaning(entry: Entry, current: Entry | None) -> str:

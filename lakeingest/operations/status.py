@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakeingest.delta import quarantine
@@ -12,10 +10,9 @@ from lakeingest.delta.maintenance import optimize
 from lakeingest.delta.maintenance.optimize import TableFiles
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.table import Table
-from lakeingest.errors import number_of
 from lakeingest.ingest import preflight
 from lakeingest.kafka.offsets import Topics
-from lakeingest.operations.shown import Listing, Shown
+from lakeingest.operations.results.status import Status
 from lakeingest.spark.failures import storage_failures
 
 if TYPE_CHECKING:
@@ -25,54 +22,6 @@ if TYPE_CHECKING:
 _COMMITS = 10
 BACK = 2 * _COMMITS
 """Commits of each table that are read: some may be others', or a table service's."""
-
-
-@dataclass(frozen=True, repr=False)
-class Status(Shown):
-    """What `lakeingest status` shows. Its listings: partitions, commits, tables, contract, backfill.
-
-    Attributes:
-        partitions: one a topic-partition: topic, partition, frontier, end (offset), lag (offsets).
-        commits: the newest ten: sequence, version, time, rows, offsets, refused, dropped, writer.
-        tables: table and quarantine: path, rows (of quarantine: the pipeline's own that no replay has moved), files,
-            bytes, average_file_bytes.
-        contract: one a promise: promise, promised, kept, found, by_s (see `contract.state`); empty without a contract.
-        backfill: the newest commit of a backfill, if there is one among the newest of the table: sequence, version,
-            time, rows, offsets, remaining (offsets that it had still to take then), writer.
-        held: the batch that the gate holds, see `held.of_results`; None if none is, or the pipeline has no gate.
-    """
-
-    pipeline: str
-    partitions: tuple[dict[str, Any], ...]
-    commits: tuple[dict[str, Any], ...]
-    tables: dict[str, dict[str, Any]]
-    contract: tuple[dict[str, Any], ...] = ()
-    backfill: tuple[dict[str, Any], ...] = ()
-    held: dict[str, Any] | None = None
-
-    @property
-    def lag(self) -> int:
-        return sum(p["lag"] for p in self.partitions)
-
-    @property
-    def headline(self) -> str:
-        rows, refused = (self.tables[name]["rows"] for name in ("table", "quarantine"))
-        newest = self.commits[0] if self.commits else None
-        last = f"commit {newest['sequence']} at {newest['time']}" if newest else "nothing committed"
-        state = f"held since {self.held['since']}, " if self.held else ""
-        return (
-            f"{self.pipeline}: {state}lag {self.lag:,}, {number_of(rows, 'row')} in the table, {refused:,} in "
-            f"quarantine, {last}"
-        )
-
-    @property
-    def listings(self) -> Mapping[str, Listing]:
-        tables = [{"table": name, **found} for name, found in self.tables.items()]
-        more = {"contract": self.contract, "backfill": self.backfill}
-        return {"partitions": self.partitions, "commits": self.commits, "tables": tables, **more}
-
-    def to_json(self) -> dict[str, Any]:
-        return {"pipeline": self.pipeline, "lag": self.lag, **{k: v for k, v in vars(self).items() if k != "pipeline"}}
 
 
 def status(tables: PipelineTables, topics: Topics) -> Status:

@@ -28,7 +28,7 @@ from lakeingest.errors import BatchHeld, LakeingestError
 from lakeingest.gate.evaluate import Result
 from lakeingest.ingest.events import Committed
 from lakeingest.local import Addresses
-from lakeingest.operations.plan import Plan
+from lakeingest.operations.results.plan import Plan
 
 Sent = Sequence[bytes | Record | None]
 Batches = Callable[[SchemaWorld], tuple[Sent, Sent]]

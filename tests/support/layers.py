@@ -9,7 +9,7 @@ from world import World
 
 from lakeingest.config import file
 from lakeingest.delta.receipt import Counts
-from lakeingest.operations.audit import Report
+from lakeingest.operations.results.audit import Report
 from lakeingest.pipeline import Pipeline
 
 

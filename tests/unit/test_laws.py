@@ -109,7 +109,7 @@ def test_every_package_has_a_layer() -> None:
         ("IPython", r"ingest/progress_bar\.py"),
         ("prometheus_client", r"ingest/listeners/(endpoint|metrics)\.py"),
         ("openlineage", r"ingest/listeners/lineage\.py"),
-        ("pandas", r"operations/shown\.py"),
+        ("pandas", r"operations/results/showable\.py"),
         ("delta", r"delta/.*"),
         ("altair", r"operations/report/charts\.py"),
         ("jinja2", r"operations/report/.*"),

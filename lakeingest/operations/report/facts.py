@@ -22,12 +22,14 @@ from lakeingest.delta.receipt import Counts
 from lakeingest.errors import LakeingestError, UsageError
 from lakeingest.ingest.source import RecordSource
 from lakeingest.kafka.offsets import Topics
-from lakeingest.operations import audit, completeness, contract, freshness, offline, schema_history, status
+from lakeingest.operations import completeness, contract, freshness, offline, schema_history, status
 from lakeingest.operations.answered import answered
 from lakeingest.operations.completeness import Complete
 from lakeingest.operations.freshness import Ages, Worst
 from lakeingest.operations.report import files, refused
 from lakeingest.operations.report.verdict import Verdict, verdict
+from lakeingest.operations.results.audit import Report
+from lakeingest.operations.results.status import Status
 from lakeingest.schema.ledger import SchemaLedger
 from lakeingest.spark import s3a
 
@@ -52,7 +54,7 @@ class Asked(Protocol):
     def tables(self) -> PipelineTables:
         """Both tables, by Spark."""
 
-    def audit(self) -> audit.Report:
+    def audit(self) -> Report:
         """See `Pipeline.audit`."""
 
     def quarantined(self, samples: int) -> Sequence[dict[str, Any]]:
@@ -92,7 +94,7 @@ class Facts:
     made: datetime
     exists: bool = False
     lag: int | None = None
-    state: status.Status | None = None
+    state: Status | None = None
     batches: list[dict[str, Any]] = field(default_factory=list)
     earlier: bool = False
     refused: dict[str, Any] | None = None

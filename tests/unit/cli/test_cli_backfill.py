@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,7 @@ from command import Command
 
 import lakeingest as package
 from lakeingest.delta.receipt import Counts
-from lakeingest.operations.backfill import Backfilled
+from lakeingest.operations.results.backfill import Backfilled
 
 FILE = "{name: p, source: {topics: [t], bootstrap_servers: 'localhost:1'}, table: {path: /t}, schema: {columns: n INT}}"
 RANGE = {"topic": "t", "partition": 0, "start": 0, "end": 1000, "offsets": 1000}
@@ -70,7 +71,10 @@ def test_what_was_done(
     file: Path, lakeingest: Command, monkeypatch: pytest.MonkeyPatch, found: Backfilled, said: str
 ) -> None:
     """In one line; and as JSON, whole."""
-    done: dict[str, Any] = {"backfill": lambda *_, **__: found, "config": SimpleNamespace(name="p")}
+    done: dict[str, Any] = {
+        "backfill": lambda *_, dry_run=False, **__: replace(found, dry_run=dry_run),
+        "config": SimpleNamespace(name="p"),
+    }
     monkeypatch.setattr(package, "load", lambda *_, **__: SimpleNamespace(**done))
     assert lakeingest("backfill", file).out == said
     told = json.loads(lakeingest("backfill", file, "--output", "json").out)

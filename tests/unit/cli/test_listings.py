@@ -38,12 +38,14 @@ from lakeingest.gate.evaluate import Result
 from lakeingest.gate.suite import Rule, brief
 from lakeingest.local import Addresses
 from lakeingest.local.stack import ServerStatus
-from lakeingest.operations.backfill import Backfilled
 from lakeingest.operations.forecast import Forecast
-from lakeingest.operations.plan import Plan
-from lakeingest.operations.replay import Replayed
-from lakeingest.operations.schema_history import SchemaHistory, Written
-from lakeingest.operations.status import Status
+from lakeingest.operations.results.backfill import Backfilled
+from lakeingest.operations.results.gate import GateResults
+from lakeingest.operations.results.plan import Plan
+from lakeingest.operations.results.refusals import Reasons
+from lakeingest.operations.results.replay import Replayed
+from lakeingest.operations.results.schema_history import SchemaHistory, Written
+from lakeingest.operations.results.status import Status
 from lakeingest.record import OffsetRange, OffsetRanges
 from lakeingest.schema.ledger import Entry
 
@@ -104,7 +106,7 @@ ROWS = [{**RESULT.to_json(), "sequence": 7, "time": datetime(2026, 11, 26, 4), "
 class Fake:
     """A pipeline whose answers have long names."""
 
-    config = SimpleNamespace(name="p", quarantine=SimpleNamespace(identifier=PATH), results=PATH)
+    config: Any = SimpleNamespace(name="p", quarantine=SimpleNamespace(identifier=PATH), results=PATH)
 
     def plan(self, *_: Any, **__: Any) -> Plan:
         return PLAN
@@ -115,17 +117,17 @@ class Fake:
     def schemas(self) -> SchemaHistory:
         return HISTORY
 
-    def quarantined(self, samples: int) -> list[dict[str, Any]]:
-        return REFUSALS
+    def quarantined(self, samples: int) -> Reasons:
+        return Reasons(self.config, REFUSALS)
 
-    def results(self, batches: int) -> list[dict[str, Any]]:
-        return [*ROWS, {**ROWS[0], "sequence": 6}]
+    def results(self, batches: int) -> GateResults:
+        return GateResults(self.config, [*ROWS, {**ROWS[0], "sequence": 6}])
 
     def backfill(self, *_: Any, **__: Any) -> Backfilled:
-        return Backfilled("p", (RANGE,), 10**9, Counts(), 0, RANGE["offsets"])
+        return Backfilled("p", (RANGE,), 10**9, Counts(), 0, RANGE["offsets"], dry_run=True)
 
-    def replay(self, *_: Any, **__: Any) -> Any:
-        return Replayed(10, 9, tuple(REFUSALS))
+    def replay(self, *_: Any, **__: Any) -> Replayed:
+        return Replayed("p", True, 10, 9, tuple(REFUSALS))
 
     def compact(self, *_: Any, **__: Any) -> list[Compacted]:
         return [Compacted(PATH, TableFiles(10**6, 10**13), TableFiles(10**5, 10**13))]
@@ -296,7 +298,7 @@ def test_a_plan_leads_with_what_would_happen(
     capsys: pytest.CaptureFixture[str], made: Plan, lead: tuple[str, ...]
 ) -> None:
     """Before any table: in four lines, records, columns and gate."""
-    plan._show(Output(), made)
+    Output().text(made)
     first, *lines = capsys.readouterr().out.splitlines()
     assert first == f"{made.pipeline}: {lead[0]}"
     wanted = zip(("records", "columns", "gate"), lead[1:], strict=True)

@@ -16,7 +16,8 @@ from lakeingest.delta import commit_log
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.receipt import Counts, Receipt, Run, of_backfill
 from lakeingest.operations import audit
-from lakeingest.operations.audit import Known, Report
+from lakeingest.operations.audit import Known
+from lakeingest.operations.results.audit import Report
 from lakeingest.record import OffsetRange, OffsetRanges
 
 CONFIG = file.from_mapping(

@@ -14,14 +14,15 @@ from lakeingest.config import Storage, file
 from lakeingest.delta.receipt import Counts
 from lakeingest.errors import UsageError
 from lakeingest.ingest import endpoints
-from lakeingest.operations.audit import Report
-from lakeingest.operations.backfill import Backfilled
 from lakeingest.operations.forecast import Forecast
-from lakeingest.operations.plan import Plan
-from lakeingest.operations.replay import Replayed
-from lakeingest.operations.schema_history import SchemaHistory, Step, Written
-from lakeingest.operations.shown import Rows, Shown, html
-from lakeingest.operations.status import Status
+from lakeingest.operations.results.audit import Report
+from lakeingest.operations.results.backfill import Backfilled
+from lakeingest.operations.results.html import html
+from lakeingest.operations.results.plan import Plan
+from lakeingest.operations.results.replay import Replayed
+from lakeingest.operations.results.schema_history import SchemaHistory, Step, Written
+from lakeingest.operations.results.showable import Rows, Showable
+from lakeingest.operations.results.status import Status
 from lakeingest.record import OffsetRanges
 from lakeingest.schema.ledger import Entry
 
@@ -54,7 +55,7 @@ def report(**changes: Any) -> Report:
     return Report(**{"pipeline": "p", **BALANCE, **NOTHING, **changes})
 
 
-RESULTS: dict[str, Shown] = {
+RESULTS: dict[str, Showable] = {
     "report": report(named={"missing": [HOSTILE]}, missing=2, left_out={HOSTILE: 1}, others={HOSTILE: 4}),
     "status": Status("p", (PARTITION,), (COMMIT,), {"table": SIZE, "quarantine": {**SIZE, "rows": 3}}),
     "plan": Plan(
@@ -82,8 +83,8 @@ RESULTS: dict[str, Shown] = {
     "backfilled": Backfilled(
         "p", ({"topic": HOSTILE, "partition": 0, "start": 0, "end": 5, "offsets": 5},), 1, Counts(3, 2, 1), 1, 2
     ),
-    "replayed": Replayed(looked=5, moved=2, refused=(REFUSED,)),
-    "rows": Rows([REFUSED], HOSTILE),
+    "replayed": Replayed("p", dry_run=False, looked=5, moved=2, refused=(REFUSED,)),
+    "rows": Rows("p", HOSTILE, [REFUSED]),
 }
 
 
@@ -161,7 +162,7 @@ def test_a_result_is_one_line_where_it_is_printed(name: str) -> None:
         (RESULTS["replayed"], "<Replayed 5 refused records looked at, 2 pass, 3 stay>"),
     ],
 )
-def test_the_line_says_what_the_result_comes_to(result: Shown, line: str) -> None:
+def test_the_line_says_what_the_result_comes_to(result: Showable, line: str) -> None:
     """As an engineer would say it to another."""
     assert repr(result) == line
 
@@ -188,15 +189,19 @@ def test_a_listing_that_is_not_there_is_told_with_those_that_are() -> None:
 
 def test_rows_are_a_list() -> None:
     """So programs that were written for a list go on."""
-    assert Rows([REFUSED], "t") == [REFUSED]
-    assert repr(Rows([{"a": 1}], "t")) == "[{'a': 1}]"
-    assert Rows([], "nothing")._repr_html_().count("<table") == 0
+    assert Rows("p", "t", [REFUSED]) == [REFUSED]
+    assert repr(Rows("p", "t", [{"a": 1}])) == "[{'a': 1}]"
+    assert Rows("p", "nothing", [])._repr_html_().count("<table") == 0
 
 
 def test_html_has_the_columns_that_are_asked_for() -> None:
     """The frames have all of them."""
-    rows = Rows([{"a": 1, "b": 2}], "t", ["b"])
-    assert page(rows).texts == ["t", "b", "2"]
+
+    class OneColumn(Rows):
+        html_columns = ("b",)
+
+    rows = OneColumn("p", "t", [{"a": 1, "b": 2}])
+    assert page(rows).texts == ["p: t", "b", "2"]
     assert [*rows.to_pandas().columns] == ["a", "b"]
 
 
@@ -219,7 +224,7 @@ def test_html_has_the_columns_that_are_asked_for() -> None:
 )
 def test_a_cell_shows_a_value(value: object, text: str) -> None:
     """In the words of the command line."""
-    assert page(Rows([{"a": value}], "t")).texts == ["t", "a", text]
+    assert page(Rows("p", "t", [{"a": value}])).texts == ["p: t", "a", text]
 
 
 def test_many_rows_are_cut_and_counted() -> None:

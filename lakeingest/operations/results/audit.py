@@ -1,0 +1,166 @@
+"""What an audit found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lakeingest.errors import LakeingestError, NotConserved, number_of
+from lakeingest.operations.results.html import Listing
+from lakeingest.operations.results.showable import Showable
+from lakeingest.operations.results.words import drops
+
+
+@dataclass(frozen=True, repr=False)
+class Report(Showable):
+    """What an audit found, in records unless it says offsets. Its listings: balance, wrong, left_out, others.
+
+    Attributes:
+        consumed: records that the log says were consumed: table + quarantine + dropped, if all is well.
+        table, quarantine: records that are there, within the consumed offsets.
+        dropped: declared drops: tombstones under on_null: ignore, and what transform.where leaves out.
+        left_out: the latter by the condition that they did not meet: name → records.
+        missing: consumed, and nowhere.
+        duplicated: rows too many: in one table twice, or in both.
+        unexpected: rows of these topics at offsets that the log never consumed.
+        gaps: offsets that hold no record (compaction, transaction markers).
+        lost: offsets that Kafka had deleted unread, and whose loss was accepted (`run --accept-gap`).
+        unproved: offsets in neither table of commits whose counts went with the clean-up of quarantine's log.
+        earlier: rows that were committed before the oldest receipt which the table's log still has: proved while they
+            were younger (30 days by default), and not any more. Of a table that was adopted, those that it had then:
+            they were never proved.
+        adopted: what its adoption said; empty where the table was not adopted (see `Receipt.adopted`).
+        commits: how many commits of the pipeline's own were audited.
+        backfills: how many commits of backfills were.
+        backfilled: of the records consumed, those that backfills did.
+        others: other pipelines that have written records of these topics to the table: name → their newest batch. What
+            both have consumed is there twice.
+        breaks: ranges of offsets that the chain of commits jumps over or takes twice.
+        named: coordinates of the first 20 of each kind that is not as it should be.
+        deleted: who took rows of the tables away by a DELETE: table, version and rows; told where records are missing.
+    """
+
+    pipeline: str
+    consumed: int
+    table: int
+    quarantine: int
+    dropped: int
+    left_out: dict[str, int]
+    missing: int
+    duplicated: int
+    unexpected: int
+    gaps: int
+    lost: int
+    unproved: int
+    earlier: int
+    commits: int
+    backfills: int = 0
+    backfilled: int = 0
+    others: dict[str, int] = field(default_factory=dict)
+    adopted: dict[str, Any] = field(default_factory=dict)
+    breaks: tuple[str, ...] = ()
+    named: dict[str, list[str]] = field(default_factory=dict)
+    deleted: tuple[str, ...] = ()
+
+    @property
+    def conserved(self) -> bool:
+        """Whether the proof holds; without a receipt there is none for the rows that are there."""
+        wrong = self.missing or self.duplicated or self.unexpected or self.breaks
+        return not wrong and bool(self.commits or not self.earlier)
+
+    @property
+    def _balance(self) -> str:
+        return f"{self.table:,} in the table + {self.quarantine:,} in quarantine + {self.dropped:,} dropped"
+
+    @property
+    def headline(self) -> str:
+        sum_ = f"{self.consumed:,} consumed = {self._balance}"
+        if self.conserved:
+            return f"{self.pipeline}: conserved, {sum_}"
+        if not self.commits:
+            return f"{self.pipeline}: nothing is proved, the table's log has no receipt left; {sum_}"
+        what = f"{self.missing:,} missing, {self.duplicated:,} duplicated, {self.unexpected:,} unexpected"
+        first = "".join(f"; {each['kind']}: {each['where']}" for each in self.listings["wrong"][:3])
+        return f"{self.pipeline}: NOT conserved, {what}; {sum_}{first}"
+
+    @property
+    def listings(self) -> Mapping[str, Listing]:
+        always = ("consumed", "table", "quarantine", "dropped", "missing", "duplicated")
+        rarely = ("backfilled", "unexpected", "gaps", "lost", "unproved", "earlier")
+        names = [*always, *(name for name in rarely if getattr(self, name))]
+        places = [(kind, place) for kind, found in self.named.items() for place in found]
+        return {
+            "balance": [{"what": name, "records": getattr(self, name)} for name in names],
+            "wrong": [{"kind": k, "where": w} for k, w in [*(("break", each) for each in self.breaks), *places]],
+            "left_out": [{"condition": name, "records": count} for name, count in self.left_out.items()],
+            "others": [{"pipeline": name, "newest batch": batch} for name, batch in self.others.items()],
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        return {"conserved": self.conserved, **vars(self)}
+
+    @property
+    def text(self) -> Iterator[str]:
+        yield f"{self.pipeline}: {number_of(self.consumed, 'record')} consumed in {number_of(self.commits, 'commit')}"
+        yield f"  {self._balance}; {self.missing:,} missing, {self.duplicated:,} duplicated"
+        if self.backfills:
+            yield f"  {self.backfilled:,} of them by backfills, in {number_of(self.backfills, 'commit')} more"
+        if self.left_out:
+            yield f"  dropped: {drops(self.dropped, self.left_out)}"
+        for place in self.named.get("lost", []):
+            yield f"  lost with consent, because Kafka had deleted them unread: {place}"
+        if self.gaps:
+            yield f"  {number_of(self.gaps, 'offset')} without a record (compaction, transaction markers)"
+        yield from self._not_proved()
+        if self.conserved:
+            yield "  conserved: every record is there, exactly once"
+        for name, batch in self.others.items():
+            yield f"  pipeline {name!r} has written records of these topics to the table too, up to its batch {batch}"
+
+    def _not_proved(self) -> Iterator[str]:
+        if self.unproved:
+            offsets = number_of(self.unproved, "offset")
+            yield f"  {offsets}, in neither table, cannot be proved: quarantine's log was cleaned up"
+        if self.earlier and self.adopted:
+            how, version, rows = (self.adopted[name] for name in ("how", "version", "rows"))
+            yield (
+                f"  {number_of(self.earlier, 'row')} from before, not proved: the table was adopted, by {how} (it was "
+                f"looked at in version {version}, and had {number_of(rows, 'row')})"
+            )
+        elif self.earlier:
+            yield f"  {number_of(self.earlier, 'row')}, older than the log's receipts, cannot be proved any more"
+
+    @property
+    def failure(self) -> LakeingestError | None:
+        names = ", ".join(map(repr, self.others))
+        if self.others and not self.commits:
+            return NotConserved(
+                f"{self.pipeline} has committed nothing to the table, and pipeline {names} has, from the same topics",
+                cure=f"if {names} was this pipeline's name before, write it as renamed_from beneath name in the file; "
+                "else give this one a table of its own",
+            )
+        if self.earlier and not self.commits:
+            return NotConserved(
+                f"{self.pipeline}: the table's log has no receipt left, so that nothing is proved of its rows",
+                cure="let the pipeline run: what it commits from now on is proved; and let the log be kept for longer: "
+                "ALTER TABLE … SET TBLPROPERTIES ('delta.logRetentionDuration' = 'interval 365 days')",
+            )
+        return None if self.conserved else self._broken(names)
+
+    def _broken(self, others: str) -> NotConserved:
+        places = (f"{kind}: {place}" for kind, places in self.named.items() for place in places)
+        lines = "".join(f"\n  {line}" for line in (*self.breaks, *places, *self.deleted))
+        also = f"; pipeline {others} has written to the table too" if others else ""
+        back = (
+            "if the DELETE was a mistake, RESTORE that table to the version before it and run again: the run reads "
+            "again what the RESTORE takes back, while Kafka has it; "
+        )
+        return NotConserved(
+            f"{self.pipeline}: {self.missing} missing, {self.duplicated} duplicated, "
+            f"{self.unexpected} unexpected{also}{lines}",
+            cure=(back if self.deleted else "")
+            + "if a run or a backfill is under way or was killed, let it finish (`lakeingest run FILE "
+            "--until-caught-up`, `lakeingest backfill FILE`) and audit again; else somebody changed the tables: see "
+            "their history",
+        )

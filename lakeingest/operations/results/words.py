@@ -1,0 +1,50 @@
+"""Values and numbers as people read them, and JSON that a terminal can show."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+_WORDS = {None: "—", True: "yes", False: "no"}
+
+
+def words(value: object) -> str:
+    """A single value, as people read it."""
+    match value:
+        case None | bool():
+            return _WORDS[value]
+        case int():
+            return f"{value:,}"
+        case float():
+            return f"{value:,.6g}"
+        case _:
+            return str(value)
+
+
+def cut(text: str, longest: int) -> str:
+    """The text, or so many characters of it, the last of which is … then."""
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def became(accepted: int, refused: int, dropped: int) -> str:
+    """What became of records."""
+    return f"{accepted:,} to the table, {refused:,} to quarantine, {dropped:,} dropped"
+
+
+def drops(dropped: int, left_out: Mapping[str, int]) -> str:
+    """Declared drops by their reasons: conditions of transform.where by name, and records without a value."""
+    by_reason = {**left_out, "no value": dropped - sum(left_out.values())}
+    return ", ".join(f"{count:,} by {name}" for name, count in by_reason.items() if count)
+
+
+def as_json(data: Mapping[str, Any], indent: int | None = 2) -> str:
+    """As JSON, of several lines by default, which has no character either that a terminal would act upon."""
+    text = json.dumps(data, indent=indent, ensure_ascii=False, default=str)
+    return "".join(c if c.isprintable() or c == "\n" else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    """As JSON has it, in UTF-16."""
+    units = character.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4))
