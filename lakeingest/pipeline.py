@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from lakeingest import extend, gate
 from lakeingest.config import PipelineConfig, Storage
 from lakeingest.delta import quarantine
-from lakeingest.delta.maintenance.optimize import Compacted
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import Counts, Run, of_backfill
 from lakeingest.errors import UsageError
@@ -51,14 +50,15 @@ from lakeingest.operations import (
 )
 from lakeingest.operations.adoption import Source
 from lakeingest.operations.answered import answered
-from lakeingest.operations.compare import Comparison
 from lakeingest.operations.completeness import Complete
-from lakeingest.operations.export import Exported, ExportFormat
 from lakeingest.operations.freshness import Worst
 from lakeingest.operations.results import pipeline_file
 from lakeingest.operations.results.adopt import Adopted
 from lakeingest.operations.results.audit import Report
 from lakeingest.operations.results.backfill import Backfilled
+from lakeingest.operations.results.compact import Compaction
+from lakeingest.operations.results.compare import Comparison
+from lakeingest.operations.results.export import Exported, ExportFormat
 from lakeingest.operations.results.gate import GateResults
 from lakeingest.operations.results.plan import Plan
 from lakeingest.operations.results.refusals import Reasons
@@ -400,7 +400,7 @@ class Pipeline:
         return self._answer(offline.audit, audit.audit)
 
     def compare(self, prefix: str) -> Comparison:
-        """What Connect's S3 sink wrote below a prefix, held against the tables; see `compare.Comparison`.
+        """What Connect's S3 sink wrote below a prefix, held against the tables; see `results.compare.Comparison`.
 
         Args:
             prefix: s3a://bucket/folder, s3:// too, or a local path.
@@ -574,7 +574,7 @@ class Pipeline:
         where: str | None = None,
         dry_run: bool = False,
         on_event: Callable[[Maintained], None] = lambda _: None,
-    ) -> list[Compacted]:
+    ) -> Compaction:
         """Make large files of small ones, in the main table, in quarantine and in the gate's results.
 
         Listeners that the file names hear of each table that is done, where their code is allowed.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -47,17 +46,5 @@ def compact(
 
             say(sentence(event))
 
-        done = pipeline.compact(target_mib * 2**20, where=where, dry_run=dry_run, on_event=heard)
-    rows = [
-        [
-            each.table,
-            f"{each.before.count:,}",
-            f"{each.after.count:,}",
-            f"{each.after.bytes / 2**20:,.1f}",
-            f"{each.after.bytes / 2**20 / max(each.after.count, 1):,.2f}",
-        ]
-        for each in done
-    ]
-    title = f"{pipeline.config.name}: files" + (" (dry run: nothing was done)" if dry_run else "")
-    out.table(title, ("table", "before", "now", "MiB", "MiB a file"), rows)
-    out.result({"pipeline": pipeline.config.name, "dry_run": dry_run, "tables": [asdict(each) for each in done]})
+        result = pipeline.compact(target_mib * 2**20, where=where, dry_run=dry_run, on_event=heard)
+    out.show(result)

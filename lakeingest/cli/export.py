@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from lakeingest.cli.arguments import AllowCode, File, Format
 from lakeingest.cli.output import Output
-from lakeingest.errors import number_of
-
-if TYPE_CHECKING:
-    from lakeingest.operations.export import Exported
 
 
 def export(
@@ -54,7 +50,7 @@ def export(
     pipeline = lakeingest.load(file, allow_code=allow_code)
     by = None if partition_by is None else [name.strip() for name in partition_by.split(",") if name.strip()]
     with out.progress("exporting …") as say:
-        done = pipeline.export(
+        result = pipeline.export(
             to,
             format=format_,  # type: ignore[arg-type]  # It says itself which there are.
             partition_by=by,
@@ -62,20 +58,4 @@ def export(
             dry_run=dry_run,
             on_step=say,
         )
-    out.line(f"{pipeline.config.name}: {_told(done)}")
-    out.result({"pipeline": pipeline.config.name, **done.to_json()})
-
-
-def _told(done: Exported) -> str:
-    begin = "the first version" if done.from_version is None else f"version {done.from_version}"
-    new = f"{number_of(done.rows, 'row')} came from {begin} to version {done.to_version}"
-    if done.dry_run:
-        size = f"{done.bytes / 2**20:,.1f} MiB of the table's files"
-        return f"{new}, in {number_of(done.files, 'file')} or fewer ({size}) (dry run: nothing was written)"
-    if done.sequence is None:
-        return f"nothing new up to version {done.to_version}"
-    size = f"{sum(each.bytes for each in done.objects) / 2**20:,.1f} MiB"
-    return (
-        f"{new}; export {done.sequence}: {number_of(len(done.objects), 'object')} of {done.format}, {size}, "
-        f"in {done.place}/export={done.sequence:010}-…"
-    )
+    out.show(result)

@@ -76,7 +76,12 @@ def import_confluent(
 
     out = Output.of(output)
     if compare is not None:
-        _compare(out, config, compare)
+        import lakeingest
+
+        pipeline = lakeingest.load(config)
+        with out.progress(f"counting the records at {compare} …"):
+            comparison = pipeline.compare(compare)
+        out.show(comparison)
         return
     options, of_worker = confluent.read(config), confluent.read(worker) if worker else {}
     made = confluent.translate(options, of_worker)
@@ -107,44 +112,6 @@ def import_confluent(
     out.result(_plain(made, [str(path) for path in paths]))
     if not made.whole:
         raise typer.Exit(1)
-
-
-def _compare(out: Output, file: Path, prefix: str) -> None:
-    import lakeingest
-
-    pipeline = lakeingest.load(file)
-    with out.progress(f"counting the records at {prefix} …"):
-        found = pipeline.compare(prefix)
-    shared = sum(window.there for window in found.windows), sum(window.here for window in found.windows)
-    out.line(
-        f"{pipeline.config.name}: {number_of(found.objects, 'object')} of the sink at {prefix}"
-        + (f", and {number_of(found.strange, 'other')} left aside" if found.strange else "")
-    )
-    out.line(
-        f"  of the offsets that both have: {number_of(shared[0], 'record')} in the objects, {shared[1]:,} in the tables"
-    )
-    if found.outside:
-        ranges = number_of(len(found.outside), "range")
-        out.line(f"  {ranges} of offsets in the objects that the table has not consumed, or not all of it")
-    if found.different:
-        out.table(
-            "different",
-            ("topic", "partition", "offsets", "in the objects", "in the tables", "first object"),
-            [
-                (w.topic, w.partition, f"{w.start:,} to {w.end - 1:,}", f"{w.there:,}", f"{w.here:,}", w.first)
-                for w in found.different[:_SHOWN]
-            ],
-        )
-        if len(found.different) > _SHOWN:
-            out.line(f"  and {len(found.different) - _SHOWN:,} more: --output json has all")
-    else:
-        out.line("  alike: each range has as many records on both sides")
-    out.result({"pipeline": pipeline.config.name, **found.to_json()})
-    if found.different:
-        raise typer.Exit(1)
-
-
-_SHOWN = 20
 
 
 def _offsets(made: Imported) -> dict[str, dict[int, int]]:

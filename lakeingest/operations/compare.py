@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.errors import UsageError
 from lakeingest.ingest import preflight
 from lakeingest.operations.audit import Known
+from lakeingest.operations.results.compare import Comparison, Window
 from lakeingest.record import OFFSET, PARTITION, TOPIC, OffsetRange, OffsetRanges
 from lakeingest.spark import listing
 from lakeingest.spark.failures import storage_failures
@@ -25,66 +26,6 @@ _NAME = re.compile(
 """topic+partition+first offset, as the sink names an object with its default delimiter; keys and headers that it stores
 beside (….keys.avro) are none."""
 _FORMATS = {"avro": "avro", "json": "text", "parquet": "parquet"}
-
-
-@dataclass(frozen=True)
-class Window:
-    """Offsets of a partition that whole objects hold, and what there is of them on either side.
-
-    Attributes:
-        objects: how many objects.
-        first: the path of the first one.
-        there, here: records in the objects; and in the table, or in quarantine.
-    """
-
-    topic: str
-    partition: int
-    start: int
-    end: int
-    objects: int
-    first: str
-    there: int
-    here: int
-
-    @property
-    def alike(self) -> bool:
-        """Whether both sides have as many."""
-        return self.there == self.here
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """What both sides hold of the offsets that they share.
-
-    Attributes:
-        objects: how many objects were counted.
-        strange: objects under the prefix that are none of the sink's, or of other topics.
-        windows: the shared offsets, each window as short as the objects tell.
-        outside: windows that the table has not consumed: before its first offset, but for what a backfill took, or
-            behind its frontier.
-    """
-
-    objects: int
-    strange: int
-    windows: tuple[Window, ...]
-    outside: tuple[Window, ...]
-
-    @property
-    def different(self) -> list[Window]:
-        """The shared windows of which the two sides do not have as many records."""
-        return [window for window in self.windows if not window.alike]
-
-    def to_json(self) -> dict[str, Any]:
-        told = ("topic", "partition", "start", "end", "objects", "first", "there", "here")
-        return {
-            "alike": not self.different,
-            "objects": self.objects,
-            "strange": self.strange,
-            "there": sum(window.there for window in self.windows),
-            "here": sum(window.here for window in self.windows),
-            "outside": len(self.outside),
-            "different": [{name: getattr(window, name) for name in told} for window in self.different],
-        }
 
 
 def compare(tables: PipelineTables, prefix: str) -> Comparison:
@@ -123,6 +64,8 @@ def compare(tables: PipelineTables, prefix: str) -> Comparison:
         (shared if _inside(window, consumed) else outside).append(window)
     here = _counted(tables, shared)
     return Comparison(
+        pipeline=tables.config.name,
+        prefix=prefix,
         objects=objects,
         strange=len(found) - objects,
         windows=tuple(replace(w, here=here.get((w.topic, w.partition, w.start), 0)) for w in shared),

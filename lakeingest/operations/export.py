@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import unquote
 from uuid import uuid4
 
@@ -35,6 +35,7 @@ from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import somebody
 from lakeingest.delta.table import Table
 from lakeingest.errors import FilesLost, LakeingestError, StorageError, UsageError, number_of
+from lakeingest.operations.results.export import Exported, ExportedObject, ExportFormat
 from lakeingest.record import COORDINATES, HEADERS, KEY, TIMESTAMP
 from lakeingest.schema import ddl
 from lakeingest.spark import listing, maps, s3a, text_values
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
-ExportFormat: TypeAlias = Literal["jsonl", "csv", "avro", "parquet"]
 FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
 COMPRESSIONS = ("none", "gzip")
 """Of texts. Spark writes zstd with a native library of Hadoop's alone, which no wheel of Spark's has."""
@@ -66,49 +66,6 @@ _CSV = {
     "ignoreTrailingWhiteSpace": "false",
 }
 _AVRO_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-
-@dataclass(frozen=True)
-class ExportedObject:
-    """An object of an export.
-
-    Attributes:
-        path: within the place.
-    """
-
-    path: str
-    rows: int
-    bytes: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Exported:
-    """What an export wrote, or a dry run would write.
-
-    Attributes:
-        place: where.
-        sequence: 1, 2, 3, … for each export into the place; None where there was nothing new, and of a dry run.
-        from_version, to_version: of the table; what came behind the first one, or all where it is None, is new.
-        rows: how many are new.
-        files, bytes: of the table, that may hold new rows.
-        objects: what was written.
-        removed: folders that were deleted, of exports that were ended early.
-    """
-
-    place: str
-    format: str
-    sequence: int | None = None
-    from_version: int | None
-    to_version: int
-    rows: int
-    files: int
-    bytes: int
-    objects: tuple[ExportedObject, ...] = ()
-    removed: int = 0
-    dry_run: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,6 +156,7 @@ class _Export:
 
     def _found(self, since: int | None, until: int, came: Additions, *, dry_run: bool) -> Exported:
         return Exported(
+            pipeline=self.pipeline,
             place=self.wanted.place,
             format=self.wanted.format,
             from_version=since,

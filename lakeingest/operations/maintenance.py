@@ -9,6 +9,7 @@ from lakeingest.delta.maintenance import optimize
 from lakeingest.delta.maintenance.optimize import Compacted
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.ingest.events import Maintained
+from lakeingest.operations.results.compact import Compaction
 
 
 def compact(
@@ -18,7 +19,7 @@ def compact(
     *,
     dry_run: bool,
     tell: Callable[[Maintained], None],
-) -> list[Compacted]:
+) -> Compaction:
     """See `Pipeline.compact`."""
     every = [tables.main, tables.quarantine]
     if tables.results.schema() is not None:
@@ -27,8 +28,9 @@ def compact(
         every.append(tables.completeness.table)
     if dry_run:
         now = {table.identifier: optimize.table_files(table) for table in every}
-        return [Compacted(path, files, files) for path, files in now.items()]
-    codec, done = tables.config.table.compression, []
+        tables_now = (Compacted(path, files, files) for path, files in now.items())
+        return Compaction(tables.config.name, tables_now, dry_run=True)
+    codec, done = tables.config.table.compression, Compaction(tables.config.name, (), dry_run=False)
     for table in every:
         began = time.monotonic()
         done.append(optimize.compact(table, target_bytes, codec, where if table == tables.main else None))

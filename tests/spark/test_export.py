@@ -19,7 +19,8 @@ from lakeingest.config.file import from_mapping
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.errors import Fenced, FilesLost, UsageError
 from lakeingest.operations import export
-from lakeingest.operations.export import Exported, ExportFormat, Wanted
+from lakeingest.operations.export import Wanted
+from lakeingest.operations.results.export import Exported, ExportFormat
 from lakeingest.spark import session
 
 COLUMNS = "_topic STRING, _partition INT, _offset BIGINT, _timestamp TIMESTAMP, day DATE, n INT, text STRING"

@@ -17,7 +17,7 @@ from lakeingest.config import Storage
 from lakeingest.decode import avro
 from lakeingest.errors import UsageError
 from lakeingest.operations import read, sql
-from lakeingest.operations.export import ExportFormat
+from lakeingest.operations.results.export import ExportFormat
 from lakeingest.spark import jvm, maps, session, types
 
 AVRO = {

@@ -62,7 +62,7 @@ EMPTY_WORDS = {
 }
 """Participles, pronouns and adverbs that say nothing of what they name."""
 EMPTY_NAMES = {
-    "cli": 111,
+    "cli": 106,
     "config": 155,
     "decode": 83,
     "delta": 184,
@@ -73,7 +73,7 @@ EMPTY_NAMES = {
     "ingest": 225,
     "kafka": 94,
     "local": 34,
-    "operations": 319,
+    "operations": 311,
     "pipeline": 14,
     "record": 6,
     "schema": 160,
@@ -97,7 +97,7 @@ LONG_MODULES = {
     "ingest/microbatch.py": 289,
     "kafka/broker.py": 261,
     "operations/doctor.py": 367,
-    "operations/export.py": 387,
+    "operations/export.py": 368,
     "operations/iam.py": 254,
     "operations/sample.py": 276,
     "pipeline.py": 298,

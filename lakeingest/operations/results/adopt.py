@@ -37,8 +37,8 @@ class Adopted(Showable):
 
     @property
     def headline(self) -> str:
-        done = "can be adopted" if self.version is None else f"is adopted since version {self.version}"
-        return f"{self.pipeline}: {self.table} {done}, with {number_of(self.rows, 'row')}, by {self.how}"
+        state = "can be adopted" if self.version is None else f"is adopted since version {self.version}"
+        return f"{self.pipeline}: {self.table} {state}, with {number_of(self.rows, 'row')}, by {self.how}"
 
     @property
     def listings(self) -> Mapping[str, Listing]:

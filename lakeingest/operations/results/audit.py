@@ -80,19 +80,22 @@ class Report(Showable):
             return f"{self.pipeline}: conserved, {sum_}"
         if not self.commits:
             return f"{self.pipeline}: nothing is proved, the table's log has no receipt left; {sum_}"
-        what = f"{self.missing:,} missing, {self.duplicated:,} duplicated, {self.unexpected:,} unexpected"
+        wrong = f"{self.missing:,} missing, {self.duplicated:,} duplicated, {self.unexpected:,} unexpected"
         first = "".join(f"; {each['kind']}: {each['where']}" for each in self.listings["wrong"][:3])
-        return f"{self.pipeline}: NOT conserved, {what}; {sum_}{first}"
+        return f"{self.pipeline}: NOT conserved, {wrong}; {sum_}{first}"
+
+    @property
+    def _places(self) -> list[tuple[str, str]]:
+        return [(kind, place) for kind, places in self.named.items() for place in places]
 
     @property
     def listings(self) -> Mapping[str, Listing]:
         always = ("consumed", "table", "quarantine", "dropped", "missing", "duplicated")
         rarely = ("backfilled", "unexpected", "gaps", "lost", "unproved", "earlier")
         names = [*always, *(name for name in rarely if getattr(self, name))]
-        places = [(kind, place) for kind, found in self.named.items() for place in found]
         return {
             "balance": [{"what": name, "records": getattr(self, name)} for name in names],
-            "wrong": [{"kind": k, "where": w} for k, w in [*(("break", each) for each in self.breaks), *places]],
+            "wrong": [{"kind": k, "where": w} for k, w in [*(("break", each) for each in self.breaks), *self._places]],
             "left_out": [{"condition": name, "records": count} for name, count in self.left_out.items()],
             "others": [{"pipeline": name, "newest batch": batch} for name, batch in self.others.items()],
         }
@@ -148,10 +151,10 @@ class Report(Showable):
             )
         return None if self.conserved else self._broken(names)
 
-    def _broken(self, others: str) -> NotConserved:
-        places = (f"{kind}: {place}" for kind, places in self.named.items() for place in places)
+    def _broken(self, names: str) -> NotConserved:
+        places = (f"{kind}: {place}" for kind, place in self._places)
         lines = "".join(f"\n  {line}" for line in (*self.breaks, *places, *self.deleted))
-        also = f"; pipeline {others} has written to the table too" if others else ""
+        also = f"; pipeline {names} has written to the table too" if names else ""
         back = (
             "if the DELETE was a mistake, RESTORE that table to the version before it and run again: the run reads "
             "again what the RESTORE takes back, while Kafka has it; "

@@ -107,8 +107,8 @@ class Plan(Showable):
     def to_json(self) -> dict[str, Any]:
         results = [each.to_json() for each in self.results]
         plain = {name: value for name, value in vars(self).items() if name != "ranges"}
-        made = {**plain, "spans": self.ranges.to_json(), "results": results, "forecast": vars(self.forecast)}
-        return {**made, "schemas": self._schemas, "problems": self.problems}
+        data = {**plain, "spans": self.ranges.to_json(), "results": results, "forecast": vars(self.forecast)}
+        return {**data, "schemas": self._schemas, "problems": self.problems}
 
     @property
     def text(self) -> Iterator[str | TextTable]:
@@ -168,8 +168,8 @@ class Plan(Showable):
         if not self.results:
             return "the batch would be kept back" if self.held else "none"
         broken = sum(not each.success for each in self.results)
-        met = f"{len(self.results) - broken:,} of {number_of(len(self.results), 'expectation')} met"
-        return f"{met}; the batch would be kept back" if self.held else met
+        line = f"{len(self.results) - broken:,} of {number_of(len(self.results), 'expectation')} met"
+        return f"{line}; the batch would be kept back" if self.held else line
 
     def _refused(self) -> Iterator[str | TextTable]:
         if self.refusals:

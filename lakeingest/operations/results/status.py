@@ -61,7 +61,7 @@ class Status(Showable):
 
     @property
     def listings(self) -> Mapping[str, Listing]:
-        tables = [{"table": name, **found} for name, found in self.tables.items()]
+        tables = [{"table": name, **size} for name, size in self.tables.items()]
         more = {"contract": self.contract, "backfill": self.backfill}
         return {"partitions": self.partitions, "commits": self.commits, "tables": tables, **more}
 

@@ -40,6 +40,7 @@ from lakeingest.local import Addresses
 from lakeingest.local.stack import ServerStatus
 from lakeingest.operations.forecast import Forecast
 from lakeingest.operations.results.backfill import Backfilled
+from lakeingest.operations.results.compact import Compaction
 from lakeingest.operations.results.gate import GateResults
 from lakeingest.operations.results.plan import Plan
 from lakeingest.operations.results.refusals import Reasons
@@ -129,8 +130,9 @@ class Fake:
     def replay(self, *_: Any, **__: Any) -> Replayed:
         return Replayed("p", True, 10, 9, tuple(REFUSALS))
 
-    def compact(self, *_: Any, **__: Any) -> list[Compacted]:
-        return [Compacted(PATH, TableFiles(10**6, 10**13), TableFiles(10**5, 10**13))]
+    def compact(self, *_: Any, **__: Any) -> Compaction:
+        done = Compacted(PATH, TableFiles(10**6, 10**13), TableFiles(10**5, 10**13))
+        return Compaction("p", [done], dry_run=False)
 
 
 def ended() -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from lakeingest.cli import export as command
 from lakeingest.delta.additions import merged
 from lakeingest.errors import UsageError
-from lakeingest.operations.export import Exported, ExportedObject, Wanted
+from lakeingest.operations.export import Wanted
+from lakeingest.operations.results.export import Exported, ExportedObject
 
 
 @pytest.mark.parametrize(
@@ -47,6 +47,7 @@ def test_ranges_that_hold_all(ranges: list[tuple[int, int]], most: int, found: t
 
 def exported(**how: Any) -> Exported:
     given = {
+        "pipeline": "p",
         "place": "/out",
         "format": "csv",
         "from_version": 3,
@@ -75,4 +76,4 @@ def exported(**how: Any) -> Exported:
 )
 def test_what_is_told(done: Exported, said: str) -> None:
     """In one line."""
-    assert command._told(done) == said
+    assert done.headline == f"p: {said}"
