@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakeingest.cli import run, watching
 from lakeingest.cli.arguments import AcceptHeld, AllowCode, File, Format
 from lakeingest.cli.output import Output
-from lakeingest.errors import number_of
 
 if TYPE_CHECKING:
     from lakeingest.config import PipelineConfig
-    from lakeingest.operations.rebuild import Compared
+    from lakeingest.operations.results.rebuild import Compared
     from lakeingest.pipeline import Pipeline
 
 _SAMPLE = 10_000
@@ -61,49 +61,30 @@ def rebuild(
     config = pipeline_file.read(file, os.environ)
     of_config = lakeingest.Pipeline
     # Behind what says that Spark is not installed.
-    from lakeingest.operations import rebuild as of
+    from lakeingest.operations import rebuild as operation
+    from lakeingest.operations.results import rebuild as results
 
-    made = of.config_of(config, bronze, to)
-    pipeline = of_config(made, allow_code=allow_code)
+    new = operation.config_of(config, bronze, to)
+    pipeline = of_config(new, allow_code=allow_code)
     with out.progress("looking at the tables …"):
-        of.check_place(pipeline.tables)
-    told: dict[str, Any] = {"from": made.source.table, "to": made.table.identifier}
+        operation.check_place(pipeline.tables)
+    places = new.source.table, new.table.identifier
     if dry_run:
-        _plan(pipeline, out, told)
+        with out.progress("looking at what there is …"):
+            offsets = operation.waiting(pipeline.tables, pipeline.source.topics())
+            plan = pipeline.plan(_SAMPLE)
+        out.show(results.RebuildPlan(*places, offsets, plan))
         return
-    with watching.watched(None, None, [made.name]) as watch:
-        told |= run.of_one(pipeline, out, watch, until_caught_up=True, accept={"accept_held": accept_held})
-    if told["stopped"]:
-        out.line("the same command goes on from there")
-        out.result(told)
-        return
-    with out.progress("proving the new table …"):
-        report = pipeline.audit()
-        compared = _compared(config, pipeline)
-    steps = of.next_steps(config, made)
-    out.line(report.headline)
-    if compared is not None:
-        _show(out, compared)
-    if report.conserved:
-        out.line(f"to go on in the new table, stop the pipeline, and change {file}:")
-        for option, value in steps.items():
-            out.line(f"  {option}: {value}" if value is not None else f"  leave out {option}")
-        out.line(f"then: lakeingest run {file}")
-    shown = compared and compared.to_json()
-    out.result({**told, "audit": report.to_json(), "compared": shown, "next": steps})
-    report.check()
-
-
-def _plan(pipeline: Pipeline, out: Output, told: dict[str, Any]) -> None:
-    from lakeingest.operations import rebuild as of
-
-    with out.progress("looking at what there is …"):
-        offsets = of.waiting(pipeline.tables, pipeline.source.topics())
-        made = pipeline.plan(_SAMPLE)
-    out.line(f"{told['to']} has not {number_of(offsets, 'offset')} of {told['from']} yet")
-    out.line(made.headline)
-    out.line("nothing was written")
-    out.result({**told, "offsets": offsets, "plan": made.to_json()})
+    with watching.watched(None, None, [new.name]) as watch:
+        summary = run.of_one(pipeline, out, watch, until_caught_up=True, accept={"accept_held": accept_held})
+    out.text(summary)
+    result = results.Rebuild(str(file), *places, summary)
+    if not summary.stopped:
+        with out.progress("proving the new table …"):
+            audit, compared = pipeline.audit(), _compared(config, pipeline)
+        steps = operation.next_steps(config, new)
+        result = replace(result, audit=audit, compared=compared, steps=steps)
+    out.show(result)
 
 
 def _compared(config: PipelineConfig, pipeline: Pipeline) -> Compared | None:
@@ -116,9 +97,3 @@ def _compared(config: PipelineConfig, pipeline: Pipeline) -> Compared | None:
     # The old table may be in another bucket.
     spark = session.attach(pipeline.storage, config.name, config.paths, config.names)
     return of.compare(PipelineTables(spark, config), pipeline.tables)
-
-
-def _show(out: Output, compared: Compared) -> None:
-    pairs = {"table": compared.table, "quarantine": compared.quarantine}
-    rows = [[name, f"{old:,}", f"{new:,}", f"{new - old:+,}"] for name, (old, new) in pairs.items()]
-    out.table("of the offsets that both have consumed", ("", "old", "new", "more"), rows)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping
-from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,14 +12,14 @@ import typer
 
 from lakeingest.cli import fleet, report, watching
 from lakeingest.cli.arguments import AcceptHeld, AllowCode, FilesOrFolders, Format, LogFormat
-from lakeingest.cli.live import Live, finishing, live
+from lakeingest.cli.live import finishing, live
 from lakeingest.cli.output import Output
-from lakeingest.errors import UsageError, number_of
+from lakeingest.errors import UsageError
 
 if TYPE_CHECKING:
     from lakeingest.cli.watching import Watch
-    from lakeingest.delta.receipt import Counts
     from lakeingest.ingest.events import Event
+    from lakeingest.operations.results.run import RunSummary
     from lakeingest.pipeline import Pipeline
 
 
@@ -117,17 +116,19 @@ def run(
             fleet.run(read, out, watch, until_caught_up=until_caught_up, at_once=at_once, allow_code=allow_code)
         else:
             pipeline = lakeingest.Pipeline(alone, allow_code=allow_code)
-            out.result(of_one(pipeline, out, watch, until_caught_up=until_caught_up, accept=accept))
+            out.show(of_one(pipeline, out, watch, until_caught_up=until_caught_up, accept=accept))
 
 
 def of_one(
     pipeline: Pipeline, out: Output, watch: Watch, *, until_caught_up: bool, accept: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Run one pipeline, and show it; what it has done, for programs.
+) -> RunSummary:
+    """Run one pipeline, and show it as it goes.
 
     Args:
         accept: as `Pipeline.run` has it.
     """
+    from lakeingest.operations.results.run import RunSummary
+
     stop, name = threading.Event(), pipeline.config.name
     with live(out, name, watch) as shown:
 
@@ -141,19 +142,4 @@ def of_one(
         with finishing(stop, shown), watch.failing(name, stop):
             shown.says("reading the tables' logs …")
             total = pipeline.run(until_caught_up=until_caught_up, on_event=heard, stop=stop, **accept)
-    out.line(_sum(total, shown, stopped=stop.is_set()))
-    for failure in shown.behind.values():
-        out.lines(f"the catalog is behind the table: {failure}")
-    behind = {entry: failure.what for entry, failure in shown.behind.items()}
-    told = {"commits": shown.commits, **asdict(total), "lag": shown.lag, "catalog_behind": behind}
-    return {"pipeline": name, **told, "stopped": stop.is_set()}
-
-
-def _sum(total: Counts, shown: Live, *, stopped: bool) -> str:
-    if not shown.commits:
-        return "stopped; nothing was committed" if stopped else "caught up; there was nothing new to commit"
-    return (
-        f"{'stopped' if stopped else 'caught up'}: {number_of(total.consumed, 'record')} in "
-        f"{number_of(shown.commits, 'commit')}, "
-        f"{total.accepted:,} to the table, {total.refused:,} to quarantine, {total.dropped:,} dropped"
-    )
+    return RunSummary(name, shown.commits, total, shown.lag, shown.behind, stop.is_set())

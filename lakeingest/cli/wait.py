@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import os
-import time
-from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from lakeingest.cli.arguments import File, Format
 from lakeingest.cli.output import Output
-from lakeingest.errors import NotComplete, UsageError
-
-if TYPE_CHECKING:
-    from lakeingest.delta.pipeline_tables import PipelineTables
-    from lakeingest.kafka.broker import Broker
+from lakeingest.errors import UsageError
 
 
 def wait(
@@ -55,58 +49,15 @@ def wait(
     """
     from lakeingest.config import file as pipeline_file
     from lakeingest.delta.offline import rows
-    from lakeingest.ingest import endpoints
-    from lakeingest.operations import completeness
-    from lakeingest.operations.wait import Waiter, Waiting
+    from lakeingest.operations import wait as operation
 
     out = Output.of(output)
     rows.check_installed()
     timeout_s = _seconds(timeout)
     config = pipeline_file.read(file, os.environ)
-    periods, _ = completeness.followed(config)
-    try:
-        start = periods.read(complete)
-    except ValueError as error:
-        raise UsageError(f'--complete "{complete}": {error}', cure="name a period of the table's partition") from None
-
-    @cache
-    def broker() -> Broker:
-        from lakeingest.kafka.broker import Broker
-
-        return Broker(config.source, endpoints.addresses(config)[0])
-
-    storage = endpoints.storage(config)
-
-    @cache
-    def tables() -> PipelineTables:
-        from lakeingest.delta.pipeline_tables import PipelineTables
-        from lakeingest.spark import session
-
-        return PipelineTables(session.attach(storage, config.name, config.paths, config.names), config)
-
-    waiter = Waiter(config, storage, start, broker, tables)
-    begun = time.monotonic()
     with out.progress("waiting:") as says:
-        found = waiter.wait(timeout_s, says)
-    told: dict[str, Any] = {
-        "pipeline": config.name,
-        "period": periods.text(start),
-        "timezone": periods.part.timezone,
-        "period_start": periods.begin(start).isoformat(),
-        "period_end": periods.end(start).isoformat(),
-        "waited_s": round(time.monotonic() - begun, 1),
-    }
-    if isinstance(found, Waiting):
-        missing = [
-            {"topic": topic, "partition": partition, "frontier": begin, "needed": end}
-            for (topic, partition), (begin, end) in sorted(found.missing.items())
-        ]
-        out.result({**told, "complete": False, "waits_for": found.text, "missing": missing})
-        raise NotComplete(
-            found.text, cure="let the pipeline run, and wait again; `lakeingest status` shows where it stands"
-        )
-    out.line(f"{config.name} {periods.text(start)}: complete since {found.since:%Y-%m-%d %H:%M:%S} UTC")
-    out.result({**told, "complete": True, "complete_since": found.since.isoformat()})
+        result = operation.wait(config, complete, timeout_s, says)
+    out.show(result)
 
 
 def _seconds(timeout: str | None) -> float | None:
@@ -123,8 +74,8 @@ def _seconds(timeout: str | None) -> float | None:
     if timeout is None:
         return None
     try:
-        found: timedelta = TypeAdapter(Wait).validate_python(timeout)
+        duration: timedelta = TypeAdapter(Wait).validate_python(timeout)
     except ValidationError as wrong:
-        said = wrong.errors()[0]["msg"].removeprefix("Value error, ")
-        raise UsageError(f'--timeout "{timeout}": {said}', cure="write it as in 2h or 90s") from None
-    return found.total_seconds()
+        message = wrong.errors()[0]["msg"].removeprefix("Value error, ")
+        raise UsageError(f'--timeout "{timeout}": {message}', cure="write it as in 2h or 90s") from None
+    return duration.total_seconds()

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from lakeingest.config import PipelineConfig, location
@@ -18,23 +17,10 @@ from lakeingest.delta import commit_log, coordinates, quarantine, table_properti
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.errors import UsageError
 from lakeingest.kafka.offsets import Topics
+from lakeingest.operations.results.rebuild import Compared
 from lakeingest.record import Frontier, OffsetRanges
 from lakeingest.spark import listing
 from lakeingest.spark.failures import storage_failures
-
-
-@dataclass(frozen=True)
-class Compared:
-    """How many records the old tables and the new ones have, within the offsets that both have consumed."""
-
-    offsets: OffsetRanges
-    table: tuple[int, int]
-    quarantine: tuple[int, int]
-
-    def to_json(self) -> dict[str, Any]:
-        pairs = {"table": self.table, "quarantine": self.quarantine}
-        rows = {name: {"before": before, "rebuilt": rebuilt} for name, (before, rebuilt) in pairs.items()}
-        return {"offsets": self.offsets.to_json(), **rows}
 
 
 def config_of(config: PipelineConfig, bronze: str | None, to: str) -> PipelineConfig:

@@ -6,17 +6,20 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from lakeingest.config import PipelineConfig, Storage
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.offline.log import OfflineLog, ReadFailed
-from lakeingest.errors import LakeingestError, StorageUnreachable
+from lakeingest.errors import LakeingestError, StorageUnreachable, UsageError
+from lakeingest.ingest import endpoints
 from lakeingest.kafka.broker import Broker
 from lakeingest.kafka.offsets import Reach
 from lakeingest.operations import completeness
 from lakeingest.operations.answered import answered
 from lakeingest.operations.completeness import Complete, Row
+from lakeingest.operations.results.wait import Completion
 
 if TYPE_CHECKING:
     from lakeingest.delta.pipeline_tables import PipelineTables
@@ -36,6 +39,51 @@ class Waiting:
 
     text: str
     missing: Mapping[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+
+
+def wait(config: PipelineConfig, period: str, timeout_s: float | None, says: Callable[[str], None]) -> Completion:
+    """Wait until a period is complete, or the time is over.
+
+    Args:
+        period: as in 2026-11-23T14, in the time zone of the table's partition.
+        timeout_s, says: see `Waiter.wait`.
+
+    Raises:
+        UsageError: there is no such period, or the contract has no completeness.
+        SetupError, StorageError: the tables cannot be read.
+    """
+    periods, _ = completeness.followed(config)
+    try:
+        start = periods.read(period)
+    except ValueError as error:
+        raise UsageError(f'--complete "{period}": {error}', cure="name a period of the table's partition") from None
+    storage = endpoints.storage(config)
+
+    @cache
+    def broker() -> Broker:
+        return Broker(config.source, endpoints.addresses(config)[0])
+
+    @cache
+    def tables() -> PipelineTables:
+        from lakeingest.delta.pipeline_tables import PipelineTables
+        from lakeingest.spark import session
+
+        return PipelineTables(session.attach(storage, config.name, config.paths, config.names), config)
+
+    waiter, began = Waiter(config, storage, start, broker, tables), time.monotonic()
+    end = waiter.wait(timeout_s, says)
+    state: dict[str, Any] = (
+        {"waits_for": end.text, "missing": end.missing} if isinstance(end, Waiting) else {"since": end.since}
+    )
+    return Completion(
+        pipeline=config.name,
+        period=periods.text(start),
+        timezone=periods.part.timezone,
+        begin=periods.begin(start),
+        end=periods.end(start),
+        waited_s=time.monotonic() - began,
+        **state,
+    )
 
 
 class Waiter:

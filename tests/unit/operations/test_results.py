@@ -2,27 +2,49 @@
 
 from __future__ import annotations
 
+import importlib
+import json
+import pkgutil
 import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from html.parser import HTMLParser
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import typer
 
 import lakeingest
+from lakeingest.cli.output import Output
 from lakeingest.config import Storage, file
+from lakeingest.delta.maintenance.optimize import Compacted, TableFiles
 from lakeingest.delta.receipt import Counts
-from lakeingest.errors import UsageError
+from lakeingest.errors import CatalogUnreachable, LakeingestError, UsageError
+from lakeingest.gate.evaluate import Result
+from lakeingest.gate.suite import Rule
 from lakeingest.ingest import endpoints
+from lakeingest.operations import results
 from lakeingest.operations.forecast import Forecast
+from lakeingest.operations.results.adopt import Adopted
 from lakeingest.operations.results.audit import Report
 from lakeingest.operations.results.backfill import Backfilled
+from lakeingest.operations.results.compact import Compaction
+from lakeingest.operations.results.compare import Comparison, Window
+from lakeingest.operations.results.export import Exported, ExportedObject
+from lakeingest.operations.results.gate import GateResults
 from lakeingest.operations.results.html import html
 from lakeingest.operations.results.plan import Plan
+from lakeingest.operations.results.rebuild import Compared, Rebuild, RebuildPlan
+from lakeingest.operations.results.refusals import Reasons
 from lakeingest.operations.results.replay import Replayed
+from lakeingest.operations.results.run import RunSummary
 from lakeingest.operations.results.schema_history import SchemaHistory, Step, Written
 from lakeingest.operations.results.showable import Rows, Showable
 from lakeingest.operations.results.status import Status
+from lakeingest.operations.results.wait import Completion
 from lakeingest.record import OffsetRanges
 from lakeingest.schema.ledger import Entry
 
@@ -55,24 +77,33 @@ def report(**changes: Any) -> Report:
     return Report(**{"pipeline": "p", **BALANCE, **NOTHING, **changes})
 
 
+PLAN = Plan(
+    pipeline="p",
+    ranges=OffsetRanges(()),
+    counts={"consumed": 1000, "accepted": 997, "refused": 3, "dropped": 0},
+    left_out={},
+    columns=({"name": HOSTILE, "type": "int", "new": True, "was": None},),
+    schemas=(ENTRY,),
+    refusals=(REFUSED,),
+    corrections=({"column": HOSTILE, "type": "STRING", "records": 3, "possible": False},),
+    results=(),
+    held=(HOSTILE,),
+    constraints={},
+    forecast=Forecast(None, 1440, 1, 1440, None, 57_600),
+    warnings=(HOSTILE,),
+)
+NOW = datetime(2026, 11, 26, 4, tzinfo=UTC)
+CONFIG: Any = SimpleNamespace(name="p", quarantine=SimpleNamespace(identifier="/q"), results="/r")
+FOUND = Result(Rule("e(a)", "e", {"column": "a"}, {}, True, "hold"), False, 9, 1, None, (HOSTILE,))
+ADOPTED = {"topic": HOSTILE, "partition": 0, "rows": 5, "first": None, "frontier": 5, "double": 0}
+ADOPTED |= {"kafka_first": 0, "kafka_end": 9}
+WINDOW = Window(HOSTILE, 0, 5, 9, 1, HOSTILE, 4, 3)
+RUN = RunSummary("p", 2, Counts(9, 6, 2, 1), 7, {HOSTILE: CatalogUnreachable(f"a\n{HOSTILE}", cure="c")}, stopped=False)
+COMPARED = Compared(OffsetRanges(()), (1000, 1001), (5, 3))
 RESULTS: dict[str, Showable] = {
     "report": report(named={"missing": [HOSTILE]}, missing=2, left_out={HOSTILE: 1}, others={HOSTILE: 4}),
     "status": Status("p", (PARTITION,), (COMMIT,), {"table": SIZE, "quarantine": {**SIZE, "rows": 3}}),
-    "plan": Plan(
-        pipeline="p",
-        ranges=OffsetRanges(()),
-        counts={"consumed": 1000, "accepted": 997, "refused": 3, "dropped": 0},
-        left_out={},
-        columns=({"name": HOSTILE, "type": "int", "new": True, "was": None},),
-        schemas=(ENTRY,),
-        refusals=(REFUSED,),
-        corrections=({"column": HOSTILE, "type": "STRING", "records": 3, "possible": False},),
-        results=(),
-        held=(HOSTILE,),
-        constraints={},
-        forecast=Forecast(None, 1440, 1, 1440, None, 57_600),
-        warnings=(HOSTILE,),
-    ),
+    "plan": PLAN,
     "schemas": SchemaHistory(
         "p",
         "BACKWARD",
@@ -85,6 +116,30 @@ RESULTS: dict[str, Showable] = {
     ),
     "replayed": Replayed("p", dry_run=False, looked=5, moved=2, refused=(REFUSED,)),
     "rows": Rows("p", HOSTILE, [REFUSED]),
+    "reasons": Reasons(CONFIG, [REFUSED]),
+    "gate results": GateResults(CONFIG, [{**FOUND.to_json(), "sequence": 1, "time": NOW, "outcome": HOSTILE}]),
+    "adopted": Adopted("p", HOSTILE, 3, "h", 5, (ADOPTED,), (HOSTILE,), (HOSTILE,)),
+    "compaction": Compaction("p", [Compacted(HOSTILE, TableFiles(9, 100), TableFiles(1, 90))], dry_run=False),
+    "exported": Exported(
+        **{"pipeline": "p", "place": HOSTILE, "format": "csv", "from_version": 3, "to_version": 5, "rows": 1},
+        **{"files": 2, "bytes": 100, "sequence": 1, "objects": (ExportedObject(HOSTILE, 1, 90),)},
+    ),
+    "comparison": Comparison(pipeline="p", prefix=HOSTILE, objects=2, strange=1, windows=(WINDOW,), outside=()),
+    "completion": Completion(
+        **{"pipeline": "p", "period": "2026", "timezone": "UTC", "begin": NOW, "end": NOW, "waited_s": 1.23},
+        **{"waits_for": HOSTILE, "missing": {(HOSTILE, 0): (5, 9)}},
+    ),
+    "run": RUN,
+    "rebuild plan": RebuildPlan(HOSTILE, "/new", 5, PLAN),
+    "rebuild": Rebuild(
+        "f.yaml",
+        HOSTILE,
+        "/new",
+        RUN,
+        report(left_out={HOSTILE: 1}),
+        COMPARED,
+        {"table.path": HOSTILE, "table.name": None},
+    ),
 }
 
 
@@ -119,6 +174,64 @@ def test_hostile_values_are_only_shown(name: str) -> None:
     assert text.encode()
     assert not re.search(r"(?<!-)color:|background:(?!none)|url\(|http://(?!evil)", text)
     assert any("<script>alert(1)</script>" in shown for shown in Page(text).texts)
+
+
+def test_every_result_is_shown_here() -> None:
+    """So that what holds for all is asked of each."""
+    for module in pkgutil.iter_modules(results.__path__):
+        importlib.import_module(f"{results.__name__}.{module.name}")
+    assert {type(result) for result in RESULTS.values()} == {*subclasses(Showable)}
+
+
+def subclasses(parent: type) -> Iterator[type]:
+    for child in parent.__subclasses__():
+        # A test may have one of its own.
+        if child.__module__.startswith(results.__name__):
+            yield from (child, *subclasses(child))
+
+
+@pytest.mark.parametrize("width", ["60", "200"])
+@pytest.mark.parametrize("name", RESULTS)
+def test_a_terminal_shows_hostile_values_only(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str, width: str
+) -> None:
+    """No character of a record acts upon it; and a program gets JSON."""
+    monkeypatch.setenv("COLUMNS", width)
+    Output().text(RESULTS[name])
+    assert all(c.isprintable() or c == "\n" for c in capsys.readouterr().out)
+    with suppress(LakeingestError, typer.Exit):
+        Output(is_json=True).show(RESULTS[name])
+    assert json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("result", "lines"),
+    [
+        (
+            replace(RUN, catalog_behind={"e": CatalogUnreachable("a\nb", cure="c")}),
+            [
+                "caught up: 9 records in 2 commits, 6 to the table, 2 to quarantine, 1 dropped",
+                *("the catalog is behind the table: a", "b", "  cure: c"),
+            ],
+        ),
+        (RunSummary("p", 0, Counts(), 0, {}, stopped=True), ["stopped; nothing was committed"]),
+        (RunSummary("p", 0, Counts(), 0, {}, stopped=False), ["caught up; there was nothing new to commit"]),
+        (RebuildPlan("/b", "/new", 1, PLAN), ["/new has not 1 offset of /b yet", PLAN.headline, "nothing was written"]),
+        (Rebuild("f", "/b", "/new", replace(RUN, stopped=True)), ["the same command goes on from there"]),
+        (
+            replace(RESULTS["rebuild"], compared=None, steps={"table.path": "/new", "table.name": None}),
+            [
+                report().headline,
+                "to go on in the new table, stop the pipeline, and change f.yaml:",
+                *("  table.path: /new", "  leave out table.name", "then: lakeingest run f.yaml"),
+            ],
+        ),
+        (replace(RESULTS["completion"], since=NOW), ["p 2026: complete since 2026-11-26 04:00:00 UTC"]),
+    ],
+)
+def test_a_text_of_lines(result: Showable, lines: list[str]) -> None:
+    """In this order."""
+    assert [*result.text] == lines
 
 
 @pytest.mark.parametrize("name", RESULTS)

@@ -1,0 +1,55 @@
+"""What a run has done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from lakeingest.delta.receipt import Counts
+from lakeingest.errors import LakeingestError, number_of
+from lakeingest.operations.results.html import Listing
+from lakeingest.operations.results.showable import Showable
+from lakeingest.operations.results.words import became
+
+
+@dataclass(frozen=True, repr=False)
+class RunSummary(Showable):
+    """What a run has done. Its listing: catalog_behind.
+
+    Attributes:
+        lag: offsets that Kafka had besides, when it ended.
+        catalog_behind: entries of a catalog that are not as the tables are: name → why.
+        stopped: whether it was stopped before it had caught up.
+    """
+
+    pipeline: str
+    commits: int
+    counts: Counts
+    lag: int
+    catalog_behind: Mapping[str, LakeingestError]
+    stopped: bool
+
+    @property
+    def headline(self) -> str:
+        if not self.commits:
+            return "stopped; nothing was committed" if self.stopped else "caught up; there was nothing new to commit"
+        counts, commits = self.counts, number_of(self.commits, "commit")
+        records = f"{number_of(counts.consumed, 'record')} in {commits}"
+        end = "stopped" if self.stopped else "caught up"
+        return f"{end}: {records}, {became(counts.accepted, counts.refused, counts.dropped)}"
+
+    @property
+    def listings(self) -> Mapping[str, Listing]:
+        return {"catalog_behind": [{"entry": name, "why": why.what} for name, why in self.catalog_behind.items()]}
+
+    @property
+    def text(self) -> Iterator[str]:
+        yield self.headline
+        for failure in self.catalog_behind.values():
+            yield from f"the catalog is behind the table: {failure}".split("\n")
+
+    def to_json(self) -> dict[str, Any]:
+        behind = {name: why.what for name, why in self.catalog_behind.items()}
+        counts = {"commits": self.commits, **asdict(self.counts), "lag": self.lag}
+        return {"pipeline": self.pipeline, **counts, "catalog_behind": behind, "stopped": self.stopped}
