@@ -72,16 +72,19 @@ def wait(config: PipelineConfig, period: str, timeout_s: float | None, says: Cal
 
     waiter, began = Waiter(config, storage, start, broker, tables), time.monotonic()
     end = waiter.wait(timeout_s, says)
-    state: dict[str, Any] = (
-        {"waits_for": end.text, "missing": end.missing} if isinstance(end, Waiting) else {"since": end.since}
-    )
+    state: dict[str, Any] = {"complete_since": end.since} if isinstance(end, Row) else {"waits_for": end.text}
+    if isinstance(end, Waiting):
+        state["missing"] = tuple(
+            {"topic": topic, "partition": partition, "frontier": frontier, "needed": needed}
+            for (topic, partition), (frontier, needed) in sorted(end.missing.items())
+        )
     return Completion(
         pipeline=config.name,
         period=periods.text(start),
         timezone=periods.part.timezone,
-        begin=periods.begin(start),
-        end=periods.end(start),
-        waited_s=time.monotonic() - began,
+        period_start=periods.begin(start).isoformat(),
+        period_end=periods.end(start).isoformat(),
+        waited_s=round(time.monotonic() - began, 1),
         **state,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from lakeingest.delta.receipt import Counts
@@ -55,9 +55,6 @@ class Backfilled(Showable):
     @property
     def listings(self) -> Mapping[str, Listing]:
         return {"ranges": self.ranges}
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
     @property
     def text(self) -> Iterator[str | TextTable]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from lakeingest.errors import number_of
 from lakeingest.operations.results.html import Listing
@@ -52,9 +52,6 @@ class Exported(Showable):
     objects: tuple[ExportedObject, ...] = ()
     removed: int = 0
     dry_run: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
     @property
     def listings(self) -> Mapping[str, Listing]:

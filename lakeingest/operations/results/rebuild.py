@@ -8,7 +8,6 @@ from typing import Any
 
 from lakeingest.errors import LakeingestError, number_of
 from lakeingest.operations.results.audit import Report
-from lakeingest.operations.results.html import Listing
 from lakeingest.operations.results.plan import Plan
 from lakeingest.operations.results.run import RunSummary
 from lakeingest.operations.results.showable import Showable, TextTable
@@ -57,10 +56,6 @@ class RebuildPlan(Showable):
         return f"{self.target} has not {number_of(self.offsets, 'offset')} of {self.source} yet"
 
     @property
-    def listings(self) -> Mapping[str, Listing]:
-        return self.plan.listings
-
-    @property
     def text(self) -> Iterator[str]:
         yield self.headline
         yield self.plan.headline
@@ -95,10 +90,6 @@ class Rebuild(Showable):
     @property
     def headline(self) -> str:
         return self.audit.headline if self.audit else self.run.headline
-
-    @property
-    def listings(self) -> Mapping[str, Listing]:
-        return self.audit.listings if self.audit else self.run.listings
 
     @property
     def text(self) -> Iterator[str | TextTable]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from lakeingest.errors import number_of
@@ -36,9 +36,6 @@ class Replayed(Showable):
     @property
     def listings(self) -> Mapping[str, Listing]:
         return {"refused": self.refused}
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
     @property
     def text(self) -> Iterator[str | TextTable]:

@@ -8,14 +8,13 @@ from typing import Any
 
 from lakeingest.delta.receipt import Counts
 from lakeingest.errors import LakeingestError, number_of
-from lakeingest.operations.results.html import Listing
 from lakeingest.operations.results.showable import Showable
 from lakeingest.operations.results.words import became
 
 
 @dataclass(frozen=True, repr=False)
 class RunSummary(Showable):
-    """What a run has done. Its listing: catalog_behind.
+    """What a run has done.
 
     Attributes:
         lag: offsets that Kafka had besides, when it ended.
@@ -38,10 +37,6 @@ class RunSummary(Showable):
         records = f"{number_of(counts.consumed, 'record')} in {commits}"
         end = "stopped" if self.stopped else "caught up"
         return f"{end}: {records}, {became(counts.accepted, counts.refused, counts.dropped)}"
-
-    @property
-    def listings(self) -> Mapping[str, Listing]:
-        return {"catalog_behind": [{"entry": name, "why": why.what} for name, why in self.catalog_behind.items()]}
 
     @property
     def text(self) -> Iterator[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, cast
 
 from lakeingest.errors import LakeingestError, SetupError, UsageError, printable
 from lakeingest.operations.results.html import Listing, html
@@ -41,18 +41,18 @@ class Showable(ABC):
         """What it comes to, in one line."""
 
     @property
-    @abstractmethod
     def listings(self) -> Mapping[str, Listing]:
         """Its tables by their names, the most important one first."""
+        return {}
 
     @property
     def text(self) -> Iterator[str | TextTable]:
         """What a terminal shows: lines and tables, in their order."""
         yield self.headline
 
-    @abstractmethod
     def to_json(self) -> dict[str, Any]:
-        """The same for programs."""
+        """The same for programs; of a dataclass its fields, where it says nothing else."""
+        return asdict(cast("Any", self))
 
     @property
     def failure(self) -> LakeingestError | None:
@@ -108,7 +108,7 @@ class Showable(ABC):
     def _listing(self, name: str | None) -> Listing:
         listings = self.listings
         if name is None:
-            return next(iter(listings.values()))
+            return next(iter(listings.values()), ())
         if name not in listings:
             raise UsageError(
                 f"{type(self).__name__} has no listing {name!r}", cure=f"name one of {', '.join(map(repr, listings))}"

@@ -126,8 +126,8 @@ RESULTS: dict[str, Showable] = {
     ),
     "comparison": Comparison(pipeline="p", prefix=HOSTILE, objects=2, strange=1, windows=(WINDOW,), outside=()),
     "completion": Completion(
-        **{"pipeline": "p", "period": "2026", "timezone": "UTC", "begin": NOW, "end": NOW, "waited_s": 1.23},
-        **{"waits_for": HOSTILE, "missing": {(HOSTILE, 0): (5, 9)}},
+        **{"pipeline": "p", "period": "2026", "timezone": "UTC", "period_start": "a", "period_end": "b"},
+        **{"waited_s": 1.2, "waits_for": HOSTILE, "missing": ({"topic": HOSTILE, "partition": 0},)},
     ),
     "run": RUN,
     "rebuild plan": RebuildPlan(HOSTILE, "/new", 5, PLAN),
@@ -173,7 +173,8 @@ def test_hostile_values_are_only_shown(name: str) -> None:
     assert all(c.isprintable() or c == "\n" for c in text)
     assert text.encode()
     assert not re.search(r"(?<!-)color:|background:(?!none)|url\(|http://(?!evil)", text)
-    assert any("<script>alert(1)</script>" in shown for shown in Page(text).texts)
+    if RESULTS[name].listings:
+        assert any("<script>alert(1)</script>" in shown for shown in Page(text).texts)
 
 
 def test_every_result_is_shown_here() -> None:
@@ -226,7 +227,7 @@ def test_a_terminal_shows_hostile_values_only(
                 *("  table.path: /new", "  leave out table.name", "then: lakeingest run f.yaml"),
             ],
         ),
-        (replace(RESULTS["completion"], since=NOW), ["p 2026: complete since 2026-11-26 04:00:00 UTC"]),
+        (replace(RESULTS["completion"], complete_since=NOW), ["p 2026: complete since 2026-11-26 04:00:00 UTC"]),
     ],
 )
 def test_a_text_of_lines(result: Showable, lines: list[str]) -> None:
@@ -280,7 +281,7 @@ def test_the_line_says_what_the_result_comes_to(result: Showable, line: str) -> 
     assert repr(result) == line
 
 
-@pytest.mark.parametrize("name", RESULTS)
+@pytest.mark.parametrize("name", [name for name, result in RESULTS.items() if result.listings])
 def test_each_listing_is_a_frame(name: str) -> None:
     """Of pandas and of Arrow, with the same rows and columns; without a name it is the first."""
     result = RESULTS[name]
