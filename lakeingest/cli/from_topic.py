@@ -138,15 +138,15 @@ def _registered(config: PipelineConfig) -> Callable[[int], str | None]:
     return ask
 
 
-def text(topic: str, found: Sampled, where: Where) -> str:
+def text(topic: str, sample: Sampled, where: Where) -> str:
     """The text of the file: one that `lakeingest check` finds good. Where the partition would not do, it has none."""
     partitions: tuple[tuple[str, ...], ...] = (
-        *([tuple(_by_field(found))] if found.time_field else []),
+        *([tuple(_by_field(sample))] if sample.time_field else []),
         ("  - {by: time, every: day}",),
         (),
     )
     for partition in partitions:
-        made = "\n".join(_lines(topic, found, partition, where)) + "\n"
+        made = "\n".join(_lines(topic, sample, partition, where)) + "\n"
         with suppress(PipelineFileError):
             _check(made)
             return made
@@ -161,13 +161,34 @@ def _check(made: str) -> None:
     file.from_mapping(yaml_text.parse(made).data, os.environ)
 
 
-def _lines(topic: str, found: Sampled, partition: tuple[str, ...], where: Where) -> Iterator[str]:
+def _lines(topic: str, sample: Sampled, partition: tuple[str, ...], where: Where) -> Iterator[str]:
     name = re.sub(r"^[^A-Za-z0-9]+", "", topic)[:200] or "pipeline"
     yield from starter.HEAD.splitlines()
     yield from _told(
-        "", f"Made from a sample: the newest {number_of(found.records, 'record')} of topic {topic}. {_LOOK}"
+        "", f"Made from a sample: the newest {number_of(sample.records, 'record')} of topic {topic}. {_LOOK}"
     )
     yield f"name: {_scalar(name)}"
+    yield from _source(topic, where)
+    yield from _decode(sample)
+    if where.registry is not None:
+        yield "registry:"
+        yield f"  url: {json.dumps(where.registry)}"
+    if sample.columns_ddl:
+        yield "schema:"
+        yield from _told(
+            "  ", "No column is NOT NULL: that a field is in each record of a sample does not mean it always is."
+        )
+        yield from _why(sample, "schema.columns")
+        yield from _block("  columns", sample.columns_ddl)
+    yield "partition:" if partition else "partition: []"
+    yield from partition or ()
+    yield "table:"
+    if where.brokers is not None:
+        yield "  # Write where the table is to lie: nobody has said so."
+    yield f"  path: {json.dumps(f's3a://lake/{name}')}"
+
+
+def _source(topic: str, where: Where) -> Iterator[str]:
     yield "source:"
     yield f"  topics: [{_scalar(topic)}]"
     if where.brokers is None:
@@ -177,39 +198,26 @@ def _lines(topic: str, found: Sampled, partition: tuple[str, ...], where: Where)
     if where.options:
         yield "  options:"
         yield from (f"    {_scalar(name)}: {json.dumps(value)}" for name, value in where.options.items())
+
+
+def _decode(sample: Sampled) -> Iterator[str]:
     yield "decode:"
-    yield from _why(found, "decode.value")
-    quotes = ", numbers_in_quotes: true" if found.numbers_in_quotes else ""
-    yield f"  value: {{format: {found.value_format}{quotes}}}"
-    yield from _why(found, "decode.key")
-    if found.key_columns_ddl:
+    yield from _why(sample, "decode.value")
+    quotes = ", numbers_in_quotes: true" if sample.numbers_in_quotes else ""
+    yield f"  value: {{format: {sample.value_format}{quotes}}}"
+    yield from _why(sample, "decode.key")
+    if sample.key_columns_ddl:
         yield "  key:"
         yield "    format: json"
-        yield from ["    numbers_in_quotes: true"] if found.key_numbers_in_quotes else []
-        yield from _block("    columns", found.key_columns_ddl)
+        yield from ["    numbers_in_quotes: true"] if sample.key_numbers_in_quotes else []
+        yield from _block("    columns", sample.key_columns_ddl)
     else:
-        yield f"  key: {{format: {found.key_format}}}"
-    if where.registry is not None:
-        yield "registry:"
-        yield f"  url: {json.dumps(where.registry)}"
-    if found.columns_ddl:
-        yield "schema:"
-        yield from _told(
-            "  ", "No column is NOT NULL: that a field is in each record of a sample does not mean it always is."
-        )
-        yield from _why(found, "schema.columns")
-        yield from _block("  columns", found.columns_ddl)
-    yield "partition:" if partition else "partition: []"
-    yield from partition or ()
-    yield "table:"
-    if where.brokers is not None:
-        yield "  # Write where the table is to lie: nobody has said so."
-    yield f"  path: {json.dumps(f's3a://lake/{name}')}"
+        yield f"  key: {{format: {sample.key_format}}}"
 
 
-def _by_field(found: Sampled) -> Iterator[str]:
-    yield from _why(found, "partition")
-    yield f"  - {{by: time, field: {_scalar(found.time_field or '')}, every: {found.every}}}"
+def _by_field(sample: Sampled) -> Iterator[str]:
+    yield from _why(sample, "partition")
+    yield f"  - {{by: time, field: {_scalar(sample.time_field or '')}, every: {sample.every}}}"
 
 
 def _block(option: str, ddl_text: str) -> Iterator[str]:
@@ -221,8 +229,8 @@ def _block(option: str, ddl_text: str) -> Iterator[str]:
     yield from (f"{indent}{line}" for line in lines(ddl_text))
 
 
-def _why(found: Sampled, option: str) -> Iterator[str]:
-    said = found.reasons.get(option, ())
+def _why(sample: Sampled, option: str) -> Iterator[str]:
+    said = sample.reasons.get(option, ())
     for sentence in said[:_MOST_TOLD]:
         yield from _told("  ", f"{sentence}.")
     if len(said) > _MOST_TOLD:
