@@ -23,22 +23,12 @@ from lakeingest.ingest import endpoints
 from lakeingest.ingest.events import Ended, Event, Matched
 from lakeingest.ingest.turns import Turns
 from lakeingest.kafka.broker import Broker
+from lakeingest.operations.results.fleet import Outcome, Outcomes
 from lakeingest.pipeline import Pipeline
 from lakeingest.spark import session
 
 File: TypeAlias = str | Path | PipelineConfig | PerTopic
 """A pipeline file, or a folder of them, by its path; or what was read of one."""
-
-
-@dataclass(frozen=True)
-class Outcome(Ended):
-    """What became of a pipeline's run.
-
-    Attributes:
-        pipeline: its name; with `{topic}` where the topics of a pattern could not be told.
-    """
-
-    pipeline: str = ""
 
 
 class Fleet:
@@ -78,7 +68,7 @@ class Fleet:
         until_caught_up: bool = False,
         on_event: Callable[[str, Event], None] = lambda *_: None,
         stop: threading.Event | None = None,
-    ) -> list[Outcome]:
+    ) -> Outcomes:
         """Run all of them until each has ended. One that fails, is held or is fenced off ends alone.
 
         Topics that a pattern matches are taken up as they come, looked for by the file's trigger.
@@ -109,7 +99,7 @@ class Fleet:
             # Whoever follows a pattern adds to them.
             while going := [each for each in begun if not each.done()]:
                 wait(going, return_when=FIRST_COMPLETED)
-        return [ended for each in begun if (ended := each.result()) is not None]
+        return Outcomes(ended for each in begun if (ended := each.result()) is not None)
 
     def _run(self, name: str, make: Callable[[], Pipeline], goal: _Goal) -> Outcome:
         ended: Ended | None = None

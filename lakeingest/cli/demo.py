@@ -13,7 +13,6 @@ import typer
 from lakeingest.cli import audit, run, schema
 from lakeingest.cli.output import Output
 from lakeingest.errors import UsageError
-from lakeingest.operations.results.refusals import message
 
 if TYPE_CHECKING:
     from lakeingest.local import Addresses
@@ -116,6 +115,7 @@ def _sent(out: Output, sent: int) -> None:
 
 def _show(file: Path, out: Output, *, versions: bool) -> None:
     import lakeingest
+    from lakeingest.operations.results.refusals import message
 
     pipeline = lakeingest.load(file)
     _show_versions(pipeline, out) if versions else _show_partitions(pipeline, out)

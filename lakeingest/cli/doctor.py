@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -29,16 +27,11 @@ def doctor(
         lakeingest doctor pipelines/flights.yaml --no-spark --output json
     """
     from lakeingest.operations import doctor
+    from lakeingest.operations.results.doctor import Diagnosis
 
-    out = Output.of(output)
-    findings = []
-    for found in doctor.look(file, spark=spark):
-        findings.append(found)
-        out.line(f"{found.state:8} {found.about:20} {found.what}")
-        if found.cure:
-            out.line(f"{'':8} {'':20} cure: {found.cure}")
-    counts = Counter(found.state for found in findings)
-    out.line(", ".join(f"{counts[state]} {state}" for state in doctor.STATES if counts[state]))
-    out.result({"good": not counts["bad"], "findings": [asdict(found) for found in findings]})
-    if counts["bad"]:
-        raise typer.Exit(4)
+    out, diagnosis = Output.of(output), Diagnosis()
+    for finding in doctor.look(file, spark=spark):
+        diagnosis.append(finding)
+        for line in finding.lines:
+            out.line(line)
+    out.show(diagnosis)

@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from lakeingest.cli.output import Output, as_data, message
+from lakeingest.cli.output import Output, message
 from lakeingest.errors import LakeingestError, printable
+from lakeingest.operations.results.words import error_as_data, worst
 
 if TYPE_CHECKING:
     from lakeingest.config import PipelineConfig
     from lakeingest.config.per_topic import PerTopic
     from lakeingest.operations.results.showable import Showable
     from lakeingest.pipeline import Pipeline
-
-WORST = (1, 3, 4, 2)
-"""Exit codes, the worst first: a broken promise, a lost fence, what is outside, usage."""
 
 
 def configs(files: Sequence[PipelineConfig | PerTopic]) -> Iterator[PipelineConfig]:
@@ -75,10 +73,10 @@ def ask(path: Path, out: Output, doing: str, question: Callable[[Pipeline], Show
         except LakeingestError as failure:
             sys.stderr.write(f"{printable(config.name)}: {message(failure)}")
             codes.add(failure.exit_code)
-            document = document or {"pipeline": config.name, "error": as_data(failure)}
+            document = document or {"pipeline": config.name, "error": error_as_data(failure)}
         documents.append(document)
     if not (documents or out.is_json):
         out.line(f"no topic matches {read.pattern.pattern!r}")
     out.result({"pipelines": documents})
     if codes:
-        raise typer.Exit(next(code for code in WORST if code in codes))
+        raise typer.Exit(worst(codes))

@@ -6,15 +6,11 @@ import sys
 import threading
 import traceback
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import typer
-
-from lakeingest.cli.each_topic import WORST
 from lakeingest.cli.live import Live, finishing
-from lakeingest.cli.output import Output, as_data, message
+from lakeingest.cli.output import Output, message
 from lakeingest.cli.watching import Watch
 from lakeingest.errors import LakeingestError, number_of, printable
 
@@ -23,8 +19,8 @@ if TYPE_CHECKING:
 
     from lakeingest.config import PipelineConfig
     from lakeingest.config.per_topic import PerTopic
-    from lakeingest.fleet import Outcome
     from lakeingest.ingest.events import Ended, Event
+    from lakeingest.operations.results.fleet import Outcomes
 
 
 def run(
@@ -50,10 +46,10 @@ def run(
     try:
         board.says("starting Spark …")
         with finishing(stop, board), watch.lingering(stop):
-            ended = fleet.run(until_caught_up=until_caught_up, on_event=board.take, stop=stop)
+            outcomes = fleet.run(until_caught_up=until_caught_up, on_event=board.take, stop=stop)
     finally:
         board.end()
-    _tell(out, ended, told=watch.tells_programs)
+    _tell(out, outcomes, logged=watch.tells_programs)
 
 
 class Board:
@@ -120,44 +116,14 @@ def _ending(ended: Ended) -> str:
     return f"{ended.outcome}: {what}"
 
 
-def _tell(out: Output, ended: Sequence[Outcome], *, told: bool = False) -> None:
+def _tell(out: Output, outcomes: Outcomes, *, logged: bool = False) -> None:
     """What became of each, and the exit code.
 
     Args:
-        told: whether errors stand in a log already that is for programs alone.
+        logged: whether errors stand already in a log that is for programs alone.
     """
-    columns = ("pipeline", "outcome", "commits", "records", "refused", "lag")
-    out.table(
-        "",
-        columns,
-        [
-            (
-                each.pipeline,
-                each.outcome,
-                *(f"{n:,}" for n in (each.commits, each.counts.consumed, each.counts.refused, each.lag)),
-            )
-            for each in ended
-        ],
-        spare=("commits",),
-    )
-    failures = {each.pipeline: each.failure for each in ended if each.failure is not None}
-    for name, failure in failures.items():
-        if isinstance(failure, LakeingestError) and not told:
-            sys.stderr.write(f"{printable(name)}: {message(failure)}")
-    out.result({"pipelines": [_as_data(each) for each in ended]})
-    codes = {failure.exit_code if isinstance(failure, LakeingestError) else 1 for failure in failures.values()}
-    if codes:
-        raise typer.Exit(next(code for code in WORST if code in codes))
-
-
-def _as_data(ended: Outcome) -> dict[str, Any]:
-    failure = ended.failure
-    error = as_data(failure) if isinstance(failure, LakeingestError) else {"error": repr(failure), "exit_code": 1}
-    return {
-        "pipeline": ended.pipeline,
-        "outcome": ended.outcome,
-        "error": error if failure else None,
-        "commits": ended.commits,
-        **asdict(ended.counts),
-        "lag": ended.lag,
-    }
+    out.text(outcomes)
+    for each in outcomes:
+        if isinstance(each.failure, LakeingestError) and not logged:
+            sys.stderr.write(f"{printable(each.pipeline)}: {message(each.failure)}")
+    out.end(outcomes)

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import os
-import textwrap
-from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakeingest.cli.arguments import Format
 from lakeingest.cli.output import Output
-from lakeingest.errors import UsageError, number_of
+from lakeingest.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from lakeingest.config import Source
-    from lakeingest.config.confluent import Imported, Option
+    from lakeingest.config.confluent import Imported
 
 
 def import_confluent(
@@ -73,6 +69,7 @@ def import_confluent(
         SourceUnreachable: Kafka cannot be asked for the offsets.
     """
     from lakeingest.config import confluent
+    from lakeingest.operations.results.connector import ConnectorImport
 
     out = Output.of(output)
     if compare is not None:
@@ -98,20 +95,7 @@ def import_confluent(
     paths = {to / name: text for name, text in made.files.items()}
     if not dry_run:
         _write(paths, force=force)
-    for path, text in paths.items():
-        if dry_run:
-            out.lines(f"# {path}\n{text}")
-        else:
-            out.line(f"{path} is written.")
-    _tell(out, made)
-    first = next(iter(paths))
-    if not dry_run:
-        out.line()
-        out.line(f"Next: lakeingest check {first}")
-        out.line("If the sink's objects are in a Delta table already: lakeingest adopt --help")
-    out.result(_plain(made, [str(path) for path in paths]))
-    if not made.whole:
-        raise typer.Exit(1)
+    out.show(ConnectorImport(made, paths, dry_run))
 
 
 def _offsets(made: Imported) -> dict[str, dict[int, int]]:
@@ -180,46 +164,3 @@ def _write(paths: dict[Path, str], *, force: bool) -> None:
             path.write_text(text, encoding="utf-8")
         except OSError as error:
             raise UsageError(f"{path} cannot be written ({error.strerror})", cure="check the path") from None
-
-
-def _tell(out: Output, made: Imported) -> None:
-    for missing, why in made.missing.items():
-        _paragraph(out, f"Fill in {missing}: {why}.", "  ")
-    if made.environment:
-        _paragraph(out, f"Export {', '.join(made.environment)}.", "  ")
-    for outcome, several in groupby(made.options, key=lambda option: option.outcome):
-        options = list(several)
-        out.line()
-        out.line(f"{outcome} ({number_of(len(options), 'option')})")
-        if outcome == "ignored":
-            for why in dict.fromkeys(option.why for option in options):
-                alike = ", ".join(option.name for option in options if option.why == why)
-                _paragraph(out, f"{alike}: {why}", "  ")
-            continue
-        for option in options:
-            _option(out, option)
-
-
-def _option(out: Output, option: Option) -> None:
-    becomes = f" → {option.becomes}" if option.becomes else ""
-    value = option.value if len(option.value) <= 40 else f"…{option.value[-39:]}"
-    _paragraph(out, f"{option.name} = {value}{becomes}", "  ")
-    if option.why:
-        _paragraph(out, option.why, "    ")
-
-
-def _paragraph(out: Output, text: str, indent: str) -> None:
-    wrapped = textwrap.wrap(text, 80, initial_indent=indent, subsequent_indent=f"{indent}  ", break_on_hyphens=False)
-    for line in wrapped:
-        out.line(line)
-
-
-def _plain(made: Imported, files: Sequence[str]) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return {
-        "files": files,
-        "options": [asdict(option) for option in made.options],
-        "missing": [{"option": option, "why": why} for option, why in made.missing.items()],
-        "environment": list(made.environment),
-    }

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from lakeingest.errors import LakeingestError, PipelineFileError, UsageError, printable
-from lakeingest.operations.results.words import as_json, cut
+from lakeingest.operations.results.words import as_json, cut, error_as_data
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -144,6 +144,10 @@ class Output:
             Exit: it has none, and an exit code that is not 0.
         """
         self.text(result)
+        self.end(result)
+
+    def end(self, result: Showable) -> None:
+        """The JSON of a result, and what is wrong; see `show`."""
         self.result(result.to_json())
         result.check()
         if result.exit_code:
@@ -173,19 +177,7 @@ class Output:
 def failed(error: LakeingestError) -> None:
     """Tell a program that waits for JSON why there is no result; a command that has one gives it all the same."""
     if _OWED.get():
-        Output(is_json=True).result(as_data(error))
-
-
-def as_data(error: LakeingestError) -> dict[str, Any]:
-    """An error for programs."""
-    return {
-        "error": type(error).__name__,
-        "stage": error.stage,
-        "what": error.what,
-        "cure": error.cure,
-        "problems": error.problems if isinstance(error, PipelineFileError) else (),
-        "exit_code": error.exit_code,
-    }
+        Output(is_json=True).result(error_as_data(error))
 
 
 def message(error: LakeingestError) -> str:

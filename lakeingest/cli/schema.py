@@ -13,7 +13,7 @@ from lakeingest.cli.output import Output
 from lakeingest.errors import UsageError
 
 if TYPE_CHECKING:
-    from lakeingest.schema.compatibility import Decision, Mode
+    from lakeingest.schema.compatibility import Mode
     from lakeingest.schema.model import Schema
 
 app = typer.Typer(
@@ -23,12 +23,6 @@ app = typer.Typer(
 )
 
 _SUFFIXES = (".avsc", ".proto", ".json")
-_SAID = {
-    "write": "written as they are",
-    "project": "written, brought to the table's schema",
-    "evolve": "written, after the table's schema has changed",
-    "quarantine": "refused",
-}
 
 
 @app.command()
@@ -69,16 +63,14 @@ def check(
 
         lakeingest schema check --current v1.avsc --record v1.avsc --reference address.avsc
     """
+    from lakeingest.operations.results.schema_check import SchemaCheck
     from lakeingest.schema.compatibility import decide
 
     out = Output.of(output)
     references = [(str(file), _text(file)) for file in reference or ()]
     table = None if current is None else _read(current, current_version, references)
     decision = decide(_read(record, record_version, references), table, _mode(mode))
-    _tell(out, decision, record)
-    out.result(decision.to_json())
-    if decision.action == "quarantine":
-        raise typer.Exit(1)
+    out.show(SchemaCheck(record, decision))
 
 
 @app.command()
@@ -97,21 +89,6 @@ def history(file: File, output: Format = "text") -> None:
     with out.progress("reading the tables …"):
         result = lakeingest.load(file).schemas()
     out.show(result)
-
-
-def _tell(out: Output, decision: Decision, record: Path) -> None:
-    out.line(f"{record}: its records would be {_SAID[decision.action]} ({decision.action}, {decision.verdict})")
-    if decision.why:
-        out.line(f"  {decision.why}")
-    if decision.verdict == "VERSION_REQUIRED":
-        out.line("  give --current-version and --record-version")
-    if decision.changes:
-        what = (
-            "the table's schema changes" if decision.action == "evolve" else "from the table's schema to the record's"
-        )
-        out.line(f"  {what}:")
-    for change in decision.changes:
-        out.line(f"    {change.text}")
 
 
 def _mode(name: str) -> Mode:

@@ -16,11 +16,10 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from lakeingest.config import PipelineConfig, Storage, file, location
 from lakeingest.config.formats import uses_registry
@@ -29,12 +28,11 @@ from lakeingest.delta.receipt import Receipt
 from lakeingest.errors import LakeingestError, PipelineFileError, SetupError, number_of
 from lakeingest.local import artifacts
 from lakeingest.local.loopback import direct
+from lakeingest.operations.results.doctor import Finding
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-State = Literal["good", "warning", "bad", "skipped"]
-STATES: tuple[State, ...] = ("good", "warning", "bad", "skipped")
 PROBE = ".lakeingest-probe-"
 """How the object is named with which a conditional PUT is tried: as the log store names its own."""
 _SKEW_S = 60.0
@@ -46,23 +44,6 @@ _PACKAGES = ("pyspark", "pyarrow", "confluent_kafka")
 _GIB = 1024**3
 _COMMITS = 100
 """The newest commits of a table that are looked at, each an object of the store."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What was found of one thing.
-
-    Attributes:
-        about: what was looked at.
-        state: good; warning: a run may go well all the same; bad: no run does; skipped: it could not be looked at.
-        what: what was found.
-        cure: what to do about it; empty where it is good.
-    """
-
-    about: str
-    state: State
-    what: str
-    cure: str = ""
 
 
 def look(path: Path, *, spark: bool = True) -> Iterator[Finding]:

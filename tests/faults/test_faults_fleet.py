@@ -17,8 +17,8 @@ from schema_world import SchemaWorld
 from lakeingest import Fleet
 from lakeingest.config.file import from_mapping
 from lakeingest.errors import Fenced, StorageUnreachable
-from lakeingest.fleet import Outcome
 from lakeingest.ingest.events import Committed, Ended, Event, Retrying
+from lakeingest.operations.results.fleet import Outcome
 from lakeingest.testing.process import Process
 from lakeingest.testing.s3 import S3Proxy, denied, internal_error, lose_answer, slow_down
 from lakeingest.testing.steps import Step, cut_off_at, end_at

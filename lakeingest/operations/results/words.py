@@ -1,12 +1,16 @@
-"""Values and numbers as people read them, and JSON that a terminal can show."""
+"""Values, numbers and errors as people and programs read them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from lakeingest.errors import LakeingestError, PipelineFileError
+
 _WORDS = {None: "—", True: "yes", False: "no"}
+_WORST = (1, 3, 4, 2)
+"""Exit codes, the worst first: a broken promise, a lost fence, what is outside, usage."""
 
 
 def words(value: object) -> str:
@@ -48,3 +52,21 @@ def _escaped(character: str) -> str:
     """As JSON has it, in UTF-16."""
     units = character.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4))
+
+
+def error_as_data(error: LakeingestError) -> dict[str, Any]:
+    """An error for programs."""
+    return {
+        "error": type(error).__name__,
+        "stage": error.stage,
+        "what": error.what,
+        "cure": error.cure,
+        "problems": error.problems if isinstance(error, PipelineFileError) else (),
+        "exit_code": error.exit_code,
+    }
+
+
+def worst(exit_codes: Iterable[int]) -> int:
+    """The worst of exit codes; 0 where there is none."""
+    codes = {*exit_codes}
+    return next((code for code in _WORST if code in codes), 0)

@@ -14,8 +14,8 @@ from lakeingest.cli import fleet, run
 from lakeingest.cli.output import Output
 from lakeingest.delta.receipt import Counts
 from lakeingest.errors import BatchHeld, Fenced, PipelineFileError, StorageUnreachable, UsageError
-from lakeingest.fleet import Outcome
 from lakeingest.ingest.events import Committed, Ended, Retrying
+from lakeingest.operations.results.fleet import Outcome, Outcomes
 
 
 def written(folder: Path, name: str, /, **changes: Any) -> Path:
@@ -93,7 +93,7 @@ def test_the_exit_code_is_of_the_worst(
     """A broken promise of the data before a lost fence, before what is outside."""
     outcomes = [ended("good"), *(ended(f"p{n}", failure) for n, failure in enumerate(failures))]
     try:
-        fleet._tell(Output(is_json=True), outcomes)
+        fleet._tell(Output(is_json=True), Outcomes(outcomes))
         found = 0
     except typer.Exit as ending:
         found = ending.exit_code

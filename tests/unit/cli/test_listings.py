@@ -33,7 +33,6 @@ from lakeingest.config import file as pipelines
 from lakeingest.delta.maintenance.optimize import Compacted, TableFiles
 from lakeingest.delta.receipt import Counts
 from lakeingest.errors import StorageUnreachable
-from lakeingest.fleet import Outcome
 from lakeingest.gate.evaluate import Result
 from lakeingest.gate.suite import Rule, brief
 from lakeingest.local import Addresses
@@ -41,6 +40,7 @@ from lakeingest.local.stack import ServerStatus
 from lakeingest.operations.forecast import Forecast
 from lakeingest.operations.results.backfill import Backfilled
 from lakeingest.operations.results.compact import Compaction
+from lakeingest.operations.results.fleet import Outcome, Outcomes
 from lakeingest.operations.results.gate import GateResults
 from lakeingest.operations.results.plan import Plan
 from lakeingest.operations.results.refusals import Reasons
@@ -138,7 +138,8 @@ class Fake:
 def ended() -> None:
     failure = StorageUnreachable("down", cure="c")
     fleet._tell(
-        Output(), [Outcome(failure, pipeline=LONG, commits=10**6, counts=Counts(10**9, 10**9, 10**6), lag=10**12)]
+        Output(),
+        Outcomes([Outcome(failure, pipeline=LONG, commits=10**6, counts=Counts(10**9, 10**9, 10**6), lag=10**12)]),
     )
 
 

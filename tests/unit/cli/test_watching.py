@@ -22,9 +22,9 @@ from lakeingest.cli.fleet import Board
 from lakeingest.cli.output import Output
 from lakeingest.cli.watching import Watch, watched
 from lakeingest.errors import SetupError, StorageUnreachable, UsageError
-from lakeingest.fleet import Outcome
 from lakeingest.ingest.events import Ended, Event, Looked
 from lakeingest.ingest.listeners import endpoint
+from lakeingest.operations.results.fleet import Outcome, Outcomes
 from lakeingest.spark import session
 
 DOWN = StorageUnreachable("the store is down", cure="look at it")
@@ -177,5 +177,5 @@ def test_a_fleet_is_watched(capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
     for told in (True, False):
         with pytest.raises(typer.Exit):
-            fleet._tell(Output(), [Outcome(DOWN, pipeline="b")], told=told)
+            fleet._tell(Output(), Outcomes([Outcome(DOWN, pipeline="b")]), logged=told)
         assert ("error (storage)" in capsys.readouterr().err) is not told

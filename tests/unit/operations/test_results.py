@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from html.parser import HTMLParser
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +21,7 @@ import typer
 import lakeingest
 from lakeingest.cli.output import Output
 from lakeingest.config import Storage, file
+from lakeingest.config.confluent import Imported, Option
 from lakeingest.delta.maintenance.optimize import Compacted, TableFiles
 from lakeingest.delta.receipt import Counts
 from lakeingest.errors import CatalogUnreachable, LakeingestError, UsageError
@@ -33,7 +35,10 @@ from lakeingest.operations.results.audit import Report
 from lakeingest.operations.results.backfill import Backfilled
 from lakeingest.operations.results.compact import Compaction
 from lakeingest.operations.results.compare import Comparison, Window
+from lakeingest.operations.results.connector import ConnectorImport
+from lakeingest.operations.results.doctor import Diagnosis, Finding
 from lakeingest.operations.results.export import Exported, ExportedObject
+from lakeingest.operations.results.fleet import Outcome, Outcomes
 from lakeingest.operations.results.gate import GateResults
 from lakeingest.operations.results.html import html
 from lakeingest.operations.results.plan import Plan
@@ -41,11 +46,13 @@ from lakeingest.operations.results.rebuild import Compared, Rebuild, RebuildPlan
 from lakeingest.operations.results.refusals import Reasons
 from lakeingest.operations.results.replay import Replayed
 from lakeingest.operations.results.run import RunSummary
+from lakeingest.operations.results.schema_check import SchemaCheck
 from lakeingest.operations.results.schema_history import SchemaHistory, Step, Written
 from lakeingest.operations.results.showable import Rows, Showable
 from lakeingest.operations.results.status import Status
 from lakeingest.operations.results.wait import Completion
 from lakeingest.record import OffsetRanges
+from lakeingest.schema.compatibility import Decision
 from lakeingest.schema.ledger import Entry
 
 HOSTILE = "<script>alert(1)</script><img src=http://evil onerror='x'>&\"\x1b[2J\x00\n\u202e"
@@ -130,6 +137,13 @@ RESULTS: dict[str, Showable] = {
         **{"waited_s": 1.2, "waits_for": HOSTILE, "missing": ({"topic": HOSTILE, "partition": 0},)},
     ),
     "run": RUN,
+    "connector": ConnectorImport(
+        Imported({"f": HOSTILE}, (Option(HOSTILE, HOSTILE, "unknown", HOSTILE, HOSTILE),), {}, (HOSTILE,), {}, "g", ()),
+        *({Path("f.yaml"): HOSTILE}, True),
+    ),
+    "schema check": SchemaCheck(Path("a.avsc"), Decision("DIFFERENT_TYPE_OF_SCHEMA", "quarantine", why=HOSTILE)),
+    "diagnosis": Diagnosis([Finding(HOSTILE, "bad", HOSTILE, HOSTILE), Finding("a", "good", "b")]),
+    "outcomes": Outcomes([Outcome(CatalogUnreachable(HOSTILE, cure=HOSTILE), pipeline=HOSTILE, commits=2, lag=3)]),
     "rebuild plan": RebuildPlan(HOSTILE, "/new", 5, PLAN),
     "rebuild": Rebuild(
         "f.yaml",
