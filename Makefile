@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 # scheduler would then wait for ever.
 TWO    := --numprocesses 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
-.PHONY: help venv demo demo-schemas bench test test-unit test-properties test-faults test-cluster test-connect test-readers test-matrix test-alerts test-notebooks notebooks test-report test-infra soak docs docs-outputs stack-up stack-down dist clean
+.PHONY: help venv demo demo-schemas bench test test-long test-unit test-properties test-faults test-cluster test-connect test-readers test-matrix test-alerts test-notebooks notebooks test-report test-infra soak docs docs-outputs stack-up stack-down dist clean
 
 help: ## Say what can be made
 	@grep -hE "^[a-z-]+:.*##" $(MAKEFILE_LIST) | sed -E "s/:.*## /	/" | expand -t 14
@@ -34,11 +34,17 @@ demo: $(DEMO) ## Bring up Kafka, S3 and a registry, and ingest real flights
 demo-schemas: $(DEMO) ## The same with weather as Avro, whose schema changes twice on the way
 	@$(BIN)/lakeingest demo --schemas
 
-test: venv ## Format, lint, types and tests; stops at the first that fails
+test: venv ## Format, lint, types, and the tests that are not slow; stops at the first that fails (12 minutes)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pytest $(TWO)
+
+# All but what has a target of its own.
+NO_MATRIX := not faults and not soak and not cluster and not readers and not matrix and not notebooks and not report \
+  and not alerts and not infra
+test-long: venv ## The slow tests; CI runs them behind `make test` (a quarter of an hour)
+	$(BIN)/pytest -m "slow and $(NO_MATRIX)" $(TWO)
 
 test-unit: venv ## The tests that need neither servers nor Spark (a minute)
 	$(BIN)/pytest tests/unit $(TWO)

@@ -86,6 +86,7 @@ def test_killed_while_it_repairs(cells: dict[str, Cell], s3: S3Proxy) -> None:
     cell.recover(f"killed {Step.COMMITTED}; then {Step.ACCOUNTING}", "went on from the log")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "step",
     [step if step in SOME else pytest.param(step, marks=pytest.mark.faults) for step in STEPS["evolving"]],

@@ -73,6 +73,7 @@ def test_a_request_goes_wrong(cell: Cell, s3: S3Proxy, spoilt: str, request_kind
     spoil(cell, s3, request_kind, spoilt)
 
 
+@pytest.mark.slow
 def test_a_request_goes_wrong_the_shorter_choice(cells: dict[str, Cell], s3: S3Proxy) -> None:
     """One of the above: a commit's own."""
     spoil(cells["evolving"], s3, "PUT", "lost answer")

@@ -183,6 +183,7 @@ def test_a_goal_that_another_run_has_passed(world: World) -> None:
     world.checked()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("behind", [pytest.param("table", marks=pytest.mark.faults), "quarantine"])
 def test_what_failed_behind_its_commit_is_counted_once(proxied: World, s3: S3Proxy, behind: str) -> None:
     """An attempt that fails behind the table's commit told nothing, and the next one found nothing to commit: the

@@ -7,6 +7,7 @@ from kit import mixed
 from world import World
 
 
+@pytest.mark.slow
 def test_the_audit_names_a_deleted_row(world: World) -> None:
     """A row that somebody deleted is missing, by its coordinates."""
     world.produce(*mixed(10))

@@ -66,6 +66,7 @@ def once(then: Callable[[], object], kind: type[Event] = Committed) -> Callable[
     return hear
 
 
+@pytest.mark.slow
 def test_history_before_latest(late: World, tmp_path: Path, lakeingest: Command) -> None:
     """A dry run takes nothing; a second backfill finds nothing to take; the run goes on where it was."""
     file = tmp_path / "p.yaml"

@@ -25,6 +25,7 @@ def layers(stack: Addresses, spark: SparkSession, named: str) -> Layers:
     return Layers(stack, spark, named)
 
 
+@pytest.mark.slow
 def test_silver_is_fed_from_bronze(layers: Layers) -> None:
     """Records are decoded again with their coordinates, keys, headers and times; refused ones are set aside."""
     layers.produce(Record(b'{"n": 1}', b"k", headers=(("h", b"1"),)), *clean(5, 2), DIRTY, partitions=2)

@@ -51,6 +51,7 @@ def file(stack: Addresses, spark: SparkSession, named: str, tmp_path: Path) -> P
     return ran(stack, named, tmp_path)
 
 
+@pytest.mark.slow
 def test_status(asked: Path, lakeingest: Command) -> None:
     """Frontier, lag, commits and tables, for people and for programs."""
     said = lakeingest("status", asked)

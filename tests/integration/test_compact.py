@@ -20,6 +20,7 @@ from lakeingest.pipeline import Pipeline
 PARTITION = [{"by": "field", "field": "text"}]
 
 
+@pytest.mark.slow
 def test_the_same_rows_in_fewer_files(stack: Addresses, spark: SparkSession, named: str) -> None:
     """Two partitions of three small files each become two files; the next batch and the audit go on."""
     columns = "n INT, text STRING"

@@ -128,6 +128,7 @@ def reached(records: Sequence[Held], name: str, hour: datetime, frontier: Mappin
     return True
 
 
+@pytest.mark.slow
 def test_an_hour_is_complete_when_all_its_records_are_there(
     filled: World, stack: Addresses, tmp_path: Path, lakeingest: Command
 ) -> None:

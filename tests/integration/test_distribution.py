@@ -200,6 +200,7 @@ def words_for(command: Any) -> list[str]:
     return words
 
 
+@pytest.mark.slow
 def test_the_doctor_tells_it_among_the_rest(plain: Environment, files: Path) -> None:
     """What is missing is what it is asked for: no error of its own."""
     said = plain.run("lakeingest", "doctor", "p.yaml", "--output", "json", cwd=files)
@@ -221,6 +222,7 @@ def test_a_command_without_its_extra_names_it(plain: Environment, files: Path, n
         assert cure in told["cure"]
 
 
+@pytest.mark.slow
 def test_a_registry_in_glue_names_its_extra(plain: Environment, files: Path) -> None:
     """Without Spark too: the check of a file asks the registry by itself."""
     file = FILE.replace("schema: {columns: n INT}", "decode: {value: {format: avro}}, registry: {glue: {}}")

@@ -52,6 +52,7 @@ def per_topic(world: World, folder: Path, pattern: str) -> PerTopic:
     return found
 
 
+@pytest.mark.slow
 def test_each_ends_alone(worlds: list[World], tmp_path: Path) -> None:
     """One has no broker, one is held, one is overtaken: the others commit all, and it is told what became of each."""
     good, held, lost = worlds
@@ -111,6 +112,7 @@ def test_a_store_that_fails_for_one(worlds: list[World], s3: S3Proxy) -> None:
         world.checked()
 
 
+@pytest.mark.slow
 def test_the_command(worlds: list[World], lakeingest: Command, tmp_path: Path) -> None:
     """A folder of files; the exit code is the worst, and the JSON says what became of each."""
     for world in worlds:
@@ -154,6 +156,7 @@ def test_asked_to_stop(worlds: list[World], tmp_path: Path) -> None:
         world.checked()
 
 
+@pytest.mark.slow
 def test_a_table_for_each_topic(worlds: list[World], lakeingest: Command, tmp_path: Path) -> None:
     """One that comes while the run goes is taken up; one that is deleted ends alone, and is told."""
     new, gone, kept = worlds

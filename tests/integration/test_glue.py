@@ -90,6 +90,7 @@ def described(world: World) -> list[tuple[str, str, str | None]]:
     return [(name.lower(), kind, comment) for name, kind, comment in own]
 
 
+@pytest.mark.slow
 def test_the_entry_follows_the_table(world: World, server: Any) -> None:
     """It is made with the database, changes with the columns and their comments, and else is left alone."""
     by_text = [{"by": "field", "field": "text"}]

@@ -73,6 +73,7 @@ def test_records_behind_markers_are_found(stack: Addresses, named: str, tmp_path
     assert [c.name for c in pipeline_file.read(tmp_path / "p.yaml", os.environ).columns] == ["good"]
 
 
+@pytest.mark.slow
 def test_what_cannot_be_told(stack: Addresses, named: str, tmp_path: Path, lakeingest: Command) -> None:
     """An empty topic, one that is not there, and one whose name is none: an error with its cure, and no file."""
     kit.create(stack, named)

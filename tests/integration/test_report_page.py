@@ -129,6 +129,7 @@ def holds(seen: Page, width: int) -> None:
     assert seen.wrong == []
 
 
+@pytest.mark.slow
 def test_the_page_holds_what_it_shows(told: list[Facts], written: Path, chromium: Any) -> None:
     """In a browser, dark: charts are drawn, filters filter, no network is asked, and axe-core is content."""
     ran, never = told

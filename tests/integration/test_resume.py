@@ -143,6 +143,7 @@ def restored_aside(world: World, version: int = 0) -> None:
     world.sql(f"RESTORE TABLE {{table}} TO VERSION AS OF {version}", world.path("_quarantine"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "how",
     [
@@ -319,6 +320,7 @@ def test_a_stale_writer_is_fenced(world: World) -> None:
     world.checked()
 
 
+@pytest.mark.slow
 def test_a_writer_that_was_overtaken_is_fenced_in_its_run(world: World) -> None:
     """Between two batches of one run another run commits: the first one stops at its next batch."""
     world.produce(*mixed(8))

@@ -70,6 +70,7 @@ def test_a_rolling_deploy(world: SchemaWorld) -> None:
 # Batch after batch
 
 
+@pytest.mark.slow
 def test_an_older_version_after_a_newer_one(world: SchemaWorld) -> None:
     """BACKWARD takes it, without a default, by the ledger of the log, and without a receipt by that of the property."""
     old, new = (world.avro(tree) for tree in VERSIONS[:2])

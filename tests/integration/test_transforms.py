@@ -205,6 +205,7 @@ MASKED: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", ["encrypted", pytest.param("never", marks=pytest.mark.faults)])
 def test_masked_fields_are_nowhere(world: World, kept: str) -> None:
     """In no row, no byte of quarantine and no message; what was encrypted comes back with its key, by a replay."""

@@ -35,6 +35,7 @@ def features(world: World) -> set[str]:
     return {name for name in Table(world.spark, world.path()).properties() if "typeWidening" in name}
 
 
+@pytest.mark.slow
 def test_rows_are_written_anew(narrow: World) -> None:
     """In one commit, under the new type; all else of the table is as it was, and no reader needs to know more."""
     before = Table(narrow.spark, narrow.path())

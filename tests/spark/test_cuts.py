@@ -35,6 +35,7 @@ def config_of(format: str, mode: str, **parts: Any) -> Any:
     return pipeline(format, mode, schema=schema, **parts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_avro_cut_in_two(spark: SparkSession, mode: str) -> None:
     """The first version lost its removed field to _rescued where it shared a batch with the second."""
@@ -62,6 +63,7 @@ UNDECLARED = [
 ]
 
 
+@pytest.mark.slow
 def test_undeclared_fields_cut_in_two(spark: SparkSession) -> None:
     """The earliest time said a field's type, not the first offset; and so did records that are refused."""
     records, config = [text.encode() for text in UNDECLARED], config_of("json", "BACKWARD")
@@ -90,6 +92,7 @@ def test_a_time_is_rescued_to_the_microsecond(spark: SparkSession) -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["BACKWARD", "NONE"])
 def test_columns_behind_transforms_cut_in_two(spark: SparkSession, mode: str) -> None:
     """A removed field that a step names is null for records that lack it; the step refused their schema."""

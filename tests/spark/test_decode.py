@@ -291,6 +291,7 @@ def verdicts(spark: SparkSession, way: None) -> dict[bytes, Verdict | None]:
     return dict(zip(values, judge(spark, pipeline(), [(None, value) for value in values]), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("text", "columns"), ACCEPTED)
 def test_what_fits_becomes_columns(verdicts: dict[bytes, Verdict], text: str, columns: str | None) -> None:
     """A record that fits the declared columns is these columns, and what they do not name is rescued."""
@@ -340,6 +341,7 @@ def test_a_time_that_the_zone_skips_is_an_hour_later(spark: SparkSession) -> Non
     assert "an hour later" in (JsonValue.model_fields["timezone"].description or "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("key", "found"),
     [
@@ -384,6 +386,7 @@ def test_value_formats_without_columns(spark: SparkSession, format: str, found: 
             assert expected[1] in verdict.message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", ["json", "string", "bytes"])
 @pytest.mark.parametrize(
     ("on_null", "found"),

@@ -69,6 +69,7 @@ def test_a_number_is_the_text_that_was_written(spark: SparkSession) -> None:
         }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "least"), [("DOUBLE", "4.9e-324"), ("FLOAT", "1.4e-45")])
 def test_a_number_that_is_none_does_not_become_0(spark: SparkSession, kind: str, least: str) -> None:
     """Where a column would have 0 in place of a smaller number, the record is refused; a rounded one is not."""

@@ -104,6 +104,7 @@ WRITTEN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "columns", "cases"),
     [(ROUND, DECIMALS, ROUNDED), (QUOTED, NUMBERS, IN_QUOTES), (FORMATS | NEW_YORK, TIMES, WRITTEN)],
@@ -203,6 +204,7 @@ def test_a_pattern_means_what_it_means_to_spark(spark: SparkSession, pattern: st
     assert [(row.w, row.ours) for row in rows] == [(row.w, row.theirs) for row in rows]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ansi", "policy"), [pytest.param("true", "LEGACY", marks=pytest.mark.faults), ("false", "EXCEPTION")]
 )

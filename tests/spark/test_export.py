@@ -75,6 +75,7 @@ def interpreted(spark: SparkSession) -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 def test_each_row_once_in_each_format(spark: SparkSession, tmp_path: Path) -> None:
     """What was exported before a compaction is not exported again, by whatever name the place is called."""
     shop = Shop(spark, tmp_path)
@@ -339,6 +340,7 @@ VALUES = {
 """column → its type, and a value."""
 
 
+@pytest.mark.slow
 def test_values_of_all_types(spark: SparkSession, tmp_path: Path) -> None:
     """What JSON and CSV have no type for is text, as the page says; Avro lacks names."""
     columns = f"{COLUMNS.partition(', n INT')[0]}, " + ", ".join(f"`{n}` {kind}" for n, (kind, _) in VALUES.items())
@@ -387,6 +389,7 @@ ODD = ("''", "NULL", "'__HIVE_DEFAULT_PARTITION__'", "'a'", "'A'", "'a '", "'a=b
 NO_UTF8 = ("CAST(X'FF' AS STRING)", "CAST(X'FE' AS STRING)", "'\ufffd'")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format_", export.FORMATS)
 def test_values_that_have_one_folder(spark: SparkSession, tmp_path: Path, format_: ExportFormat) -> None:
     """A text '' in one row, and null in another, ended each export; or files of one folder were written over."""

@@ -57,6 +57,7 @@ def test_the_last_of_a_key_holds_in_avro(spark: SparkSession, functions: str) ->
     assert [(row.broken, json.loads(row.v)) for row in rows] == [(False, value) for value in PAYLOADS.values()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("functions", [jvm.FUNCTIONS["json"], "none"], ids=["in one step", "by from_json"])
 def test_many_keys_take_no_time(spark: SparkSession, functions: str) -> None:
     """One key of a hundred thousand stands twice: looking for each among all others would take minutes."""
@@ -80,6 +81,7 @@ def test_maps_are_found_at_any_depth(spark: SparkSession) -> None:
     assert not maps.has_map(types.struct("a ARRAY<STRUCT<b: INT>>"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["jsonl", "csv", "avro", "parquet"])
 def test_an_older_table_is_exported(spark: SparkSession, tmp_path: Path, format: ExportFormat) -> None:
     """A map that was written with a key twice ends no export, and the last one is what is exported."""

@@ -125,6 +125,7 @@ TYPED_LATER = {
 """As above, but it fits."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pairs", [UNTYPED, TYPED_LATER], ids=["misfits", "fits"])
 def test_a_value_without_a_type_is_in_rescued_wherever_batches_are_cut(
     spark: SparkSession, pairs: dict[str, tuple[str, str]]

@@ -59,6 +59,7 @@ def described(spark: SparkSession, path: Path) -> Any:
 # The log ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interval", [1, pytest.param(3, marks=pytest.mark.faults)])
 def test_the_log_is_the_one_that_spark_reads(spark: SparkSession, tmp_path: Path, interval: int) -> None:
     """History, files, bytes, rows and properties, wherever the last checkpoint lies, and of rewritten files."""
@@ -168,6 +169,7 @@ def empty(spark: SparkSession, path: Path) -> None:
     spark.sql(f"CREATE TABLE delta.`{path}` (n INT, s STRING) USING DELTA PARTITIONED BY (s)")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [partitioned, evolved, widened, early, deleted, empty])
 def test_the_rows_are_those_that_spark_reads(
     spark: SparkSession, tmp_path: Path, make: Callable[[SparkSession, Path], None]
@@ -215,6 +217,7 @@ def cloned(spark: SparkSession, path: Path) -> str:
     return "outside"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [mapped, masked, variant, second_form, by_time, cloned])
 def test_what_cannot_be_read_is_refused(
     spark: SparkSession, tmp_path: Path, make: Callable[[SparkSession, Path], str]
@@ -278,6 +281,7 @@ REFUSALS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("samples", [0, 2, 10])
 def test_refused_records_are_listed_alike(kept: Path, spark: SparkSession, samples: int) -> None:
     """Counts, samples and their order, of several files, and beside another pipeline's."""
@@ -331,6 +335,7 @@ def masked_rows(spark: SparkSession, tables: PipelineTables) -> None:
     spark.sql(f"DELETE FROM {tables.main.sql} WHERE id = 8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("happens", [restored, forgetting, with_times_of_their_own, without_statistics, masked_rows])
 def test_status_is_asked_of_spark_where_it_would_differ(
     spark: SparkSession, tables: PipelineTables, happens: Callable[[SparkSession, PipelineTables], None]
@@ -578,6 +583,7 @@ MORE = [
 """As long as all the others of this file together."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("happens", [*ANSWERED, *(pytest.param(each, marks=pytest.mark.faults) for each in MORE)])
 def test_the_audit_says_alike(audited: PipelineTables, happens: Callable[[PipelineTables], None]) -> None:
     """Whatever was done to the tables: the same figures, verdict and places."""
@@ -589,6 +595,7 @@ def test_the_audit_says_alike(audited: PipelineTables, happens: Callable[[Pipeli
     assert wanted.conserved == (happens in well), wanted
 
 
+@pytest.mark.slow
 def test_what_a_restore_took_back_hides_no_duplicate(audited: PipelineTables) -> None:
     """While the newest replay stood taken back, whatever was in both tables counted once; and of several replays whose
     marks a RESTORE of quarantine took back, only the newest one's were made again.
@@ -663,6 +670,7 @@ def a_newer_lakeingest(tables: PipelineTables) -> None:
     (log / f"{len([*log.glob('*.json')]):020}.json").write_text(json.dumps(info))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "happens",
     [

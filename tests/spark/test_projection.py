@@ -183,6 +183,7 @@ def way(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 @given(versions())
 @settings(searched(15), suppress_health_check=list(HealthCheck))
 def test_what_is_read_is_what_the_oracle_projects(
@@ -258,6 +259,7 @@ def renamed(draw: st.DrawFn) -> tuple[Any, Any, list[Any]]:
     return written, read, draw(st.lists(values(written), min_size=1, max_size=3))
 
 
+@pytest.mark.slow
 @given(renamed())
 @settings(searched(15), suppress_health_check=list(HealthCheck))
 def test_aliases_are_followed_as_fastavro_does(

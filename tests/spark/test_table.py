@@ -79,6 +79,7 @@ def test_making_it_again_changes_nothing(spark: SparkSession, tmp_path: Path) ->
     assert spark.sql(f"DESCRIBE HISTORY delta.`{config.table.path}`").count() == 1
 
 
+@pytest.mark.slow
 def test_a_log_folder_alone_is_no_table(spark: SparkSession, tmp_path: Path) -> None:
     """What a run leaves that was killed while it made its tables does not stop the next, and they come out alike."""
     partition = [*BY_N, {"by": "kafka_partition"}, {"by": "time"}]

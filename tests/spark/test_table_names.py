@@ -101,6 +101,7 @@ def test_columns_change(table: Table) -> None:
     assert (kinds["n"], kinds["later"], kinds["more"]) == ("bigint", "string", "decimal(2,1)")
 
 
+@pytest.mark.slow
 def test_a_restore_is_noticed_and_taken_back(table: Table) -> None:
     """RESTORE is read from the history, and a commit can be taken back by one of ours."""
     made(table)

@@ -116,6 +116,7 @@ def test_a_header_is_the_text_of_the_last_one(spark: SparkSession, headers: str,
     assert [tuple(row) for row in told.collect()] == [(value, False)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", EXPRESSIONS)
 def test_it_is_what_spark_makes_of_it(spark: SparkSession, rows: Any, text: str) -> None:
     """The same value where Spark has one, and failed where Spark stops the batch (elements of lists apart)."""
