@@ -47,8 +47,8 @@ def import_confluent(
 ) -> None:
     """Make pipeline files from an S3 sink's configuration, and tell what becomes of each option.
 
-    Known are Confluent's S3 sink (self-managed and Confluent Cloud's), the block-gzip sink before it, and Aiven's,
-    Lenses' and Iceberg's sinks. Secrets are never written: a variable of the environment takes their place.
+    Known are Confluent's S3 sink (self-managed and Confluent Cloud's), and the block-gzip sink before it. Secrets are
+    never written: a variable of the environment takes their place.
 
     The exit code is 1 if an option is impossible or unknown here; the files are written all the same. With --compare it
     is 1 if the objects and the tables differ.

@@ -63,7 +63,7 @@ EMPTY_WORDS = {
 """Participles, pronouns and adverbs that say nothing of what they name."""
 EMPTY_NAMES = {
     "cli": 82,
-    "config": 155,
+    "config": 150,
     "decode": 83,
     "delta": 184,
     "errors": 6,
@@ -86,7 +86,7 @@ DOUBLE_CLASSES = 33
 """Classes whose name another class of the package has."""
 MODULE_LINES = 250
 LONG_MODULES = {
-    "config/confluent/rules.py": 419,
+    "config/confluent/rules.py": 330,
     "config/confluent/smt.py": 261,
     "config/consistency.py": 296,
     "config/parts.py": 315,

@@ -1,6 +1,6 @@
 """From the configuration of a Kafka Connect sink to pipeline files. Start reading at `translate`.
 
-document → sinks (Confluent's names) → rules and smt, option by option → known (what has no counterpart) → written
+document → sinks (Confluent's names) → rules and smt, what needs a function → outcomes, all others by a table → written
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakeingest.config import written
-from lakeingest.config.confluent import known, rules, sinks, smt
+from lakeingest.config.confluent import outcomes, rules, sinks, smt
 from lakeingest.config.confluent.document import read
 from lakeingest.config.confluent.translation import Option, Translation
 from lakeingest.config.variables import TOPIC
@@ -78,7 +78,6 @@ def translate(
     group = t.get("consumer.override.group.id") or f"connect-{t.get('name')}"
     topics = tuple(each.strip() for each in t.get("topics", t.get("topics.regex")).split(","))
     t.tell("connector.class", "ignored", why=f"{sink.title}; lakeingest takes its place")
-    t.tell("connect.s3.kcql", "carried", "table, partition, trigger", "its parts are told as if they were options")
     smt.translate(t)
     rules.decode(t)
     rules.schema(t)
@@ -91,7 +90,7 @@ def translate(
     if start:
         t.set("source.start", start, f"Where the consumer group {group} stood.")
     files = _files(t, sink.title, columns or {})
-    known.rest(t)
+    outcomes.of_others(t)
     told = sorted(t.told, key=lambda option: _ATTENTION.index(option.outcome))
     return Imported(files, tuple(told), t.missing, tuple(t.environment), source, group, topics)
 
@@ -135,10 +134,7 @@ def _written(t: Translation, sink: str, name: str, topics: Any, *, place: str, c
     values = {**t.file, "name": name[:200], "source": {"topics": topics, **t.file["source"]}}
     if columns:
         values["schema"] = {"columns": columns, **values.get("schema", {})}
-    table = dict(values["table"])
-    for option in ("path", "name"):
-        if option in table:
-            table[option] = table[option].replace(TOPIC, place)
+    table = {**values["table"], "path": values["table"]["path"].replace(TOPIC, place)}
     head = [f"Made by lakeingest import-confluent, from the configuration of {sink}."]
     if t.environment:
         head.append(f"Export before running: {', '.join(t.environment)}.")

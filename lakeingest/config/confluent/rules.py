@@ -1,4 +1,4 @@
-"""The rules by which Confluent's options become those of a pipeline file, part by part.
+"""How Confluent's options become those of a pipeline file, part by part: what needs more than a row of `outcomes`.
 
 Where a rule needs a reason it is Confluent's documentation of the S3 sink, and docs/how-to/confluent.md for users.
 """
@@ -11,7 +11,7 @@ from typing import get_args
 from zoneinfo import ZoneInfo
 
 from lakeingest.config.confluent import joda
-from lakeingest.config.confluent.translation import Translation, simple
+from lakeingest.config.confluent.translation import HIDDEN, Translation, simple
 from lakeingest.config.partition_format import FormatError
 from lakeingest.config.storage import Acl
 from lakeingest.config.values import duration_text
@@ -37,40 +37,28 @@ _STRATEGIES = {
 }
 _FEWEST = 10_000
 """Records of a batch: a commit takes about a second, so that fewer would hold a pipeline back that has a backlog."""
-_HIDDEN = "a variable of the environment takes the secret's place"
 _HOUR, _DAY = 3_600_000, 86_400_000
 _LONGEST = 30 * _DAY
 
 
 def decode(t: Translation) -> None:
     """value.converter, key.converter, behavior.on.null.values."""
-    for option in ("input.data.format", "input.key.format"):
-        t.tell(option, "carried", "decode.value" if "data" in option else "decode.key")
     found = _value(t)
     if found is None:
         t.missing["decode.value"] = "value.converter is not in the configuration, and so the worker's: see --worker"
     if found == "json":
         t.missing["schema.columns"] = "Connect takes JSON without columns, and a table needs them"
-    keys = t.yes("store.kafka.keys")
     key = _format(t, "key")
-    if key in (*_BY_REGISTRY, "string") and keys:
+    if key in (*_BY_REGISTRY, "string") and t.yes("store.kafka.keys"):
         t.set("decode.key", {"format": key})
         t.tell("key.converter", "carried", "decode.key")
-    t.tell("key.converter", "ignored", why="_key holds the key's bytes; write decode.key to decode it")
+    on_null = t.get("behavior.on.null.values").lower()
     if "on_null" in t.file.get("decode", {}):
         t.tell("behavior.on.null.values", "ignored", why="a transform takes the records without a value before")
-    if (on_null := t.get("behavior.on.null.values").lower()) in ("ignore", "write"):
+    elif on_null in ("ignore", "write"):
         t.set("decode.on_null", on_null)
         why = "" if on_null == "write" else "they are counted, and `audit` knows of them"
         t.tell("behavior.on.null.values", "carried", "decode.on_null", why)
-    t.tell(
-        "behavior.on.null.values",
-        "changed",
-        "decode.on_null: quarantine",
-        "a record without a value is set aside; the task does not die",
-    )
-    t.tell("connect.s3.skip.null.values", "changed", "decode.on_null", "write decode.on_null: ignore to skip them")
-    t.tell("tombstone.encoded.partition", "changed", "decode.on_null: write", "such a row's partitions are null")
 
 
 def _format(t: Translation, side: str) -> str | None:
@@ -83,20 +71,14 @@ def _value(t: Translation) -> str | None:
     found = _format(t, "value")
     registry(t)
     strategy = simple(t.get(f"{option}.value.subject.name.strategy") or t.get("value.subject.name.strategy"))
-    for name in (f"{option}.value.subject.name.strategy", "value.subject.name.strategy"):
-        if strategy in _STRATEGIES:
+    if strategy in _STRATEGIES:
+        for name in (f"{option}.value.subject.name.strategy", "value.subject.name.strategy"):
             t.tell(name, "carried", "decode.value.subject")
-        t.tell(name, "impossible", why="a strategy of one's own: records are read by their id all the same")
     if found is None:
         if converter:
             t.set("decode.value", {"format": "bytes"}, f"{converter} is not known here: its bytes are kept.")
-        t.tell(
-            option,
-            "impossible",
-            "decode.value",
-            "not known here: the bytes are kept in the column value; a class of your own can decode them "
-            "(transform: [{own: module:Class}])",
-        )
+        why = "a class of your own can decode them (transform: [{own: module:Class}])"
+        t.tell(option, "impossible", "decode.value", f"not known here: the bytes are kept in the column value; {why}")
         return None
     part = {"format": found}
     if found in _BY_REGISTRY and _STRATEGIES.get(strategy, "topic") != "topic":
@@ -121,63 +103,41 @@ def registry(t: Translation) -> None:
     if t.get("value.converter").startswith(_AWS) and _format(t, "value"):
         t.set("registry.glue", {})
         for option, name in (("registry.name", "registry"), ("region", "region"), ("endpoint", "endpoint")):
-            if f"{prefix}{option}" in t:
-                t.put("registry.glue", name, t.text(f"{prefix}{option}"))
-                t.tell(f"{prefix}{option}", "carried", f"registry.glue.{name}")
+            t.carry(f"{prefix}{option}", f"registry.glue.{name}")
         for option in [o for o in t.given if o.startswith(f"{prefix}schema.registry.")]:
             t.tell(option, "ignored", why="the schemas are AWS Glue's, as value.converter says")
     url = f"{prefix}schema.registry.url"
-    if url in t:
+    if t.has_login(url):
         t.set("registry.url", t.text(url))
-        if t.has_login(url):
-            t.put("registry.options", "basic.auth.user.info", t.variable("SCHEMA_REGISTRY_USER_INFO"))
-            t.tell(url, "changed", "registry.url, registry.options", f"user and password: {_HIDDEN}")
-        t.tell(url, "carried", "registry.url")
+        t.put("registry.options", "basic.auth.user.info", t.variable("SCHEMA_REGISTRY_USER_INFO"))
+        t.tell(url, "changed", "registry.url, registry.options", f"user and password: {HIDDEN}")
+    t.carry(url, "registry.url")
     for start in (f"{prefix}schema.registry.", prefix):
         for option, variable in (
             ("basic.auth.user.info", "SCHEMA_REGISTRY_USER_INFO"),
             ("bearer.auth.token", "SCHEMA_REGISTRY_TOKEN"),
         ):
-            if f"{start}{option}" in t:
-                t.put("registry.options", option, t.secret(f"{start}{option}", variable))
-                t.tell(f"{start}{option}", "carried", "registry.options", _HIDDEN)
-        t.tell(f"{start}basic.auth.credentials.source", "ignored", why="registry.options say it by themselves")
-        t.tell(f"{start}bearer.auth.credentials.source", "ignored", why="registry.options say it by themselves")
-    for option in [o for o in t.given if o.startswith(f"{prefix}schema.registry.ssl.")]:
-        t.tell(option, "impossible", why="a Java keystore: write ssl.ca.location (PEM) into registry.options")
-    url = t.file.get("registry", {}).get("url")
-    if (context := t.get("schema.context.name").strip(":.")) and url and context != "default":
-        t.set("registry.url", f"{url.rstrip('/')}/contexts/.{context}")
+            t.carry(f"{start}{option}", "registry.options", option, secret=variable)
+    address = t.file.get("registry", {}).get("url")
+    if (context := t.get("schema.context.name").strip(":.")) and address and context != "default":
+        t.set("registry.url", f"{address.rstrip('/')}/contexts/.{context}")
         t.tell("schema.context.name", "carried", "registry.url")
-    t.tell("schema.context.name", "ignored", why="write the context into registry.url: https://HOST/contexts/.NAME")
 
 
 def schema(t: Translation) -> None:
     """schema.compatibility."""
-    t.tell("iceberg.tables.evolve-schema-enabled", "carried", "schema.compatibility")
-    for option in ("schema-case-insensitive", "schema-force-optional", "auto-create-enabled", "auto-create-props"):
-        t.tell(f"iceberg.tables.{option}", "ignored", why="the table is made by lakeingest, from the first schema")
     mode = t.get("schema.compatibility", "NONE").upper()
     brings = t.file.get("decode", {}).get("value", {}).get("format") in _BY_REGISTRY
     if brings and mode in ("NONE", "BACKWARD", "FORWARD", "FULL"):
         said = "" if "schema.compatibility" in t else "The sink's default. BACKWARD keeps the table's columns in order."
         t.set("schema.compatibility", mode, said)
         t.tell("schema.compatibility", "carried", "schema.compatibility", "kept for the table, and not for each file")
-    t.tell(
-        "schema.compatibility",
-        "changed",
-        "schema.columns",
-        "without a registry the declared columns hold; what is not declared goes to _rescued (FORWARD)",
-    )
 
 
 def partition(t: Translation) -> None:
     """partitioner.class and all that belongs to it."""
-    t.tell("time.interval", "carried", "partition")
-    t.tell("iceberg.tables.default-partition-by", "carried", "partition")
     kind = simple(t.get("partitioner.class")) or "DefaultPartitioner"
     by: list[dict[str, str]] = []
-    known = True
     if "Field" in kind and kind != "RecordFieldTimeBasedPartitioner":
         by += [
             {"by": "field", "field": name.strip()} for name in t.get("partition.field.name").split(",") if name.strip()
@@ -187,20 +147,16 @@ def partition(t: Translation) -> None:
         by += _time(t, kind)
     if kind == "DefaultPartitioner":
         by.append({"by": "kafka_partition"})
-    if kind not in _PARTITIONERS:
-        known = bool(by)
-        t.tell(
-            "partitioner.class",
-            "changed" if known else "impossible",
-            "partition" if known else "",
-            "a partitioner of your own: what its options say is carried over; compare the folders"
-            if known
-            else "a partitioner of your own: write partition; by a column of derive, or of a class, if need be",
-        )
-    why = "partition=N in the bucket is kafka_partition=N" if kind == "DefaultPartitioner" else ""
-    t.tell("partitioner.class", "changed" if why else "carried", "partition", why)
+        t.tell("partitioner.class", "changed", "partition", "partition=N in the bucket is kafka_partition=N")
     if by:
         t.set("partition", by)
+    if kind in _PARTITIONERS:
+        t.tell("partitioner.class", "carried", "partition")
+    elif by:
+        why = "a partitioner of your own: what its options say is carried over; compare the folders"
+        t.tell("partitioner.class", "changed", "partition", why)
+    why = "a partitioner of your own: write partition; by a column of derive, or of a class, if need be"
+    t.tell("partitioner.class", "impossible", why=why)
     for option in ("path.format", "partition.duration.ms", "locale", "timezone", "timestamp.extractor",
                    "timestamp.field", "partition.field.name"):  # fmt: skip
         t.tell(option, "ignored", why=f"{kind} does not ask for it")
@@ -272,24 +228,16 @@ def _extractor(t: Translation, part: dict[str, str]) -> None:
 
 def table(t: Translation) -> None:
     """Bucket and folder, and how S3 is reached."""
-    if named := t.get("iceberg.tables").split(",")[0].strip():
-        t.set("table.name", re.sub(r"[^\w.]", "_", named))
-        t.tell("iceberg.tables", "changed", "table.name", "a Delta table in Spark's catalog, beside the Iceberg one")
-    else:
-        bucket = t.text("s3.bucket.name") if "s3.bucket.name" in t else t.variable("BUCKET")
-        if "s3.bucket.name" not in t:
-            t.missing["table.path"] = "the configuration names no bucket"
-        t.set("table.path", f"s3a://{bucket}/tables/{TOPIC}", "Beside the objects that the sink wrote, which stay.")
-    t.tell("s3.bucket.name", "carried", "table.path")
-    t.tell("topics.dir", "changed", "table.path", "the table lies beside the sink's objects, under tables/")
+    bucket = t.text("s3.bucket.name") if "s3.bucket.name" in t else t.variable("BUCKET")
+    if "s3.bucket.name" not in t:
+        t.missing["table.path"] = "the configuration names no bucket"
+    t.set("table.path", f"s3a://{bucket}/tables/{TOPIC}", "Beside the objects that the sink wrote, which stay.")
     codec = t.get("parquet.codec").lower()
     if codec in ("snappy", "gzip", "zstd", "none"):
         t.set("table.compression", codec)
         t.tell("parquet.codec", "carried", "table.compression")
-    t.tell("parquet.codec", "changed", "table.compression: zstd", "Spark's Parquet has zstd, snappy, gzip and none")
-    if region := t.get("s3.region"):
-        t.set("storage.region", t.text("s3.region") if "${" in region else region)
-        t.tell("s3.region", "carried", "storage.region")
+    if t.get("s3.region"):
+        t.carry("s3.region", "storage.region")
     if t.get("store.url"):
         t.set("storage.endpoint", t.text("store.url"))
         t.set("storage.path_style", t.yes("s3.path.style.access.enabled") is not False)
@@ -297,42 +245,27 @@ def table(t: Translation) -> None:
             t.tell("store.url", "changed", "storage.endpoint", "user and password are left out: keys are of storage")
         t.tell("store.url", "carried", "storage.endpoint")
         t.tell("s3.path.style.access.enabled", "carried", "storage.path_style")
-    t.tell("s3.path.style.access.enabled", "ignored", why="AWS takes the bucket as part of the host's name")
     _credentials(t)
     _encryption(t)
+    _network(t)
 
 
 def _credentials(t: Translation) -> None:
-    for name, option, variable in (
-        ("aws.access.key.id", "access_key", "AWS_ACCESS_KEY_ID"),
-        ("aws.secret.access.key", "secret_key", "AWS_SECRET_ACCESS_KEY"),
-    ):
-        if name in t:
-            t.set(f"storage.{option}", t.secret(name, variable))
-            t.tell(name, "carried", f"storage.{option}", _HIDDEN)
+    t.carry("aws.access.key.id", "storage.access_key", secret="AWS_ACCESS_KEY_ID")
+    t.carry("aws.secret.access.key", "storage.secret_key", secret="AWS_SECRET_ACCESS_KEY")
     prefix = "s3.credentials.provider."
     role = next((o for o in (f"{prefix}sts.role.arn", f"{prefix}sts.aws.role.arn") if o in t), "")
     if role:
-        t.set("storage.role.arn", t.text(role))
-        t.tell(role, "carried", "storage.role.arn")
+        t.carry(role, "storage.role.arn")
         for option, key in (("sts.role.session.name", "session_name"), ("sts.role.external.id", "external_id")):
             if t.get(f"{prefix}{option}"):
-                t.set(f"storage.role.{key}", t.text(f"{prefix}{option}"))
-                t.tell(f"{prefix}{option}", "carried", f"storage.role.{key}")
-    for option in ("session.name", "external.id"):
-        t.tell(f"{prefix}sts.role.{option}", "ignored", why="no role is named")
-    t.tell("aws.sts.role.session.duration", "ignored", why="see storage.role.duration; a session is renewed by itself")
-    t.tell("aws.sts.config.endpoint", "ignored", why="export AWS_ENDPOINT_URL_STS, where STS is not the region's own")
-    provider = simple(t.get(f"{prefix}class") or t.get("aws.credentials.provider"))
-    usual = not provider or role or "Default" in provider or "Chain" in provider
-    for option in (f"{prefix}class", "aws.credentials.provider"):
+                t.carry(f"{prefix}{option}", f"storage.role.{key}")
+    provider = simple(t.get(f"{prefix}class"))
+    if not provider or role or "Default" in provider or "Chain" in provider:
         why = "the platform's credential chain is taken where no keys are written"
-        own = "a provider of your own: name s3a's counterpart as fs.s3a.aws.credentials.provider in storage.options"
-        t.tell(option, "ignored" if usual else "impossible", why=why if usual else own)
-    for option in [o for o in t.given if o.startswith(prefix)]:
-        t.tell(option, "impossible", why="an option of that provider's own: see storage.options")
-    t.tell("connect.s3.aws.auth.mode", "ignored", why="keys are taken where they are written")
-    t.tell("connect.s3.vhost.bucket", "ignored", why="AWS takes the bucket as part of the host's name")
+        t.tell(f"{prefix}class", "ignored", why=why)
+    why = "a provider of your own: name s3a's counterpart as fs.s3a.aws.credentials.provider in storage.options"
+    t.tell(f"{prefix}class", "impossible", why=why)
 
 
 def _encryption(t: Translation) -> None:
@@ -340,42 +273,38 @@ def _encryption(t: Translation) -> None:
     key = "storage.encryption.key"
     if t.get("s3.sse.customer.key"):
         kind = "SSE-C"
-        t.set(key, t.secret("s3.sse.customer.key", "SSE_CUSTOMER_KEY"))
-        t.tell("s3.sse.customer.key", "carried", key, "a variable takes its place: 32 bytes in Base64")
+        why = "a variable takes its place: 32 bytes in Base64"
+        t.carry("s3.sse.customer.key", key, secret="SSE_CUSTOMER_KEY", why=why)
     if kind:
         t.set("storage.encryption.type", kind)
         t.tell("s3.ssea.name", "carried", "storage.encryption.type")
     if kind in ("SSE-KMS", "DSSE-KMS") and (id := t.get("s3.sse.kms.key.id")):
-        by_arn = id.startswith(("arn:", "${"))
-        t.set(key, t.text("s3.sse.kms.key.id") if by_arn else t.variable("KMS_KEY_ARN"))
-        why = "" if by_arn else "by its ARN, which a variable brings: an id alone is of an account that is not told"
-        t.tell("s3.sse.kms.key.id", "carried" if by_arn else "changed", key, why)
-    t.tell("s3.sse.customer.key", "ignored", why="empty")
-    t.tell("s3.sse.kms.key.id", "ignored", why="s3.ssea.name is not aws:kms")
-    t.tell("s3.ssea.name", "ignored", why="the bucket's own encryption holds")
-    if acl := t.get("s3.acl.canned"):
-        if acl in get_args(Acl):
-            t.set("storage.acl", acl)
-            t.tell("s3.acl.canned", "carried", "storage.acl")
+        if id.startswith(("arn:", "${")):
+            t.carry("s3.sse.kms.key.id", key)
         else:
-            canned = "".join(word.capitalize() for word in acl.split("-"))
-            t.put("storage.options", "fs.s3a.acl.default", canned)
-            t.tell("s3.acl.canned", "carried", "storage.options", f"fs.s3a.acl.default: {canned}")
+            t.set(key, t.variable("KMS_KEY_ARN"))
+            why = "by its ARN, which a variable brings: an id alone is of an account that is not told"
+            t.tell("s3.sse.kms.key.id", "changed", key, why)
+    acl = t.get("s3.acl.canned")
+    if acl in get_args(Acl):
+        t.carry("s3.acl.canned", "storage.acl")
+    elif acl:
+        canned = "".join(word.capitalize() for word in acl.split("-"))
+        t.put("storage.options", "fs.s3a.acl.default", canned)
+        t.tell("s3.acl.canned", "carried", "storage.options", f"fs.s3a.acl.default: {canned}")
+
+
+def _network(t: Translation) -> None:
     if t.yes("s3.wan.mode"):
         t.tell("s3.wan.mode", "impossible", why="write the bucket's accelerated endpoint as storage.endpoint")
-    t.tell("s3.wan.mode", "ignored", why="off")
     proxy = re.fullmatch(r"(?:(https?)://)?([^:/]+)(?::(\d+))?/?", t.get("s3.proxy.url"))
     if proxy:
         t.put("storage.options", "fs.s3a.proxy.host", proxy[2])
         t.put("storage.options", "fs.s3a.proxy.port", proxy[3] or ("443" if proxy[1] == "https" else "80"))
         t.tell("s3.proxy.url", "carried", "storage.options", "fs.s3a.proxy.host and .port")
-    t.tell("s3.proxy.url", "impossible", why="not understood: write fs.s3a.proxy.host and .port into storage.options")
-    if "s3.proxy.user" in t:
-        t.put("storage.options", "fs.s3a.proxy.username", t.text("s3.proxy.user"))
-        t.tell("s3.proxy.user", "carried", "storage.options", "fs.s3a.proxy.username")
-    if "s3.proxy.password" in t:
-        t.put("storage.options", "fs.s3a.proxy.password", t.secret("s3.proxy.password", "S3_PROXY_PASSWORD"))
-        t.tell("s3.proxy.password", "carried", "storage.options", _HIDDEN)
+    user = "fs.s3a.proxy.username"
+    t.carry("s3.proxy.user", "storage.options", user, why=user)
+    t.carry("s3.proxy.password", "storage.options", "fs.s3a.proxy.password", secret="S3_PROXY_PASSWORD")
 
 
 def trigger(t: Translation) -> None:
@@ -391,19 +320,12 @@ def trigger(t: Translation) -> None:
     if rotated > 0:
         why = "by the clock, and not by the records' times: a table has no open file"
         t.tell("rotate.interval.ms", "changed", "trigger.every", why)
-    t.tell("rotate.schedule.interval.ms", "ignored", why="off")
-    t.tell("rotate.interval.ms", "ignored", why="off")
     size = t.whole("flush.size")
     if size is not None and size >= _FEWEST:
         t.set("trigger.max_records", min(size, 2**31 - 1))
         t.tell("flush.size", "changed", "trigger.max_records", "over all partitions, and not for each of them")
-    t.tell(
-        "flush.size",
-        "changed",
-        "trigger",
-        f"fewer than {_FEWEST:,} records a commit would hold the pipeline back; trigger.every decides, and "
-        "`lakeingest compact` makes files large",
-    )
+    why = "would hold the pipeline back; trigger.every decides, and `lakeingest compact` makes files large"
+    t.tell("flush.size", "changed", "trigger", f"fewer than {_FEWEST:,} records a commit {why}")
 
 
 def errors(t: Translation) -> None:
@@ -411,7 +333,6 @@ def errors(t: Translation) -> None:
     if t.get("errors.tolerance").lower() == "none":
         t.set("quarantine.max_refused", 0, "errors.tolerance none: a batch with a refused record is held.")
         t.tell("errors.tolerance", "changed", "quarantine.max_refused", "the batch is held, and nothing of it is lost")
-    t.tell("errors.tolerance", "carried", "quarantine", "refused records are kept, and can be replayed")
 
 
 def source(t: Translation) -> None:
@@ -424,16 +345,10 @@ def source(t: Translation) -> None:
         t.tell(brokers, "carried", "source.bootstrap_servers")
     else:
         t.set("source.bootstrap_servers", t.variable("KAFKA_BOOTSTRAP_SERVERS"))
-    t.tell("bootstrap.servers", "ignored", why="consumer.override.bootstrap.servers holds")
     begin = t.get(f"{override}auto.offset.reset")
     if begin == "latest":
         t.set("source.start", "latest")
     t.tell(f"{override}auto.offset.reset", "carried" if begin != "none" else "changed", "source.start")
-    t.tell(
-        f"{override}group.id",
-        "ignored",
-        why="the table's log holds the offsets; --offsets takes the group's once; source.commit_to_group shows the lag",
-    )
     level = t.get(f"{override}isolation.level")
     why = "committed records alone are read" if level != "read_uncommitted" else "aborted records are never read here"
     t.tell(f"{override}isolation.level", "ignored" if level != "read_uncommitted" else "changed", "source", why)
@@ -442,8 +357,6 @@ def source(t: Translation) -> None:
             t.put("source.options", name, value)
         t.put("source.options", "sasl.username", t.secret("kafka.key", "KAFKA_API_KEY"))
         t.put("source.options", "sasl.password", t.secret("kafka.secret", "KAFKA_API_SECRET"))
-        t.tell("kafka.key", "carried", "source.options", _HIDDEN)
-        t.tell("kafka.secret", "carried", "source.options", _HIDDEN)
     for name in [o for o in t.given if re.match(rf"{re.escape(override)}(security|sasl|ssl)\.", o)]:
         _security(t, name, name.removeprefix(override))
 
@@ -458,7 +371,7 @@ def _security(t: Translation, name: str, option: str) -> None:
             return
         t.put("source.options", "sasl.username", t.variable("KAFKA_USER"))
         t.put("source.options", "sasl.password", t.variable("KAFKA_PASSWORD"))
-        t.tell(name, "carried", "source.options", _HIDDEN)
+        t.tell(name, "carried", "source.options", HIDDEN)
     elif "keystore" in option or "truststore" in option or option in ("ssl.key.password", "sasl.login.class"):
         t.tell(name, "impossible", why="a Java keystore: write ssl.ca.location (PEM) into source.options")
     elif option in ("security.protocol", "sasl.mechanism", "ssl.endpoint.identification.algorithm"):

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 Outcome: TypeAlias = Literal["carried", "changed", "impossible", "ignored", "unknown"]
 
+HIDDEN = "a variable of the environment takes the secret's place"
 _PROVIDED = re.compile(r"\$\{(\w+):(?:[^{}:]*:)*([^{}:]+)\}")
 """A value that Connect asks a config provider for (KIP-297): ${provider:path:key}, or ${env:NAME}."""
 _SECRET = re.compile(
@@ -115,6 +116,21 @@ class Translation:
         for part in (*parts, last):
             within = within.setdefault(part, {})
         within[name] = value
+
+    def carry(self, name: str, path: str, key: str = "", *, secret: str = "", why: str = "") -> None:
+        """Write an option's value at a path, as the entry `key` of a map or as the option itself, and note it.
+
+        Args:
+            secret: the variable that takes the value's place, where Connect asks no provider for it.
+            why: by default, that a variable takes the place of a secret.
+        """
+        if name in self.given:
+            value = self.secret(name, secret) if secret else self.text(name)
+            if key:
+                self.put(path, key, value)
+            else:
+                self.set(path, value)
+            self.tell(name, "carried", path, why or (HIDDEN if secret else ""))
 
     def variable(self, name: str) -> str:
         """`${NAME}`, filled in from the environment when the pipeline file is read."""

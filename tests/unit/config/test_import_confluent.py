@@ -329,14 +329,6 @@ def test_what_a_worker_changes_is_told() -> None:
     assert not made.whole
 
 
-def test_names_that_a_statement_of_lenses_gives() -> None:
-    """`select a as b` was imported without the b."""
-    kcql = "insert into lake:raw select id, user.name, a as b from readings"
-    options = {**connectors.EXAMPLES["lenses"], "connect.s3.kcql": kcql.replace(" user.name,", "")}
-    (text,) = confluent.translate(options).files.values()
-    assert YAML(typ="safe").load(text)["transform"] == [{"keep": ["id", "a"]}, {"rename": {"a": "b"}}]
-
-
 def test_offsets_are_where_a_topic_begins(tmp_path: Path) -> None:
     """Each topic of a pattern begins at its own."""
     options = {**connectors.BASE, "topics": "a,b"}
@@ -442,10 +434,9 @@ def test_no_secret_is_written_or_told() -> None:
     ("options", "said"),
     [
         ({"connector.class": "io.confluent.connect.jdbc.JdbcSinkConnector"}, "no S3 sink that is known"),
+        ({"connector.class": "org.apache.iceberg.connect.IcebergSinkConnector"}, "no S3 sink that is known"),
         ({"name": "x"}, "connector.class is missing"),
         ({**connectors.BASE, "topics": " , "}, "neither topics nor topics.regex"),
-        ({**connectors.EXAMPLES["lenses"], "connect.s3.kcql": "select 1"}, "no statement that is understood"),
-        ({**connectors.EXAMPLES["lenses"], "connect.s3.kcql": "a; b"}, "several statements"),
     ],
 )
 def test_what_cannot_be_imported_is_refused(options: Mapping[str, str], said: str) -> None:
