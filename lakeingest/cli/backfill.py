@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -11,9 +11,6 @@ from lakeingest.cli import watching
 from lakeingest.cli.arguments import AcceptHeld, AllowCode, File, Format, LogFormat
 from lakeingest.cli.live import duration, finishing, live
 from lakeingest.cli.output import Output
-
-if TYPE_CHECKING:
-    from lakeingest.ingest.events import Event
 
 
 def backfill(
@@ -97,11 +94,6 @@ def backfill(
     name = f"{pipeline.config.name}:backfill"
     stop = threading.Event()
     with watching.watched(log_format, None, [name]) as watch, live(out, name, watch, "left") as shown:
-
-        def heard(event: Event) -> None:
-            watch.heard(name, event)
-            shown.heard(event)
-
         shown.says("reading the tables' logs …")
         with finishing(stop, shown), watch.failing(name, stop):
             result = pipeline.backfill(
@@ -109,7 +101,7 @@ def backfill(
                 until,
                 max_records=max_records,
                 rate=rate,
-                on_event=heard,
+                on_event=shown.heard,
                 stop=stop,
                 accept_gap=accept_gap,
                 accept_held=accept_held,

@@ -85,9 +85,10 @@ class Live:
             self._status.update(Text(printable(f"{self._name}: {text}")))
 
     def heard(self, event: Event) -> None:
-        """What the run tells."""
+        """What the run tells, to whoever watches, too."""
         from lakeingest.ingest.events import CatalogUpdate, Committed, GroupUpdate, Looked, Retrying
 
+        self._watch.heard(self._name, event)
         match event:
             case Committed():
                 self.commit(event)

@@ -18,7 +18,6 @@ from lakeingest.errors import UsageError
 
 if TYPE_CHECKING:
     from lakeingest.cli.watching import Watch
-    from lakeingest.ingest.events import Event
     from lakeingest.operations.results.run import RunSummary
     from lakeingest.pipeline import Pipeline
 
@@ -131,15 +130,10 @@ def of_one(
 
     stop, name = threading.Event(), pipeline.config.name
     with live(out, name, watch) as shown:
-
-        def heard(event: Event) -> None:
-            watch.heard(name, event)
-            shown.heard(event)
-
         shown.says("starting Spark …")
         with watch.failing(name):
             _ = pipeline.spark
         with finishing(stop, shown), watch.failing(name, stop):
             shown.says("reading the tables' logs …")
-            total = pipeline.run(until_caught_up=until_caught_up, on_event=heard, stop=stop, **accept)
+            total = pipeline.run(until_caught_up=until_caught_up, on_event=shown.heard, stop=stop, **accept)
     return RunSummary(name, shown.commits, total, shown.lag, shown.behind, stop.is_set())
