@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +15,7 @@ from lakeingest.errors import number_of
 
 if TYPE_CHECKING:
     from lakeingest.config import PipelineConfig, Storage
+    from lakeingest.operations.results.openers import Openers
     from lakeingest.operations.sql import Answer
 
 _WIDEST = 40
@@ -51,7 +51,7 @@ def sql(
     config = pipeline_file.read(file, os.environ)
     storage = endpoints.storage(config)
     if query is None:
-        _open(out, file, config, storage)
+        out.show(_openers(file, config, storage))
         return
     from lakeingest.operations import sql
 
@@ -101,27 +101,11 @@ def _distinct(names: Sequence[str]) -> list[str]:
     return found
 
 
-def _open(out: Output, file: Path, config: PipelineConfig, storage: Storage) -> None:
+def _openers(file: Path, config: PipelineConfig, storage: Storage) -> Openers:
     from lakeingest.config import file as pipeline_file
     from lakeingest.operations import openers, sql
+    from lakeingest.operations.results.openers import Openers
 
-    named = sql.views(config)
-    keys = openers.credentials(config, storage, pipeline_file.variables(file, "storage"))
-    found = openers.openers(config, storage)
-    out.line(f"{config.name}: {config.table.identifier}")
-    out.line(f'views of `lakeingest sql {file} "SELECT …"`: {", ".join(map(sql.quoted, named))}')
-    for name, source in keys.items():
-        out.line(f"export {name}, from {source}")
-    for each in found:
-        out.line()
-        out.line(f"{each.tool}{_verdict(each.reads, each.why)}")
-        for line in each.code.splitlines():
-            out.line(f"    {line}")
-    data: dict[str, Any] = {"pipeline": config.name, "table": config.table.identifier, "views": named}
-    out.result({**data, "credentials": keys, "open": [asdict(each) for each in found]})
-
-
-def _verdict(reads: bool | None, why: str) -> str:
-    if reads is None:
-        return f" (whether it can read the table is not known: {why})"
-    return "" if reads else f" cannot read this table: {why}"
+    credentials = openers.credentials(config, storage, pipeline_file.variables(file, "storage"))
+    tools = tuple(openers.openers(config, storage))
+    return Openers(config.name, config.table.identifier, file, sql.views(config), credentials, tools)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from lakeingest.config import PipelineConfig, Storage, location
 from lakeingest.delta.offline.log import OfflineLog, Unreadable
+from lakeingest.operations.results.openers import Opener
 from lakeingest.schema.readers import Reader, shut_out
 
 _KEYS = {
@@ -16,23 +17,6 @@ _KEYS = {
     "session_token": "AWS_SESSION_TOKEN",
 }
 """Option of `storage` → the variable of the environment where the tools look for it by themselves."""
-
-
-@dataclass(frozen=True)
-class Opener:
-    """How one tool opens the table.
-
-    Attributes:
-        reads: whether it can read the table; None where that is not known.
-        why: what is in its way, or why it is not known; else "".
-        code: what to write; "" where it cannot read the table.
-    """
-
-    tool: str
-    language: str
-    reads: bool | None
-    why: str
-    code: str
 
 
 @dataclass(frozen=True)

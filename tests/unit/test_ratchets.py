@@ -62,7 +62,7 @@ EMPTY_WORDS = {
 }
 """Participles, pronouns and adverbs that say nothing of what they name."""
 EMPTY_NAMES = {
-    "cli": 82,
+    "cli": 80,
     "config": 150,
     "decode": 83,
     "delta": 184,

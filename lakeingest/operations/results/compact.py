@@ -9,10 +9,10 @@ from typing import Any
 from lakeingest.delta.maintenance.optimize import Compacted
 from lakeingest.errors import number_of
 from lakeingest.operations.results.html import Listing
-from lakeingest.operations.results.showable import Showable, TextTable
+from lakeingest.operations.results.showable import ShowableList, TextTable
 
 
-class Compaction(list[Compacted], Showable):
+class Compaction(ShowableList[Compacted]):
     """A list of what was done to each table; in a dry run their files stayed. Its listing: tables."""
 
     def __init__(self, pipeline: str, tables: Iterable[Compacted], *, dry_run: bool) -> None:
@@ -40,6 +40,3 @@ class Compaction(list[Compacted], Showable):
             rows.append([each.table, f"{each.before.count:,}", f"{each.after.count:,}", f"{mib:,.1f}", average])
         title = f"{self.pipeline}: files" + (" (dry run: nothing was done)" if self.dry_run else "")
         yield TextTable(title, ("table", "before", "now", "MiB", "MiB a file"), rows)
-
-    def __repr__(self) -> str:
-        return list.__repr__(self)

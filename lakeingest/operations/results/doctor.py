@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from lakeingest.operations.results.html import Listing
-from lakeingest.operations.results.showable import Showable
+from lakeingest.operations.results.showable import ShowableList
 
 State = Literal["good", "warning", "bad", "skipped"]
 
@@ -36,7 +36,7 @@ class Finding:
             yield f"{'':8} {'':20} cure: {self.cure}"
 
 
-class Diagnosis(list[Finding], Showable):
+class Diagnosis(ShowableList[Finding]):
     """A list of findings, whose lines are printed as they come. Its listing: findings."""
 
     @property
@@ -54,6 +54,3 @@ class Diagnosis(list[Finding], Showable):
 
     def to_json(self) -> dict[str, Any]:
         return {"good": not self.exit_code, **self.listings}
-
-    def __repr__(self) -> str:
-        return list.__repr__(self)

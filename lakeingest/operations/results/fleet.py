@@ -9,7 +9,7 @@ from typing import Any
 from lakeingest.errors import LakeingestError
 from lakeingest.ingest.events import Ended
 from lakeingest.operations.results.html import Listing
-from lakeingest.operations.results.showable import Showable, TextTable
+from lakeingest.operations.results.showable import ShowableList, TextTable
 from lakeingest.operations.results.words import error_as_data, words, worst
 
 
@@ -39,7 +39,7 @@ def _fault(failure: Exception | None) -> dict[str, Any] | None:
     return {"error": repr(failure), "exit_code": 1} if failure else None
 
 
-class Outcomes(list[Outcome], Showable):
+class Outcomes(ShowableList[Outcome]):
     """A list of what became of each pipeline. Its listing: pipelines."""
 
     @property
@@ -62,9 +62,6 @@ class Outcomes(list[Outcome], Showable):
     def exit_code(self) -> int:
         """That of the worst failure."""
         return worst(each.exit_code for each in self)
-
-    def __repr__(self) -> str:
-        return list.__repr__(self)
 
 
 def _cells(each: Outcome) -> tuple[object, ...]:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from lakeingest.errors import LakeingestError, SetupError, UsageError, printable
 from lakeingest.operations.results.html import Listing, html
@@ -14,6 +14,9 @@ from lakeingest.operations.results.html import Listing, html
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
+
+
+Entry = TypeVar("Entry")
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,14 @@ class Showable(ABC):
         return listings[name]
 
 
-class Rows(list[dict[str, Any]], Showable):
+class ShowableList(list[Entry], Showable):
+    """A list, which prints as lists do."""
+
+    def __repr__(self) -> str:
+        return list.__repr__(self)
+
+
+class Rows(ShowableList[dict[str, Any]]):
     """A list of rows that a notebook shows as a table.
 
     Args:
@@ -143,9 +153,6 @@ class Rows(list[dict[str, Any]], Showable):
 
     def to_json(self) -> dict[str, Any]:
         return {"pipeline": self.pipeline, self.json_name: self}
-
-    def __repr__(self) -> str:
-        return list.__repr__(self)
 
     def _repr_html_(self) -> str:
         rows = [{name: row[name] for name in self.html_columns or row} for row in self]

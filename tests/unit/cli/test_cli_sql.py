@@ -16,6 +16,7 @@ from lakeingest.cli.sql import _distinct, _fitting
 from lakeingest.config import Storage
 from lakeingest.config.file import from_mapping, variables
 from lakeingest.operations import openers
+from lakeingest.operations.results.openers import Opener
 
 KEPT = Path(__file__).parents[2] / "fixtures" / "49fd8c6" / "tables.tar.gz"
 NAME = "kept_49fd8c6"
@@ -211,7 +212,7 @@ def test_names_that_stand_twice() -> None:
 SECRET = "a secret that nobody prints"
 
 
-def opened(**storage: Any) -> tuple[dict[str, openers.Opener], dict[str, str]]:
+def opened(**storage: Any) -> tuple[dict[str, Opener], dict[str, str]]:
     """The tools, and the credentials, of a table in S3 that is not there."""
     config = from_mapping({**VALUES, "table": {"path": "s3a://lake/flights"}, "storage": storage})
     found = openers.openers(config, config.storage)
