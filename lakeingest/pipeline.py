@@ -306,7 +306,7 @@ class Pipeline:
             )
         asked, limits = backfill.Asked.of(since, until, datetime.now(UTC)), Limits(max_records, rate)
         if dry_run:
-            return backfill.plan(self.context, asked)
+            return backfill.plan(self.context, asked, rate)
         stop, accept = stop or threading.Event(), Accept(gaps=accept_gap, held=accept_held)
         with self._announced(of_backfill(self.config.name), on_event, stop) as told:
             takes = backfill.resolved(self.source, asked)

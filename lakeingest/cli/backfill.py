@@ -9,7 +9,7 @@ import typer
 
 from lakeingest.cli import watching
 from lakeingest.cli.arguments import AcceptHeld, AllowCode, File, Format, LogFormat
-from lakeingest.cli.live import duration, finishing, live
+from lakeingest.cli.live import finishing, live
 from lakeingest.cli.output import Output
 
 
@@ -88,8 +88,6 @@ def backfill(
         with out.progress("reading the tables, and asking Kafka …"):
             result = pipeline.backfill(since, until, max_records=max_records, rate=rate, dry_run=True)
         out.show(result)
-        if rate and result.ranges:
-            out.line(f"at {rate:,g} a second that takes {duration(result.offsets / rate)}")
         return
     name = f"{pipeline.config.name}:backfill"
     stop = threading.Event()

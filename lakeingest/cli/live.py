@@ -16,6 +16,7 @@ from lakeingest.cli import interrupt
 from lakeingest.cli.output import Output
 from lakeingest.cli.watching import Watch
 from lakeingest.errors import LakeingestError, number_of, printable
+from lakeingest.operations.results.words import duration
 
 if TYPE_CHECKING:
     from lakeingest.ingest.events import CatalogUpdate, Committed, Event, GroupUpdate, Looked, Retrying
@@ -165,14 +166,6 @@ class Live:
     def end(self) -> None:
         if self._status:
             self._status.stop()
-
-
-def duration(seconds: float) -> str:
-    """As one says it: 40 s, 12 min, 3 h."""
-    for size, unit in ((3600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:,.0f} {unit}"
-    return f"{seconds:,.0f} s"
 
 
 def _now() -> str:

@@ -173,14 +173,14 @@ def _backwards(begin: str, end: str) -> UsageError:
     return UsageError(f"--to {end} lies before --from {begin}", cure="name an end that lies behind the beginning")
 
 
-def plan(context: RunContext, asked: Asked) -> Backfilled:
+def plan(context: RunContext, asked: Asked, rate: float | None) -> Backfilled:
     """What a backfill would take; writes nothing."""
     tables, topics = context.tables, context.source.topics()
     for table in (tables.main, tables.quarantine):
         table.existing()
     left = backfill.remaining(context, Position.read(tables), topics, resolved(context.source, asked))
     held, _ = backfill.rows_of(tables, left)
-    return Backfilled(context.config.name, _listed(left), held, Counts(), 0, left.offsets, dry_run=True)
+    return Backfilled(context.config.name, _listed(left), held, Counts(), 0, left.offsets, dry_run=True, rate=rate)
 
 
 def run(going: BackfillRun) -> Backfilled:

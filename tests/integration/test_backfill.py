@@ -75,6 +75,8 @@ def test_history_before_latest(late: World, tmp_path: Path, lakeingest: Command)
     versions = version(late), version(late, "_quarantine")
     dry = before.backfill(dry_run=True)
     assert (dry.offsets, dry.held, dry.commits, dry.counts, dry.remaining) == (24, 0, 0, Counts(), 24)
+    said = lakeingest("backfill", file, "--dry-run", "--rate", 12)
+    assert (said.code, "at 12 a second that takes 2 s" in said.out) == (0, True), said
     assert (version(late), version(late, "_quarantine")) == versions
     heard = list[Event]()
     done = before.backfill(max_records=14, rate=1000, on_event=heard.append)

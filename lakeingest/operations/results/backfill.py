@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from lakeingest.delta.receipt import Counts
 from lakeingest.errors import number_of
 from lakeingest.operations.results.html import Listing
 from lakeingest.operations.results.showable import Showable, TextTable
-from lakeingest.operations.results.words import became
+from lakeingest.operations.results.words import became, duration
 
 _NOTHING = "nothing to take: all that was asked for was read, or Kafka does not have it"
 
@@ -26,6 +26,7 @@ class Backfilled(Showable):
         commits: how many batches it committed.
         remaining: offsets that it has not taken.
         dry_run: whether it only looked.
+        rate: most offsets in a second, on average; None for no limit.
     """
 
     pipeline: str
@@ -35,6 +36,7 @@ class Backfilled(Showable):
     commits: int
     remaining: int
     dry_run: bool = False
+    rate: float | None = None
 
     @property
     def offsets(self) -> int:
@@ -71,6 +73,11 @@ class Backfilled(Showable):
             yield f"{self.pipeline}: {_NOTHING}"
         if self.held:
             yield f"{number_of(self.held, 'record')} of these are in the tables already, and will be left out"
+        if self.ranges and self.rate:
+            yield f"at {self.rate:,g} a second that takes {duration(self.offsets / self.rate)}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if name != "rate"}
 
     def _end(self) -> Iterator[str]:
         if self.ranges:

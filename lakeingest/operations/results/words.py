@@ -31,6 +31,14 @@ def cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
+def duration(seconds: float) -> str:
+    """As one says it: 40 s, 12 min, 3 h."""
+    for size, unit in ((3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:,.0f} {unit}"
+    return f"{seconds:,.0f} s"
+
+
 def became(accepted: int, refused: int, dropped: int) -> str:
     """What became of records."""
     return f"{accepted:,} to the table, {refused:,} to quarantine, {dropped:,} dropped"

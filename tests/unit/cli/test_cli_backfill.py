@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from command import Command
 
-import lakeingest as package
+from lakeingest.cli.output import Output
 from lakeingest.delta.receipt import Counts
 from lakeingest.operations.results.backfill import Backfilled
 
@@ -67,21 +65,13 @@ def test_what_is_refused(
         ),
     ],
 )
-def test_what_was_done(
-    file: Path, lakeingest: Command, monkeypatch: pytest.MonkeyPatch, found: Backfilled, said: str
-) -> None:
+def test_what_was_done(capsys: pytest.CaptureFixture[str], found: Backfilled, said: str) -> None:
     """In one line; and as JSON, whole."""
-    done: dict[str, Any] = {
-        "backfill": lambda *_, dry_run=False, **__: replace(found, dry_run=dry_run),
-        "config": SimpleNamespace(name="p"),
-    }
-    monkeypatch.setattr(package, "load", lambda *_, **__: SimpleNamespace(**done))
-    assert lakeingest("backfill", file).out == said
-    told = json.loads(lakeingest("backfill", file, "--output", "json").out)
-    assert (told["remaining"], told["counts"]["consumed"], told["dry_run"]) == (
-        found.remaining,
-        found.counts.consumed,
-        False,
-    )
-    shown = lakeingest("backfill", file, "--dry-run", "--rate", "10").out
+    Output().show(found)
+    assert capsys.readouterr().out == said
+    Output(is_json=True).show(found)
+    told = json.loads(capsys.readouterr().out)
+    assert (told["remaining"], told["counts"]["consumed"]) == (found.remaining, found.counts.consumed)
+    assert (told["dry_run"], "rate" in told) == (False, False)
+    shown = [*replace(found, dry_run=True, rate=10).text]
     assert ("at 10 a second that takes 100 s" in shown) == bool(found.ranges), shown

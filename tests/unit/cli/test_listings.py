@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import typer
 from rich.cells import cell_len
 
-import lakeingest
-from lakeingest.cli import (
-    backfill,
-    compact,
-    explain,
-    fleet,
-    gate,
-    pipeline_file,
-    plan,
-    quarantine,
-    schema,
-    stack,
-    status,
-)
+from lakeingest.cli import explain, pipeline_file, stack
 from lakeingest.cli.output import Output
-from lakeingest.config import file as pipelines
 from lakeingest.delta.maintenance.optimize import Compacted, TableFiles
 from lakeingest.delta.receipt import Counts
 from lakeingest.errors import StorageUnreachable
@@ -46,6 +31,7 @@ from lakeingest.operations.results.plan import Plan
 from lakeingest.operations.results.refusals import Reasons
 from lakeingest.operations.results.replay import Replayed
 from lakeingest.operations.results.schema_history import SchemaHistory, Written
+from lakeingest.operations.results.showable import Showable
 from lakeingest.operations.results.status import Status
 from lakeingest.record import OffsetRange, OffsetRanges
 from lakeingest.schema.ledger import Entry
@@ -104,43 +90,26 @@ HISTORY = SchemaHistory(
 ROWS = [{**RESULT.to_json(), "sequence": 7, "time": datetime(2026, 11, 26, 4), "outcome": "held"}]
 
 
-class Fake:
-    """A pipeline whose answers have long names."""
-
-    config: Any = SimpleNamespace(name="p", quarantine=SimpleNamespace(identifier=PATH), results=PATH)
-
-    def plan(self, *_: Any, **__: Any) -> Plan:
-        return PLAN
-
-    def status(self) -> Status:
-        return STATUS
-
-    def schemas(self) -> SchemaHistory:
-        return HISTORY
-
-    def quarantined(self, samples: int) -> Reasons:
-        return Reasons(self.config, REFUSALS)
-
-    def results(self, batches: int) -> GateResults:
-        return GateResults(self.config, [*ROWS, {**ROWS[0], "sequence": 6}])
-
-    def backfill(self, *_: Any, **__: Any) -> Backfilled:
-        return Backfilled("p", (RANGE,), 10**9, Counts(), 0, RANGE["offsets"], dry_run=True)
-
-    def replay(self, *_: Any, **__: Any) -> Replayed:
-        return Replayed("p", True, 10, 9, tuple(REFUSALS))
-
-    def compact(self, *_: Any, **__: Any) -> Compaction:
-        done = Compacted(PATH, TableFiles(10**6, 10**13), TableFiles(10**5, 10**13))
-        return Compaction("p", [done], dry_run=False)
-
-
-def ended() -> None:
-    failure = StorageUnreachable("down", cure="c")
-    fleet._tell(
-        Output(),
-        Outcomes([Outcome(failure, pipeline=LONG, commits=10**6, counts=Counts(10**9, 10**9, 10**6), lag=10**12)]),
-    )
+CONFIG: Any = SimpleNamespace(name="p", quarantine=SimpleNamespace(identifier=PATH), results=PATH)
+REASONS = Reasons(CONFIG, REFUSALS)
+RESULTS: dict[str, Showable] = {
+    "plan": PLAN,
+    "status": STATUS,
+    "quarantine list": REASONS,
+    "quarantine replay": Replayed("p", True, 10, 9, tuple(REFUSALS)),
+    "backfill": Backfilled("p", (RANGE,), 10**9, Counts(), 0, RANGE["offsets"], dry_run=True, rate=1.5),
+    "gate history": GateResults(CONFIG, [*ROWS, {**ROWS[0], "sequence": 6}]),
+    "schema history": HISTORY,
+    "compact": Compaction("p", [Compacted(PATH, TableFiles(10**6, 10**13), TableFiles(10**5, 10**13))], dry_run=False),
+    "run of many": Outcomes(
+        [
+            Outcome(
+                StorageUnreachable("down", cure="c"),
+                **{"pipeline": LONG, "commits": 10**6, "counts": Counts(10**9, 10**9, 10**6), "lag": 10**12},
+            )
+        ]
+    ),
+}
 
 
 def servers() -> None:
@@ -148,28 +117,12 @@ def servers() -> None:
     stack._show(Output(), Addresses(f"{LONG}:1", "http://h:1", "k", "s", f"http://{LONG}"), [state])
 
 
-FILE = Path("p.yaml")
 LISTINGS: dict[str, Callable[[], None]] = {
-    "plan": lambda: plan.plan(FILE, sample=1, output="text"),
-    "status": lambda: status.status(FILE),
-    "quarantine list": lambda: quarantine.list_(FILE),
-    "quarantine replay": lambda: quarantine.replay_(FILE, reason="r", dry_run=True, output="text"),
-    "backfill": lambda: backfill.backfill(FILE, dry_run=True, rate=1.5, output="text"),
-    "gate history": lambda: gate.history(FILE, batches=2, failed=False, output="text"),
-    "schema history": lambda: schema.history(FILE, output="text"),
-    "compact": lambda: compact.compact(FILE, output="text"),
-    "run of many": ended,
+    **{name: partial(Output().text, result) for name, result in RESULTS.items()},
     "stack status": servers,
     "explain": lambda: explain.explain(None),
     "describe": lambda: pipeline_file.describe("", output="text"),
 }
-
-
-@pytest.fixture(autouse=True)
-def faked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lakeingest, "load", lambda *_, **__: Fake())
-    monkeypatch.setattr(lakeingest, "Pipeline", lambda *_, **__: Fake(), raising=False)
-    monkeypatch.setattr(pipelines, "read_any", lambda *_: None)
 
 
 def tables(said: str) -> Iterator[list[str]]:
@@ -194,8 +147,7 @@ def test_no_table_is_wider_than_the_terminal(
 ) -> None:
     """Names of records and tables are as long as somebody else likes."""
     monkeypatch.setenv("COLUMNS", str(width))
-    with suppress(typer.Exit):
-        LISTINGS[listing]()
+    LISTINGS[listing]()
     said = capsys.readouterr().out
     found = list(tables(said))
     assert found, said
@@ -209,10 +161,10 @@ def test_no_table_is_wider_than_the_terminal(
 def test_what_is_left_out_is_said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """And where it is to be had; with room enough nothing is."""
     monkeypatch.setenv("COLUMNS", "80")
-    status.status(FILE)
+    Output().text(STATUS)
     assert "left out at this width, and in --output json: writer" in capsys.readouterr().out
     monkeypatch.setenv("COLUMNS", "200")
-    status.status(FILE)
+    Output().text(STATUS)
     said = capsys.readouterr().out
     assert "left out" not in said
     assert "writer" in said
@@ -221,7 +173,7 @@ def test_what_is_left_out_is_said(capsys: pytest.CaptureFixture[str], monkeypatc
 def test_messages_of_the_gate_are_short(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The expectation stands as the reason: its arguments filled the screen, once for each sample."""
     monkeypatch.setenv("COLUMNS", "400")
-    quarantine.list_(FILE)
+    Output().text(REASONS)
     said = capsys.readouterr().out
     assert "xxx" not in said
     assert "what ends with … is longer: --output json has it whole" in said
