@@ -22,6 +22,7 @@ from lakeingest.errors import UsageError, printable
 from lakeingest.operations.report import charts
 from lakeingest.operations.report.facts import Facts, utc
 from lakeingest.operations.report.verdict import duration
+from lakeingest.operations.results.words import cut
 
 _MARK = '<meta name="generator" content="lakeingest report">'
 _LOOKED_AT = 1000
@@ -153,7 +154,7 @@ def _expectations(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 "batches": 0,
                 "broken": 0,
                 "unexpected": None,
-                "found": _cut(_observed(row["observed"]) or ", ".join(map(str, row["sample"] or ()))),
+                "found": cut(_observed(row["observed"]) or ", ".join(map(str, row["sample"] or ())), 200),
             },
         )
         each["batches"] += 1
@@ -229,10 +230,6 @@ def _json(data: Any) -> Any:
 
 def _shown(value: object) -> str:
     return printable(str(value))
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= 200 else f"{text[:199]}…"
 
 
 def _milliseconds(time: str) -> int:

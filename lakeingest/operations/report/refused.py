@@ -9,6 +9,7 @@ from lakeingest.config import PipelineConfig, Storage
 from lakeingest.delta.offline import duck, rows
 from lakeingest.delta.offline.log import OfflineLog
 from lakeingest.operations import offline_refused
+from lakeingest.operations.results.words import cut
 
 REASONS = 50
 """Most reasons that are shown with samples, the most frequent first."""
@@ -87,7 +88,7 @@ def _reasons(found: Sequence[dict[str, Any]], values: dict[str, str]) -> dict[st
             "samples": [
                 {
                     "coordinates": sample["coordinates"],
-                    "message": _cut(sample["message"] or ""),
+                    "message": cut(sample["message"] or "", _LONGEST),
                     "value": values.get(sample["coordinates"]),
                 }
                 for sample in group["samples"]
@@ -104,8 +105,4 @@ def _text(value: bytes | None, kept: str | None) -> str:
         return f"({kept})"
     if value is None:
         return "(no value)"
-    return _cut(bytes(value[: 4 * _LONGEST]).decode("utf-8", errors="backslashreplace"))
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return cut(bytes(value[: 4 * _LONGEST]).decode("utf-8", errors="backslashreplace"), _LONGEST)

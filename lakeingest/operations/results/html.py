@@ -12,7 +12,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from lakeingest.errors import printable
-from lakeingest.operations.results.words import words
+from lakeingest.operations.results.words import cut, words
 
 Listing = Sequence[Mapping[str, Any]]
 """Rows with the same names."""
@@ -72,8 +72,7 @@ def _element(parent: ET.Element | None, tag: str, text: str | None = None) -> ET
 
 
 def _line(text: str) -> str:
-    line = printable(text)
-    return line if len(line) <= _CHARACTERS else f"{line[: _CHARACTERS - 1]}…"
+    return cut(printable(text), _CHARACTERS)
 
 
 def _lines(value: object) -> list[str]:
