@@ -46,8 +46,8 @@ class Forecast:
     requests_per_day: int
 
     @property
-    def text(self) -> str:
-        """It in a sentence."""
+    def sentence(self) -> str:
+        """The day, as a terminal shows it."""
         day = "an unknown number of" if self.records_per_day is None else f"{self.records_per_day:,}"
         size = "" if self.average_file_bytes is None else f" of {self.average_file_bytes / 2**20:.2f} MiB"
         return (

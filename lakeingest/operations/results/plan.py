@@ -117,7 +117,7 @@ class Plan(Showable):
         if self.results:
             yield gate.table("expectations", [each.to_json() for each in self.results])
         yield from self._shape()
-        yield self.forecast.text
+        yield self.forecast.sentence
         for warning in self.warnings:
             yield f"warning: {warning}"
         if self.suggested is not None:

@@ -31,7 +31,7 @@ class Compared:
         return {"offsets": self.offsets.to_json(), **rows}
 
     @property
-    def text(self) -> TextTable:
+    def text_table(self) -> TextTable:
         rows = [[name, f"{old:,}", f"{new:,}", f"{new - old:+,}"] for name, (old, new) in self._pairs.items()]
         return TextTable("of the offsets that both have consumed", ("", "old", "new", "more"), rows)
 
@@ -98,7 +98,7 @@ class Rebuild(Showable):
             return
         yield self.headline
         if self.compared is not None:
-            yield self.compared.text
+            yield self.compared.text_table
         if self.audit.conserved:
             yield f"to go on in the new table, stop the pipeline, and change {self.file}:"
             for option, value in (self.steps or {}).items():

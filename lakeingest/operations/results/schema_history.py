@@ -37,7 +37,7 @@ class Step:
         return {**asdict(self.entry), "meaning": self.meaning, "current": self.current}
 
     @property
-    def text(self) -> Iterator[str]:
+    def lines(self) -> Iterator[str]:
         entry = self.entry
         time = datetime.fromisoformat(entry.time).astimezone(UTC)
         yield ""
@@ -147,7 +147,7 @@ class SchemaHistory(Showable):
         if not self.steps:
             yield "  no record has brought a schema, and the file declares none"
         for step in self.steps:
-            yield from step.text
+            yield from step.lines
         if self.writers:
             yield ""
             # The side is of interest where there are two.
