@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Literal, NamedTuple, TypeAlias
 
+from lakeingest.schema.json_values import Pattern
+
 Kind: TypeAlias = Literal["date", "timestamp"]
 
 ISO = "iso"
@@ -21,22 +23,6 @@ _MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
 )
-
-
-class Pattern(NamedTuple):
-    """How a text is written anew in ISO 8601, some of its numbers with one digit.
-
-    Attributes:
-        sought: a regular expression of the whole text, with `table` put behind it.
-        instead: what is written, with $1 for the first group.
-        table: where the expression finds the number of a month's name, and of an hour up to 12.
-        zoned: whether an offset is in it.
-    """
-
-    sought: str
-    instead: str
-    table: str
-    zoned: bool
 
 
 class _Field(NamedTuple):
@@ -93,14 +79,14 @@ _EXAMPLE = {"date": "as in dd.MM.yyyy", "timestamp": "as in yyyy-MM-dd HH:mm:ss"
 _TOKEN = re.compile(r"'(?P<quoted>(?:[^']|'')*)'|(?P<run>([A-Za-z])\3*)|(?P<other>[^A-Za-z'])", re.DOTALL)
 
 
-def compiled(pattern: str, kind: Kind) -> Pattern | None:
-    """How a text in this pattern is written anew in ISO 8601; None for "iso".
+def compiled(pattern: str, kind: Kind) -> Pattern:
+    """How a text in this pattern is written anew in ISO 8601.
 
     Raises:
         ValueError: it is no pattern of a date or time; what is wrong with it, cure included.
     """
     if pattern == ISO:
-        return None
+        return Pattern(ISO)
     if not pattern:
         raise ValueError(f"empty; write a pattern, {_EXAMPLE[kind]}")
     if pattern.count("'") % 2:
@@ -114,7 +100,7 @@ def compiled(pattern: str, kind: Kind) -> Pattern | None:
     lookups, table = _table(runs)
     # Java and Python share no shorter sign for a text's end.
     sought = rf"\A{shape}{lookups}{re.escape(table)}(?![\s\S])"
-    return Pattern(sought, _iso(runs), table, any(_FIELDS[run].part == "offset" for run in runs))
+    return Pattern(pattern, sought, _iso(runs), table, any(_FIELDS[run].part == "offset" for run in runs))
 
 
 def _misread(tokens: Sequence[tuple[str | None, str]], kind: Kind) -> Iterator[str]:

@@ -25,10 +25,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest.config import JsonValue, KeyFormat, ValueFormat, time_format
-from lakeingest.decode import json_diagnosis, json_values, limits, numbers
+from lakeingest.decode import json_diagnosis, limits, numbers
 from lakeingest.decode.json_columns import any_of, fit, parsed_type
-from lakeingest.decode.json_values import AS_IT_IS, Pattern, Texts
 from lakeingest.record import Refusal, diagnosis
+from lakeingest.schema import json_values
+from lakeingest.schema.json_values import AS_IT_IS, Texts
 from lakeingest.schema.model import Schema
 from lakeingest.spark import jvm
 from lakeingest.spark.json_numbers import marked, unmarked
@@ -84,13 +85,9 @@ def texts_of(format: ValueFormat | KeyFormat) -> Texts:
         zone=format.timezone,
         rounds=format.decimals == "round",
         quotes=format.numbers_in_quotes,
-        dates=tuple(_pattern(text, "date") for text in format.date_format or (time_format.ISO,)),
-        times=tuple(_pattern(text, "timestamp") for text in format.timestamp_format or (time_format.ISO,)),
+        dates=tuple(time_format.compiled(text, "date") for text in format.date_format or (time_format.ISO,)),
+        times=tuple(time_format.compiled(text, "timestamp") for text in format.timestamp_format or (time_format.ISO,)),
     )
-
-
-def _pattern(text: str, kind: time_format.Kind) -> Pattern:
-    return Pattern(text, *(time_format.compiled(text, kind) or ()))
 
 
 def parse(raw: Column, schema: T.StructType, texts: Texts) -> Column:

@@ -10,13 +10,13 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest.decode import numbers
-from lakeingest.decode.json_values import Pattern, Texts
+from lakeingest.schema.json_values import DAY, Pattern, Texts
 from lakeingest.spark import maps, timestamps
 
 _TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)
 _INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 _REALS = (T.FloatType, T.DoubleType)
-_DATE = r"\A(?!0000)\d{4}-\d{2}-\d{2}\z"
+_DATE = rf"\A(?!0000){DAY}\z"
 _INTEGER = r"\A(?=.{1,1000}\z)[+-]?\d+\z"
 _REAL = r"\A(?=.{1,1000}\z)[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?0*\d{1,4})?\z"
 """As `values` has them: a number of a column that may be in quotes comes as text."""

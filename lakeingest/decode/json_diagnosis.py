@@ -13,7 +13,7 @@ from decimal import Decimal
 from itertools import chain
 from typing import Any
 
-from lakeingest.decode.json_values import AS_IT_IS, ISO, SHOWN, Object, Texts, fits, lone_surrogate, read
+from lakeingest.schema.json_values import AS_IT_IS, ISO, SHOWN, Object, Texts, fits, lone_surrogate, read
 
 _NAMES = {"byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT"}
 _LONGEST_MESSAGE = 500

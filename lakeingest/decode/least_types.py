@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from lakeingest.decode.json_diagnosis import faults_of
-from lakeingest.decode.json_values import AS_IT_IS, ISO, Object, Texts, exact, extent, fits, lone_surrogate, read
+from lakeingest.schema.json_values import AS_IT_IS, ISO, Object, Texts, exact, extent, fits, lone_surrogate, read
 
 _INTEGERS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
 """With the digits of the longest number, in the order in which one takes another."""

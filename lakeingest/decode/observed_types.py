@@ -8,7 +8,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any, TypeAlias
 
-from lakeingest.decode.json_values import Object, comes_back, fits, read
+from lakeingest.schema.json_values import Object, comes_back, fits, read
 
 Type: TypeAlias = "str | list[Type] | dict[str, Type]"
 """A name, the type of an array's elements in a list, or the fields of an object."""

@@ -6,7 +6,6 @@ takes all of its values in the sample, as `decode` reads them: STRING takes any 
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -17,9 +16,10 @@ from typing import Any, Literal
 from lakeingest.errors import number_of, printable
 from lakeingest.operations import sampled_values
 from lakeingest.operations.sampled_values import DATE, NEARLY, STRING, TIMESTAMP, VOID, Values
-from lakeingest.schema import ddl, model
+from lakeingest.schema import ddl, json_values, model
 from lakeingest.schema.ddl import Array, Column, Struct, Type
 from lakeingest.schema.formats.wire import RECORD_HEADER, UNREAD
+from lakeingest.schema.json_values import Object
 from lakeingest.schema.ledger import Side
 from lakeingest.schema.model import SchemaError
 
@@ -115,11 +115,7 @@ class _Side:
     columns: tuple[Column, ...] = ()
     told: tuple[str, ...] = ()
     quotes: bool = False
-    objects: tuple[_Object, ...] = ()
-
-
-class _Object(list[tuple[str, Any]]):
-    """A JSON object with every one of its fields, as they are written."""
+    objects: tuple[Object, ...] = ()
 
 
 def _side(
@@ -196,10 +192,10 @@ def _is_text(value: bytes) -> bool:
 
 
 def _json(there: Sequence[bytes], side: str) -> _Side | None:
-    kinds, objects = list[Type](), list[_Object]()
+    kinds, objects = list[Type](), list[Object]()
     for each in there:
         read = _read(each)
-        if isinstance(read, _Object):
+        if isinstance(read, Object):
             objects.append(read)
             kinds.append(_kind(read))
     if len(objects) < NEARLY * len(there):
@@ -217,24 +213,20 @@ def _json(there: Sequence[bytes], side: str) -> _Side | None:
 def _read(value: bytes) -> Any:
     """What a JSON text holds; None where it is none."""
     try:
-        return json.loads(value.decode("utf-8"), object_pairs_hook=_Object, parse_constant=_no_constant)
+        return json_values.read(value)
     except (ValueError, RecursionError):
         return None
 
 
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON value")
-
-
 def _kind(value: Any, depth: int = 0) -> Type:
     """The type of a JSON value."""
-    if not isinstance(value, list):
+    if not isinstance(value, Object | list):
         return sampled_values.of(value)
     if depth == _DEEPEST:
         return STRING
-    if isinstance(value, _Object):
+    if isinstance(value, Object):
         fields: dict[str, Type] = {}
-        for name, within in value:
+        for name, within in value.pairs:
             fields[name] = _merged(fields.get(name, VOID), _kind(within, depth + 1))
         return Struct(tuple(Column(name, kind) for name, kind in fields.items()))
     element: Type = VOID
@@ -374,7 +366,7 @@ def _times(value: _Side) -> tuple[str, Period, str] | None:
     """The column that the table may be partitioned by, the period, and why; None where no column will do."""
     candidates = [c for c in value.columns if c.type in (TIMESTAMP, DATE) and _PLAIN.fullmatch(c.name)]
     for column in sorted(candidates, key=lambda c: c.type == DATE):
-        texts = [sampled_values.time_text(dict(each).get(column.name)) for each in value.objects]
+        texts = [sampled_values.time_text(each.get(column.name)) for each in value.objects]
         if not all(texts):
             continue
         periods: tuple[tuple[Period, int], ...] = (("day", 10), ("month", 7))

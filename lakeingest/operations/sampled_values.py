@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any, Literal
 
 from lakeingest.schema.ddl import Atomic
+from lakeingest.schema.json_values import Texts, fits
 
 NEARLY = 0.9
 """The share of values, or records, that says what the others should have been."""
@@ -36,10 +36,7 @@ _MILLIS = range(10**12, 22 * 10**11)
 """Milliseconds since 1970, of the years 2001 to 2039: 13 digits, as most other numbers do not have."""
 _NUMBERS: tuple[Kind, ...] = ("bigint", "millis", "double")
 _QUOTED: tuple[Kind, ...] = ("quoted bigint", "quoted double")
-_NUMBER = re.compile(r"[+-]?(\d+)(\.\d*)?([eE][+-]?\d{1,3})?", re.ASCII)
-"""A text that decode.value.numbers_in_quotes lets be a number."""
-_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)(Z|[+-]\d\d:?\d\d)?", re.ASCII)
+_IN_QUOTES = Texts(quotes=True)
 
 
 @dataclass(frozen=True)
@@ -122,9 +119,9 @@ def _kind(value: Any) -> Kind:
     match value:
         case bool():
             return "boolean"
-        case int() if -(2**63) <= value < 2**63:
+        case int() if fits(value, "long"):
             return "millis" if value in _MILLIS else "bigint"
-        case float() if math.isfinite(value):
+        case Decimal() if fits(value, "double"):
             return "double"
         case str():
             return _kind_of_text(value)
@@ -132,28 +129,11 @@ def _kind(value: Any) -> Kind:
 
 
 def _kind_of_text(text: str) -> Kind:
-    """DATE and TIMESTAMP for ISO 8601, in what `decode` takes of it."""
-    time = _TIME.fullmatch(text)
-    if not time and not _DAY.fullmatch(text):
-        return _kind_of_number(text)
-    try:
-        # More digits than Python counts are cut.
-        moment = datetime.fromisoformat(re.sub(r"(\.\d{1,6})\d*", r"\1", text))
-        shift = moment.utcoffset()
-        if shift is not None:
-            # Raises where that is no year of Python's, which Spark's are too.
-            moment.astimezone(UTC)
-            if abs(shift) > timedelta(hours=18):
-                return "string"
-    except (ValueError, OverflowError):
-        return "string"
-    return "timestamp" if time else "date"
-
-
-def _kind_of_number(text: str) -> Kind:
-    """Of a text that is a number, or any other."""
-    # No DOUBLE has more digits before the point.
-    number = _NUMBER.fullmatch(text) if len(text) <= 400 else None
-    if number and number[0].lstrip("+-") == number[1] and -(2**63) <= int(text) < 2**63:
+    """A text of digits alone is no time: it may be any number."""
+    if fits(text, "date"):
+        return "date"
+    if text[4:5] == "-" and fits(text, "timestamp"):
+        return "timestamp"
+    if fits(text, "long", _IN_QUOTES):
         return "quoted bigint"
-    return "quoted double" if number and math.isfinite(float(text)) else "string"
+    return "quoted double" if fits(text, "double", _IN_QUOTES) else "string"

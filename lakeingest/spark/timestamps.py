@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from lakeingest.schema.json_values import CLOCK, DAY, MILLIS, OFFSET
+
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
@@ -28,10 +30,10 @@ _FIRST = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // _MICROSECOND
 _LAST = (datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC) - _EPOCH) // _MICROSECOND
 _DAY = 86_400_000_000
 
-_DIGITS = r"\A-?\d{1,19}\z"
-_ZONE = r"(?:Z|[+-]\d{2}:?\d{2})\z"
+_DIGITS = rf"\A{MILLIS}\z"
+_ZONE = rf"(?:{OFFSET})\z"
 _COMMON = r"\A\d\d\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)\z"
-_ISO = r"\A\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})?)?\z"
+_ISO = rf"\A{DAY}(?:{CLOCK}(?:{OFFSET})?)?\z"
 
 
 def local(raw: Column, kind: T.DataType, zone: str) -> Column:

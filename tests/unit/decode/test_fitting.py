@@ -12,9 +12,9 @@ from pyspark import cloudpickle
 from pyspark.cloudpickle import register_pickle_by_value
 
 from lakeingest.config import JsonValue
-from lakeingest.decode import json_diagnosis, json_values, least_types
+from lakeingest.decode import json_diagnosis, least_types
 from lakeingest.decode.json import texts_of
-from lakeingest.schema import ddl
+from lakeingest.schema import ddl, json_values
 from lakeingest.spark.types import struct
 
 TYPES = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(10,2)", "DECIMAL(14,6)", "DECIMAL(38,0)",

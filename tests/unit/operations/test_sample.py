@@ -19,10 +19,10 @@ from lakeingest.cli import from_topic
 from lakeingest.cli import pipeline_file as commands
 from lakeingest.config import PipelineConfig, file, yaml_text
 from lakeingest.config.formats import JsonKey
-from lakeingest.decode import json_diagnosis, json_values
-from lakeingest.decode.json_values import AS_IT_IS
+from lakeingest.decode import json_diagnosis
 from lakeingest.operations.sample import Sampled, inferred
-from lakeingest.schema import ddl
+from lakeingest.schema import ddl, json_values
+from lakeingest.schema.json_values import AS_IT_IS
 
 
 def of(*values: Any, keys: Any = None) -> Sampled:

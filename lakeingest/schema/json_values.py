@@ -27,11 +27,23 @@ _NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
 _MILLIS = (-62_135_596_800_000, 253_402_300_799_999)
 """The years 0001 to 9999."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+DAY, CLOCK, OFFSET = r"\d{4}-\d{2}-\d{2}", r"[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?", r"Z|[+-]\d{2}:?\d{2}"
+"""ISO 8601, as regular expressions of Python and of Java: the parts that are taken."""
+MILLIS = r"-?\d{1,19}"
+"""Milliseconds since 1970 as a text."""
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """What a date or time may look like, as the file says it, and as `time_format` compiled it: nothing for "iso"."""
+    """What a date or time may look like, and how it is written anew in ISO 8601, some of its numbers with one digit.
+
+    Attributes:
+        written: as the pipeline file says it. Of "iso" there is nothing else.
+        sought: a regular expression of the whole text, with `table` put behind it.
+        instead: what is written, with $1 for the first group.
+        table: where the expression finds the number of a month's name, and of an hour up to 12.
+        zoned: whether an offset is in it.
+    """
 
     written: str
     sought: str = ""
@@ -81,19 +93,19 @@ class Object(dict[str, Any]):
 
 def lone_surrogate(value: Any, place: str = "") -> tuple[str, str] | None:
     """The first text that has half of a character, which UTF-8 cannot write: its place, and its beginning."""
-    found: Iterator[tuple[str, str] | None]
+    surrogates: Iterator[tuple[str, str] | None]
     match value:
         case str():
             return (place or "the value", value) if _SURROGATE.search(value) else None
         case Object():
             before = f"{place}." if place else ""
             names = (lone_surrogate(name, f"a name in {place or 'the object'}") for name, _ in value.pairs)
-            found = chain(names, (lone_surrogate(each, before + name) for name, each in value.pairs))
+            surrogates = chain(names, (lone_surrogate(each, before + name) for name, each in value.pairs))
         case list():
-            found = (lone_surrogate(each, f"{place}[{i}]") for i, each in enumerate(value))
+            surrogates = (lone_surrogate(each, f"{place}[{i}]") for i, each in enumerate(value))
         case _:
             return None
-    return next((each for each in found if each), None)
+    return next((each for each in surrogates if each), None)
 
 
 def read(value: bytes) -> Any:
@@ -216,11 +228,7 @@ _FITS: dict[str, Callable[[Any], bool]] = {
     "float": _number("<f"),
     "binary": lambda v: isinstance(v, str) and re.fullmatch(_BASE64, v) is not None,
 }
-_SHAPES = {
-    "date": r"\d{4}-\d{2}-\d{2}",
-    "timestamp": r"-?\d{1,19}|\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?)?(Z|[+-]\d{2}:?\d{2})?",
-    "timestamp_ntz": r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?)?",
-}
+_SHAPES = {"date": DAY, "timestamp": rf"{MILLIS}|{DAY}({CLOCK}({OFFSET})?)?", "timestamp_ntz": f"{DAY}({CLOCK})?"}
 
 
 def _fits_time(value: Any, kind: str, texts: Texts) -> bool:
@@ -233,15 +241,15 @@ def _rewritten(text: str, pattern: Pattern) -> str:
     """A text in a pattern as ISO 8601; empty where it is not in it."""
     if not pattern.sought:
         return text
-    found = re.search(pattern.sought, text + pattern.table, re.ASCII)
-    written = found.expand(pattern.instead.replace("$", "\\")) if found else ""
+    match = re.search(pattern.sought, text + pattern.table, re.ASCII)
+    written = match.expand(pattern.instead.replace("$", "\\")) if match else ""
     return re.sub(r"(?<![\d.])(\d)(?!\d)", r"0\1", written)
 
 
 def _parses(text: str, kind: str) -> bool:
     if not re.fullmatch(_SHAPES[kind], text, re.ASCII):
         return False
-    if kind == "timestamp" and re.fullmatch(r"-?\d{1,19}", text, re.ASCII):
+    if kind == "timestamp" and re.fullmatch(MILLIS, text, re.ASCII):
         return _MILLIS[0] <= int(text) <= _MILLIS[1]
     try:
         moment = datetime.fromisoformat(re.sub(r"(\.\d{1,6})\d*", r"\1", text))
