@@ -18,7 +18,7 @@ from lakeingest.decode.order import TopicPartition
 from lakeingest.record import OFFSET, PARTITION, TOPIC
 from lakeingest.schema.model import Schema
 
-SEGMENT = "_segment"
+SEGMENT = "_parsed_segment"
 _NEVER = 2**63 - 1
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeingest.delta import table_properties
 from lakeingest.delta.history import RECENT, History, Restores, TableHistory
-from lakeingest.delta.receipt import Receipt, of_backfill
+from lakeingest.delta.receipt import Receipt, of_backfill, of_replay
 from lakeingest.errors import TableMismatch
 from lakeingest.schema.ledger import SchemaLedger
 from lakeingest.spark.failures import storage_failures
@@ -67,7 +67,8 @@ class CommitLog:
         properties: these; of quarantine, its own.
         others: what other pipelines committed to the table, as far as the log was read: name → newest receipt. Their
             replays and backfills are not among it.
-        backfills: the commits of the pipeline's backfills, newest first, as far as the log was read.
+        backfills, replays: the commits of the pipeline's backfills, and of its replays, newest first, as far as the log
+            was read.
         deletes: what somebody deleted by a condition, the newest first, as far as the log was read: version → rows.
     """
 
@@ -91,6 +92,7 @@ class CommitLog:
     properties: Mapping[str, str] = field(default_factory=dict)
     others: Mapping[str, Receipt] = field(default_factory=dict)
     backfills: tuple[Commit, ...] = ()
+    replays: tuple[Commit, ...] = ()
     deletes: Mapping[int, int] = field(default_factory=dict)
 
     def others_of(self, topics: Collection[str]) -> dict[str, Receipt]:
@@ -170,7 +172,8 @@ def of_log(log: History, pipeline: str, back: int | None) -> CommitLog:
 
 def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restores) -> CommitLog:
     """The commits of `pipeline` among the entries of a table's history, the newest first."""
-    commits, backfills, last, last_batch = list[Commit](), list[Commit](), 0, 0
+    commits, last, last_batch = list[Commit](), 0, 0
+    beside_it: dict[str, list[Commit]] = {name: [] for name in beside(pipeline)}
     taken_back = unadopted = restored = False
     begun: dict[tuple[str, int], int] = {}
     others: dict[str, Receipt] = {}
@@ -187,8 +190,8 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
             deletes[entry["version"]] = rows
         if receipt is None or receipt.pipeline != pipeline:
             if receipt is not None and stands:
-                if receipt.pipeline == of_backfill(pipeline):
-                    backfills.append(_commit(entry, receipt))
+                if receipt.pipeline in beside_it:
+                    beside_it[receipt.pipeline].append(_commit(entry, receipt))
                 elif ":" not in receipt.pipeline:
                     others.setdefault(receipt.pipeline, receipt)
             continue
@@ -216,7 +219,8 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
         complete=not history or history[-1]["version"] == 0,
         begun={} if commits else begun,
         others=others,
-        backfills=tuple(backfills),
+        backfills=tuple(beside_it[of_backfill(pipeline)]),
+        replays=tuple(beside_it[of_replay(pipeline)]),
         deletes=deletes,
     )
 
@@ -238,18 +242,31 @@ def over_a_restore(table: Table, done: Commit) -> int | None:
     """From which version on a batch is to be taken back, since somebody restored the table between its decision and its
     commit, which Delta lets happen; None if nobody did.
 
-    So is a batch before which a backfill committed over a RESTORE: it may have what is the run's again since then.
+    So is one before which a backfill or a replay committed over a RESTORE, and which no later RESTORE took back: it may
+    have what is the run's again since then.
     """
     base = done.receipt.base
     if base is None or done.version <= base + 1:
         return None
-    between = [entry for entry in TableHistory(table).since(base) if entry["version"] < done.version]
-    found = [done.version] if any(entry["operation"] == "RESTORE" for entry in between) else []
-    receipts = ((entry, Receipt.from_json(entry["userMetadata"])) for entry in between)
-    backfill = of_backfill(done.receipt.pipeline)
-    theirs = (_commit(entry, receipt) for entry, receipt in receipts if receipt and receipt.pipeline == backfill)
-    found += [first for each in theirs if (first := over_a_restore(table, each)) is not None]
-    return min(found, default=None)
+    log, restored_to, versions = TableHistory(table), None, list[int]()
+    pipeline = done.receipt.pipeline.partition(":")[0]
+    entries = log.since(base)
+    for entry in entries:
+        if restored_to is not None and entry["version"] > restored_to:
+            continue
+        if entry["operation"] == "RESTORE":
+            restored_to = log.restored_to(entry, entries[-1]["version"])
+            versions += [done.version] if entry["version"] < done.version else []
+        receipt = Receipt.from_json(entry["userMetadata"])
+        if entry["version"] < done.version and receipt and receipt.pipeline in beside(pipeline):
+            first = over_a_restore(table, _commit(entry, receipt))
+            versions += [] if first is None else [first]
+    return min(versions, default=None)
+
+
+def beside(pipeline: str) -> tuple[str, str]:
+    """What the commits are known by that are made beside a pipeline's run: its backfills', and its replays'."""
+    return of_backfill(pipeline), of_replay(pipeline)
 
 
 def check_deleted(table: str, newest: Commit) -> None:

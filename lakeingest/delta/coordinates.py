@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from lakeingest.record import COORDINATES, OFFSET, PARTITION, TOPIC, OffsetRange, OffsetRanges
+from lakeingest.record import COORDINATES, OFFSET, PARTITION, TOPIC, Frontier, OffsetRange, OffsetRanges
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -29,6 +29,14 @@ def inside(ranges: OffsetRanges) -> Column:
         if r.end > r.start:
             offsets = (F.col(OFFSET) >= r.start) & (F.col(OFFSET) < r.end)
             found = found | ((F.col(TOPIC) == r.topic) & (F.col(PARTITION) == r.partition) & offsets)
+    return found
+
+
+def not_before(frontier: Frontier) -> Column:
+    """BOOLEAN: whether a row's coordinates lie at the frontier, or further on; false for other partitions."""
+    found = F.lit(False)
+    for (topic, partition), end in frontier.items():
+        found = found | ((F.col(TOPIC) == topic) & (F.col(PARTITION) == partition) & (F.col(OFFSET) >= end))
     return found
 
 

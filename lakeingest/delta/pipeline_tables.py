@@ -80,9 +80,9 @@ class PipelineTables:
             self.quarantine.add_columns(columns, quarantine.schema())
         return missing
 
-    def refused(self) -> DataFrame:
+    def refused(self, version: int | None = None) -> DataFrame:
         """The pipeline's own rows of quarantine, with today's columns."""
-        return quarantine.of(quarantine.whole(self.quarantine.read()), self.config.known_as)
+        return quarantine.of(self.quarantine.read(version), self.config.known_as)
 
     def existing_refused(self) -> DataFrame:
         """The same, of a quarantine that need not be there.
@@ -211,18 +211,6 @@ class PipelineTables:
                 if begin == start and count == end - start:
                     ends[topic, partition] = end
         return ends
-
-    def quarantine_beyond(self, frontier: Frontier) -> dict[tuple[str, int], int]:
-        """How far quarantine's rows reach beyond the frontier, where they do: (topic, partition) → last offset + 1.
-
-        Delta's statistics leave out the files that end before it: as a rule all of them.
-        """
-        ahead = F.lit(False)
-        for (topic, partition), end in frontier.items():
-            ahead = ahead | ((F.col(TOPIC) == topic) & (F.col(PARTITION) == partition) & (F.col(OFFSET) >= end))
-        with storage_failures(self.quarantine.identifier):
-            ends = self.refused().where(ahead).groupBy(TOPIC, PARTITION).agg(F.max(OFFSET) + 1)
-            return {(topic, partition): end for topic, partition, end in ends.collect()}
 
 
 def without_coordinates(rows: DataFrame) -> DataFrame:

@@ -8,7 +8,9 @@ stage STRING                                       what refused: key, value, sch
 reason STRING                                      a code: BROKEN_JSON, WRONG_TYPE, EXPECTATION, …
 message STRING                                     what exactly is wrong: the place and the value
 expectations ARRAY<STRING>                         stage gate: the names of all the expectations that it breaks
-moved STRUCT<at, who, why, replay>                 a replay has moved it into the table
+moved STRUCT<at, who, why, replay>                 it is here no more: a replay has moved it into the table;
+                                                   or, where replay is -1, a RESTORE of the table took
+                                                   its batch back, and a run reads it from Kafka again
 discarded STRUCT<at, who, why>                     somebody has given it up; it stays
 bytes STRING                                       where value is not as it came: encrypted, or left out; where key or
                                                    headers are not either, behind a colon which, as in
@@ -52,6 +54,8 @@ COLUMNS = (
 )
 """The columns of the table, as DDL."""
 
+WITHDRAWN = -1
+"""In place of a replay's number, of a row whose batch a RESTORE of the table took back."""
 SETTLED = "SETTLED"
 REASONS = (
     "BATCH",
@@ -174,15 +178,16 @@ def whole(table: DataFrame) -> DataFrame:
 
 
 def of(table: DataFrame, pipeline: str) -> DataFrame:
-    """The rows of one pipeline: several may have one quarantine."""
+    """The rows of one pipeline, without those that were withdrawn: several may have one quarantine."""
     from pyspark.sql import functions as F
 
-    return table.where(F.col("pipeline") == pipeline)
+    withdrawn = F.col("moved.replay").eqNullSafe(F.lit(WITHDRAWN))
+    return whole(table).where((F.col("pipeline") == pipeline) & ~withdrawn)
 
 
 def here(table: DataFrame) -> DataFrame:
     """The rows of records that are here and not in the main table: all but those that a replay has moved."""
-    return whole(table).where("moved IS NULL")
+    return table.where("moved IS NULL")
 
 
 def open_rows(table: DataFrame) -> DataFrame:

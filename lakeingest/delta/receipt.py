@@ -57,6 +57,11 @@ def of_backfill(pipeline: str) -> str:
     return f"{pipeline}:backfill"
 
 
+def of_replay(pipeline: str) -> str:
+    """What the receipts of a pipeline's replays are known by."""
+    return f"{pipeline}:replay"
+
+
 @dataclass(frozen=True)
 class Counts:
     """What became of the records of one batch: consumed = accepted + refused + dropped."""

@@ -6,7 +6,7 @@ is seen to by whatever comes next.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from lakeingest.config import PipelineConfig
 from lakeingest.delta import additions, commit_log, coordinates, quarantine
 from lakeingest.delta.commit_log import Commit, CommitLog
 from lakeingest.delta.pipeline_tables import PipelineTables
-from lakeingest.delta.receipt import Receipt, somebody
+from lakeingest.delta.receipt import Receipt, of_replay, somebody
 from lakeingest.errors import FilesLost, UsageError
 from lakeingest.record import COORDINATES
 from lakeingest.spark import frames, session
@@ -28,11 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
-
-
-def name_of(config: PipelineConfig) -> str:
-    """What the receipts of replays are known by: a pipeline's own name has no colon."""
-    return f"{config.known_as}:replay"
 
 
 @dataclass(frozen=True)
@@ -54,7 +48,7 @@ def unsettled(tables: PipelineTables) -> Unsettled:
     """See `Unsettled`; nothing of it is there as a rule."""
     if tables.main.schema() is None:
         return Unsettled()
-    name = name_of(tables.config)
+    name = of_replay(tables.config.known_as)
     marks = cache(lambda: commit_log.read(tables.quarantine, name))
     found = of_logs(commit_log.read(tables.main, name), marks)
     return of_logs(commit_log.read(tables.main, name, back=None), marks) if found.moved else found
@@ -123,6 +117,21 @@ def settle(tables: PipelineTables) -> int:
     return count
 
 
+def withdraw(tables: PipelineTables, rows: DataFrame) -> int:
+    """Mark rows of quarantine, each by its batch, whose batch a RESTORE of the table took back; how many they are.
+
+    Args:
+        rows: the pipeline's own; another row of the same record stays as it is.
+    """
+    value = F.struct(
+        F.current_timestamp().alias("at"),
+        F.lit(somebody()).alias("who"),
+        F.lit("a RESTORE of the table took its batch back: it is read again").alias("why"),
+        F.lit(quarantine.WITHDRAWN).cast("bigint").alias("replay"),
+    )
+    return _update(tables, rows, "q.moved IS NULL", "moved", value, same=(*COORDINATES, "sequence"))
+
+
 def _mark(tables: PipelineTables, rows: DataFrame, of: Receipt) -> int:
     """Mark rows of quarantine as moved, in one commit that bears the replay's receipt."""
     who, why = (F.lit(of.accepted[name]) for name in ("who", "why"))
@@ -176,24 +185,26 @@ def _update(
     column: str,
     value: Column,
     *,
+    same: Sequence[str] = COORDINATES,
     of: Receipt | None = None,
 ) -> int:
     """Set a column of the pipeline's rows of quarantine with these coordinates, and how many they are.
 
     Args:
         still: what must hold of a row when it is updated, whatever others did since `rows` were read.
+        same: the columns by which a row is one of `rows`.
         of: the receipt that the commit bears; one is made for it, also where there are no rows.
     """
     typed = value.cast(quarantine.schema()[column].dataType).alias(column)
     mine = F.lit(tables.config.known_as).alias("pipeline")
     with storage_failures(tables.quarantine.identifier):
-        found = frames.keep(rows.select(*COORDINATES).distinct().select(*COORDINATES, mine, typed))
+        found = frames.keep(rows.select(*same).distinct().select(*same, mine, typed))
         try:
             count = found.count()
             if not count and of is None:
                 return 0
             with session.setting(tables.spark, {_USER_METADATA: of.to_json()} if of else {}):
-                tables.quarantine.update(found, ("pipeline", *COORDINATES), still, column)
+                tables.quarantine.update(found, ("pipeline", *same), still, column)
             return count
         finally:
             frames.release(found)

@@ -137,8 +137,7 @@ class TableWriter:
         done = commit.append(main, rows, receipt, config.table.compression, evolve=evolves)
         # 3.
         commit_log.check_deleted(main.identifier, done)
-        if commit_log.over_a_restore(main, done) is not None:
-            raise self._restored_of(main)
+        self.check_not_restored(main, done)
         self._version, self._done = done.version, done
         if evolves or altered:
             self.columns = main.read().schema
@@ -162,8 +161,7 @@ class TableWriter:
             receipt = replace(receipt, sequence=self._seen_aside + 1, settles=receipt.batch)
         receipt = replace(receipt, base=self._aside_version, aside=None, ledger="", schemas=SchemaLedger(), accepted={})
         done = commit.append(table, rows, receipt, self.tables.config.table.compression)
-        if commit_log.over_a_restore(table, done) is not None:
-            raise self._restored_of(table)
+        self.check_not_restored(table, done)
         self._aside = self._seen_aside = receipt.sequence
         self._aside_version = done.version
         return done
@@ -224,6 +222,15 @@ class TableWriter:
             raise main.replaced("another one there")
         if self._version is not None and TableHistory(self.tables.main).restored(self._version):
             raise self._restored_of(main)
+
+    def check_not_restored(self, table: Table, done: Commit) -> None:
+        """Notice that somebody restored a table between a commit's decision and the commit itself.
+
+        Raises:
+            TableChanged: whatever comes next takes it back.
+        """
+        if commit_log.over_a_restore(table, done) is not None:
+            raise self._restored_of(table)
 
     def _restored_of(self, table: Table) -> TableChanged:
         name = self.tables.config.name

@@ -52,7 +52,7 @@ class Attempt:
     frontier: Frontier
     settled: Committed | None = None
     full: bool = False
-    _behind: Frontier | None = None
+    _withdrawn: bool = False
     _declares: bool = False
     _late: list[Late] = field(default_factory=list)
     _read_from: Mapping[str, Any] = field(default_factory=dict)
@@ -96,6 +96,7 @@ class Attempt:
         lost = recovery.withdrawn(tables, log, refused)
         if log.restored or lost:
             replay_marks.settle(tables)
+            restores.withdraw_late(tables, log)
         settled = recovery.settle(execution, log, refused, topics.first, looked=lost, accept_gap=accept.gaps)
         last = log.newest.receipt if log.newest else None
         if last is not None and last.run.id == context.run.id and last.accepted:
@@ -145,7 +146,8 @@ class Attempt:
         self.sequence += 1
         self._declares = False
         self.last = receipt = replace(self._receipt(topics, ranges), gaps=gaps)
-        done = self.execution.execute(receipt, self._beyond(starts), self.accept.held)
+        self._withdraw(starts)
+        done = self.execution.execute(receipt, self.accept.held)
         if done.accepted_held:
             self.accept = replace(self.accept, held=None)
         self.frontier = ranges.frontier
@@ -163,7 +165,7 @@ class Attempt:
             while self._late:
                 late = self._late.pop(0)
                 try:
-                    ranges = self.execution.not_yet_held(late, self._taken_back)
+                    ranges = self.execution.not_yet_held(late)
                 except StorageError:
                     # A VACUUM took files of the older version, or clean-up its log; on S3 none of them is logged.
                     if (inexact := late.inexact) is None:
@@ -175,7 +177,7 @@ class Attempt:
                 self.sequence += 1
                 stands = OffsetRanges.none_at(self.frontier)
                 receipt = replace(self._receipt(topics, stands), late=ranges, read_from=late.read_from)
-                done = self.execution.execute(receipt, {}, self.accept.held, self._taken_back)
+                done = self.execution.execute(receipt, self.accept.held)
                 self.last = receipt
                 if done.accepted_held:
                     self.accept = replace(self.accept, held=None)
@@ -186,25 +188,16 @@ class Attempt:
             self._read_from = topics.read_from
         return None
 
-    @property
-    def _taken_back(self) -> range:
-        """The numbers of batches that a RESTORE took back: what they refused is in quarantine still."""
-        if not (self.log.taken_back and self.log.newest):
-            return range(0)
-        last = max(self.log.last_sequence, self.refused.last_sequence)
-        return range(self.log.newest.receipt.sequence + 1, last + 1)
-
     def _opens(self, begin: Frontier) -> bool:
         """Whether an empty commit is due, so that where "latest" was is remembered before a record arrives."""
         return self.context.config.source.start == "latest" and any(tp not in self.frontier for tp in begin)
 
-    def _beyond(self, starts: Frontier) -> Frontier:
-        """How far quarantine reached beyond the frontier when the attempt began."""
-        if self._behind is None:
-            # A quarantine without commits holds nothing, and costs no look.
-            holds = self.refused.last_sequence or not self.refused.complete or self.log.recovered
-            self._behind = self.context.tables.quarantine_beyond(starts) if holds else {}
-        return self._behind
+    def _withdraw(self, starts: Frontier) -> None:
+        """Let quarantine have no row of what the first batch of the attempt, or a later one, is about to read."""
+        # A quarantine without commits holds nothing, and costs no look.
+        if not self._withdrawn and (self.refused.last_sequence or not self.refused.complete or self.log.recovered):
+            restores.withdraw(self.context.tables, self.log, starts)
+        self._withdrawn = True
 
     def _receipt(self, topics: Topics, ranges: OffsetRanges) -> Receipt:
         config, last = self.context.config, self.last

@@ -132,15 +132,16 @@ def check_kept(left: OffsetRanges, topics: Topics) -> None:
         )
 
 
-def rows_of(tables: PipelineTables, ranges: OffsetRanges) -> tuple[int, Frontier]:
-    """How many records within these ranges the tables have already, and how far they reach: (topic, partition) → the
-    last one's offset + 1.
+def existing(tables: PipelineTables, ranges: OffsetRanges) -> tuple[int, OffsetRanges]:
+    """How many records within these ranges the tables have already, and from which offset to which.
+
+    So it is where clean-up took the receipts that told of them, or a RESTORE those of a backfill.
     """
     if not ranges.ranges:
-        return 0, {}
+        return 0, ranges
     with storage_failures(tables.main.identifier):
-        found = tables.coordinates(ranges)
-        return found.count(), coordinates.extent(found).frontier
+        rows = tables.coordinates(ranges)
+        return rows.count(), coordinates.extent(rows)
 
 
 @dataclass
@@ -161,7 +162,7 @@ class BackfillAttempt:
     left: OffsetRanges
     held: int
     sequence: int
-    _reach: Frontier
+    _existing: OffsetRanges
     _last: Receipt | None
     settled: Committed | None = None
 
@@ -201,14 +202,14 @@ class BackfillAttempt:
         # 3.
         execution = MicroBatchExecution(context, columns, at.log, at.accounts, follows=False)
         execution.check_declared(at.log, columns)
-        held, reach = rows_of(tables, left)
+        held, extent = existing(tables, left)
         lost = recovery.withdrawn(tables, at.mine, at.accounts)
         settled = recovery.settle(execution, at.mine, at.accounts, topics.first, looked=lost, accept_gap=accept.gaps)
         settled = settled or recovery.untold(execution, at.mine, told)
         sequence = max(at.mine.last_sequence, at.accounts.last_batch)
         last = at.log.newest.receipt if at.log.newest else None
         settled = None if settled is None else _new(settled, left.offsets)
-        return cls(context, accept, execution, left, held, sequence, reach, last, settled)
+        return cls(context, accept, execution, left, held, sequence, extent, last, settled)
 
     @property
     def outdated(self) -> bool:
@@ -230,7 +231,8 @@ class BackfillAttempt:
         ranges = offsets.next_ranges(starts, first.frontier, most).merged
         self.sequence += 1
         rest = self.left.without(ranges)
-        done = self.execution.execute(self._receipt(topics, ranges, rest), self._reach, self.accept.held)
+        receipt = self._receipt(topics, ranges, rest)
+        done = self.execution.execute(receipt, self.accept.held, existing=self._existing)
         if done.accepted_held:
             self.accept = replace(self.accept, held=None)
         self.left = rest

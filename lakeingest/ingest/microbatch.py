@@ -31,7 +31,7 @@ from lakeingest.ingest.context import RunContext
 from lakeingest.ingest.events import Committed, Written
 from lakeingest.ingest.evolution import Discovery, Evolution
 from lakeingest.ingest.refused_bitmap import maybe_refused
-from lakeingest.record import COORDINATES, REFUSED, Frontier, OffsetRanges, UnknownSchema
+from lakeingest.record import COORDINATES, REFUSED, OffsetRanges, UnknownSchema
 from lakeingest.schema.ledger import SchemaLedger
 from lakeingest.spark import frames, s3a, types
 from lakeingest.spark.failures import storage_failures
@@ -85,12 +85,11 @@ class MicroBatchExecution:
         self._stages: dict[str, float] = {}
 
     def execute(
-        self, receipt: Receipt, behind: Frontier, accept_held: str | None = None, taken_back: range = range(0)
+        self, receipt: Receipt, accept_held: str | None = None, *, existing: OffsetRanges | None = None
     ) -> Committed:
         """The way of the records of one micro-batch: the commit protocol.
 
-        1. The ranges begin at the table's frontier, so that nothing is read that was committed. Only where quarantine
-           is ahead of the table (a RESTORE), what it holds already is left out, by coordinates.
+        1. The ranges begin at the table's frontier, so that nothing is read that was committed.
         2. The accepted rows are written and committed; the same pass counts what it refuses and drops.
         3. Only if some were refused, the batch is read again, these alone are decoded again (`maybe_refused`), and they
            are written to quarantine with the diagnosis. A batch that left any of its offsets without a row is accounted
@@ -100,21 +99,20 @@ class MicroBatchExecution:
 
         Args:
             receipt: the batch's sequence number, and its offsets.
-            behind: how far quarantine's rows reached beyond the table's frontier when the run began (a RESTORE).
             accept_held: why the batch is let through if the gate would hold it; None if it is not.
-            taken_back: of records that came in late: see `not_yet_held`.
+            existing: offsets of which a table may have records already: these are left out, by coordinates.
 
         Raises:
             Fenced: another run committed this sequence number; nothing was written.
             BatchHeld: the gate keeps the batch back; nothing was written.
         """
         begun, self._stages = time.monotonic(), {}
-        done = self.reader.readable(lambda: self._execute(receipt, behind, accept_held, taken_back))
+        done = self.reader.readable(lambda: self._execute(receipt, accept_held, existing))
         return replace(done, seconds=time.monotonic() - begun, stages=self._stages)
 
-    def _execute(self, receipt: Receipt, behind: Frontier, accept_held: str | None, taken_back: range) -> Committed:
+    def _execute(self, receipt: Receipt, accept_held: str | None, existing: OffsetRanges | None) -> Committed:
         # 1.
-        kafka, known = self._not_yet_held(receipt, behind, taken_back)
+        kafka, known = self._records(receipt, existing)
         self.evolution.begin_batch()
         self.discover_sample(receipt.ranges, receipt.sequence)
         strict = self.evolution.discovery is Discovery.WHEN_MET
@@ -209,46 +207,28 @@ class MicroBatchExecution:
         found = seen.get
         return {n: found[f"broken_{at}"] for at, n in enumerate(named)}, quarantine.reasons_of(found)
 
-    def not_yet_held(self, late: Late, taken_back: range) -> OffsetRanges:
-        """Between which offsets those records lie, of what may have come in late, that neither table holds yet.
-
-        Args:
-            taken_back: the numbers of batches that a RESTORE of the table took back. What these have refused is in
-                quarantine, and no account of it stands: it is among them.
-        """
+    def not_yet_held(self, late: Late) -> OffsetRanges:
+        """Between which offsets those records lie, of what may have come in late, that neither table holds yet."""
         frame = self.context.source.frame(self.context.spark, late.ranges, read_from=late.read_from)
         with storage_failures(self.context.source.address):
-            if self._unaccounted(frame, late.ranges, taken_back):
-                return late.ranges
-            return coordinates.extent(self._without_held(frame, late.ranges))
+            return coordinates.extent(self._without_existing(frame, late.ranges))
 
-    def _unaccounted(self, kafka: DataFrame, late: OffsetRanges, taken_back: range) -> int:
-        """How many records are in quarantine by batches that a RESTORE of the table took back."""
-        if not taken_back:
-            return 0
-        rows = quarantine.here(self.context.tables.refused())
-        theirs = rows.where(f"sequence BETWEEN {taken_back.start} AND {taken_back.stop - 1}")
-        return kafka.join(coordinates.of(theirs, late), list(COORDINATES), "left_semi").count()
-
-    def _without_held(self, kafka: DataFrame, ranges: OffsetRanges) -> DataFrame:
+    def _without_existing(self, kafka: DataFrame, ranges: OffsetRanges) -> DataFrame:
         return kafka.join(self.context.tables.coordinates(ranges), list(COORDINATES), "left_anti")
 
-    def _not_yet_held(self, receipt: Receipt, behind: Frontier, taken_back: range) -> tuple[DataFrame, int]:
-        """The records of a batch that neither table holds yet, and how many one of them does.
+    def _records(self, receipt: Receipt, existing: OffsetRanges | None) -> tuple[DataFrame, int]:
+        """The records of a batch, without those that a table has already, and how many of its offsets these are.
 
-        After a RESTORE quarantine may hold records of the batch, and the table those that a replay has moved since. Of
-        records that came in late, those that are held are no part of the batch, but for what is not accounted for.
+        Of records that came in late, those that are there already are no part of the batch.
         """
-        kafka, ranges = self.reader.records(receipt), receipt.ranges
+        kafka = self.reader.records(receipt)
         if receipt.late.ranges:
-            with storage_failures(self.context.tables.quarantine.identifier):
-                known = self._unaccounted(kafka, receipt.late, taken_back)
-                return self._without_held(kafka, receipt.late), known
-        if all(behind.get((r.topic, r.partition), 0) <= r.start for r in ranges):
+            return self._without_existing(kafka, receipt.late), 0
+        ranges = receipt.ranges.shared(existing) if existing else None
+        if ranges is None or not ranges.ranges:
             return kafka, 0
         with storage_failures(self.context.tables.quarantine.identifier):
-            held = self.context.tables.coordinates(ranges)
-            return kafka.join(held, list(COORDINATES), "left_anti"), held.count()
+            return self._without_existing(kafka, ranges), self.context.tables.coordinates(ranges).count()
 
     def discover_sample(self, ranges: OffsetRanges, sequence: int) -> None:
         """Let most schemas of the run's first batch be known, from a part of it, before the batch is read.

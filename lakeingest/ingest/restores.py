@@ -1,26 +1,35 @@
-"""Takes back what was committed over a RESTORE, which Delta lets happen: it jumps over what the RESTORE took back, or
-doubles what it brought back.
+"""Mends what a RESTORE of the table leaves open, before anything else is done with it.
 
-Whoever begins looks first, a run or a backfill. tests/support/protocol_model.py explores what may happen, in any order.
+1. What was committed over a RESTORE, which Delta lets happen, is taken back: it jumps over what the RESTORE took back,
+   or doubles what it brought back.
+2. Rows of quarantine whose batches the RESTORE took back are withdrawn: their records are read again.
+
+Whoever begins looks first: a run, a replay, a backfill. tests/support/protocol_model.py explores what may happen, in
+any order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lakeingest.delta import commit_log, replay_marks
-from lakeingest.delta.commit_log import Commit, CommitLog
+from lakeingest.delta import commit_log, coordinates, quarantine, replay_marks
+from lakeingest.delta.commit_log import Commit, CommitLog, beside
 from lakeingest.delta.history import TableHistory
 from lakeingest.delta.pipeline_tables import PipelineTables
-from lakeingest.delta.receipt import Receipt, of_backfill
+from lakeingest.delta.receipt import Receipt, of_backfill, of_replay
 from lakeingest.errors import TableMismatch
-from lakeingest.record import OffsetRanges
+from lakeingest.record import Frontier, OffsetRanges
+from lakeingest.spark.failures import storage_failures
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 def undo(tables: PipelineTables, log: CommitLog) -> bool:
-    """Take back the newest batch of a run, or of a backfill, if it was committed over a RESTORE; whether it was.
+    """Take back the newest batch of a run, the replay behind it, or the newest batch of a backfill, if it was committed
+    over a RESTORE; whether one was.
 
     What a replay or a backfill has committed since is taken back too: the next one takes it again.
 
@@ -30,13 +39,20 @@ def undo(tables: PipelineTables, log: CommitLog) -> bool:
     Raises:
         TableMismatch: others have changed rows since.
     """
-    name, replays = tables.config.known_as, replay_marks.name_of(tables.config)
-    if _undo(tables, log.newest, {replays, of_backfill(name)}):
+    name = tables.config.known_as
+    if _undo(tables, log.newest, beside(name)) or _undo(tables, _replay_since(log), beside(name)):
         return True
     if not log.backfills or commit_log.over_a_restore(tables.main, log.backfills[0]) is None:
         return False
     back = (commit_log.read(tables.main, each, back=None) for each in (name, of_backfill(name)))
     return undo_backfill(tables, *back)
+
+
+def _replay_since(log: CommitLog) -> Commit | None:
+    """The newest replay that was committed behind all batches; None if there is none."""
+    newest = log.replays[0] if log.replays else None
+    batches = [*log.commits[:1], *log.backfills[:1]]
+    return newest if newest and all(commit.version < newest.version for commit in batches) else None
 
 
 def undo_backfill(tables: PipelineTables, log: CommitLog, mine: CommitLog) -> bool:
@@ -54,7 +70,7 @@ def undo_backfill(tables: PipelineTables, log: CommitLog, mine: CommitLog) -> bo
     others = taken(log, replace(mine, commits=mine.commits[1:]))
     if not (ranges.shared(others).ranges or ranges.without(OffsetRanges.up_to(log.frontier)).ranges):
         return False
-    return _undo(tables, mine.newest, {replay_marks.name_of(tables.config)})
+    return _undo(tables, mine.newest, {of_replay(tables.config.known_as)})
 
 
 def taken(*logs: CommitLog) -> OffsetRanges:
@@ -82,3 +98,38 @@ def _undo(tables: PipelineTables, newest: Commit | None, too: Collection[str]) -
             "again, and run again",
         )
     return True
+
+
+def withdraw(tables: PipelineTables, log: CommitLog, starts: Frontier) -> int:
+    """Withdraw the rows of quarantine from where the next batch begins: their batches stand in the table no more, and
+    their records are about to be read again; how many they are.
+
+    Quarantine is looked at before the table's log is read again: rows of a batch that another run commits meanwhile
+    are not taken for such ones. That run's number ends this one.
+
+    Args:
+        log: what the pipeline committed to the table.
+        starts: where the next batch begins; what Kafka no longer has lies before that, and stays.
+    """
+
+    def loose(version: int | None = None) -> DataFrame:
+        # Delta's statistics leave out the files that end before it: as a rule all of them.
+        return quarantine.here(tables.refused(version)).where(coordinates.not_before(starts))
+
+    with storage_failures(tables.quarantine.identifier):
+        if loose().isEmpty():
+            return 0
+    version = TableHistory(tables.quarantine).history(1)[0]["version"]
+    if tables.commit_logs()[0].frontier != log.frontier:
+        return 0
+    return replay_marks.withdraw(tables, loose(version))
+
+
+def withdraw_late(tables: PipelineTables, log: CommitLog) -> int:
+    """The same of records that came into the source late, as the receipts that the RESTORE took back tell of them."""
+    late = {number: receipt.late for number, receipt in log.gone.items() if receipt.late.ranges and log.taken_back}
+    count = 0
+    for number, ranges in late.items():
+        rows = coordinates.within(quarantine.here(tables.refused()), ranges).where(f"sequence = {number}")
+        count += replay_marks.withdraw(tables, rows)
+    return count

@@ -179,8 +179,8 @@ def plan(context: RunContext, asked: Asked, rate: float | None) -> Backfilled:
     for table in (tables.main, tables.quarantine):
         table.existing()
     left = backfill.remaining(context, Position.read(tables), topics, resolved(context.source, asked))
-    held, _ = backfill.rows_of(tables, left)
-    return Backfilled(context.config.name, _listed(left), held, Counts(), 0, left.offsets, dry_run=True, rate=rate)
+    existing, _ = backfill.existing(tables, left)
+    return Backfilled(context.config.name, _listed(left), existing, Counts(), 0, left.offsets, dry_run=True, rate=rate)
 
 
 def run(going: BackfillRun) -> Backfilled:

@@ -20,6 +20,7 @@ from lakeingest.delta.maintenance.optimize import TableFiles
 from lakeingest.delta.offline import duck, rows, runs
 from lakeingest.delta.offline.log import DataFile, OfflineLog, Unreadable, reading
 from lakeingest.delta.offline.runs import Runs
+from lakeingest.delta.receipt import of_replay
 from lakeingest.gate import results as gate_results
 from lakeingest.kafka.offsets import Topics
 from lakeingest.operations import audit as audit_of
@@ -74,7 +75,7 @@ def audit(config: PipelineConfig, storage: Storage) -> Report:
     )
     if log.newest is None:
         raise Unreadable("the log does not say how far the pipeline has come")
-    done, marks = map(commit_log.of_history, repeat(replay_marks.name_of(config)), histories, logs)
+    done, marks = map(commit_log.of_history, repeat(of_replay(config.known_as)), histories, logs)
     unsettled = replay_marks.of_logs(done, lambda: marks)
     return audit_of.of_logs(
         config,

@@ -94,7 +94,7 @@ class Real:
         """The table's rows, and quarantine's with whether they were moved or discarded."""
         config = self.ingestion().config
         rows = self.spark.read.format("delta").load(config.table.path).select("_offset").collect()
-        refused = self.spark.read.format("delta").load(config.quarantine.path)
+        refused = self.spark.read.format("delta").load(config.quarantine.path).where("moved.replay IS DISTINCT FROM -1")
         marks = refused.selectExpr("_offset", "moved IS NOT NULL", "discarded IS NOT NULL").collect()
         return sorted(row[0] for row in rows), sorted(tuple(row) for row in marks)
 

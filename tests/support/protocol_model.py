@@ -5,8 +5,8 @@ demands that whatever was going on may be killed there: one more run, backfill a
 belongs, once. It owes lakeingest nothing but the protocol's rules; tests/unit/test_protocol_model.py holds these
 against the real code.
 
-The model has one partition. A record's kind is a letter: g is good, b is refused, d is dropped, and r is refused by
-runs and passes when it is replayed.
+The model has one partition. A record's kind is a letter: g is good, b is refused, d is dropped, r is refused by runs
+and passes when it is replayed, and c is refused by the first batch and passes later.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ CURES = frozenset(
         "own rows",
         "settle what is left",
         "marks by coordinates",
-        "table too",
+        "withdraw",
+        "rows before logs",
+        "rows by their batch",
+        "undo replays",
         "look",
         "undo",
         "undo beyond",
@@ -64,12 +67,14 @@ class Commit(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """A row of quarantine; `moved` is the replay that moved it, 0 for none."""
+    """A row of quarantine; `moved` is the replay that moved it, 0 for none; `number` the account that brought it."""
 
     pipeline: str
     offset: int
     moved: int = 0
     discarded: bool = False
+    kind: str = "batch"
+    number: int = 0
 
 
 class Account(NamedTuple):
@@ -100,7 +105,12 @@ class Run(NamedTuple):
     step: str = "begin"
     frontier: int = 0
     sequence: int = 0
-    behind: int = -1
+    loose: tuple[Refused, ...] = ()
+    """Rows of quarantine that are to be withdrawn."""
+    looked: bool = False
+    """Whether it has looked for such rows."""
+    existing: range = range(0)
+    """Of a backfill: between which offsets a table has records of what is left."""
     left: tuple[int, ...] = ()
     """Of a backfill: what is not taken yet."""
     batch: Commit | None = None
@@ -122,6 +132,8 @@ class Replay(NamedTuple):
     step: str = "settle"
     number: int = 0
     rows: tuple[int, ...] = ()
+    base: int = 0
+    frontier: int = 0
 
 
 @dataclass(frozen=True)
@@ -200,7 +212,7 @@ class State:
 
     def frontier(self, pipeline: str) -> int:
         batches = self.valid(pipeline, "batch")[0]
-        return batches[-1].end if batches else 0
+        return batches[-1].end if batches else self.bounds.history
 
     def restored(self, pipeline: str) -> bool:
         """Whether a RESTORE came since the newest batch."""
@@ -211,15 +223,22 @@ class State:
     def over_a_restore(self, pipeline: str, kind: str = "batch") -> int:
         """From which version on all is to be taken back: the newest batch was committed over a RESTORE; else 0."""
         batches, log = self.valid(pipeline, kind)[0], self.log(pipeline)
-        return self._over(log, len(log) - log[::-1].index(batches[-1])) if batches else 0
+        if not batches:
+            return 0
+        standing = {c for each in ("batch", "backfill", "replay") for c in self.valid(pipeline, each)[0]}
+        return self._over(log, len(log) - log[::-1].index(batches[-1]), standing)
 
-    def _over(self, log: tuple[Commit, ...], version: int) -> int:
+    def _over(self, log: tuple[Commit, ...], version: int, standing: set[Commit]) -> int:
         """Over a RESTORE, or over a backfill's batch that was."""
         between, first = range(log[version - 1].base + 1, version), 0
         if any(log[at - 1].kind == "restore" for at in between):
             first = version
         for at in between:
-            if "undo beyond" in self.cures and log[at - 1].kind == "backfill" and (theirs := self._over(log, at)):
+            kind = log[at - 1].kind
+            undone = (kind == "backfill" and "undo beyond" in self.cures) or (
+                kind == "replay" and "undo replays" in self.cures
+            )
+            if undone and log[at - 1] in standing and (theirs := self._over(log, at, standing)):
                 return theirs
         return first
 
@@ -281,13 +300,19 @@ class State:
             account = account._replace(number=seen + 1, of=account.of or account.number)
         if account.number <= self.accounted(pipeline, account.kind):
             raise Stopped("fenced")
-        rows = tuple(Refused(pipeline, offset) for offset in offsets)
+        rows = tuple(Refused(pipeline, offset, kind=account.kind, number=account.number) for offset in offsets)
         return self.set_aside((*self.quarantine, *rows), account)
 
     def set_aside(self, rows: tuple[Refused, ...], account: Account) -> State:
         """Append to quarantine's log: it holds these rows then."""
         before = (*self.before, self.quarantine) if self.bounds.asides else ()
         return replace(self, quarantine=rows, accounts=(*self.accounts, account), before=before)
+
+    def without(self, rows: tuple[Refused, ...]) -> State:
+        left = tuple(row for row in self.quarantine if row not in rows)
+        if left == self.quarantine or not self.bounds.asides:
+            return replace(self, quarantine=left)
+        return self.set_aside(left, Account("", "update", 0))
 
     def update(
         self, when: Callable[[Refused], bool], change: Callable[[Refused], Refused], account: Account | None = None
@@ -307,9 +332,9 @@ def begin(state: State, run: Run, *, accept_gap: bool = False) -> Run:
     newest, there = batches[-1] if batches else None, state.standing(run.pipeline, run.kind)
     run = run._replace(
         step="batch",
+        looked=False,
         frontier=newest.end if newest else state.bounds.history,
         sequence=max(last, state.last_batch(run.pipeline, run.kind)),
-        behind=-1,
         version=len(state.log(run.pipeline)),
         aside=there[-1].number if there else 0,
         shelf=len(state.accounts),
@@ -339,8 +364,8 @@ def to_settle(state: State, run: Run, batch: Commit, left: int, *, accept_gap: b
         raise Stopped("offsets lost")
     unknown = [o for o in batch.taken if o >= state.first and o not in known]
     missing = tuple(o for o in unknown if state.kind(o) != "d")
-    held = len(known & {*batch.taken} - {*batch.rows})
-    counts = {"refused": len(missing) + held, "dropped": len(unknown) - len(missing), "lost": lost}
+    there = len(known & {*batch.taken} - {*batch.rows})
+    counts = {"refused": len(missing) + there, "dropped": len(unknown) - len(missing), "lost": lost}
     account = Account(run.pipeline, run.kind, batch.number, **counts, of=batch.number, base=run.shelf, open=left)
     return run._replace(step="settle", refused=missing, account=account)
 
@@ -351,8 +376,8 @@ def left_to(state: State, run: Run) -> Run:
         return run._replace(left=())
     behind = range(state.first, state.frontier(run.pipeline))
     left = tuple(o for o in behind if o not in state.consumed(run.pipeline))
-    held = ({*state.rows(run.pipeline)} | {row.offset for row in state.mine(run.pipeline)}) & {*left}
-    return run._replace(left=left, behind=max((o + 1 for o in held), default=0))
+    there = [o for o in left if o in state.rows(run.pipeline) or o in {r.offset for r in state.mine(run.pipeline)}]
+    return run._replace(left=left, existing=range(there[0], there[-1] + 1) if there else range(0))
 
 
 def take_left(state: State, run: Run) -> Run | None:
@@ -378,6 +403,13 @@ def take(state: State, run: Run, *, accept_gap: bool = False) -> Run | None:
         end = max(start, end)
     if end == start and not gap:
         return None
+    if not run.looked and "withdraw" in state.cures:
+        run = run._replace(looked=True)
+        loose = tuple(row for row in state.mine(run.pipeline) if row.offset >= start)
+        if state.frontier(run.pipeline) != run.frontier and "rows before logs" in state.cures:
+            loose = ()
+        if loose:
+            return run._replace(step="withdraw", loose=loose)
     return decide(state, run, range(start, end), gap)
 
 
@@ -385,22 +417,20 @@ def decide(state: State, run: Run, taken: range, gap: tuple[int, ...]) -> Run:
     """What becomes of a batch."""
     if "look" in state.cures and any(c.kind == "restore" for c in state.log(run.pipeline)[run.version :]):
         return run._replace(step="begin")
-    behind, start, end = run.behind, taken.start, taken.stop
-    if behind < 0:
-        behind = max((row.offset + 1 for row in state.quarantine if row.pipeline == run.pipeline), default=0)
-    held = {row.offset for row in state.mine(run.pipeline)} if behind > start else set()
-    if behind > start and "table too" in state.cures:
-        held |= {*state.rows(run.pipeline)}
-    fresh = [offset for offset in taken if offset not in held]
-    rows = tuple(offset for offset in fresh if state.kind(offset) == "g")
-    refused = tuple(offset for offset in fresh if state.kind(offset) in "br")
-    known = sum(offset in held for offset in taken)
+    start, end = taken.start, taken.stop
     number = run.sequence + 1
+    passing, refusing = ("g", "brc") if number == 1 else ("gc", "br")
+    held = {*state.rows(run.pipeline), *(row.offset for row in state.mine(run.pipeline))} & {*taken}
+    if not {*run.existing} & {*taken}:
+        held = set()
+    fresh = [offset for offset in taken if offset not in held]
+    rows = tuple(offset for offset in fresh if state.kind(offset) in passing)
+    refused = tuple(offset for offset in fresh if state.kind(offset) in refusing)
     dropped = sum(state.kind(o) == "d" for o in fresh)
-    account = Account(run.pipeline, run.kind, number, len(refused) + known, dropped, base=run.shelf)
+    account = Account(run.pipeline, run.kind, number, len(refused) + len(held), dropped, base=run.shelf)
     batch = Commit(run.kind, number, rows, start, end, gap, run.version, run.aside)
     return run._replace(
-        step="commit", sequence=number, frontier=end, behind=behind, batch=batch, refused=refused,
+        step="commit", sequence=number, frontier=end, batch=batch, refused=refused,
         account=None if len(rows) == len(taken) else account, left=tuple(o for o in run.left if o not in taken),
     )  # fmt: skip
 
@@ -420,6 +450,8 @@ def run_on(  # noqa: PLR0911
         if run.kind == "batch" and (state.restored(name) or state.withdrawn(name, "batch")):
             state = settle(state, name)
         return state, begin(state, run, accept_gap=accept_gap)
+    if run.step == "withdraw":
+        return withdraw(state, run), run._replace(step="batch", loose=())
     if run.step in ("settle", "set aside"):
         # No process is held up between this look and the commit for as long as another one's whole batch takes.
         if "look" in state.cures and any(commit.kind == "restore" for commit in log[run.version :]):
@@ -443,11 +475,22 @@ def run_on(  # noqa: PLR0911
     return state, run._replace(step="set aside" if run.account else "batch")
 
 
+def withdraw(state: State, run: Run) -> State:
+    """Mark them, so that they are in quarantine no more: these rows, and none that came since for the same records."""
+    if "rows by their batch" in state.cures:
+        return state.without(run.loose)
+    offsets = {row.offset for row in run.loose}
+    return state.without(tuple(row for row in state.mine(run.pipeline) if row.offset in offsets))
+
+
 def undone(state: State, run: Run) -> int:
     """The version to be taken back, since it was committed over a RESTORE; 0 if there is none."""
     name = run.pipeline
     version = state.over_a_restore(name, run.kind)
     if version and run.kind == "batch":
+        return version
+    version = state.over_a_restore(name, "replay") if "undo replays" in state.cures else 0
+    if version and not any(commit.kind in ("batch", "backfill") for commit in state.log(name)[version:]):
         return version
     if run.kind == "batch" and "undo beyond" not in state.cures:
         return 0
@@ -497,20 +540,31 @@ def replay_on(state: State, replay: Replay) -> tuple[State, Replay | None]:
         Stopped: it ends with an error.
     """
     name, first = replay.pipeline, "number first" in state.cures
-    order = ["settle", "number", "look", "commit", "mark"] if first else ["settle", "look", "number", "commit", "mark"]
+    middle = ["number", "look"] if first else ["look", "number"]
+    order = ["settle", *middle, "commit", "confirm", "mark"]
     then = order[order.index(replay.step) + 1] if replay.step != "mark" else ""
     match replay.step:
         case "settle":
-            return settle(state, name), replay._replace(step=then)
+            while "undo" in state.cures and (version := undone(state, Run(name, 0))):
+                state = state.commit(name, Commit("restore", version - 1))
+            state = settle(state, name)
+            now = replay._replace(step=then, base=len(state.log(name)), frontier=state.frontier(name))
+            return state, now
         case "number":
             return state, replay._replace(step=then, number=state.valid(name, "replay")[1] + 1)
         case "look":
             there = state.rows(name)
             open_ = {r.offset for r in state.quarantine if r.pipeline == name and not r.discarded}
-            rows = tuple(sorted(o for o in open_ if o not in there and state.kind(o) == "r"))
+            if "withdraw" in state.cures:
+                open_ = {offset for offset in open_ if offset < replay.frontier}
+            rows = tuple(sorted(o for o in open_ if o not in there and state.kind(o) in "rc"))
             return state, replay._replace(step=then, rows=rows) if rows else None
         case "commit":
-            return state.commit(name, Commit("replay", replay.number, replay.rows)), replay._replace(step=then)
+            done = Commit("replay", replay.number, replay.rows, base=replay.base)
+            return state.commit(name, done), replay._replace(step=then)
+        case "confirm":
+            again = "undo replays" in state.cures and state.over_a_restore(name, "replay")
+            return state, Replay(name) if again else replay._replace(step=then)
         case _:
             return settle(state, name), None
 

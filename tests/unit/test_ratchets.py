@@ -70,7 +70,7 @@ EMPTY_NAMES = {
     "extend": 5,
     "fleet": 3,
     "gate": 70,
-    "ingest": 225,
+    "ingest": 221,
     "kafka": 94,
     "local": 34,
     "operations": 311,

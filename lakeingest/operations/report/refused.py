@@ -20,13 +20,13 @@ _LONGEST = 300
 _OVER_TIME = """
     SELECT moment, reason, count(*) FROM (
         SELECT epoch_ms(refused_at) AS moment, unnest(coalesce(expectations, [reason])) AS reason
-        FROM quarantine WHERE pipeline = $pipeline
+        FROM quarantine WHERE pipeline = $pipeline AND moved.replay IS DISTINCT FROM -1
     ) GROUP BY ALL ORDER BY moment DESC, reason
 """
 _TOTALS = """
     SELECT count(*), count(*) FILTER (moved IS NULL AND discarded IS NULL), count(*) FILTER (moved IS NOT NULL),
         count(*) FILTER (moved IS NULL AND discarded IS NOT NULL)
-    FROM quarantine WHERE pipeline = $pipeline
+    FROM quarantine WHERE pipeline = $pipeline AND moved.replay IS DISTINCT FROM -1
 """
 _VALUES = """
     SELECT _topic || '-' || _partition || ':' || _offset AS coordinates, value, {kept} AS kept
