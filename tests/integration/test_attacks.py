@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,7 +17,7 @@ from pyspark.sql import SparkSession
 from rehearsal import BUCKET
 from world import World, forget_receipts
 
-from lakeingest.delta import commit
+from lakeingest.delta import commit, quarantine
 from lakeingest.delta.receipt import Counts
 from lakeingest.delta.table import Table
 from lakeingest.errors import BatchHeld, Fenced, OffsetsLost, SourceChanged, StorageError, TableChanged, TableMismatch
@@ -135,15 +136,39 @@ def test_restored_while_a_commit_is_on_its_way(proxied: World, s3: S3Proxy, step
     world.checked()
 
 
-@pytest.mark.faults
 def test_replayed_between_a_restore_and_a_run(world: World, tmp_path: Path) -> None:
-    """What a replay moved beyond the restored frontier is not read again: the table has it already."""
+    """A replay leaves to the run what that is to read again, by today's rules; quarantine's rows of it are withdrawn."""
     world.produce(*kit.clean(20))
     world.run(gate=suite(tmp_path, 5))
     world.sql("RESTORE TABLE {table} TO VERSION AS OF 0")
     relaxed = world.ingestion(gate=suite(tmp_path, 14))
-    assert relaxed.replay("before the run").moved == 9
+    assert relaxed.replay("before the run").moved == 0
     world.run(gate=suite(tmp_path, 14), trigger={"max_records": 12})
+    world.checked()
+    assert relaxed.table.count() == 15
+    assert relaxed.quarantine(closed=True).count() == 5
+    assert Counter(row["moved"] and row["moved"]["replay"] for row in world.refused) == {
+        quarantine.WITHDRAWN: 14,
+        None: 5,
+    }
+
+
+def test_restored_while_a_replay_is_on_its_way(proxied: World, s3: S3Proxy, tmp_path: Path) -> None:
+    """What it committed over the RESTORE is taken back: the run reads it again, and the table has it once."""
+    world, other = proxied, World(proxied.stack, proxied.spark, proxied.name)
+    world.produce(*kit.clean(20))
+    world.run(gate=suite(tmp_path, 5))
+    path, log = world.path(), f"{world.name}/_delta_log/0"
+    restore = s3.fault(
+        lambda r: r.kind == "PUT" and r.key.startswith(log) and '"operation":"WRITE"' in r.text,
+        call_before(lambda: other.sql("RESTORE TABLE {table} TO VERSION AS OF 0", path)),
+        times=1,
+    )
+    with pytest.raises(TableChanged, match="restored"):
+        world.ingestion(gate=suite(tmp_path, 14)).replay("over a RESTORE")
+    assert restore.hits == 1
+    s3.clear()
+    world.run(gate=suite(tmp_path, 14))
     world.checked()
 
 
