@@ -137,7 +137,7 @@ def test_restored_while_a_commit_is_on_its_way(proxied: World, s3: S3Proxy, step
 
 
 def test_replayed_between_a_restore_and_a_run(world: World, tmp_path: Path) -> None:
-    """A replay leaves to the run what that is to read again, by today's rules; quarantine's rows of it are withdrawn."""
+    """A replay leaves to the run what that is to read again, by today's rules; quarantine's rows are withdrawn."""
     world.produce(*kit.clean(20))
     world.run(gate=suite(tmp_path, 5))
     world.sql("RESTORE TABLE {table} TO VERSION AS OF 0")

@@ -94,7 +94,7 @@ LONG_MODULES = {
     "delta/offline/log.py": 276,
     "delta/table.py": 257,
     "ingest/bronze.py": 336,
-    "ingest/microbatch.py": 289,
+    "ingest/microbatch.py": 279,
     "kafka/broker.py": 261,
     "operations/doctor.py": 359,
     "operations/export.py": 368,
