@@ -73,7 +73,7 @@ EMPTY_NAMES = {
     "ingest": 221,
     "kafka": 94,
     "local": 34,
-    "operations": 311,
+    "operations": 310,
     "pipeline": 14,
     "record": 6,
     "schema": 160,
