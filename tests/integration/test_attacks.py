@@ -219,7 +219,7 @@ def test_what_failed_behind_its_commit_is_counted_once(proxied: World, s3: S3Pro
     if behind == "table":
         log = f"{world.name}/_delta_log/"
         s3.fault(
-            lambda r: r.kind == "PUT" and r.key.startswith(log) and '"txnId"' in r.text,
+            lambda r: r.kind == "PUT" and r.key.startswith(log) and '"operation":"WRITE"' in r.text,
             call_after(lambda: committed.append(1)),
         )
         s3.fault(
