@@ -93,7 +93,7 @@ class Attempt:
             execution.ensure_table()
         execution.writer.keep_adoption(log.newest.receipt if log.newest else None)
         # 3.
-        lost = recovery.withdrawn(tables, log, refused)
+        lost = recovery.may_lack_accounts(tables, log, refused)
         if log.restored or lost:
             replay_marks.settle(tables)
             restores.withdraw_late(tables, log)

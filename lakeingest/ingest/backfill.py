@@ -203,7 +203,7 @@ class BackfillAttempt:
         execution = MicroBatchExecution(context, columns, at.log, at.accounts, follows=False)
         execution.check_declared(at.log, columns)
         held, extent = existing(tables, left)
-        lost = recovery.withdrawn(tables, at.mine, at.accounts)
+        lost = recovery.may_lack_accounts(tables, at.mine, at.accounts)
         settled = recovery.settle(execution, at.mine, at.accounts, topics.first, looked=lost, accept_gap=accept.gaps)
         settled = settled or recovery.untold(execution, at.mine, told)
         sequence = max(at.mine.last_sequence, at.accounts.last_batch)

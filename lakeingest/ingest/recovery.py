@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def withdrawn(tables: PipelineTables, log: CommitLog, refused: CommitLog) -> bool:
+def may_lack_accounts(tables: PipelineTables, log: CommitLog, refused: CommitLog) -> bool:
     """Whether quarantine may have lost accounts of batches that stand, and with them what these refused: a RESTORE took
     them back, or the table was made anew. The logs tell, without a look at a row.
 
@@ -62,14 +62,15 @@ def settle(
 ) -> Committed | None:
     """Account for each batch that stands in the table, and whose account is not in quarantine.
 
-    That is the newest one, if its writer ended between the table's commit and quarantine's. Where accounts may have
-    been `withdrawn`, it is each batch whose account is gone: its refused records are read again. What is missing is a
-    difference of coordinates, so it does not matter whether today's rules would decide as those of its time did.
+    That is the newest one, if its writer ended between the table's commit and quarantine's. Where accounts may
+    be gone (`may_lack_accounts`), it is each batch whose account is gone: its refused records are read again. What is
+    missing is a difference of coordinates, so it does not matter whether today's rules would decide as those of its
+    time did.
 
     Args:
-        log, refused: see `withdrawn`.
+        log, refused: see `may_lack_accounts`.
         first: the first offsets that Kafka still has. What lies before them and is in neither table is lost.
-        looked: whether accounts may have been `withdrawn`, so that all batches are looked at.
+        looked: whether accounts may be gone, so that all batches are looked at.
         accept_gap: whether to go on without what is lost.
 
     Returns:
@@ -146,7 +147,7 @@ def _every_open(log: CommitLog, refused: CommitLog) -> list[Commit]:
 
 
 def _mark_looked(execution: MicroBatchExecution, log: CommitLog) -> None:
-    """Commit to quarantine that nothing was withdrawn, so that the logs are not read from their beginnings again."""
+    """Commit to quarantine that no account is gone, so that the logs are not read from their beginnings again."""
     newest = log.newest
     assert newest is not None
     nothing, none = execution.context.spark.createDataFrame([], quarantine.schema()), OffsetRanges(())
