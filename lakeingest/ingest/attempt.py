@@ -37,6 +37,7 @@ class Attempt:
         sequence: the number of the last batch.
         last: its receipt; None before the first one.
         frontier: where the next batch begins.
+        topics: what Kafka held when the attempt looked last.
         settled: the batch that was under way when the attempt began, and that nobody has told of; None if there is
             none. Another run's is settled once, and so told once; of this run's own each attempt knows the last.
         full: whether the last batch was as large as a batch may be, so that more is waiting.
@@ -50,6 +51,7 @@ class Attempt:
     sequence: int
     last: Receipt | None
     frontier: Frontier
+    topics: Topics
     settled: Committed | None = None
     full: bool = False
     _withdrawn: bool = False
@@ -107,7 +109,7 @@ class Attempt:
             settled = replace(settled, lag=offsets.lag(log.frontier, topics.last))
         # Numbers of quarantine's own are none of batches: of two runs at once, both take the same next number.
         sequence = max(log.last_sequence, refused.last_batch)
-        attempt = cls(context, accept, execution, log, refused, sequence, last, log.frontier, settled)
+        attempt = cls(context, accept, execution, log, refused, sequence, last, log.frontier, topics, settled)
         # Without a record to commit too: a replay waits for it.
         attempt._declares = last is not None and execution.evolution.declares
         attempt._read_from = last.read_from if last is not None else {}
@@ -128,6 +130,7 @@ class Attempt:
             goal: the offsets at which the run is to end; None if it goes on for ever.
             tell: is told what there is to commit, before that is done.
         """
+        self.topics = topics
         if (done := self._late_batch(topics)) is not None:
             return done
         config, tables = self.context.config, self.context.tables

@@ -15,6 +15,7 @@ from lakeingest.delta.catalog.glue import GlueCatalog
 from lakeingest.delta.table import Table
 from lakeingest.errors import LakeingestError
 from lakeingest.ingest import endpoints
+from lakeingest.ingest.attempt import Attempt
 from lakeingest.ingest.context import RunContext
 from lakeingest.ingest.events import CatalogUpdate
 
@@ -30,13 +31,13 @@ class CatalogEntry:
         self._holds: StructType | None = None
         self._told: dict[str, str] = {}
 
-    def follow(self, columns: StructType | None) -> None:
-        """Bring the entry up to date if the columns are others than at the last time that it went well.
+    def begin(self, attempt: Attempt) -> None:
+        """See `follow`."""
+        self.follow(attempt)
 
-        Args:
-            columns: the table's, with their comments; None while there is no table.
-        """
-        config, tables = self._context.config, self._context.tables
+    def follow(self, attempt: Attempt) -> None:
+        """Bring the entry up to date if the columns are others than at the last time that it went well."""
+        config, tables, columns = self._context.config, self._context.tables, attempt.columns
         if columns is None or columns == self._holds:
             return
         # What has no path is the catalog's own table.

@@ -39,11 +39,6 @@ class Following:
     def _table(self) -> CompletenessTable | None:
         return self._context.tables.completeness
 
-    @property
-    def active(self) -> bool:
-        """Whether the contract asks for it."""
-        return self._table is not None
-
     def begin(self, attempt: Attempt) -> None:
         """Take up what was said before, without what a RESTORE took back. Called before an attempt's first batch.
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lakeingest.errors import LakeingestError
+from lakeingest.ingest.attempt import Attempt
 from lakeingest.ingest.context import RunContext
 from lakeingest.ingest.events import GroupUpdate
-from lakeingest.kafka.offsets import Topics
 from lakeingest.record import Frontier
 
 
@@ -24,24 +24,27 @@ class ConsumerGroup:
         self._holds: Frontier = {}
         self._told = ""
 
-    def follow(self, frontier: Frontier, topics: Topics) -> None:
+    def begin(self, attempt: Attempt) -> None:
+        """See `follow`."""
+        self.follow(attempt)
+
+    def follow(self, attempt: Attempt) -> None:
         """Commit the offsets at which the table stands, where they are others than at the last time that it went well.
 
-        Args:
-            frontier: what the table has committed already: the next offset of each partition.
-            topics: what Kafka holds; what it has no longer is left out.
+        Partitions that Kafka has no longer are left out. Before its first commit an attempt may know offsets that no
+        table stands for.
         """
-        there = {tp: offset for tp, offset in frontier.items() if tp in topics.last}
-        if self._group is None or not there or there == self._holds:
+        frontier = {tp: offset for tp, offset in attempt.frontier.items() if tp in attempt.topics.last}
+        if self._group is None or attempt.last is None or not frontier or frontier == self._holds:
             return
         try:
-            self._context.source.commit(self._group, there)
+            self._context.source.commit(self._group, frontier)
         except LakeingestError as failure:
             if str(failure) != self._told:
                 self._tell(GroupUpdate(self._group, failure))
             self._told = str(failure)
             return
-        self._holds = there
+        self._holds = frontier
         if self._told:
             self._tell(GroupUpdate(self._group))
         self._told = ""

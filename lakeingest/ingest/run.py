@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from typing import Protocol
 
 from lakeingest.delta.receipt import Counts
 from lakeingest.errors import LakeingestError, StorageError
@@ -19,7 +20,6 @@ from lakeingest.ingest.context import RunContext
 from lakeingest.ingest.events import Committed, Ended, Event, Looked, Started
 from lakeingest.ingest.preflight import Accept
 from lakeingest.ingest.retry import RetryBudget
-from lakeingest.kafka.offsets import Topics
 from lakeingest.record import Frontier
 from lakeingest.spark.platforms import local
 
@@ -85,6 +85,16 @@ def tried_again(
                 return total
 
 
+class Follower(Protocol):
+    """Follows what a run commits, and is no part of it."""
+
+    def begin(self, attempt: Attempt) -> None:
+        """Take up what an attempt stands for, which has committed nothing yet."""
+
+    def follow(self, attempt: Attempt) -> None:
+        """Follow the attempt, which has looked for records, and committed what there was."""
+
+
 @dataclass
 class PipelineRun:
     """A run that goes on until it is stopped, or has committed all that Kafka held when it began.
@@ -111,9 +121,11 @@ class PipelineRun:
 
     def __post_init__(self) -> None:
         self._budget = RetryBudget(self.context.config.retry.wait.total_seconds())
-        self._entry = CatalogEntry(self.context, self.tell)
-        self._group = ConsumerGroup(self.context, self.tell)
-        self._following = Following(self.context, self.context.source)
+        self._followers: tuple[Follower, ...] = (
+            CatalogEntry(self.context, self.tell),
+            ConsumerGroup(self.context, self.tell),
+            Following(self.context, self.context.source),
+        )
 
     def run(self) -> Counts:
         """The counts of all batches; for the errors see `Pipeline.run`."""
@@ -136,9 +148,8 @@ class PipelineRun:
         if attempt.settled is not None:
             yield attempt.settled
         with self.turn():
-            self._entry.follow(attempt.columns)
-            self._following.begin(attempt)
-        self._show(attempt, topics)
+            for follower in self._followers:
+                follower.begin(attempt)
         while not self.stop.is_set():
             begun = time.monotonic()
             with self.turn():
@@ -147,14 +158,12 @@ class PipelineRun:
                     break
                 done = attempt.next_batch(topics, self._goal, self.tell)
                 self.accept = attempt.accept
-                self._entry.follow(attempt.columns)
             if done is not None:
                 self._told = done.sequence
                 yield done
-            self._show(attempt, topics)
-            if self._following.active:
-                with self.turn():
-                    self._following.follow(attempt)
+            with self.turn():
+                for follower in self._followers:
+                    follower.follow(attempt)
             if done is None and self._goal is not None:
                 break
             if done is None:
@@ -167,8 +176,3 @@ class PipelineRun:
                 topics = source.topics()
                 preflight.check_topics(attempt.last, topics)
         gate.wait(spark)
-
-    def _show(self, attempt: Attempt, topics: Topics) -> None:
-        # Before its first commit a run may know offsets that no table stands for.
-        if attempt.last is not None:
-            self._group.follow(attempt.frontier, topics)

@@ -70,7 +70,7 @@ EMPTY_NAMES = {
     "extend": 5,
     "fleet": 3,
     "gate": 70,
-    "ingest": 221,
+    "ingest": 220,
     "kafka": 94,
     "local": 34,
     "operations": 310,
@@ -107,7 +107,7 @@ LONG_MODULES = {
 }
 """Module → its lines of code."""
 FUNCTION_LINES = 40
-LONG_FUNCTIONS = 8
+LONG_FUNCTIONS = 7
 ARGUMENTS = 7
 MANY_ARGUMENTS = 3
 PATCHES = 58

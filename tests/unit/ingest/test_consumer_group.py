@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from lakeingest.config import Source
 from lakeingest.errors import SourceRefused
+from lakeingest.ingest.attempt import Attempt
 from lakeingest.ingest.consumer_group import ConsumerGroup
 from lakeingest.ingest.context import RunContext
 from lakeingest.ingest.events import GroupUpdate
@@ -41,11 +42,15 @@ def following(group: str | None = "g") -> tuple[ConsumerGroup, Kafka, list[Group
     return ConsumerGroup(cast(RunContext, context), told.append), kafka, told
 
 
+def attempt(frontier: Frontier) -> Attempt:
+    return cast(Attempt, SimpleNamespace(frontier=frontier, topics=TOPICS, last=object()))
+
+
 def test_it_follows_the_table() -> None:
     """Each new frontier once; what Kafka holds no longer is left out; backwards too, as after a RESTORE."""
     group, kafka, told = following()
     for frontier in ({("a", 0): 3}, {("a", 0): 3}, {("a", 0): 5, ("left", 0): 7}, {("a", 0): 1}, {("left", 0): 7}):
-        group.follow(frontier, TOPICS)
+        group.follow(attempt(frontier))
     assert kafka.took == [{("a", 0): 3}, {("a", 0): 5}, {("a", 0): 1}]
     assert told == []
 
@@ -54,7 +59,7 @@ def test_a_failure_is_told_once_and_tried_again() -> None:
     """By the next batch, also where that brings nothing new; that it went well again is told too."""
     group, kafka, told = following()
     for kafka.failure in (AWAY, AWAY, DENIED, None, None):
-        group.follow({("a", 0): 3}, TOPICS)
+        group.follow(attempt({("a", 0): 3}))
     assert kafka.took == [{("a", 0): 3}]
     assert told == [GroupUpdate("g", AWAY), GroupUpdate("g", DENIED), GroupUpdate("g")]
 
@@ -62,7 +67,7 @@ def test_a_failure_is_told_once_and_tried_again() -> None:
 def test_no_group_no_commit() -> None:
     """It is asked for by the file alone."""
     group, kafka, _ = following(None)
-    group.follow({("a", 0): 3}, TOPICS)
+    group.follow(attempt({("a", 0): 3}))
     assert kafka.took == []
 
 

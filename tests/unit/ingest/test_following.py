@@ -197,6 +197,5 @@ def test_the_batch_that_is_named_is_one_that_stands() -> None:
 def test_without_a_contract_nothing_is_done() -> None:
     """No table is read."""
     run = following(None, Kafka([]))  # type: ignore[arg-type]
-    assert not run.active
     run.begin(attempt(0, 0))
     run.follow(attempt(0, 0))
