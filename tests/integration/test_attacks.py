@@ -145,7 +145,7 @@ def test_replayed_between_a_restore_and_a_run(world: World, tmp_path: Path) -> N
     assert relaxed.replay("before the run").moved == 0
     world.run(gate=suite(tmp_path, 14), trigger={"max_records": 12})
     world.checked()
-    assert relaxed.table.count() == 15
+    assert relaxed.table().count() == 15
     assert relaxed.quarantine(closed=True).count() == 5
     assert Counter(row["moved"] and row["moved"]["replay"] for row in world.refused) == {
         quarantine.WITHDRAWN: 14,
