@@ -19,6 +19,7 @@ import pytest
 import rehearsal
 import versions
 from command import Command, Said
+from hypothesis import settings
 from pyspark.sql import SparkSession
 
 from lakeingest import cli
@@ -39,6 +40,9 @@ from lakeingest.testing.s3 import S3Proxy
 os.environ.pop("COLUMNS", None)
 # A process that a test starts ends before the compiler that takes its time has paid back what it took from two cores.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+# A test never depends on how busy the machine is.
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 ROWS = pytest.StashKey[list[rehearsal.Row]]()
 
 
