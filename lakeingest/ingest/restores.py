@@ -120,7 +120,7 @@ def withdraw(tables: PipelineTables, log: CommitLog, starts: Frontier) -> int:
         if loose().isEmpty():
             return 0
     version = TableHistory(tables.quarantine).history(1)[0]["version"]
-    if tables.commit_logs()[0].frontier != log.frontier:
+    if tables.main.schema() is not None and tables.commit_logs()[0].frontier != log.frontier:
         return 0
     return replay_marks.withdraw(tables, loose(version))
 
