@@ -89,7 +89,9 @@ def test_what_passes_moves_once(stack: Addresses, spark: SparkSession, named: st
 
 @pytest.mark.faults
 def test_behind_a_restore_to_the_beginning(world: World) -> None:
-    """The ledger of schemas went with it: a replay goes on where the table has all that the file declares."""
+    """The ledger of schemas went with it: a replay goes on where the table has all that the file declares. It looks at
+    nothing, since the run is to read all of it again.
+    """
     world.produce(b"{", *kit.clean(2))
     world.run()
     world.sql("RESTORE TABLE {table} TO VERSION AS OF 0")
@@ -97,7 +99,7 @@ def test_behind_a_restore_to_the_beginning(world: World) -> None:
     for columns in ("n BIGINT NOT NULL, text STRING", "n INT NOT NULL, text STRING, more INT"):
         with pytest.raises(UsageError, match="declares columns that the table does not have yet"):
             world.ingestion(schema={"columns": columns}).replay("too early")
-    assert world.ingestion().replay("the columns are there").looked == 1
+    assert world.ingestion().replay("the columns are there").looked == 0
     assert world.spark.sql(f"DESCRIBE HISTORY delta.`{world.path()}`").first()["version"] == version  # type: ignore[index]
 
 
