@@ -222,12 +222,12 @@ class MicroBatchExecution:
         Of records that came in late, those that are there already are no part of the batch.
         """
         kafka = self.reader.records(receipt)
-        if receipt.late.ranges:
-            return self._without_existing(kafka, receipt.late), 0
-        ranges = receipt.ranges.shared(existing) if existing else None
-        if ranges is None or not ranges.ranges:
+        ranges = receipt.ranges.shared(existing) if existing else OffsetRanges(())
+        if not (receipt.late.ranges or ranges.ranges):
             return kafka, 0
         with storage_failures(self.context.tables.quarantine.identifier):
+            if receipt.late.ranges:
+                return self._without_existing(kafka, receipt.late), 0
             return self._without_existing(kafka, ranges), self.context.tables.coordinates(ranges).count()
 
     def discover_sample(self, ranges: OffsetRanges, sequence: int) -> None:
