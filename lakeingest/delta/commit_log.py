@@ -248,17 +248,14 @@ def over_a_restore(table: Table, done: Commit) -> int | None:
     base = done.receipt.base
     if base is None or done.version <= base + 1:
         return None
-    log, restored_to, versions = TableHistory(table), None, list[int]()
-    pipeline = done.receipt.pipeline.partition(":")[0]
-    entries = log.since(base)
-    for entry in entries:
-        if restored_to is not None and entry["version"] > restored_to:
+    pipeline, versions = done.receipt.pipeline.partition(":")[0], list[int]()
+    for entry in TableHistory(table).standing(base):
+        if entry["version"] >= done.version:
             continue
         if entry["operation"] == "RESTORE":
-            restored_to = log.restored_to(entry, entries[-1]["version"])
-            versions += [done.version] if entry["version"] < done.version else []
+            versions.append(done.version)
         receipt = Receipt.from_json(entry["userMetadata"])
-        if entry["version"] < done.version and receipt and receipt.pipeline in beside(pipeline):
+        if receipt is not None and receipt.pipeline in beside(pipeline):
             first = over_a_restore(table, _commit(entry, receipt))
             versions += [] if first is None else [first]
     return min(versions, default=None)

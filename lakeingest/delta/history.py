@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -99,15 +99,17 @@ class TableHistory:
         """The commits behind this version that have added rows, the newest first, but for those that a RESTORE took
         back.
         """
-        found, restored_to, entries = list[Mapping[str, Any]](), None, self.since(version)
+        return [entry for entry in self.standing(version) if adds_rows(entry)]
+
+    def standing(self, version: int) -> Iterator[Mapping[str, Any]]:
+        """The history of the versions behind this one, the newest first, without those that a RESTORE took back."""
+        restored_to, entries = None, self.since(version)
         for entry in entries:
             if restored_to is not None and entry["version"] > restored_to:
                 continue
             if entry["operation"] == "RESTORE":
                 restored_to = self.restored_to(entry, entries[-1]["version"])
-            elif adds_rows(entry):
-                found.append(entry)
-        return found
+            yield entry
 
     def take_back(self, version: int, mine: Callable[[Mapping[str, Any]], bool]) -> bool:
         """Restore the table to what it was before this version; whether that is possible.

@@ -65,7 +65,7 @@ EMPTY_NAMES = {
     "cli": 80,
     "config": 150,
     "decode": 79,
-    "delta": 184,
+    "delta": 183,
     "errors": 6,
     "extend": 5,
     "fleet": 3,
