@@ -24,8 +24,8 @@ from pyspark.sql import SparkSession
 
 from lakeingest import cli
 from lakeingest.config import Storage
-from lakeingest.delta.offline.log import Unreadable
 from lakeingest.delta.pipeline_tables import PipelineTables
+from lakeingest.delta.reader.log import Unreadable
 from lakeingest.errors import LakeingestError
 from lakeingest.ingest import endpoints
 from lakeingest.local import Addresses

@@ -73,7 +73,7 @@ def contract(
 
 def _columns(config: PipelineConfig) -> list[dict[str, Any]] | None:
     """The table's columns as they are; None where it cannot be read without Spark, or is not there."""
-    from lakeingest.delta.offline.log import OfflineLog, Unreadable
+    from lakeingest.delta.reader.log import OfflineLog, Unreadable
     from lakeingest.errors import LakeingestError
     from lakeingest.ingest import endpoints
 

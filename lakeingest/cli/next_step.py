@@ -114,7 +114,7 @@ def _stands(config: PipelineConfig) -> Status | None:
     if config.source.bootstrap_servers is not None or config.source.table is not None:
         return None
     try:
-        from lakeingest.delta.offline.log import Unreadable
+        from lakeingest.delta.reader.log import Unreadable
         from lakeingest.ingest import endpoints
         from lakeingest.kafka.broker import Broker
         from lakeingest.operations import offline

@@ -48,7 +48,7 @@ def wait(
         StorageUnreachable, SetupError: the table cannot be read.
     """
     from lakeingest.config import file as pipeline_file
-    from lakeingest.delta.offline import rows
+    from lakeingest.delta.reader import rows
     from lakeingest.operations import wait as operation
 
     out = Output.of(output)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from lakeingest.config import Storage, location
 from lakeingest.delta import commit_log, coordinates, table_properties
 from lakeingest.delta.history import RECENT, TableHistory
-from lakeingest.delta.offline.log import OfflineLog, Unreadable
+from lakeingest.delta.reader.log import OfflineLog, Unreadable
 from lakeingest.delta.receipt import Receipt
 from lakeingest.delta.table import Table
 from lakeingest.errors import LakeingestError, OffsetsLost, SourceChanged, TableMismatch, UsageError

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from lakeingest.config import PipelineConfig, Storage
-from lakeingest.delta.offline.log import Unreadable
+from lakeingest.delta.reader.log import Unreadable
 from lakeingest.spark import s3a, session
 
 Answer = TypeVar("Answer")

@@ -16,8 +16,8 @@ from lakeingest.config.periods import Periods
 from lakeingest.delta import commit_log
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.history import RECENT
-from lakeingest.delta.offline import rows
-from lakeingest.delta.offline.log import NoTable, OfflineLog, Unreadable, reading
+from lakeingest.delta.reader import rows
+from lakeingest.delta.reader.log import NoTable, OfflineLog, Unreadable, reading
 from lakeingest.errors import UsageError
 
 if TYPE_CHECKING:

@@ -282,8 +282,8 @@ def _bucket(storage: Storage, path: str) -> Iterator[Finding]:
 def _writers(config: PipelineConfig, storage: Storage) -> Iterator[Finding]:
     """Who else has committed to the tables on S3: of two log stores neither sees the other's commits coming."""
     try:
-        from lakeingest.delta.offline import rows
-        from lakeingest.delta.offline.log import OfflineLog, Unreadable
+        from lakeingest.delta.reader import rows
+        from lakeingest.delta.reader.log import OfflineLog, Unreadable
 
         rows.check_installed()
     except (ImportError, SetupError):

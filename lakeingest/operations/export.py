@@ -29,9 +29,9 @@ from lakeingest.delta import additions, apart
 from lakeingest.delta.additions import Additions
 from lakeingest.delta.export_log import ExportLog
 from lakeingest.delta.history import TableHistory
-from lakeingest.delta.offline.log import Unreadable, reading, store
 from lakeingest.delta.partitioning import MAX_NAME, NULL, directory_bytes
 from lakeingest.delta.pipeline_tables import PipelineTables
+from lakeingest.delta.reader.log import Unreadable, reading, store
 from lakeingest.delta.receipt import somebody
 from lakeingest.delta.table import Table
 from lakeingest.errors import FilesLost, LakeingestError, StorageError, UsageError, number_of

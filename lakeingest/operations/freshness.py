@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lakeingest.delta.commit_log import CommitLog
-from lakeingest.delta.offline.log import DataFile, OfflineLog, Unreadable
+from lakeingest.delta.reader.log import DataFile, OfflineLog, Unreadable
 
 DAY = timedelta(days=1)
 

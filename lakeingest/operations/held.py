@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lakeingest.config import PipelineConfig, Storage
-from lakeingest.delta.offline.log import Unreadable
 from lakeingest.delta.pipeline_tables import PipelineTables
+from lakeingest.delta.reader.log import Unreadable
 from lakeingest.errors import LakeingestError
 from lakeingest.operations import offline, refused
 from lakeingest.spark import session

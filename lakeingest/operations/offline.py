@@ -17,9 +17,9 @@ from lakeingest.config import PipelineConfig, Storage
 from lakeingest.delta import commit_log, replay_marks
 from lakeingest.delta.commit_log import Commit, CommitLog
 from lakeingest.delta.maintenance.optimize import TableFiles
-from lakeingest.delta.offline import duck, rows, runs
-from lakeingest.delta.offline.log import DataFile, OfflineLog, Unreadable, reading
-from lakeingest.delta.offline.runs import Runs
+from lakeingest.delta.reader import duck, rows, runs
+from lakeingest.delta.reader.log import DataFile, OfflineLog, Unreadable, reading
+from lakeingest.delta.reader.runs import Runs
 from lakeingest.delta.receipt import of_replay
 from lakeingest.gate import results as gate_results
 from lakeingest.kafka.offsets import Topics

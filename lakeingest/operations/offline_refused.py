@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakeingest.config import PipelineConfig, Storage
-from lakeingest.delta.offline import duck, rows
-from lakeingest.delta.offline.log import DataFile, OfflineLog, Unreadable
+from lakeingest.delta.reader import duck, rows
+from lakeingest.delta.reader.log import DataFile, OfflineLog, Unreadable
 from lakeingest.record import COORDINATES
 
 _REFUSED = """

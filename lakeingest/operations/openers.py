@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from lakeingest.config import PipelineConfig, Storage, location
-from lakeingest.delta.offline.log import OfflineLog, Unreadable
+from lakeingest.delta.reader.log import OfflineLog, Unreadable
 from lakeingest.operations.results.openers import Opener
 from lakeingest.schema.readers import Reader, shut_out
 

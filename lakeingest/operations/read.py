@@ -17,8 +17,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lakeingest.config import PipelineConfig, Storage
-from lakeingest.delta.offline import rows
-from lakeingest.delta.offline.log import CUT, DataFile, NoTable, OfflineLog, Unreadable, reading
+from lakeingest.delta.reader import rows
+from lakeingest.delta.reader.log import CUT, DataFile, NoTable, OfflineLog, Unreadable, reading
 from lakeingest.errors import UsageError
 from lakeingest.operations import sql
 from lakeingest.record import COORDINATES, HEADERS, KEY, OFFSET, PARTITION, TIMESTAMP, TOPIC

@@ -10,8 +10,8 @@ from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 from lakeingest.config import PipelineConfig, Storage, location
-from lakeingest.delta.offline import duck, rows
-from lakeingest.delta.offline.log import NoTable, OfflineLog, Unreadable
+from lakeingest.delta.reader import duck, rows
+from lakeingest.delta.reader.log import NoTable, OfflineLog, Unreadable
 from lakeingest.delta.receipt import Receipt
 from lakeingest.errors import LakeingestError, StorageUnreachable, UsageError
 from lakeingest.spark import s3a

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeingest.config import PipelineConfig, Storage
 from lakeingest.delta.commit_log import CommitLog
-from lakeingest.delta.offline.log import OfflineLog, ReadFailed
+from lakeingest.delta.reader.log import OfflineLog, ReadFailed
 from lakeingest.errors import LakeingestError, StorageUnreachable, UsageError
 from lakeingest.ingest import endpoints
 from lakeingest.kafka.broker import Broker

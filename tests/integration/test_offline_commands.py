@@ -13,7 +13,7 @@ import pytest
 from kit import mixed
 from world import World
 
-from lakeingest.delta.offline.log import Unreadable
+from lakeingest.delta.reader.log import Unreadable
 from lakeingest.local import Addresses
 from lakeingest.operations import offline_refused
 

@@ -18,9 +18,9 @@ from lakeingest.config import PipelineConfig, Storage
 from lakeingest.config.file import from_mapping
 from lakeingest.delta import commit, quarantine, replay_marks
 from lakeingest.delta.history import TableHistory
-from lakeingest.delta.offline import rows
-from lakeingest.delta.offline.log import NoTable, OfflineLog, Unreadable
 from lakeingest.delta.pipeline_tables import PipelineTables
+from lakeingest.delta.reader import rows
+from lakeingest.delta.reader.log import NoTable, OfflineLog, Unreadable
 from lakeingest.delta.receipt import Counts, Receipt, Run
 from lakeingest.delta.table import Table
 from lakeingest.errors import TableMismatch

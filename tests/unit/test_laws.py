@@ -114,7 +114,7 @@ def test_every_package_has_a_layer() -> None:
         ("altair", r"operations/report/charts\.py"),
         ("jinja2", r"operations/report/.*"),
         ("vl_convert", r"operations/report/charts\.py"),
-        ("duckdb", r"delta/offline/duck\.py|operations/sql\.py"),
+        ("duckdb", r"delta/reader/duck\.py|operations/sql\.py"),
         ("py4j", r"spark/failures\.py"),
         ("grpc_tools", r"schema/formats/protobuf\.py"),
         ("google", r"schema/formats/protobuf(_values|_fault)?\.py"),

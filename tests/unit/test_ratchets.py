@@ -91,7 +91,7 @@ LONG_MODULES = {
     "config/consistency.py": 296,
     "config/parts.py": 315,
     "config/values.py": 260,
-    "delta/offline/log.py": 276,
+    "delta/reader/log.py": 276,
     "delta/table.py": 257,
     "ingest/bronze.py": 336,
     "ingest/microbatch.py": 279,

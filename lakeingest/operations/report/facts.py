@@ -16,8 +16,8 @@ from typing import Any, Protocol
 from lakeingest.config import PipelineConfig, Storage
 from lakeingest.delta import commit_log, table_properties
 from lakeingest.delta.commit_log import CommitLog
-from lakeingest.delta.offline.log import NoTable, OfflineLog, Unreadable
 from lakeingest.delta.pipeline_tables import PipelineTables
+from lakeingest.delta.reader.log import NoTable, OfflineLog, Unreadable
 from lakeingest.delta.receipt import Counts
 from lakeingest.errors import LakeingestError, UsageError
 from lakeingest.ingest.source import RecordSource

@@ -8,7 +8,7 @@ from math import inf
 from statistics import median
 from typing import Any
 
-from lakeingest.delta.offline.log import DataFile, OfflineLog
+from lakeingest.delta.reader.log import DataFile, OfflineLog
 
 MIB = 2**20
 TARGET = 128 * MIB

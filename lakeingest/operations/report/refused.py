@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from lakeingest.config import PipelineConfig, Storage
-from lakeingest.delta.offline import duck, rows
-from lakeingest.delta.offline.log import OfflineLog
+from lakeingest.delta.reader import duck, rows
+from lakeingest.delta.reader.log import OfflineLog
 from lakeingest.operations import offline_refused
 from lakeingest.operations.results.words import cut
 

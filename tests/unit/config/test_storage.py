@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from lakeingest.config import Storage, file
-from lakeingest.delta.offline.log import Unreadable, store
+from lakeingest.delta.reader.log import Unreadable, store
 from lakeingest.errors import PipelineFileError
 from lakeingest.spark import s3a
 

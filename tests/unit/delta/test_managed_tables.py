@@ -12,8 +12,8 @@ import pytest
 
 from lakeingest.config import PipelineConfig, Storage
 from lakeingest.config.file import from_mapping
-from lakeingest.delta.offline import rows
-from lakeingest.delta.offline.log import OfflineLog, Unreadable
+from lakeingest.delta.reader import rows
+from lakeingest.delta.reader.log import OfflineLog, Unreadable
 from lakeingest.delta.receipt import Receipt, Run
 from lakeingest.errors import TableMismatch, UsageError
 from lakeingest.ingest.bronze import BronzeSource

@@ -16,9 +16,9 @@ from pyarrow import dataset as ds
 from pyarrow import parquet
 
 from lakeingest.config import Storage
-from lakeingest.delta.offline import runs
-from lakeingest.delta.offline.log import OfflineLog, Unreadable
-from lakeingest.delta.offline.runs import Runs
+from lakeingest.delta.reader import runs
+from lakeingest.delta.reader.log import OfflineLog, Unreadable
+from lakeingest.delta.reader.runs import Runs
 from lakeingest.record import Frontier, OffsetRange, OffsetRanges
 
 Place = tuple[str, int, int]
@@ -142,7 +142,7 @@ def test_no_bar_is_drawn_on_stdout() -> None:
     """In a notebook, and where Python runs with -c, DuckDB's stood before the JSON of what took two seconds."""
     ask = "SELECT current_setting('enable_progress_bar')"
     code = (
-        "from lakeingest.delta.offline import duck\n"
+        "from lakeingest.delta.reader import duck\n"
         f'with duck.connected({{}}) as connection: print(connection.execute("{ask}").fetchall())'
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

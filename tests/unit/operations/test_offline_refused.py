@@ -14,7 +14,7 @@ from pyarrow import parquet
 
 from lakeingest.config import PipelineConfig, Storage
 from lakeingest.config.file import from_mapping
-from lakeingest.delta.offline.log import Unreadable
+from lakeingest.delta.reader.log import Unreadable
 from lakeingest.operations import offline_refused
 
 Row = Mapping[str, Any]

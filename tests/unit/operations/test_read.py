@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from searched import searched
 
-from lakeingest.delta.offline.log import DataFile
+from lakeingest.delta.reader.log import DataFile
 from lakeingest.errors import UsageError
 from lakeingest.operations import read
 from lakeingest.operations.read import Wanted

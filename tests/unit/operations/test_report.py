@@ -22,7 +22,7 @@ from command import Command
 
 from lakeingest.config import PipelineConfig, Storage, Trigger
 from lakeingest.config.file import from_mapping
-from lakeingest.delta.offline.log import DataFile
+from lakeingest.delta.reader.log import DataFile
 from lakeingest.errors import SourceUnreachable, UsageError
 from lakeingest.kafka.broker import Broker
 from lakeingest.kafka.offsets import Topics

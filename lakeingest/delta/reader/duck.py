@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from lakeingest.delta.offline.log import Unreadable
+from lakeingest.delta.reader.log import Unreadable
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from lakeingest.delta.offline.log import DataFile, OfflineLog, Unreadable, reading
+from lakeingest.delta.reader.log import DataFile, OfflineLog, Unreadable, reading
 from lakeingest.errors import SetupError
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from lakeingest.delta.offline import duck
-from lakeingest.delta.offline.log import OfflineLog, Unreadable, reading
+from lakeingest.delta.reader import duck
+from lakeingest.delta.reader.log import OfflineLog, Unreadable, reading
 from lakeingest.record import COORDINATES, PARTITION, TOPIC, Frontier, OffsetRange, OffsetRanges
 
 if TYPE_CHECKING:
