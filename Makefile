@@ -68,7 +68,7 @@ test-readers: venv ## Which readers read the tables: delta-rs, polars, DuckDB, c
 # What Spark computes, and whole pipelines; in the files that are left out there is no Spark.
 MATRIX := tests/spark tests/integration tests/matrix/test_demo.py -m "not faults and not pinned" \
   $(foreach file,distribution registry stack testing_proxies,--ignore tests/integration/test_$(file).py)
-SPARK_4_0 = $$($(BIN)/python tests/support/versions.py spark-4.0 dev) -m pytest --jars tests/matrix/spark-4.0-jars.txt
+SPARK_4_0 = $$(PYTHONPATH=tests $(BIN)/python -m support.servers.spark_versions spark-4.0 dev) -m pytest --jars tests/matrix/spark-4.0-jars.txt
 
 test-matrix: venv ## What `make test` does on Spark 4.1 once more on 4.0, sessions of the user's own, the refusal of 3.5 (half an hour)
 	$(BIN)/pytest tests/matrix -m matrix --ignore tests/matrix/test_demo.py

@@ -23,12 +23,13 @@ from lakeingest.delta import commit_log
 from lakeingest.delta.table import Table
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "support"))
+sys.path.insert(0, str(ROOT / "tests"))
 
 import boto3  # noqa: E402
-import kit  # noqa: E402
 import orders  # noqa: E402
 from embedded import embedded  # noqa: E402
+from support.pipelines import config_of  # noqa: E402
+from support.records import produce  # noqa: E402
 
 from lakeingest.config import PipelineConfig  # noqa: E402
 from lakeingest.local import Addresses  # noqa: E402
@@ -38,14 +39,14 @@ from lakeingest.pipeline import Pipeline  # noqa: E402
 def pipeline(stack: Addresses) -> PipelineConfig:
     """The pipeline of all measurements."""
     partition = [{"by": "time", "field": "ts", "every": "day"}]
-    return kit.config_of(stack, "aged", schema={"columns": orders.NARROW}, partition=partition)
+    return config_of(stack, "aged", schema={"columns": orders.NARROW}, partition=partition)
 
 
 def batches(stack: Addresses, config: PipelineConfig, rounds: int) -> list[float]:
     """Seconds of each of `rounds` batches of one run, and of the start that comes before."""
     encode, seconds = orders.encoder(stack, "aged", "json", "narrow"), []
     for _ in range(rounds):
-        kit.produce(stack, "aged", orders.values("narrow", 100, 0, encode), 2)
+        produce(stack, "aged", orders.values("narrow", 100, 0, encode), 2)
         Pipeline(config).run(until_caught_up=True, on_progress=lambda each: seconds.append(each.seconds))
     return seconds
 

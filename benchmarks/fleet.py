@@ -26,12 +26,13 @@ from typing import Any, NamedTuple
 from lakeingest import Fleet
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "support"))
+sys.path.insert(0, str(ROOT / "tests"))
 
-import kit  # noqa: E402
 from confluent_kafka import Producer  # noqa: E402
 from embedded import embedded  # noqa: E402
 from meter import Meter  # noqa: E402
+from support.pipelines import config_of  # noqa: E402
+from support.records import create_topic  # noqa: E402
 
 from lakeingest.ingest.events import Committed, Ended, Event  # noqa: E402
 from lakeingest.local import Addresses  # noqa: E402
@@ -88,8 +89,8 @@ def measured(stack: Addresses, pipelines: int, phases: Phases) -> dict[str, Any]
     names = [f"fleet_{n:03}" for n in range(pipelines)]
     commits, stop = Commits(names), threading.Event()
     for name in names:
-        kit.create(stack, name)
-    configs = [kit.config_of(stack, name, trigger={"every": f"{every} seconds"}) for name in names]
+        create_topic(stack, name)
+    configs = [config_of(stack, name, trigger={"every": f"{every} seconds"}) for name in names]
     # Spark starts in this thread.
     attach(configs[0].storage, "fleet")
     produce(stack, commits, 1, 1)

@@ -17,10 +17,11 @@ from itertools import chain, islice, repeat
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "support"))
+sys.path.insert(0, str(ROOT / "tests"))
 
-import kit  # noqa: E402
 from embedded import embedded  # noqa: E402
+from support.pipelines import config_of  # noqa: E402
+from support.records import Record, produce  # noqa: E402
 
 from lakeingest.config import file as pipeline_file  # noqa: E402
 from lakeingest.local import Addresses  # noqa: E402
@@ -45,11 +46,11 @@ def main() -> None:
 def measure(stack: Addresses, batches: int, records: int, rounds: int) -> None:
     """One topic; a new pipeline and table for each round."""
     clean = [
-        kit.Record(value, key, partition)
+        Record(value, key, partition)
         for number, (partition, key, value) in enumerate(flights.records(), start=1)
         if number % 1000 and b'"tailnum":"D' not in value
     ]
-    kit.produce(stack, "bench", islice(chain.from_iterable(repeat(clean)), batches * records), flights.PARTITIONS)
+    produce(stack, "bench", islice(chain.from_iterable(repeat(clean)), batches * records), flights.PARTITIONS)
     columns = pipeline_file.read(FILE, {}).schema_.columns
     seconds: dict[str, list[tuple[float, float]]] = {"without": [], "with": []}
     # The first round of each warms the JVM up.
@@ -57,7 +58,7 @@ def measure(stack: Addresses, batches: int, records: int, rounds: int) -> None:
         for way in ("without", "with") if turn % 2 else ("with", "without"):
             gate = {"gate": {"suite": str(SUITE)}} if way == "with" else {}
             changes = {"source": {"topics": ["bench"]}, "schema": {"columns": columns}, **gate}
-            config = kit.config_of(stack, f"bench_{way}_{turn}", trigger={"max_records": records}, **changes)
+            config = config_of(stack, f"bench_{way}_{turn}", trigger={"max_records": records}, **changes)
             times = [time.monotonic()]
             counts = Pipeline(config).run(
                 until_caught_up=True, on_progress=lambda _, times=times: times.append(time.monotonic())

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import kit
 import pyspark
 import requests
 from pyiceberg.catalog.sql import SqlCatalog
@@ -22,6 +21,7 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import DayTransform
 from pyiceberg.types import BooleanType, DoubleType, LongType, NestedField, StringType, TimestamptzType
+from support.records import create_topic
 
 from lakeingest.local import Addresses
 from lakeingest.local.artifacts import fetch
@@ -57,7 +57,7 @@ class Connect:
     def __init__(self, process: subprocess.Popen[bytes], address: str, stack: Addresses, folder: Path) -> None:
         self.process = process
         self._address, self._stack = address, stack
-        kit.create(stack, CONTROL)
+        create_topic(stack, CONTROL)
         self._database = folder / "catalog.db"
         storage = {
             "s3.endpoint": stack.s3,

@@ -32,7 +32,7 @@ from typing import Any
 from unittest import mock
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "support"))
+sys.path.insert(0, str(ROOT / "tests"))
 
 from embedded import embedded  # noqa: E402
 from meter import spent  # noqa: E402

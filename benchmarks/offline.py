@@ -32,16 +32,17 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "support"))
+sys.path.insert(0, str(ROOT / "tests"))
 
 import boto3  # noqa: E402
-import kit  # noqa: E402
 import psutil  # noqa: E402
 import pyarrow as pa  # noqa: E402
 import pyarrow.compute as pc  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
 from botocore.config import Config  # noqa: E402
 from embedded import embedded  # noqa: E402
+from support.pipelines import values_of  # noqa: E402
+from support.records import DIRTY, clean_records, produce  # noqa: E402
 
 from lakeingest.config import file as pipeline_file  # noqa: E402
 from lakeingest.local import Addresses  # noqa: E402
@@ -74,14 +75,14 @@ def records(batches: int) -> Iterator[bytes]:
     """Ten a batch: the first is refused by the decoder, of each tenth batch the second by the gate."""
     for batch in range(batches):
         refused = b'{"n": 5000, "text": "too large"}' if (batch + 1) % 10 == 0 or batch == 2 else None
-        yield from [kit.DIRTY, *([refused] if refused else []), *kit.clean(BATCH - 1 - bool(refused))]
+        yield from [DIRTY, *([refused] if refused else []), *clean_records(BATCH - 1 - bool(refused))]
 
 
 def values(stack: Addresses, folder: Path) -> dict[str, Any]:
     """What the pipeline's file holds."""
     suite = folder / "suite.json"
     suite.write_text(json.dumps({"name": "s", "expectations": [_RULE]}), encoding="utf-8")
-    return kit.values_of(stack, NAME, gate={"suite": str(suite)}, trigger={"every": "1 second", "max_records": BATCH})
+    return values_of(stack, NAME, gate={"suite": str(suite)}, trigger={"every": "1 second", "max_records": BATCH})
 
 
 def run(pipeline: Pipeline, batches: int | None = None) -> None:
@@ -294,7 +295,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="a file for the figures")
     asked = parser.parse_args()
     with embedded() as (stack, folder):
-        kit.produce(stack, NAME, records(asked.commits))
+        produce(stack, NAME, records(asked.commits))
         config = values(stack, folder)
         file = folder / "offline.yaml"
         file.write_text(json.dumps(config), encoding="utf-8")

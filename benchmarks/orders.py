@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import registry_kit
 from confluent_kafka.schema_registry import Schema
 from google.protobuf import message_factory
+from support.records import registered
 
 from lakeingest.local import Addresses
 from lakeingest.schema.formats import protobuf, protobuf_values
@@ -40,8 +40,8 @@ message Order {
 """
 _WIDE = 192
 _LINES = "STRUCT<sku: STRING, count: INT, price: DOUBLE>"
-_MAYBE = registry_kit.maybe
-_SKU = registry_kit.record("Line", sku="string", count="int", price="double")
+_MAYBE = registered.maybe
+_SKU = registered.record("Line", sku="string", count="int", price="double")
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ SHAPES = {
 
 def avro(shape: str) -> Any:
     """The Avro schema of a shape."""
-    return registry_kit.record("Order", **SHAPES[shape].fields)
+    return registered.record("Order", **SHAPES[shape].fields)
 
 
 def encoder(stack: Addresses, subject: str, format: str, shape: str) -> Callable[[Order], bytes]:
@@ -121,10 +121,8 @@ def encoder(stack: Addresses, subject: str, format: str, shape: str) -> Callable
             {**order, "ts": order["ts"].isoformat(timespec="milliseconds").replace("+00:00", "Z")}
         ).encode()
     if format == "avro":
-        return registry_kit.avro(stack, subject, avro(shape))
-    begin = (
-        registry_kit.header(registry_kit.client(stack).register_schema(subject, Schema(MESSAGE, "PROTOBUF"))) + b"\0"
-    )
+        return registered.avro(stack, subject, avro(shape))
+    begin = registered.header(registered.client(stack).register_schema(subject, Schema(MESSAGE, "PROTOBUF"))) + b"\0"
     message = message_factory.GetMessageClass(protobuf_values.descriptor(protobuf.compile(MESSAGE), "Order"))
     return lambda order: begin + message(**order).SerializeToString()
 

@@ -23,7 +23,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "support"))
+sys.path.insert(0, str(ROOT / "tests"))
 
 import orders  # noqa: E402
 import pyarrow as pa  # noqa: E402

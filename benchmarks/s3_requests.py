@@ -16,11 +16,12 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "support"))
+sys.path.insert(0, str(ROOT / "tests"))
 
-import kit  # noqa: E402
 import orders  # noqa: E402
 from embedded import embedded  # noqa: E402
+from support.pipelines import config_of  # noqa: E402
+from support.records import produce  # noqa: E402
 
 from lakeingest.local import Addresses  # noqa: E402
 from lakeingest.pipeline import Pipeline  # noqa: E402
@@ -34,8 +35,8 @@ def counted(stack: Addresses, proxy: S3Proxy, files: int, commits: int) -> dict[
     """Kind of request → how many a commit of so many files makes."""
     name = f"counted-{files}"
     encode = orders.encoder(stack, name, "json", "narrow")
-    kit.produce(stack, name, orders.values("narrow", (commits + _WARM) * 100, 0, encode), files)
-    config = kit.config_of(
+    produce(stack, name, orders.values("narrow", (commits + _WARM) * 100, 0, encode), files)
+    config = config_of(
         stack,
         name,
         schema={"columns": orders.NARROW},

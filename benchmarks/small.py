@@ -22,12 +22,13 @@ from lakeingest.delta import commit_log
 from lakeingest.delta.table import Table
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "support"))
+sys.path.insert(0, str(ROOT / "tests"))
 
-import kit  # noqa: E402
 import orders  # noqa: E402
 from confluent_kafka import Producer  # noqa: E402
 from embedded import embedded  # noqa: E402
+from support.pipelines import config_of  # noqa: E402
+from support.records import create_topic  # noqa: E402
 
 from lakeingest.ingest.events import Committed  # noqa: E402
 from lakeingest.local import Addresses  # noqa: E402
@@ -55,8 +56,8 @@ def stream(stack: Addresses, topic: str, rate: int, seconds: int, stop: threadin
 
 def measured(stack: Addresses, rate: int, seconds: int) -> dict[str, Any]:
     """Run the pipeline under the stream, look at its commits, and compact the table."""
-    kit.create(stack, "small", 2)
-    config = kit.config_of(
+    create_topic(stack, "small", 2)
+    config = config_of(
         stack,
         "small",
         schema={"columns": orders.NARROW},

@@ -20,11 +20,12 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "support"))
+sys.path.insert(0, str(ROOT / "tests"))
 
-import kit  # noqa: E402
 import orders  # noqa: E402
 from embedded import embedded  # noqa: E402
+from support.pipelines import values_of  # noqa: E402
+from support.records import produce  # noqa: E402
 
 from lakeingest.config import file  # noqa: E402
 from lakeingest.local import Addresses  # noqa: E402
@@ -69,14 +70,14 @@ def measured(stack: Addresses, folder: Path, rounds: int) -> dict[str, list[floa
         for way in _WAYS:
             name = f"startup-{way.replace(' ', '-')}-{n}".replace("--", "-before-")
             at = folder / f"{name}.yaml"
-            values = kit.values_of(stack, name, schema={"columns": orders.NARROW})
+            values = values_of(stack, name, schema={"columns": orders.NARROW})
             at.write_text(json.dumps(values), encoding="utf-8")
             run = [str(Path(sys.executable).with_name("lakeingest")), "run", str(at), "--until-caught-up"]
             command = (
                 [*run, "--output", "json"] if way == "lakeingest" else [sys.executable, __file__, "--by-hand", str(at)]
             )
             for where in _TABLES:
-                kit.produce(stack, name, orders.values("narrow", _RECORDS, 0, encode), 2)
+                produce(stack, name, orders.values("narrow", _RECORDS, 0, encode), 2)
                 took = first(command)
                 print(f"  {way}, {where}: {took:.1f} s", file=sys.stderr)
                 if n >= 0:

@@ -18,7 +18,7 @@ from pathlib import Path
 from lakeingest.kafka import offsets
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "support"))
+sys.path.insert(0, str(ROOT / "tests"))
 
 from embedded import embedded  # noqa: E402
 from meter import spent  # noqa: E402

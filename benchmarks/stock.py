@@ -15,11 +15,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "support"))
+sys.path.insert(0, str(ROOT / "tests"))
 
-import kit  # noqa: E402
 from by_hand import ByHand  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
+from support.pipelines import config_of  # noqa: E402
 
 from lakeingest.local import Addresses, artifacts  # noqa: E402
 from lakeingest.spark.s3a import s3a_options  # noqa: E402
@@ -33,7 +33,7 @@ class Stock:
 
     def __init__(self, stack: Addresses, topic: str, shape: str, format: str, batch: int) -> None:
         job = {"kafka": stack.kafka, "topic": topic, "shape": shape, "format": format, "batch": batch}
-        options = s3a_options(kit.config_of(stack, topic).storage)
+        options = s3a_options(config_of(stack, topic).storage)
         command = [sys.executable, __file__, json.dumps({"job": job, "s3a": options})]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._await(_READY)

@@ -23,13 +23,13 @@ from typing import Any
 from lakeingest.pipeline import Pipeline
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "support"))
+sys.path.insert(0, str(ROOT / "tests"))
 
-import kit  # noqa: E402
 import orders  # noqa: E402
 from embedded import embedded  # noqa: E402
 from meter import spent  # noqa: E402
 from pyspark.sql import functions as F  # noqa: E402
+from support.pipelines import config_of  # noqa: E402
 from ways import Bench  # noqa: E402
 
 STEPS: list[dict[str, Any]] = [
@@ -43,7 +43,7 @@ STEPS: list[dict[str, Any]] = [
 
 def ours(bench: Bench, steps: list[dict[str, Any]], table: str) -> None:
     """The pipeline."""
-    config = kit.config_of(
+    config = config_of(
         bench.stack,
         table,
         source={"topics": [bench.name]},

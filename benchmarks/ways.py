@@ -11,7 +11,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import kit
 import orders
 import pyarrow as pa
 import pyarrow.json
@@ -21,6 +20,8 @@ from deltalake import write_deltalake
 from kafka_connect import Connect
 from pyspark.sql import SparkSession
 from stock import Stock
+from support.pipelines import config_of
+from support.records import produce
 
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
@@ -59,13 +60,13 @@ class Bench:
         encode = orders.encoder(self.stack, f"{self.name}-value", self.format, self.shape)
         self.mib = 0.0
         self._values = orders.values(self.shape, self.records, self.bad, encode)
-        kit.produce(self.stack, self.name, self._next(self.first), PARTITIONS)
+        produce(self.stack, self.name, self._next(self.first), PARTITIONS)
         self.suite = self.folder / "orders.json"
         self.suite.write_text(json.dumps({"name": "orders", "expectations": orders.RULES}))
 
     def produce_rest(self) -> None:
         """The records after the first."""
-        kit.produce(self.stack, self.name, self._next(None), PARTITIONS)
+        produce(self.stack, self.name, self._next(None), PARTITIONS)
 
     def _next(self, count: int | None) -> Iterator[bytes]:
         for value in islice(self._values, count):
@@ -132,7 +133,7 @@ class Bench:
         else:
             registry = {"url": self.stack.registry}
             declared = {"schema": None, "decode": {"value": {"format": self.format}}, "registry": registry}
-        config = kit.config_of(
+        config = config_of(
             self.stack,
             table,
             source={"topics": [self.name]},

@@ -414,8 +414,8 @@ def readers() -> Iterator[str]:
 
 def connectors() -> Iterator[str]:
     """What becomes of each documented option of the sinks, as the import tells it."""
-    sys.path.insert(0, str(ROOT / "tests" / "support"))
-    import connectors as known
+    sys.path.insert(0, str(ROOT / "tests"))
+    from support.pipelines import connectors as known
 
     def told(name: str, options: Mapping[str, str]) -> confluent.Option:
         return next(option for option in confluent.translate(options).options if option.name == name)

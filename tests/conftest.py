@@ -13,14 +13,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import connect
-import kit
 import pytest
-import rehearsal
-import versions
-from command import Command, Said
 from hypothesis import settings
 from pyspark.sql import SparkSession
+from support import faults
+from support.pipelines.command_line import Command, Said
+from support.servers import connect, s3_client, spark_versions
 
 from lakeingest import cli
 from lakeingest.config import Storage
@@ -43,7 +41,7 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 # A test never depends on how busy the machine is.
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
-ROWS = pytest.StashKey[list[rehearsal.Row]]()
+ROWS = pytest.StashKey[list[faults.Row]]()
 
 
 @pytest.fixture(scope="session")
@@ -79,7 +77,7 @@ def local_spark(request: pytest.FixtureRequest, stack_state: Path) -> Iterator[S
         # compiler does not pay for itself: 203 CPU seconds of three files without it, 252 with it.
         patched.setenv("SPARK_SUBMIT_OPTS", "-XX:ReservedCodeCacheSize=400m -XX:TieredStopAtLevel=1")
         if listing := request.config.getoption("jars"):
-            patched.setattr(local, "jars", lambda: [*map(str, versions.jars(Path(listing))), str(jvm.JAR)])
+            patched.setattr(local, "jars", lambda: [*map(str, spark_versions.jars(Path(listing))), str(jvm.JAR)])
         # To write down which classes it loaded takes a JVM of many tests longer than it ever saves.
         patched.setattr(local, "_class_archive", lambda *_: ("", None))
         spark = session.attach(Storage(), "tests")
@@ -121,13 +119,13 @@ def few_rows(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def proxy(stack: Addresses, spark: SparkSession) -> Iterator[S3Proxy]:
     """The stack's S3 behind a proxy; the shared session reaches one bucket through it, in small parts."""
-    client = kit.s3(stack)
-    client.create_bucket(Bucket=rehearsal.BUCKET)
+    client = s3_client(stack)
+    client.create_bucket(Bucket=faults.BUCKET)
     client.close()
     with S3Proxy(stack.s3) as proxy:
         options = {"endpoint": proxy.endpoint, "multipart.size": "5M", "multipart.threshold": "5M"}
         for name, value in options.items():
-            spark.conf.set(f"fs.s3a.bucket.{rehearsal.BUCKET}.{name}", value)
+            spark.conf.set(f"fs.s3a.bucket.{faults.BUCKET}.{name}", value)
         yield proxy
 
 
@@ -142,21 +140,19 @@ def s3(proxy: S3Proxy) -> Iterator[S3Proxy]:
 @pytest.fixture
 def cells(
     request: pytest.FixtureRequest, stack: Addresses, spark: SparkSession, named: str, tmp_path: Path
-) -> dict[str, rehearsal.Cell]:
+) -> dict[str, faults.Cell]:
     """A cell for each kind of batch, not begun yet."""
     rows = request.config.stash.setdefault(ROWS, [])
-    return {
-        kind: rehearsal.Cell(stack, spark, f"{named}_{kind}", kind, tmp_path / kind, rows) for kind in rehearsal.KINDS
-    }
+    return {kind: faults.Cell(stack, spark, f"{named}_{kind}", kind, tmp_path / kind, rows) for kind in faults.KINDS}
 
 
-@pytest.fixture(params=rehearsal.KINDS)
+@pytest.fixture(params=faults.KINDS)
 def cell(
     request: pytest.FixtureRequest, stack: Addresses, spark: SparkSession, named: str, tmp_path: Path
-) -> rehearsal.Cell:
+) -> faults.Cell:
     """A cell of each kind in turn."""
     rows = request.config.stash.setdefault(ROWS, [])
-    return rehearsal.Cell(stack, spark, named, request.param, tmp_path, rows)
+    return faults.Cell(stack, spark, named, request.param, tmp_path, rows)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -174,7 +170,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     rows = config.stash.get(ROWS, [])
     if rows:
         terminalreporter.section("faults rehearsed")
-        for line in rehearsal.shown(rows):
+        for line in faults.shown(rows):
             terminalreporter.write_line(line)
 
 

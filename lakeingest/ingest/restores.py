@@ -4,8 +4,8 @@
    or doubles what it brought back.
 2. Rows of quarantine whose batches the RESTORE took back are withdrawn: their records are read again.
 
-Whoever begins looks first: a run, a replay, a backfill. tests/support/protocol_model.py explores what may happen, in
-any order.
+Whoever begins looks first: a run, a replay, a backfill. tests/support/oracle/protocol_model.py explores what may
+happen, in any order.
 """
 
 from __future__ import annotations

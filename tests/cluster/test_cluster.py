@@ -9,8 +9,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from cluster import Cluster, cluster
-from rehearsal import Cell
+from support.faults import Cell
+from support.servers.cluster import Cluster, cluster
 
 from lakeingest.local import Addresses
 from lakeingest.testing.process import Process

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 
-import old_job
 import pytest
-from old_job import OldJob
-from rehearsal import BUCKET, Cell
+from support.faults import BUCKET, Cell
+from support.pipelines import old_job
+from support.pipelines.old_job import OldJob
 
 from lakeingest.errors import StorageError, TableMismatch, UsageError
 from lakeingest.testing.s3 import S3Proxy

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from rehearsal import OF_A_DIRTY_BATCH, Cell
+from support.faults import OF_A_DIRTY_BATCH, Cell
 
 from lakeingest.testing.s3 import S3Proxy
 from lakeingest.testing.steps import Step

@@ -9,12 +9,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import kit
 import pytest
-from command import Command
-from kit import DIRTY, clean
-from layers import Layers
 from pyspark.sql import SparkSession
+from support.pipelines.command_line import Command
+from support.pipelines.layers import Layers
+from support.records import DIRTY, clean_records, produce
+from support.servers import s3_client
 
 from lakeingest.config import file
 from lakeingest.delta.receipt import Counts
@@ -38,15 +38,15 @@ def test_over_from_kafka_to_bronze_and_back(layers: Layers) -> None:
     """The same offsets are the same records: nothing is taken twice, and nothing is left out."""
     kafka = {"source": {"topics": [layers.name], "bootstrap_servers": layers.stack.kafka}}
     drops = {"decode": {"on_null": "ignore"}}
-    layers.produce(*clean(3), None, DIRTY)
+    layers.produce(*clean_records(3), None, DIRTY)
     assert layers.fed(**kafka, **drops) == Counts(5, 3, 1, 1)
     layers.run(decode={"on_null": "write"})
     assert layers.fed(**drops) == Counts()
-    layers.produce(*clean(3, 3), None)
+    layers.produce(*clean_records(3, 3), None)
     layers.run(decode={"on_null": "write"})
     assert layers.fed(**drops) == Counts(4, 3, 0, 1)
     assert layers.agreed(**drops).dropped == 2
-    layers.produce(*clean(3, 6), None)
+    layers.produce(*clean_records(3, 6), None)
     assert layers.fed(**kafka, **drops) == Counts(4, 3, 0, 1)
     report = layers.silver(**drops).audit()
     assert (report.conserved, report.consumed, report.dropped) == (True, 13, 3)
@@ -55,9 +55,9 @@ def test_over_from_kafka_to_bronze_and_back(layers: Layers) -> None:
 def test_a_bronze_table_that_begins_behind_the_frontier(layers: Layers) -> None:
     """What lies between was never read, and bronze does not have it: nothing is skipped."""
     kafka = {"topics": [layers.name], "bootstrap_servers": layers.stack.kafka}
-    layers.produce(*clean(3))
+    layers.produce(*clean_records(3))
     layers.fed(source=kafka)
-    layers.produce(*clean(3, 3))
+    layers.produce(*clean_records(3, 3))
     layers.run(source={**kafka, "start": {layers.name: {0: 5}}})
     with pytest.raises(OffsetsLost, match="offsets 3 to 4 were never read, and s3a:"):
         layers.fed()
@@ -67,7 +67,7 @@ def test_a_bronze_table_that_begins_behind_the_frontier(layers: Layers) -> None:
 
 def test_a_restored_silver_takes_what_came_late_again(layers: Layers) -> None:
     """Its batch is taken back: the row comes again, what it refused stays in quarantine, and both are accounted for."""
-    layers.produce(*clean(3), *LONG)
+    layers.produce(*clean_records(3), *LONG)
     layers.run(decode=SHORT)
     layers.fed()
     version = layers.silver().history().collect()[0]["version"]
@@ -77,7 +77,7 @@ def test_a_restored_silver_takes_what_came_late_again(layers: Layers) -> None:
     layers.sql(f"RESTORE TABLE {{table}} TO VERSION AS OF {version}", f"{layers.path()}_silver")
     layers.fed()
     assert layers.agreed().quarantine == 1
-    layers.produce(*clean(2, 9))
+    layers.produce(*clean_records(2, 9))
     layers.run()
     assert layers.fed() == Counts(2, 2)
     layers.agreed()
@@ -85,16 +85,16 @@ def test_a_restored_silver_takes_what_came_late_again(layers: Layers) -> None:
 
 def test_a_bronze_that_is_made_anew_with_more(layers: Layers) -> None:
     """Another table is there now, of the same topics: what it has more is taken, and nothing twice."""
-    layers.produce(*clean(3), *LONG)
+    layers.produce(*clean_records(3), *LONG)
     layers.run(decode=SHORT)
     layers.fed()
-    client = kit.s3(layers.stack)
+    client = s3_client(layers.stack)
     for key in [o["Key"] for o in client.list_objects_v2(Bucket="lake", Prefix=f"{layers.name}")["Contents"]]:
         if not key.startswith(f"{layers.name}_silver"):
             client.delete_object(Bucket="lake", Key=key)
     client.close()
     for _ in range(3):
-        layers.produce(*clean(2))
+        layers.produce(*clean_records(2))
         layers.run()
     assert layers.fed() == Counts(8, 7, 1)
     layers.agreed()
@@ -103,7 +103,7 @@ def test_a_bronze_that_is_made_anew_with_more(layers: Layers) -> None:
 
 def test_others_change_bronze(layers: Layers) -> None:
     """Rows that somebody appends are taken; a compaction changes nothing; what is deleted stays in silver."""
-    layers.produce(*clean(4), *LONG)
+    layers.produce(*clean_records(4), *LONG)
     layers.run(decode=SHORT)
     layers.fed()
     rows = layers.spark.read.format("delta").load(layers.path())
@@ -115,7 +115,7 @@ def test_others_change_bronze(layers: Layers) -> None:
     with pytest.warns(UserWarning, match="DELETE.* has taken rows away"):
         assert layers.fed() == Counts()
     assert layers.silver().audit().conserved
-    layers.produce(*clean(1))
+    layers.produce(*clean_records(1))
     layers.run()
     with pytest.warns(UserWarning, match="DELETE"):
         assert layers.fed() == Counts(1, 1)
@@ -124,7 +124,7 @@ def test_others_change_bronze(layers: Layers) -> None:
 
 def test_a_vacuum_behind_what_came_late(layers: Layers) -> None:
     """The version before can no longer be read: what silver lacks is told by coordinates."""
-    layers.produce(*clean(3), *LONG)
+    layers.produce(*clean_records(3), *LONG)
     layers.run(decode=SHORT)
     layers.fed()
     layers.ingestion().replay("long ones are fine")
@@ -140,7 +140,7 @@ def test_a_vacuum_behind_what_came_late(layers: Layers) -> None:
 
 def test_a_run_that_goes_on_follows_bronze(layers: Layers) -> None:
     """Batches and replays of bronze are taken as they come, while it is looked at each second."""
-    layers.produce(*clean(3), *LONG)
+    layers.produce(*clean_records(3), *LONG)
     layers.run(decode=SHORT)
     stop, taken = threading.Event(), list[int]()
     pipeline = layers.silver()
@@ -159,7 +159,7 @@ def test_a_run_that_goes_on_follows_bronze(layers: Layers) -> None:
         until(3)
         layers.ingestion().replay("long ones are fine")
         until(5)
-        layers.produce(*clean(4, 10))
+        layers.produce(*clean_records(4, 10))
         layers.run()
         until(9)
     finally:
@@ -186,7 +186,7 @@ def test_a_bronze_table_of_a_catalog(layers: Layers, warehouse: None) -> None:
         del values["table"]["path"], values["storage"]
         return Pipeline(file.from_mapping(values))
 
-    layers.produce(*clean(3), *LONG)
+    layers.produce(*clean_records(3), *LONG)
     bronze(decode=SHORT).run(until_caught_up=True)
     assert layers.fed(**named) == Counts(3, 3)
     assert layers.silver(**named).status().lag == 0
@@ -200,8 +200,8 @@ def test_a_bronze_table_of_a_catalog(layers: Layers, warehouse: None) -> None:
 def test_topics_of_many_are_chosen(layers: Layers) -> None:
     """A table of two topics feeds one pipeline for each, and refuses a topic that it has not."""
     other = f"{layers.name}_b"
-    layers.produce(*clean(3))
-    kit.produce(layers.stack, other, clean(2))
+    layers.produce(*clean_records(3))
+    produce(layers.stack, other, clean_records(2))
     layers.run(source={"topics": [layers.name, other], "bootstrap_servers": layers.stack.kafka})
     assert layers.fed(source={"table": layers.path(), "topics": [other]}) == Counts(2, 2)
     assert {row["_topic"] for row in layers.silver().table().collect()} == {other}
@@ -211,7 +211,7 @@ def test_topics_of_many_are_chosen(layers: Layers) -> None:
 
 def test_places_that_hold_something_else(layers: Layers, lakeingest: Command, tmp_path: Path) -> None:
     """A rebuild into files, another table, or another rebuild's place, is refused before anything is written."""
-    layers.produce(*clean(3))
+    layers.produce(*clean_records(3))
     layers.run()
     kafka = {"topics": [layers.name], "bootstrap_servers": "127.0.0.1:1"}
     at = tmp_path / "p.yaml"
@@ -238,7 +238,7 @@ def test_places_that_hold_something_else(layers: Layers, lakeingest: Command, tm
 
 def test_a_table_that_is_not_bronze(layers: Layers) -> None:
     """Silver as a source of silver: its values are decoded, and no bytes."""
-    layers.produce(*clean(3))
+    layers.produce(*clean_records(3))
     layers.run()
     layers.fed()
     wrong = layers.silver_values(source={"table": f"{layers.path()}_silver"}, name="other")

@@ -7,10 +7,10 @@ import signal
 import time
 from contextlib import ExitStack
 
-import exports
-import kit
 import pytest
-from rehearsal import Cell
+from support.faults import Cell
+from support.oracle import exports
+from support.servers import s3_client
 
 from lakeingest.operations.export import FORMATS
 from lakeingest.testing.process import Process
@@ -61,7 +61,7 @@ def check(cell: Cell, format_: str, exports_: int) -> None:
     cell.ingestion().export(wanted, format=format_, partition_by=["_partition"])  # type: ignore[arg-type]
     rows = cell.spark.read.format("delta").load(cell.table)
     exports.assert_exported(cell.spark, wanted, format_, rows.select(COLUMNS))
-    client = kit.s3(cell.stack)
+    client = s3_client(cell.stack)
     listed = client.list_objects_v2(Bucket="lake", Prefix=f"{cell.name}_out/export=")["Contents"]
     client.close()
     assert len({each["Key"].split("/")[1] for each in listed}) == exports_

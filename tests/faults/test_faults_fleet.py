@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from registry_kit import maybe, proxied, record
-from rehearsal import BUCKET, QUICK, Cell
-from schema_world import SchemaWorld
+from support.faults import BUCKET, QUICK, Cell
+from support.pipelines.schema_world import SchemaWorld
+from support.records.registered import maybe, proxied, record
 
 from lakeingest import Fleet
 from lakeingest.config.file import from_mapping

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from rehearsal import BUCKET, OF_A_DIRTY_BATCH, Cell
+from support.faults import BUCKET, OF_A_DIRTY_BATCH, Cell
 
 from lakeingest.errors import StorageUnreachable
 from lakeingest.testing.s3 import S3Proxy

@@ -10,11 +10,11 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-import kit
 import libfaketime
 import psutil
 import pytest
-from rehearsal import Cell, large
+from support.faults import Cell, large
+from support.records import DIRTY, clean_records, produce
 
 from lakeingest.testing.process import Process
 from lakeingest.testing.s3 import S3Proxy, call_before
@@ -86,8 +86,8 @@ def test_memory_is_bounded(cells: dict[str, Cell]) -> None:
     peaks = []
     for kind, count in (("clean", 1_000), ("dirty", 500_000)):
         cell = cells[kind]
-        values = kit.clean(count) if kind == "clean" else [kit.DIRTY] * count
-        cell.manifest.update(kit.produce(cell.stack, cell.name, values, cell.partitions))
+        values = clean_records(count) if kind == "clean" else [DIRTY] * count
+        cell.manifest.update(produce(cell.stack, cell.name, values, cell.partitions))
         begun = time.monotonic()
         with cell.process("--until-caught-up") as process:
             peak = Peak(process)

@@ -7,11 +7,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import kit
 import pytest
-from command import Command
 from pyspark.sql import SparkSession
-from rehearsal import BUCKET, OF_A_DIRTY_BATCH, Cell
+from support.faults import BUCKET, OF_A_DIRTY_BATCH, Cell
+from support.pipelines import values_of
+from support.pipelines.command_line import Command
+from support.records import Record, produce
 
 from lakeingest.config import file
 from lakeingest.delta.receipt import Counts
@@ -28,7 +29,7 @@ LIMITS = {"trigger": {"max_records": 300}}
 def bronze_of(cell: Cell, **changes: Any) -> Pipeline:
     """What keeps the cell's records as bytes, tombstones too."""
     decode = {"value": {"format": "bytes"}, "on_null": "write", **changes}
-    values = kit.values_of(cell.stack, f"{cell.name}_bronze", source={"topics": [cell.name]}, decode=decode)
+    values = values_of(cell.stack, f"{cell.name}_bronze", source={"topics": [cell.name]}, decode=decode)
     values["schema"] = {}
     return Pipeline(file.from_mapping(values))
 
@@ -106,14 +107,14 @@ def test_all_flights_are_rebuilt_from_bronze(
 ) -> None:
     """Under another partitioning and suite, from bronze, without Kafka: each flight is there once, by the new rules."""
     topic = "all_flights"
-    records = [kit.Record(value, key, partition) for partition, key, value in flights.records()]
-    kit.produce(stack, topic, records, flights.PARTITIONS)
-    bronze = kit.values_of(stack, f"{topic}_bronze", source={"topics": [topic]}, decode={"value": {"format": "bytes"}})
+    records = [Record(value, key, partition) for partition, key, value in flights.records()]
+    produce(stack, topic, records, flights.PARTITIONS)
+    bronze = values_of(stack, f"{topic}_bronze", source={"topics": [topic]}, decode={"value": {"format": "bytes"}})
     bronze["schema"] = {}
     assert Pipeline(file.from_mapping(bronze)).run(until_caught_up=True) == Counts(flights.RECORDS, flights.RECORDS)
     today = file.read(Path(__file__).parents[2] / "pipelines" / "flights.yaml", {})
     (tmp_path / "suite.json").write_text(json.dumps(SUITE))
-    values = kit.values_of(
+    values = values_of(
         stack,
         topic,
         source={"bootstrap_servers": "127.0.0.1:1"},

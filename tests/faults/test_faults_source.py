@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import kit
 import pytest
-from brokers import Cluster
 from confluent_kafka import ElectionType, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
-from kit import Record
-from rehearsal import Cell, records, ride_out
-from wire import Wire
+from support.faults import Cell, records, ride_out
+from support.faults.wire import Wire
+from support.oracle import topic_manifest
+from support.records import Record, add_partitions, clean_records, expire_records, produce, recreate_topic, transaction
+from support.servers.brokers import Cluster
 
 from lakeingest.errors import OffsetsLost, SourceChanged
 
@@ -82,7 +82,7 @@ def test_leadership_is_moved_on_purpose(cells: dict[str, Cell], three: Cluster) 
 
     def elect() -> None:
         for cell in cells.values():
-            kit.widen(cell.stack, cell.name, 4)
+            add_partitions(cell.stack, cell.name, 4)
             cell.partitions = 4
         places = [TopicPartition(cell.name, p) for cell in cells.values() for p in range(4)]
         until = time.monotonic() + 60
@@ -162,7 +162,7 @@ def test_partitions_are_added(cell: Cell) -> None:
     def grow(_: object) -> None:
         if not grown:
             grown.append(True)
-            kit.widen(cell.stack, cell.name, 5)
+            add_partitions(cell.stack, cell.name, 5)
             cell.partitions = 5
             cell.produce(100)
 
@@ -175,8 +175,8 @@ def test_a_topic_is_made_anew(cell: Cell) -> None:
     """Deleted and made again: the run stops before it writes, and says what can be chosen."""
     cell.produce(100)
     cell.run()
-    kit.recreate(cell.stack, cell.name)
-    kit.produce(cell.stack, cell.name, records(cell.kind, 300))
+    recreate_topic(cell.stack, cell.name)
+    produce(cell.stack, cell.name, records(cell.kind, 300))
     with pytest.raises(SourceChanged, match="deleted and made again") as stopped:
         cell.run()
     assert "new name and table" in stopped.value.cure
@@ -189,7 +189,7 @@ def test_offsets_expire(cell: Cell) -> None:
     cell.produce(100)
     cell.run()
     cell.produce(100)
-    kit.expire(cell.stack, cell.name, 70, partition=1)
+    expire_records(cell.stack, cell.name, 70, partition=1)
     expired = {place for place in cell.manifest if place[1] == 1 and 50 <= place[2] < 70}
     with pytest.raises(OffsetsLost, match="offsets 50 to 69"):
         cell.run()
@@ -207,9 +207,9 @@ def test_transactions(cell: Cell) -> None:
     cell.partitions = 1
     for commit in (True, False, True):
         made = records(cell.kind, 100, len(cell.manifest))
-        kit.transaction(cell.stack, cell.name, made, commit=commit)
+        transaction(cell.stack, cell.name, made, commit=commit)
         if commit:
-            cell.manifest = dict(kit.manifest(cell.stack, cell.name))
+            cell.manifest = dict(topic_manifest(cell.stack, cell.name))
     cell.recover("transactions, one of three aborted", "aborted records are nowhere")
 
 
@@ -231,15 +231,15 @@ def test_a_compacted_topic(cell: Cell, tmp_path: Path) -> None:
         moved_to({cell.kind: cell}, one)
         for start in range(0, 400, 100):
             keyed = (replace(record, key=b"%d" % (n % 30)) for n, record in enumerate(records(cell.kind, 100, start)))
-            kit.produce(cell.stack, cell.name, keyed)
+            produce(cell.stack, cell.name, keyed)
             time.sleep(0.6)
-        kit.produce(cell.stack, cell.name, [Record(kit.clean(1)[0], b"last")])
+        produce(cell.stack, cell.name, [Record(clean_records(1)[0], b"last")])
         deadline = time.monotonic() + 90
-        while len(kit.manifest(cell.stack, cell.name)) > 200:
+        while len(topic_manifest(cell.stack, cell.name)) > 200:
             assert time.monotonic() < deadline, "nothing was compacted"
             time.sleep(1)
         # Compaction may go on until the run has read; what it read is in the tables, more than what is left.
         time.sleep(3)
-        cell.manifest = dict(kit.manifest(cell.stack, cell.name))
+        cell.manifest = dict(topic_manifest(cell.stack, cell.name))
         cell.recover("compacted topic", "holes are gaps")
         assert cell.ingestion().audit().gaps > 100

@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from rehearsal import BUCKET, Cell, large, ride_out
+from support.faults import BUCKET, Cell, large, ride_out
 
 from lakeingest.errors import StorageUnreachable
 from lakeingest.local import addresses

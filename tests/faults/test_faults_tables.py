@@ -11,12 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import boto3
-import kit
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from rehearsal import Cell
-from world import forget_receipts
+from support.faults import Cell
+from support.pipelines import forget_receipts, only
 
 from lakeingest.ingest.events import Retrying
 from lakeingest.local import Addresses
@@ -146,7 +145,7 @@ def test_others_at_work(cell: Cell) -> None:
     begun = time.monotonic()
     ingestion = cell.ingestion(**SMALL, retry={"wait": "5 minutes"})
     retries = []
-    ingestion.run(until_caught_up=True, on_progress=between, on_event=kit.only(Retrying, retries.append))
+    ingestion.run(until_caught_up=True, on_progress=between, on_event=only(Retrying, retries.append))
     done.set()
     worker.join()
     assert not failures, failures

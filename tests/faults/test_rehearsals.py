@@ -7,11 +7,11 @@ import signal
 import time
 from pathlib import Path
 
-import kit
 import pytest
-from kit import mixed
 from pyspark.sql import SparkSession
-from rehearsal import Cell
+from support.faults import Cell
+from support.pipelines import config_of
+from support.records import mixed_records, produce
 
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
@@ -95,8 +95,8 @@ def test_others_read_the_table(stack: Addresses, spark: SparkSession, named: str
     import duckdb
     from deltalake import DeltaTable
 
-    kit.produce(stack, named, mixed(100))
-    ingestion = Pipeline(kit.config_of(stack, named))
+    produce(stack, named, mixed_records(100))
+    ingestion = Pipeline(config_of(stack, named))
     ingestion.run(until_caught_up=True)
     in_spark = spark.sql(f"SELECT count(*), sum(n) FROM delta.`{ingestion.config.table.path}`").collect()[0]
     options = {**stack.env(), "AWS_ALLOW_HTTP": "true"}

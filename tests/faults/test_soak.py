@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from rehearsal import KINDS, Cell, Row, shown
+from support.faults import KINDS, Cell, Row, shown
 
 from lakeingest.local import Addresses
 from lakeingest.testing.s3 import (

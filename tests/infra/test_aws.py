@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tools
+from support.servers import infra_tools
 
 from lakeingest.config import PipelineConfig, file
 
 pytestmark = pytest.mark.infra
-AWS = tools.INFRA / "aws"
-PIPELINE = tools.INFRA / "pipelines" / "flights.yaml"
+AWS = infra_tools.INFRA / "aws"
+PIPELINE = infra_tools.INFRA / "pipelines" / "flights.yaml"
 ACCOUNT = "111122223333"
 VARIABLES = {"KAFKA_BOOTSTRAP_SERVERS": "b-1.example.com:9096,b-2.example.com:9096"}
 SECRETS = {"KAFKA_USER": "amelia", "KAFKA_PASSWORD": "swordfish"}
@@ -36,9 +36,9 @@ def synthesize(out: Path, **context: object) -> subprocess.CompletedProcess[str]
         "CDK_OUTDIR": str(out),
         "CDK_CONTEXT_JSON": json.dumps(asked),
         "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "1",
-        "PYTHONPATH": os.pathsep.join([str(tools.ROOT), os.environ.get("PYTHONPATH", "")]),
+        "PYTHONPATH": os.pathsep.join([str(infra_tools.ROOT), os.environ.get("PYTHONPATH", "")]),
     }
-    return tools.run("cdk", "python", "app.py", env=environment, cwd=AWS)
+    return infra_tools.run("cdk", "python", "app.py", env=environment, cwd=AWS)
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +143,7 @@ def _of_ports(template: Template) -> Iterator[str]:
 
 def test_the_stack_is_a_template(out: Path) -> None:
     """cfn-lint finds no error, and nothing to be warned of."""
-    done = tools.run("cdk", "cfn-lint", "--", out / "Lakeingest.template.json")
+    done = infra_tools.run("cdk", "cfn-lint", "--", out / "Lakeingest.template.json")
     assert (done.returncode, done.stdout) == (0, "")
 
 
@@ -160,7 +160,7 @@ def checked(*templates: Path) -> Iterator[Any]:
     """checkov's results, file by file."""
     words = [word for path in templates for word in ("--file", path)]
     options = ["--skip-download", "--framework", "cloudformation", "--compact", "--output", "json"]
-    done = tools.run("checkov", "checkov", *options, *words)
+    done = infra_tools.run("checkov", "checkov", *options, *words)
     told = json.loads(done.stdout)
     yield from (each["results"] for each in as_list(told))
 
@@ -302,7 +302,7 @@ def findings(template: Template, tmp_path_factory: pytest.TempPathFactory) -> di
         path.write_text(json.dumps(spoilt))
         made[name] = path
         found[name] = {f"law:{law}" for law in broken_laws(spoilt)}
-    linted = tools.run("cdk", "cfn-lint", "--format", "json", "--", *made.values())
+    linted = infra_tools.run("cdk", "cfn-lint", "--format", "json", "--", *made.values())
     for each in json.loads(linted.stdout):
         (name,) = (name for name, path in made.items() if each["Filename"].endswith(path.name))
         found[name].add(each["Rule"]["Id"])

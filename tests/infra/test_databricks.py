@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tools
 from ruamel.yaml import YAML
+from support.servers import infra_tools
 
 pytestmark = pytest.mark.infra
-BUNDLE = tools.INFRA / "databricks" / "databricks.yml"
+BUNDLE = infra_tools.INFRA / "databricks" / "databricks.yml"
 PROGRAM = """
 import json, sys
 from databricks.bundles.core import Bundle, Variable
@@ -40,7 +40,7 @@ def job() -> Any:
 
 def refusals(jobs: list[Any], folder: Path) -> list[str]:
     (folder / "jobs.json").write_text(json.dumps(jobs))
-    done = tools.run("checks", "python", "-c", PROGRAM, folder / "jobs.json")
+    done = infra_tools.run("checks", "python", "-c", PROGRAM, folder / "jobs.json")
     assert done.returncode == 0, done.stderr
     told: list[str] = json.loads(done.stdout)
     return told

@@ -14,23 +14,23 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-import kit
 import pytest
-import tools
-import versions
 from packaging.utils import canonicalize_name
+from support.pipelines import values_of
+from support.records import mixed_records, produce
+from support.servers import infra_tools, spark_versions
 
 from lakeingest.local import Addresses
 
 pytestmark = [pytest.mark.infra, pytest.mark.slow]
-EMR = tools.INFRA / "emr"
+EMR = infra_tools.INFRA / "emr"
 
 
 @pytest.fixture(scope="module")
 def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What infra/emr/package.py makes, for the Python of this machine."""
     out = tmp_path_factory.mktemp("packed")
-    environment = {**os.environ, "PYTHONPATH": str(tools.ROOT)}
+    environment = {**os.environ, "PYTHONPATH": str(infra_tools.ROOT)}
     command = [sys.executable, EMR / "package.py", out]
     done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -40,11 +40,11 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_shellcheck(tmp_path: Path) -> None:
     """Nothing is found in the bootstrap action; a name that may be split is."""
     script = EMR / "bootstrap.sh"
-    done = tools.run("checks", "shellcheck", "--enable=all", "--exclude=SC2250", script)
+    done = infra_tools.run("checks", "shellcheck", "--enable=all", "--exclude=SC2250", script)
     assert (done.returncode, done.stdout) == (0, "")
     spoilt = tmp_path / "spoilt.sh"
     spoilt.write_text(script.read_text().replace('-m venv "$folder"', "-m venv $folder"))
-    assert "SC2086" in tools.run("checks", "shellcheck", spoilt).stdout
+    assert "SC2086" in infra_tools.run("checks", "shellcheck", spoilt).stdout
 
 
 def bootstrap(code: Path, folder: Path, bin: Path) -> subprocess.CompletedProcess[str]:
@@ -70,7 +70,7 @@ def test_the_bootstrap_action_installs_the_wheel(packed: Path, tmp_path: Path) -
     listed = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     has = {canonicalize_name(each["name"]): each["version"] for each in listed}
     assert "pyspark" not in has
-    lines = (tools.ROOT / "constraints.txt").read_text().splitlines()
+    lines = (infra_tools.ROOT / "constraints.txt").read_text().splitlines()
     pinned = {canonicalize_name(name): version for name, _, version in (line.partition("==") for line in lines)}
     assert {name for name, version in has.items() if pinned.get(name) != version} - {"pip", "setuptools"} == {
         "lakeingest"
@@ -99,9 +99,9 @@ def job(packed: Path, stack: Addresses, tmp_path: Path, named: str) -> Any:
         sys.path.pop(0)
     shutil.unpack_archive(packed / "environment.tar.gz", tmp_path / "environment")
     (tmp_path / "beside").mkdir()
-    (tmp_path / "beside" / "p.yaml").write_text(json.dumps(kit.values_of(stack, named)))
+    (tmp_path / "beside" / "p.yaml").write_text(json.dumps(values_of(stack, named)))
     files = shutil.make_archive(str(tmp_path / "files"), "zip", tmp_path / "beside")
-    own = versions.jars(versions.MATRIX / "spark-4.0-jars.txt")
+    own = spark_versions.jars(spark_versions.MATRIX / "spark-4.0-jars.txt")
     delta = [str(jar) for jar in own if jar.name.startswith("io.delta__")]
     hadoop = [
         str(jar) for jar in own if not jar.name.startswith(("io.delta__", "org.apache.spark__", "org.apache.kafka"))
@@ -111,7 +111,7 @@ def job(packed: Path, stack: Addresses, tmp_path: Path, named: str) -> Any:
     options["spark.jars"] = ",".join([*delta, *jars])
     options["spark.driver.extraClassPath"] = os.pathsep.join(hadoop)
     options |= {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
-    home = versions.python("spark-4.0").parent
+    home = spark_versions.python("spark-4.0").parent
     (spark,) = home.parent.glob("lib/python3.*/site-packages/pyspark")
     environment = {
         **{
@@ -141,7 +141,7 @@ def result(done: subprocess.CompletedProcess[str]) -> Any:
 
 def test_a_job_runs(job: Any, stack: Addresses, named: str) -> None:
     """The packed environment has all that a run needs; its exit code and its JSON are the command's."""
-    kit.produce(stack, named, kit.mixed(20))
+    produce(stack, named, mixed_records(20))
     ran = job("run", "p.yaml", "--until-caught-up", "--log-format", "json", "--output", "json")
     assert ran.returncode == 0, ran.stderr[-4000:]
     said = result(ran)

@@ -10,18 +10,17 @@ import sys
 import venv
 from pathlib import Path
 
-import installation
 import pytest
-import tools
+from support.servers import infra_tools, installation
 
 pytestmark = pytest.mark.infra
-DOCKERFILE = tools.INFRA / "Dockerfile"
-UNIT = tools.INFRA / "systemd" / "lakeingest@.service"
+DOCKERFILE = infra_tools.INFRA / "Dockerfile"
+UNIT = infra_tools.INFRA / "systemd" / "lakeingest@.service"
 
 
 def test_hadolint(tmp_path: Path) -> None:
     """It finds nothing that is not explained beside it; a spoilt file is found."""
-    done = tools.run("checks", "hadolint", "--no-color", DOCKERFILE)
+    done = infra_tools.run("checks", "hadolint", "--no-color", DOCKERFILE)
     assert (done.returncode, done.stdout) == (0, "")
     text = DOCKERFILE.read_text()
     for ignored in re.finditer(r"# hadolint ignore=", text):
@@ -33,7 +32,7 @@ def test_hadolint(tmp_path: Path) -> None:
         (text.replace("WORKDIR /source", "WORKDIR source"), "DL3000"),
     ):
         (tmp_path / "Dockerfile").write_text(spoil)
-        assert rule in tools.run("checks", "hadolint", "--no-color", tmp_path / "Dockerfile").stdout
+        assert rule in infra_tools.run("checks", "hadolint", "--no-color", tmp_path / "Dockerfile").stdout
 
 
 def steps(stage: str) -> list[str]:
@@ -54,19 +53,19 @@ def test_the_steps_of_the_image(tmp_path: Path) -> None:
     for copied in re.findall(r"^COPY ((?!--from)[^\n]+)$", DOCKERFILE.read_text(), re.MULTILINE)[:2]:
         *names, _ = copied.split()
         for name in names:
-            given = tools.ROOT / name
+            given = infra_tools.ROOT / name
             if given.is_dir():
                 for file in installation.tracked():
                     if file.startswith(f"{name}/"):
                         (source / file).parent.mkdir(parents=True, exist_ok=True)
-                        shutil.copy2(tools.ROOT / file, source / file)
+                        shutil.copy2(infra_tools.ROOT / file, source / file)
             else:
                 source.mkdir(exist_ok=True)
                 shutil.copy2(given, source / name)
     venv.create(tmp_path / "image", with_pip=True)
     bin = tmp_path / "image" / "bin"
     (tmp_path / "wheels").mkdir()
-    shutil.copy2(tools.ROOT / "constraints.txt", tmp_path / "wheels")
+    shutil.copy2(infra_tools.ROOT / "constraints.txt", tmp_path / "wheels")
     environment = {
         "PATH": f"{bin}:{os.environ['PATH']}",
         "HOME": str(tmp_path),
@@ -81,7 +80,7 @@ def test_the_steps_of_the_image(tmp_path: Path) -> None:
         assert done.returncode == 0, f"{script}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
     assert len([*(tmp_path / "cache" / "spark").glob("*.jar")]) > 20
     variables = dict.fromkeys(("KAFKA_BOOTSTRAP_SERVERS", "KAFKA_USER", "KAFKA_PASSWORD"), "b:1")
-    command = [bin / "lakeingest", "check", tools.INFRA / "pipelines" / "flights.yaml"]
+    command = [bin / "lakeingest", "check", infra_tools.INFRA / "pipelines" / "flights.yaml"]
     done = subprocess.run(command, env={**environment, **variables}, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     imports = "import prometheus_client, boto3, aws_msk_iam_sasl_signer, great_expectations, pyspark, lakeingest"

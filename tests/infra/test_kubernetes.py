@@ -12,11 +12,11 @@ from typing import Any
 
 import jsonschema
 import pytest
-import tools
 from ruamel.yaml import YAML
+from support.servers import infra_tools
 
 pytestmark = pytest.mark.infra
-FOLDER = tools.INFRA / "kubernetes"
+FOLDER = infra_tools.INFRA / "kubernetes"
 VERSIONS = ("1.31", "1.34")
 """The oldest that are looked at, and the newest."""
 OPERATOR = ("github.com/kubeflow/spark-operator/v2", "v2.3.0", "h1:cYN/331gwkdZ0S/ai72JQoUv7UK52O2OQOWFpl8XhPc=")
@@ -41,7 +41,7 @@ def refusals(manifests: list[Manifest], folder: Path, version: str) -> list[str]
     for at, manifest in enumerate(manifests):
         (folder / f"{at}.json").write_text(json.dumps(manifest))
     words = [folder / f"{at}.json" for at in range(len(manifests))]
-    done = tools.run("checks", "kubernetes-validate", "--strict", "-k", version, *words)
+    done = infra_tools.run("checks", "kubernetes-validate", "--strict", "-k", version, *words)
     lines = done.stdout.splitlines() + done.stderr.splitlines()
     for at in range(len(manifests)):
         (line,) = (line for line in lines if f"/{at}.json " in line)
@@ -92,7 +92,7 @@ def test_a_spoilt_manifest_is_refused(name: str, spoilt: dict[str, str]) -> None
 @pytest.fixture(scope="module")
 def operator() -> jsonschema.Draft202012Validator:
     """The schema that the operator's own CRD has, where unknown fields are mistakes."""
-    crds = tools.go_module(*OPERATOR) / "config" / "crd" / "bases"
+    crds = infra_tools.go_module(*OPERATOR) / "config" / "crd" / "bases"
     (crd,) = documents(crds / "sparkoperator.k8s.io_sparkapplications.yaml")
     (version,) = (each for each in crd["spec"]["versions"] if each["name"] == "v1beta2")
     schema = version["schema"]["openAPIV3Schema"]

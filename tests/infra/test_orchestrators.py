@@ -7,12 +7,12 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-import tools
+from support.servers import infra_tools
 
 from lakeingest.delta.receipt import Counts
 
 pytestmark = pytest.mark.infra
-FOLDER = tools.INFRA / "orchestrators"
+FOLDER = infra_tools.INFRA / "orchestrators"
 SAID = {"commits": 1, "consumed": 3, "accepted": 2, "refused": 1, "dropped": 0}
 OF_AIRFLOW = """
 import json, sys
@@ -74,7 +74,7 @@ def told(name: str, program: str, file: str, command: Path, code: int) -> dict[s
         "PYTHONPATH": "",
         "PYTHONWARNINGS": "",
     }
-    done = tools.run(name, "python", "-c", program, FOLDER / file, env=environment)
+    done = infra_tools.run(name, "python", "-c", program, FOLDER / file, env=environment)
     lines = [line.removeprefix("TOLD") for line in done.stdout.splitlines() if line.startswith("TOLD")]
     assert lines, done.stdout + done.stderr
     found: dict[str, object] = json.loads(lines[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pyspark.sql import SparkSession
-from world import World
+from support.pipelines import World
 
 from lakeingest.local import Addresses
 

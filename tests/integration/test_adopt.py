@@ -10,13 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import kit
-import old_job
 import pytest
-from command import Command
 from confluent_kafka import Consumer, TopicPartition
-from old_job import OldJob
-from world import World, forget_receipts
+from support.pipelines import World, forget_receipts, old_job
+from support.pipelines.command_line import Command
+from support.pipelines.old_job import OldJob
+from support.records import clean_records, expire_records, mixed_records
 
 from lakeingest.delta.receipt import Receipt
 from lakeingest.errors import OffsetsLost, SourceChanged, TableMismatch, UsageError
@@ -53,10 +52,10 @@ def test_a_job_by_hand(world: World, lakeingest: Command, tmp_path: Path) -> Non
     """Its table has coordinates under other names: a run is refused, it is adopted, and the job that was not stopped
     is noticed.
     """
-    world.produce(*kit.clean(10), partitions=2)
+    world.produce(*clean_records(10), partitions=2)
     job = job_of(world)
     job.take()
-    world.produce(*kit.mixed(10), partitions=2)
+    world.produce(*mixed_records(10), partitions=2)
     with pytest.raises(TableMismatch, match="no coordinates") as refused:
         world.run()
     assert "lakeingest adopt" in refused.value.cure
@@ -96,20 +95,20 @@ def adopt(world: World, **how: Any) -> Any:
 
 def prepared(world: World, records: int = 10, **how: Any) -> OldJob:
     """A job's table, and as many records again that it did not take."""
-    world.produce(*kit.clean(records), partitions=how.pop("partitions", 1))
+    world.produce(*clean_records(records), partitions=how.pop("partitions", 1))
     job = job_of(world, **how)
     job.take()
-    world.produce(*kit.mixed(records))
+    world.produce(*mixed_records(records))
     return job
 
 
 @pytest.mark.faults
 def test_a_frontier(world: World) -> None:
     """Of a table without coordinates: each partition has to be named, and Kafka has to reach so far."""
-    world.produce(*kit.clean(10), partitions=2)
+    world.produce(*clean_records(10), partitions=2)
     job = job_of(world, names=("partition AS part", "offset AS off"))
     job.take()
-    world.produce(*kit.mixed(10), partitions=2)
+    world.produce(*mixed_records(10), partitions=2)
     name = world.name
     for frontier, error, what in (
         ({(name, 0): 5}, UsageError, f"lacks {name}-1"),
@@ -157,7 +156,7 @@ def test_double_rows(world: World) -> None:
     assert world.commit_log().commits == ()
     done = adopt(world, yes=True)
     assert [p["double"] for p in done.partitions] == [2]
-    world.produce(*kit.clean(5))
+    world.produce(*clean_records(5))
     world.run()
     report = world.ingestion().audit()
     assert (report.conserved, report.earlier, report.table) == (True, 22, 5), report
@@ -167,7 +166,7 @@ def test_double_rows(world: World) -> None:
 @pytest.mark.parametrize("how", ["CREATE TABLE {copy} USING delta AS SELECT * FROM {table}", "INSERT", "SHALLOW CLONE"])
 def test_a_copy_of_ours(world: World, how: str) -> None:
     """Its own coordinates tell. A clone bears the original's name, which is told; under another name both go on."""
-    world.produce(*kit.mixed(10))
+    world.produce(*mixed_records(10))
     world.run()
     copy = World(world.stack, world.spark, f"{world.name}_copy", source={"topics": [world.name]})
     if how == "INSERT":
@@ -185,7 +184,7 @@ def test_a_copy_of_ours(world: World, how: str) -> None:
         world.sql(how.replace("{copy}", f"delta.`{copy.path()}`"))
     done = copy.ingestion().adopt(yes=how == "SHALLOW CLONE")
     assert [(p["first"], p["frontier"], p["rows"]) for p in done.partitions] == [(1, 10, 8)]
-    world.produce(*kit.mixed(10))
+    world.produce(*mixed_records(10))
     copy.run()
     world.run()
     world.checked()
@@ -202,7 +201,7 @@ def test_the_log_forgot(world: World) -> None:
     world.run()
     checked(world, earlier=10, table=8)
     forget_receipts(world.spark, world.stack, world.path())
-    world.produce(*kit.clean(5))
+    world.produce(*clean_records(5))
     world.run()
     each_once(world)
     # What was written before the log forgot is earlier by now, too.
@@ -256,13 +255,13 @@ def test_a_writer_meanwhile(world: World, monkeypatch: pytest.MonkeyPatch) -> No
         world.run()
     assert "stop the job" in refused.value.cure
     adopt(world)
-    world.produce(*kit.clean(5))
+    world.produce(*clean_records(5))
     job.take()
     with pytest.raises(TableMismatch, match="somebody has added rows"):
         world.run()
     adopt(world)
     world.sql("OPTIMIZE {table}")
-    world.produce(*kit.mixed(5))
+    world.produce(*mixed_records(5))
     world.run()
     checked(world, earlier=25, table=4)
 
@@ -283,7 +282,7 @@ def _once(act: Callable[[], object], then: Callable[[Receipt], str]) -> Callable
 def test_a_gap(world: World) -> None:
     """Kafka has deleted what follows the rows: that is told, and a run takes it with consent alone."""
     prepared(world)
-    kit.expire(world.stack, world.name, 14)
+    expire_records(world.stack, world.name, 14)
     assert "--accept-gap" in " ".join(adopt(world).unknown)
     with pytest.raises(OffsetsLost):
         world.run()
@@ -320,14 +319,14 @@ REFUSED = {"partitioned": "is partitioned by part", "not null": "NOT NULL of mor
 @pytest.mark.parametrize("feature", FEATURES)
 def test_tables_of_all_kinds(world: World, feature: str) -> None:
     """A table is adopted and a run goes on, or the reason why not is told, and nothing was written."""
-    world.produce(*kit.clean(5))
+    world.produce(*clean_records(5))
     columns = FEATURES[feature].format(columns="n INT, text STRING, part INT, off BIGINT")
     world.sql(f"CREATE TABLE {{table}} {columns}")
     if feature == "check":
         world.sql("ALTER TABLE {table} ADD CONSTRAINT few CHECK (n < 8)")
     values = VALUES.get(feature, ("v.n", "v.text"))
     job_of(world, names=("partition AS part", "offset AS off"), values=values).take()
-    world.produce(*kit.mixed(10))
+    world.produce(*mixed_records(10))
     how = {"coordinates": {"partition": "part", "offset": "off"}}
     if why := REFUSED.get(feature):
         before = world.spark.sql(f"DESCRIBE HISTORY delta.`{world.path()}`").count()
@@ -373,7 +372,7 @@ def test_another_pipeline_in_an_adopted_table(world: World) -> None:
     prepared(world)
     adopt(world)
     other = World(world.stack, world.spark, f"{world.name}_b", table={"path": world.path()})
-    other.produce(*kit.clean(5))
+    other.produce(*clean_records(5))
     other.run()
     world.run()
     report = world.ingestion().audit()
@@ -386,6 +385,6 @@ def test_another_pipeline_in_an_adopted_table(world: World) -> None:
 def test_an_empty_table(world: World) -> None:
     """One that was made by hand, without coordinates and rows, needs no adoption."""
     world.sql("CREATE TABLE {table} (text STRING, n INT) USING delta")
-    world.produce(*kit.mixed(10))
+    world.produce(*mixed_records(10))
     world.run()
     world.checked()

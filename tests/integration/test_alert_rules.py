@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import prometheus
 import pytest
+from support.servers import prometheus
 
 INFRA = Path(__file__).resolve().parents[2] / "infra" / "prometheus"
 ALERTS = runpy.run_path(str(INFRA.parent / "generate.py"))["ALERTS"]

@@ -20,17 +20,15 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
-import glue
-import kit
-import prometheus
 import pytest
 from pyspark.sql import SparkSession
-from registry_kit import record
-from rehearsal import BUCKET
 from ruamel.yaml import YAML
-from schema_world import SchemaWorld
-from servers import free_port, serving
-from world import World
+from support.faults import BUCKET
+from support.pipelines import World, only
+from support.pipelines.schema_world import SchemaWorld
+from support.records import clean_records, mixed_records
+from support.records.registered import record
+from support.servers import free_port, glue, prometheus, serving
 
 from lakeingest.errors import LakeingestError
 from lakeingest.ingest.events import Committed, Event, Looked, Retrying
@@ -208,7 +206,7 @@ def run(tower: Watchtower, world: World, then: Callable[[Event], object] = lambd
 
 def scraped_each(seconds: float) -> Callable[[Event], None]:
     """Leave Prometheus the time to see each commit."""
-    return kit.only(Committed, lambda _: time.sleep(seconds))
+    return only(Committed, lambda _: time.sleep(seconds))
 
 
 def test_the_limits_are_those_of_the_rules() -> None:
@@ -216,7 +214,7 @@ def test_the_limits_are_those_of_the_rules() -> None:
 
 
 def test_many_are_refused(tower: Watchtower, world: World) -> None:
-    world.produce(*(each for value in kit.mixed(16, every=2) for each in (value, None)))
+    world.produce(*(each for value in mixed_records(16, every=2) for each in (value, None)))
     world.changes = {"trigger": {"max_records": 8}, "decode": {"on_null": "ignore"}}
     run(tower, world, scraped_each(1.2))
     tower.fires("LakeingestRefusing", world.name)
@@ -224,7 +222,7 @@ def test_many_are_refused(tower: Watchtower, world: World) -> None:
 
 def test_the_gate_holds_a_batch(tower: Watchtower, world: World, tmp_path: Path) -> None:
     """Two alerts: that it is held, and which kind of thing broke; whoever is on call gets a message of the first."""
-    world.produce(*kit.clean(3))
+    world.produce(*clean_records(3))
     (tmp_path / "suite.json").write_text(json.dumps({"name": "s", "expectations": [HELD]}))
     world.changes = {"gate": {"suite": str(tmp_path / "suite.json")}}
     # Twice, so that what is counted rises.
@@ -244,10 +242,10 @@ def test_the_gate_holds_a_batch(tower: Watchtower, world: World, tmp_path: Path)
 
 
 def test_another_run_takes_over(tower: Watchtower, world: World) -> None:
-    world.produce(*kit.clean(8))
+    world.produce(*clean_records(8))
     world.changes = {"trigger": {"max_records": 4}}
     others = iter([world.run])
-    run(tower, world, kit.only(Committed, lambda _: next(others, int)()))
+    run(tower, world, only(Committed, lambda _: next(others, int)()))
     tower.fires("LakeingestFenced", world.name)
 
 
@@ -267,7 +265,7 @@ def test_a_schema_is_refused(tower: Watchtower, stack: Addresses, spark: SparkSe
 
 def test_the_store_is_away(tower: Watchtower, world: World, s3: S3Proxy) -> None:
     """It fires while the run waits, and is quiet when the run has gone on, which is told too."""
-    world.produce(*kit.clean(8))
+    world.produce(*clean_records(8))
     world.changes = {
         "table": {"path": f"s3a://{BUCKET}/{world.name}"},
         "storage": {"endpoint": s3.endpoint},
@@ -294,7 +292,7 @@ def test_the_store_is_away(tower: Watchtower, world: World, s3: S3Proxy) -> None
 
 
 def test_records_wait_too_long(tower: Watchtower, world: World) -> None:
-    world.produce(*kit.clean(4))
+    world.produce(*clean_records(4))
     world.changes = {"trigger": {"max_records": 1}}
     time.sleep(2)
     told = iter([1])
@@ -308,7 +306,7 @@ def test_records_wait_too_long(tower: Watchtower, world: World) -> None:
 
 def test_a_run_hangs(tower: Watchtower, world: World) -> None:
     """A listener that does not come back, say."""
-    world.produce(*kit.clean(1))
+    world.produce(*clean_records(1))
     world.changes = {"trigger": {"every": "1 second"}}
     told = iter([1])
 
@@ -316,14 +314,14 @@ def test_a_run_hangs(tower: Watchtower, world: World) -> None:
         if next(told, 0):
             tower.fires("LakeingestStuck", world.name)
 
-    run(tower, world, kit.only(Looked, hangs))
+    run(tower, world, only(Looked, hangs))
 
 
 def test_the_catalog_is_away(tower: Watchtower, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in glue.ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("AWS_ENDPOINT_URL_GLUE", f"http://127.0.0.1:{free_port()}")
-    world.produce(*kit.clean(1))
+    world.produce(*clean_records(1))
     world.changes = {"table": {"path": world.path(), "name": f"tests.{world.name}", "catalog": "glue"}}
     run(tower, world)
     tower.fires("LakeingestCatalogBehind", world.name)

@@ -11,11 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import kit
 import pytest
 from pyspark.sql import SparkSession
-from rehearsal import BUCKET
-from world import World, forget_receipts
+from support.faults import BUCKET
+from support.oracle import assert_exactly_once
+from support.pipelines import World, forget_receipts, only
+from support.records import DIRTY, Record, clean_records, expire_records, mixed_records, produce, recreate_topic
 
 from lakeingest.delta import commit, quarantine
 from lakeingest.delta.receipt import Counts
@@ -60,13 +61,13 @@ def to_quarantine(world: World) -> Callable[[Request], bool]:
 @pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata"])
 def test_restored_to_a_time_of_another_zone(world: World, monkeypatch: pytest.MonkeyPatch, zone: str) -> None:
     """RESTORE names its time in the zone of its own session: the files tell which version that was, no clock does."""
-    world.produce(*kit.mixed(10))
+    world.produce(*mixed_records(10))
     world.run()
     world.sql("ALTER TABLE {table} SET TBLPROPERTIES ('a' = 'b')")
     time.sleep(1.1)
     between = world.spark.sql("SELECT date_format(current_timestamp(), 'yyyy-MM-dd HH:mm:ss.SSS')").collect()[0][0]
     time.sleep(1.1)
-    world.produce(*kit.mixed(10))
+    world.produce(*mixed_records(10))
     world.run()
     world.sql(f"RESTORE TABLE {{table}} TO TIMESTAMP AS OF '{between}'")
     with python_in(zone, monkeypatch):
@@ -79,7 +80,7 @@ def test_restored_twice_by_time(world: World) -> None:
     """A RESTORE that takes another one back: what the first one took is there again, and is not read again."""
     times = []
     for _ in range(3):
-        world.produce(*kit.clean(5))
+        world.produce(*clean_records(5))
         world.run()
         time.sleep(1.1)
         times.append(world.spark.sql("SELECT string(current_timestamp())").collect()[0][0])
@@ -95,7 +96,7 @@ def test_restored_twice_by_time(world: World) -> None:
 @pytest.mark.faults
 def test_restored_while_it_runs(world: World) -> None:
     """A RESTORE between two batches of one run: the run begins anew, and reads again what was taken back."""
-    world.produce(*kit.mixed(30))
+    world.produce(*mixed_records(30))
     restored: list[object] = []
 
     def restore(progress: Any) -> None:
@@ -105,7 +106,7 @@ def test_restored_while_it_runs(world: World) -> None:
 
     retries: list[Any] = []
     ingestion = world.ingestion(trigger={"max_records": 10}, retry={"wait": "1 minute"})
-    ingestion.run(until_caught_up=True, on_progress=restore, on_event=kit.only(Retrying, retries.append))
+    ingestion.run(until_caught_up=True, on_progress=restore, on_event=only(Retrying, retries.append))
     assert [(type(retry.failure), "restored" in str(retry.failure)) for retry in retries] == [(TableChanged, True)]
     world.checked()
 
@@ -116,13 +117,13 @@ def test_restored_while_it_runs(world: World) -> None:
 def test_restored_while_a_commit_is_on_its_way(proxied: World, s3: S3Proxy, step: str) -> None:
     """The RESTORE is made when the store sees the commit: it fails, and is decided anew; or was before the RESTORE."""
     world, other = proxied, World(proxied.stack, proxied.spark, proxied.name)
-    world.produce(*kit.mixed(10))
+    world.produce(*mixed_records(10))
     world.run()
     path = world.path()
     version = world.commit_log().version
-    world.produce(*kit.mixed(10))
+    world.produce(*mixed_records(10))
     world.run()
-    world.produce(*kit.mixed(10))
+    world.produce(*mixed_records(10))
     log = f"{world.name}/_delta_log/0" if step == "table" else f"{world.name}_quarantine/_delta_log/0"
     restore = s3.fault(
         lambda r: r.kind == "PUT" and r.key.startswith(log) and '"operation":"WRITE"' in r.text,
@@ -138,7 +139,7 @@ def test_restored_while_a_commit_is_on_its_way(proxied: World, s3: S3Proxy, step
 
 def test_replayed_between_a_restore_and_a_run(world: World, tmp_path: Path) -> None:
     """A replay leaves to the run what that is to read again, by today's rules; quarantine's rows are withdrawn."""
-    world.produce(*kit.clean(20))
+    world.produce(*clean_records(20))
     world.run(gate=suite(tmp_path, 5))
     world.sql("RESTORE TABLE {table} TO VERSION AS OF 0")
     relaxed = world.ingestion(gate=suite(tmp_path, 14))
@@ -156,7 +157,7 @@ def test_replayed_between_a_restore_and_a_run(world: World, tmp_path: Path) -> N
 def test_restored_while_a_replay_is_on_its_way(proxied: World, s3: S3Proxy, tmp_path: Path) -> None:
     """What it committed over the RESTORE is taken back: the run reads it again, and the table has it once."""
     world, other = proxied, World(proxied.stack, proxied.spark, proxied.name)
-    world.produce(*kit.clean(20))
+    world.produce(*clean_records(20))
     world.run(gate=suite(tmp_path, 5))
     path, log = world.path(), f"{world.name}/_delta_log/0"
     restore = s3.fault(
@@ -176,7 +177,7 @@ def test_restored_while_a_replay_is_on_its_way(proxied: World, s3: S3Proxy, tmp_
 def test_restored_to_and_fro_over_a_crash(proxied: World, s3: S3Proxy) -> None:
     """A batch that was cut off is taken back, and after later batches it is there again: it is settled all the same."""
     world = proxied
-    world.produce(*kit.mixed(10))
+    world.produce(*mixed_records(10))
     s3.fault(lambda r: to_quarantine(world)(r) and '"operation":"WRITE"' in r.text, denied())
     with pytest.raises(StorageError):
         world.run()
@@ -185,7 +186,7 @@ def test_restored_to_and_fro_over_a_crash(proxied: World, s3: S3Proxy) -> None:
     world.sql("RESTORE TABLE {table} TO VERSION AS OF 0")
     world.run(trigger={"max_records": 4})
     world.sql(f"RESTORE TABLE {{table}} TO VERSION AS OF {version}")
-    world.produce(*kit.mixed(5))
+    world.produce(*mixed_records(5))
     world.run()
     world.checked()
 
@@ -196,14 +197,14 @@ def test_restored_to_and_fro_over_a_crash(proxied: World, s3: S3Proxy) -> None:
 @pytest.mark.faults
 def test_a_goal_that_another_run_has_passed(world: World) -> None:
     """A run that set out for offset 5 begins again when another one stands at 10: there is nothing for it to commit."""
-    world.produce(*kit.clean(5))
+    world.produce(*clean_records(5))
     late = world.ingestion()
     goal = late.source.topics().last
-    world.produce(*kit.clean(5))
+    world.produce(*clean_records(5))
     world.run()
     topics = late.source.topics()
     assert attempt.Attempt.begin(late.context, topics, Accept()).next_batch(topics, goal) is None
-    world.produce(*kit.clean(5))
+    world.produce(*clean_records(5))
     world.run()
     world.checked()
 
@@ -215,7 +216,7 @@ def test_what_failed_behind_its_commit_is_counted_once(proxied: World, s3: S3Pro
     outcome said 0 records where the run had committed 6.
     """
     world, committed, heard = proxied, [], list[Any]()
-    world.produce(*(kit.clean(6) if behind == "table" else kit.mixed(6)))
+    world.produce(*(clean_records(6) if behind == "table" else mixed_records(6)))
     if behind == "table":
         log = f"{world.name}/_delta_log/"
         s3.fault(
@@ -256,7 +257,7 @@ def test_no_span_goes_backwards() -> None:
 @pytest.mark.faults
 def test_the_audit_names_a_span_that_goes_backwards(world: World) -> None:
     """As an older version wrote them: a break, whatever the rows say."""
-    world.produce(*kit.clean(6))
+    world.produce(*clean_records(6))
     world.run()
     ingestion = world.ingestion()
     made = world.commit_log().commits[0].receipt
@@ -286,7 +287,7 @@ def suite(folder: Path, most: int) -> dict[str, str]:
 def test_two_replays_at_once(proxied: World, s3: S3Proxy, tmp_path: Path) -> None:
     """Another replay commits while the candidates of the first are read: the first one loses, whenever it looks."""
     world = proxied
-    world.produce(*kit.clean(20))
+    world.produce(*clean_records(20))
     world.run(gate=suite(tmp_path, 5))
     one, other = (world.ingestion(gate=suite(tmp_path, 14)) for _ in range(2))
     assert one.spark is other.spark
@@ -321,7 +322,7 @@ def test_two_replays_at_once(proxied: World, s3: S3Proxy, tmp_path: Path) -> Non
 )
 def test_a_restore_behind_a_replay(world: World, tmp_path: Path, then: str) -> None:
     """What the replay had moved is in quarantine again, and can be moved again, or discarded."""
-    world.produce(*kit.clean(20))
+    world.produce(*clean_records(20))
     world.run(gate=suite(tmp_path, 5))
     version = world.commit_log().commits[0].version
     relaxed = world.ingestion(gate=suite(tmp_path, 14))
@@ -330,7 +331,7 @@ def test_a_restore_behind_a_replay(world: World, tmp_path: Path, then: str) -> N
     report = relaxed.audit()
     assert (report.conserved, report.table, report.quarantine) == (True, 6, 14), report
     if then == "run":
-        world.produce(*kit.clean(3))
+        world.produce(*clean_records(3))
         world.run(gate=suite(tmp_path, 14))
         world.checked()
     if then == "discard":
@@ -346,7 +347,7 @@ def test_a_restore_behind_a_replay(world: World, tmp_path: Path, then: str) -> N
 def test_a_discard_behind_a_killed_replay(proxied: World, s3: S3Proxy, tmp_path: Path) -> None:
     """What the replay has moved is in the table, and is not discarded; later replays go on."""
     world = proxied
-    world.produce(*kit.clean(20))
+    world.produce(*clean_records(20))
     world.run(gate=suite(tmp_path, 5))
     relaxed = world.ingestion(gate=suite(tmp_path, 14))
     s3.fault(to_quarantine(world), denied())
@@ -356,7 +357,7 @@ def test_a_discard_behind_a_killed_replay(proxied: World, s3: S3Proxy, tmp_path:
     assert relaxed.discard("enough") == 5
     world.checked()
     assert relaxed.replay("again").moved == 0
-    world.produce(*kit.clean(3))
+    world.produce(*clean_records(3))
     world.run(gate=suite(tmp_path, 14))
     world.checked()
 
@@ -374,14 +375,14 @@ def test_a_discard_behind_a_killed_replay(proxied: World, s3: S3Proxy, tmp_path:
 )
 def test_a_copy_of_a_table(world: World, how: str) -> None:
     """Its log has no receipt, or those of a past that is not its own: its rows say how far it has come."""
-    world.produce(*kit.clean(10))
+    world.produce(*clean_records(10))
     world.run()
     path = f"s3a://lake/{world.name}_copy"
     world.sql(how.replace("{copy}", f"delta.`{path}`"))
-    world.produce(*kit.clean(5))
+    world.produce(*clean_records(5))
     copy = world.ingestion(table={"path": path})
     copy.run(until_caught_up=True)
-    kit.assert_exactly_once(world.spark, copy, world.produced)
+    assert_exactly_once(world.spark, copy, world.produced)
     report = copy.audit()
     assert (report.conserved, report.earlier, report.table) == (True, 10, 5), report
 
@@ -392,7 +393,7 @@ def test_two_pipelines_share_a_quarantine(world: World, tmp_path: Path) -> None:
     shared = {"quarantine": {"path": f"s3a://lake/{world.name}_shared"}}
     other = World(world.stack, world.spark, f"{world.name}_b", source={"topics": [world.name]})
     for each in (world, other, world):
-        world.produce(*kit.clean(10))
+        world.produce(*clean_records(10))
         each.run(**shared, gate=suite(tmp_path, 3))
     for each, count in ((world, 30), (other, 20)):
         report = each.ingestion(**shared).audit()
@@ -411,10 +412,10 @@ def test_a_shared_quarantine_and_two_crashes(proxied: World, s3: S3Proxy) -> Non
     shared = {"quarantine": {"path": f"s3a://{BUCKET}/{proxied.name}_quarantine"}}
     own = {"table": {"path": f"s3a://{BUCKET}/{proxied.name}_b"}, "source": {"topics": [proxied.name]}}
     other = World(proxied.stack, proxied.spark, f"{proxied.name}_b", **own)
-    proxied.produce(*kit.mixed(10))
+    proxied.produce(*mixed_records(10))
     for each in (proxied, other):
         each.run(**shared)
-    proxied.produce(*kit.mixed(10))
+    proxied.produce(*mixed_records(10))
     for each in (proxied, other):
         s3.fault(to_quarantine(proxied), denied())
         with pytest.raises(StorageError):
@@ -432,7 +433,7 @@ def test_a_shared_quarantine_and_two_crashes(proxied: World, s3: S3Proxy) -> Non
 @pytest.mark.faults
 def test_a_table_that_forgets_its_numbers(world: World) -> None:
     """Delta would let a writer that was overtaken commit again: the start refuses, with the cure."""
-    world.produce(*kit.mixed(5))
+    world.produce(*mixed_records(5))
     world.run()
     for path in (f"s3a://lake/{world.name}", f"s3a://lake/{world.name}_quarantine"):
         world.sql("ALTER TABLE {table} SET TBLPROPERTIES ('delta.setTransactionRetentionDuration' = '1 day')", path)
@@ -446,13 +447,13 @@ def test_a_table_that_forgets_its_numbers(world: World) -> None:
 def test_quarantines_log_forgets_first(world: World) -> None:
     """Dropped records that no account names any more are not missing: the audit says what it cannot prove."""
     world.changes = {"decode": {"on_null": "ignore"}}
-    world.produce(*kit.mixed(10), kit.Record(None, b"gone"), *kit.clean(2))
+    world.produce(*mixed_records(10), Record(None, b"gone"), *clean_records(2))
     world.run()
     forget_receipts(world.spark, world.stack, f"s3a://lake/{world.name}_quarantine")
     report = world.ingestion().audit()
     assert (report.conserved, report.missing, report.unproved, report.quarantine) == (True, 0, 1, 2), report
     world.run()
-    world.produce(*kit.mixed(5))
+    world.produce(*mixed_records(5))
     world.run()
     world.checked()
 
@@ -460,7 +461,7 @@ def test_quarantines_log_forgets_first(world: World) -> None:
 @pytest.mark.faults
 def test_without_a_receipt_nothing_is_proved(world: World) -> None:
     """Clean-up took all of them: the audit does not call that conserved, and says how many rows it cannot vouch for."""
-    world.produce(*kit.mixed(10))
+    world.produce(*mixed_records(10))
     world.run()
     ingestion = world.ingestion()
     forget_receipts(world.spark, world.stack, ingestion.config.table.path)
@@ -471,22 +472,22 @@ def test_without_a_receipt_nothing_is_proved(world: World) -> None:
 @pytest.mark.faults
 def test_quarantine_is_ahead_of_a_table_without_receipts(world: World) -> None:
     """A RESTORE took accepted rows back, and clean-up the receipts: what quarantine has not is read again."""
-    world.produce(*kit.clean(5))
+    world.produce(*clean_records(5))
     world.run()
     ingestion = world.ingestion()
     version = world.commit_log().commits[0].version
-    world.produce(*kit.clean(5), kit.DIRTY)
+    world.produce(*clean_records(5), DIRTY)
     world.run()
     world.sql(f"RESTORE TABLE {{table}} TO VERSION AS OF {version}")
     forget_receipts(world.spark, world.stack, ingestion.config.table.path)
     world.run()
-    kit.assert_exactly_once(world.spark, ingestion, world.produced)
+    assert_exactly_once(world.spark, ingestion, world.produced)
 
 
 @pytest.mark.faults
 def test_a_topic_made_again_without_ids(world: World) -> None:
     """Where no id tells it, the newest record's time does; the same topic goes on."""
-    world.produce(*kit.clean(5))
+    world.produce(*clean_records(5))
     world.run()
     ingestion = world.ingestion()
     ledger = world.commit_log()
@@ -496,8 +497,8 @@ def test_a_topic_made_again_without_ids(world: World) -> None:
         preflight.check_records(ingestion.tables, BatchReader(ingestion.context), ledger, topics)
 
     check()
-    kit.recreate(world.stack, world.name)
-    kit.produce(world.stack, world.name, kit.clean(9))
+    recreate_topic(world.stack, world.name)
+    produce(world.stack, world.name, clean_records(9))
     with pytest.raises(SourceChanged, match="deleted and made again: the record at"):
         check()
 
@@ -510,14 +511,14 @@ def test_a_topic_made_again_without_ids(world: World) -> None:
 def test_retention_passes_a_batch_that_was_cut_off(proxied: World, s3: S3Proxy, produced: int) -> None:
     """Killed between its two commits, and Kafka forgot the records: they are named, and --accept-gap goes on."""
     world = proxied
-    world.produce(*kit.mixed(5))
+    world.produce(*mixed_records(5))
     world.run()
-    world.produce(*kit.mixed(10), *kit.mixed(produced))
+    world.produce(*mixed_records(10), *mixed_records(produced))
     s3.fault(to_quarantine(world), denied())
     with pytest.raises(StorageError):
         world.run()
     s3.clear()
-    kit.expire(world.stack, world.name, 15)
+    expire_records(world.stack, world.name, 15)
     with pytest.raises(OffsetsLost, match="2 of these offsets are in neither table") as lost:
         world.run()
     assert f"{world.name}-0 offsets 5 to 14" in lost.value.what
@@ -526,7 +527,7 @@ def test_retention_passes_a_batch_that_was_cut_off(proxied: World, s3: S3Proxy, 
     assert (report.conserved, report.lost, report.missing) == (True, 2, 0), report
     assert report.table + report.quarantine == 13 + produced
     assert report.named["lost"] == [f"{world.name}-0 offsets 5 to 14"]
-    world.produce(*kit.mixed(5))
+    world.produce(*mixed_records(5))
     world.run()
     assert world.ingestion().audit().conserved
 
@@ -535,12 +536,12 @@ def test_retention_passes_a_batch_that_was_cut_off(proxied: World, s3: S3Proxy, 
 def test_compaction_between_a_crash_and_its_settling(proxied: World, s3: S3Proxy) -> None:
     """Kafka no longer has accepted records of the batch that is settled: nothing becomes a negative count."""
     world = proxied
-    world.produce(*kit.clean(6), kit.DIRTY, *kit.clean(3), kit.DIRTY)
+    world.produce(*clean_records(6), DIRTY, *clean_records(3), DIRTY)
     s3.fault(lambda r: to_quarantine(world)(r) and '"operation":"WRITE"' in r.text, denied())
     with pytest.raises(StorageError):
         world.run()
     s3.clear()
-    kit.expire(world.stack, world.name, 6)
+    expire_records(world.stack, world.name, 6)
     world.run()
     world.checked()
 
@@ -555,9 +556,9 @@ def test_a_consent_outlives_a_failed_commit(proxied: World, s3: S3Proxy, tmp_pat
     rule = {"type": "expect_table_row_count_to_be_between", "kwargs": {"min_value": 10}}
     (tmp_path / "s.json").write_text(json.dumps({"name": "s", "expectations": [rule]}))
     world.changes |= {"gate": {"suite": str(tmp_path / "s.json")}, "retry": {"wait": "1 minute"}}
-    world.produce(*kit.clean(12))
+    world.produce(*clean_records(12))
     world.run()
-    world.produce(*kit.clean(5))
+    world.produce(*clean_records(5))
     log = s3.fault(
         lambda r: r.kind == "PUT" and r.key.startswith(f"{world.name}/_delta_log/0") and '"WRITE"' in r.text,
         denied(),
@@ -565,10 +566,10 @@ def test_a_consent_outlives_a_failed_commit(proxied: World, s3: S3Proxy, tmp_pat
     )
     retries: list[object] = []
     ingestion = world.ingestion()
-    ingestion.run(until_caught_up=True, accept_held="a holiday", on_event=kit.only(Retrying, retries.append))
+    ingestion.run(until_caught_up=True, accept_held="a holiday", on_event=only(Retrying, retries.append))
     assert (log.hits, len(retries)) == (1, 1)
     world.checked()
-    world.produce(*kit.clean(5))
+    world.produce(*clean_records(5))
     with pytest.raises(BatchHeld):
         ingestion.run(until_caught_up=True)
 
@@ -578,14 +579,14 @@ def test_a_consent_outlives_a_failed_commit(proxied: World, s3: S3Proxy, tmp_pat
 def test_a_table_with_constraints_of_its_own(world: World) -> None:
     """Records that break a CHECK go to quarantine, one over partition columns too; the others are committed."""
     world.changes = {"partition": [{"by": "field", "field": "text", "name": "part"}]}
-    world.produce(*kit.clean(5))
+    world.produce(*clean_records(5))
     world.run()
     for change in (
         "ADD CONSTRAINT small CHECK (n < 7)",
         "ADD CONSTRAINT there CHECK (part <> 'text 1' OR _offset < 5)",
     ):
         world.sql(f"ALTER TABLE {{table}} {change}")
-    world.produce(*kit.clean(10), b'{"n": 2}')
+    world.produce(*clean_records(10), b'{"n": 2}')
     planned = world.ingestion().plan()
     assert planned.constraints["small"] == "n < 7"
     told = {(r["stage"], r["reason"]): r["count"] for r in planned.refusals}
@@ -603,7 +604,7 @@ def test_a_table_with_constraints_of_its_own(world: World) -> None:
 @pytest.mark.faults
 def test_a_constraint_that_comes_while_it_runs(world: World) -> None:
     """The batch that breaks it is begun anew, and its record refused."""
-    world.produce(*kit.clean(20))
+    world.produce(*clean_records(20))
 
     def constrain(progress: Any) -> None:
         if progress.sequence == 1:
@@ -617,7 +618,7 @@ def test_a_constraint_that_comes_while_it_runs(world: World) -> None:
 
 def test_a_receipt_of_a_newer_form(world: World) -> None:
     """It is refused: taken for none, the batch that it tells of would be read again."""
-    world.produce(*kit.clean(5))
+    world.produce(*clean_records(5))
     world.run()
     ingestion = world.ingestion()
     path = ingestion.config.table.path

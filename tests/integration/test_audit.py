@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from kit import mixed
-from world import World
+from support.pipelines import World
+from support.records import mixed_records
 
 
 @pytest.mark.slow
 def test_the_audit_names_a_deleted_row(world: World) -> None:
     """A row that somebody deleted is missing, by its coordinates."""
-    world.produce(*mixed(10))
+    world.produce(*mixed_records(10))
     world.run()
     world.spark.sql(f"DELETE FROM delta.`s3a://lake/{world.name}` WHERE _offset = 7")
     report = world.ingestion().audit()
@@ -21,7 +21,7 @@ def test_the_audit_names_a_deleted_row(world: World) -> None:
 @pytest.mark.faults
 def test_the_audit_names_rows_too_many(world: World) -> None:
     """A copied row is duplicated, one of an offset that was never consumed is unexpected."""
-    world.produce(*mixed(10))
+    world.produce(*mixed_records(10))
     world.run()
     table = world.spark.read.format("delta").load(world.path())
     strange = table.where("_offset = 7").selectExpr("* EXCEPT (_offset)", "explode(array(7L, 107L)) AS _offset")

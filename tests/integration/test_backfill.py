@@ -10,14 +10,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import kit
 import pytest
-from command import Command
 from pyspark.sql import SparkSession
-from rehearsal import BUCKET
-from schema_world import SchemaWorld
-from weather import AVRO, VERSIONS, weather
-from world import World, forget_receipts
+from support.faults import BUCKET
+from support.oracle import assert_exactly_once
+from support.pipelines import World, forget_receipts
+from support.pipelines.command_line import Command
+from support.pipelines.schema_world import SchemaWorld
+from support.records import Record, clean_records, expire_records, mixed_records, produce, transaction
+from support.records.weather import AVRO, VERSIONS, weather
 
 from lakeingest.delta import commit, table_properties
 from lakeingest.delta.receipt import Counts
@@ -44,8 +45,8 @@ def begun(world: World, *records: Any, partitions: int = 2) -> World:
 @pytest.fixture
 def late(stack: Addresses, spark: SparkSession, named: str) -> World:
     """One that lacks 24 records in two partitions, and has the four that came later."""
-    world = begun(World(stack, spark, named, **LATEST), *kit.mixed(24))
-    world.produce(*kit.clean(4), partitions=2)
+    world = begun(World(stack, spark, named, **LATEST), *mixed_records(24))
+    world.produce(*clean_records(4), partitions=2)
     world.run()
     return world
 
@@ -85,7 +86,7 @@ def test_history_before_latest(late: World, tmp_path: Path, lakeingest: Command)
     assert [e.lag for e in heard if isinstance(e, Committed)] == [10, 0]
     report = late.checked()
     assert (report.consumed, report.backfilled, report.backfills) == (28, 24, 2)
-    late.produce(*kit.clean(3), partitions=2)
+    late.produce(*clean_records(3), partitions=2)
     assert late.run().consumed == 3
     said = lakeingest("backfill", file)
     assert (said.code, "nothing to take" in said.out) == (0, True), said
@@ -109,13 +110,13 @@ def test_history_before_latest(late: World, tmp_path: Path, lakeingest: Command)
 )
 def test_cut_off(stack: Addresses, spark: SparkSession, s3: S3Proxy, named: str, step: Step) -> None:
     """At whatever step: the next backfill settles what was open, and takes what is left."""
-    world = begun(World(stack, spark, named, **LATEST, table={"path": f"s3a://{BUCKET}/{named}"}), *kit.mixed(12))
+    world = begun(World(stack, spark, named, **LATEST, table={"path": f"s3a://{BUCKET}/{named}"}), *mixed_records(12))
     there = cut_off_at(s3, step, world.path(), world.path("_quarantine"))
     with pytest.raises(StorageError):
         world.ingestion().backfill(max_records=6)
     assert there.is_set()
     s3.clear()
-    world.produce(*kit.mixed(2), partitions=2)
+    world.produce(*mixed_records(2), partitions=2)
     world.run()
     world.ingestion().backfill(max_records=6)
     assert world.checked().consumed == 14
@@ -128,14 +129,14 @@ def test_behind_clean_up(late: World, of: str) -> None:
     late.ingestion().backfill(until=f"{late.name}-0:6")
     for path in (late.path(), late.path("_quarantine"))[: 1 if of == "table" else 2]:
         forget_receipts(late.spark, late.stack, path)
-    late.produce(*kit.clean(2), partitions=2)
+    late.produce(*clean_records(2), partitions=2)
     late.run()
     dry = late.ingestion().backfill(dry_run=True)
     assert dry.held == 10
     done = late.ingestion().backfill()
     assert done.held == dry.held
     assert done.counts.consumed == 18
-    kit.assert_exactly_once(late.spark, late.ingestion(), late.produced)
+    assert_exactly_once(late.spark, late.ingestion(), late.produced)
     report = late.ingestion().audit()
     assert report.conserved, report
 
@@ -148,7 +149,7 @@ def test_restored(late: World) -> None:
     after = version(late)
     late.sql(f"RESTORE TABLE {{table}} TO VERSION AS OF {before}")
     assert late.ingestion().audit().consumed == 4
-    late.produce(*kit.clean(2), partitions=2)
+    late.produce(*clean_records(2), partitions=2)
     late.run()
     assert late.ingestion().backfill(max_records=7).counts == Counts(19, 19, 0, 0), "quarantine has the others still"
     late.checked()
@@ -191,10 +192,10 @@ def test_restored_while_it_runs(late: World, monkeypatch: pytest.MonkeyPatch, wh
 @pytest.mark.parametrize("run", ["later", "before its commit", "before and later"])
 def test_restored_to_before_a_gap(world: World, monkeypatch: pytest.MonkeyPatch, run: str) -> None:
     """A gap's records are with a backfill, on their way, and after a RESTORE they are the run's to take."""
-    world.produce(*kit.mixed(10))
+    world.produce(*mixed_records(10))
     world.run()
     before = version(world)
-    world.produce(*kit.mixed(10))
+    world.produce(*mixed_records(10))
     topics, append = Broker.topics, commit.append
 
     def begins_later(broker: Broker) -> Topics:
@@ -216,7 +217,7 @@ def test_restored_to_before_a_gap(world: World, monkeypatch: pytest.MonkeyPatch,
         with pytest.raises(TableChanged):
             world.ingestion().backfill()
     if run == "before and later":
-        world.produce(*kit.mixed(4))
+        world.produce(*mixed_records(4))
     if run != "before its commit":
         world.run()
     world.ingestion().backfill()
@@ -227,7 +228,7 @@ def test_restored_to_before_a_gap(world: World, monkeypatch: pytest.MonkeyPatch,
 @pytest.mark.faults
 def test_the_pipeline_is_restored_meanwhile(late: World) -> None:
     """The run takes again what was its own; the backfill never does."""
-    late.produce(*kit.clean(4), partitions=2)
+    late.produce(*clean_records(4), partitions=2)
     late.run()
     begins = late.commit_log().commits[-1].version
     restored = once(lambda: (late.sql(f"RESTORE TABLE {{table}} TO VERSION AS OF {begins}"), late.run()))
@@ -241,7 +242,7 @@ def test_two_at_once(late: World) -> None:
     other = late.ingestion()
     with pytest.raises(Fenced, match="backfill"):
         late.ingestion().backfill(max_records=6, on_event=once(lambda: other.backfill(max_records=6)))
-    late.produce(*kit.clean(2), partitions=2)
+    late.produce(*clean_records(2), partitions=2)
     late.run()
     assert late.checked().consumed == 30
 
@@ -252,7 +253,7 @@ def test_stopped_and_beside_a_run(late: World) -> None:
     stop = threading.Event()
 
     def run() -> None:
-        late.produce(*kit.mixed(5), partitions=2)
+        late.produce(*mixed_records(5), partitions=2)
         late.run()
         stop.set()
 
@@ -269,7 +270,7 @@ def test_stopped_and_beside_a_run(late: World) -> None:
 def test_a_part(stack: Addresses, spark: SparkSession, named: str, asked: str) -> None:
     """By offsets or by time; the parts that are left are taken another time."""
     start = datetime(2026, 11, 1, tzinfo=UTC)
-    records = [kit.Record(v, partition=n % 2, at=start + timedelta(hours=n)) for n, v in enumerate(kit.clean(20))]
+    records = [Record(v, partition=n % 2, at=start + timedelta(hours=n)) for n, v in enumerate(clean_records(20))]
     world = begun(World(stack, spark, named, **LATEST), *records)
     if asked == "named":
         since: Any = [f"{named}-0:2", f"{named}-1:3"]
@@ -288,14 +289,14 @@ def test_a_part(stack: Addresses, spark: SparkSession, named: str, asked: str) -
 @pytest.mark.faults
 def test_what_kafka_no_longer_has(late: World) -> None:
     """It is named, and nothing half done; what is left is taken where that is asked for."""
-    kit.expire(late.stack, late.name, 3)
+    expire_records(late.stack, late.name, 3)
     here = version(late)
     with pytest.raises(OffsetsLost, match=f"no longer has {late.name}-0 offsets 1 to 2, and no receipt"):
         late.ingestion().backfill([f"{late.name}-0:1", f"{late.name}-1:0"])
     with pytest.raises(OffsetsLost, match="it begins at 3"):
         late.ingestion().backfill(until=f"{late.name}-0:2")
     assert version(late) == here
-    expire = once(lambda: kit.expire(late.stack, late.name, 9))
+    expire = once(lambda: expire_records(late.stack, late.name, 9))
     with pytest.raises(OffsetsLost, match="offsets 5 to 8"):
         late.ingestion().backfill(max_records=6, on_event=expire)
     assert late.ingestion().audit().consumed == 10
@@ -307,9 +308,9 @@ def test_what_kafka_no_longer_has(late: World) -> None:
 @pytest.mark.faults
 def test_a_gap_that_was_accepted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kafka said that its records were gone, and has them again."""
-    world.produce(*kit.mixed(10))
+    world.produce(*mixed_records(10))
     world.run()
-    world.produce(*kit.mixed(10))
+    world.produce(*mixed_records(10))
     topics = Broker.topics
 
     def begins_later(broker: Broker) -> Topics:
@@ -332,7 +333,7 @@ def test_a_gap_that_was_accepted(world: World, monkeypatch: pytest.MonkeyPatch) 
 def test_a_new_topics_past(late: World) -> None:
     """Of a topic that the file names later, and of one that the run has not come to yet."""
     more = f"{late.name}_more"
-    late.produced.update(kit.produce(late.stack, more, kit.mixed(6)))
+    late.produced.update(produce(late.stack, more, mixed_records(6)))
     both = {"source": {"topics": [late.name, more]}}
     with pytest.raises(UsageError, match="has not begun"):
         late.ingestion(**both).backfill(f"{more}-0:0")
@@ -344,7 +345,7 @@ def test_a_new_topics_past(late: World) -> None:
 
 def test_before_there_is_anything(world: World) -> None:
     """No table, or nothing that the pipeline has committed: a sentence, and a cure."""
-    world.produce(*kit.clean(2))
+    world.produce(*clean_records(2))
     with pytest.raises(UsageError, match="there is no Delta table"):
         world.ingestion().backfill(dry_run=True)
 
@@ -353,9 +354,9 @@ def test_before_there_is_anything(world: World) -> None:
 def test_offsets_without_records(world: World) -> None:
     """Transaction markers and aborted records count as gaps, in backfills too."""
     late = World(world.stack, world.spark, world.name, **LATEST, decode={"on_null": "ignore"})
-    kit.transaction(late.stack, late.name, kit.clean(5), commit=True)
-    kit.transaction(late.stack, late.name, kit.clean(5), commit=False)
-    kit.transaction(late.stack, late.name, [*kit.mixed(5), None], commit=True)
+    transaction(late.stack, late.name, clean_records(5), commit=True)
+    transaction(late.stack, late.name, clean_records(5), commit=False)
+    transaction(late.stack, late.name, [*mixed_records(5), None], commit=True)
     late.run()
     done = late.ingestion().backfill(max_records=4)
     assert done.counts == Counts(11, 9, 1, 1)
@@ -394,7 +395,7 @@ def test_a_schema_that_would_change_the_table(stack: Addresses, spark: SparkSess
     """It ends the backfill until the pipeline itself has brought the columns; also while the backfill goes."""
     world = World(stack, spark, named, **LATEST, **JSON)
     more = json.dumps({"n": 1, "text": "x", "more": 1.5}).encode()
-    begun(world, *kit.clean(3), more, *kit.clean(2), partitions=1)
+    begun(world, *clean_records(3), more, *clean_records(2), partitions=1)
     here = version(world)
     with pytest.raises(UsageError, match=r"would change the table \(their fields\): \+ more DOUBLE"):
         world.ingestion().backfill()
@@ -434,12 +435,12 @@ def test_a_batch_that_is_held(late: World, tmp_path: Path, lakeingest: Command) 
 @pytest.mark.faults
 def test_a_batch_that_retention_overtook(stack: Addresses, spark: SparkSession, s3: S3Proxy, named: str) -> None:
     """Cut off between its commits, and Kafka forgets: it stops, until somebody accepts that."""
-    world = begun(World(stack, spark, named, **LATEST, table={"path": f"s3a://{BUCKET}/{named}"}), *kit.mixed(12))
+    world = begun(World(stack, spark, named, **LATEST, table={"path": f"s3a://{BUCKET}/{named}"}), *mixed_records(12))
     cut_off_at(s3, Step.COMMITTED, world.path(), world.path("_quarantine"))
     with pytest.raises(StorageError):
         world.ingestion().backfill(max_records=6)
     s3.clear()
-    kit.expire(stack, named, 2)
+    expire_records(stack, named, 2)
     with pytest.raises(OffsetsLost, match="--accept-gap"):
         world.ingestion().backfill()
     world.ingestion().backfill(accept_gap=True)
@@ -454,11 +455,11 @@ def test_a_shared_table_and_quarantine(late: World) -> None:
     name = f"{late.name}_other"
     other = World(late.stack, late.spark, name, **LATEST)
     shared = {"table": {"path": late.path()}, "quarantine": {"path": late.path("_quarantine")}}
-    begun(other, *kit.mixed(7))
+    begun(other, *mixed_records(7))
     other.changes = {**other.changes, **shared}
     other.run()
     other.ingestion().backfill()
-    late.produce(*kit.clean(2), partitions=2)
+    late.produce(*clean_records(2), partitions=2)
     late.run()
     for world in (late, other):
         report = world.ingestion().audit()

@@ -1,6 +1,6 @@
 """A micro-batch's way from Kafka to its commit: counted, settled, fenced, restored, and proved by two auditors.
 
-`checked` closes nearly every test: lakeingest's own audit, and the oracle of kit.py, which knows nothing of it.
+`checked` closes nearly every test: lakeingest's own audit, and the oracle of tests/support, which knows nothing of it.
 """
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ import json
 from io import BytesIO
 from itertools import pairwise
 
-import kit
 import pytest
-from kit import DIRTY, Record, clean, mixed, shape_of
 from pyarrow.parquet import ParquetFile
 from pyspark.sql import DataFrame, Observation
-from world import World
+from support.pipelines import World, shape_of
+from support.records import DIRTY, Record, clean_records, mixed_records, transaction
 
 from lakeingest.delta import table_properties
 from lakeingest.delta.receipt import Counts
@@ -35,7 +34,7 @@ def newest_read(world: World, ingestion: Pipeline) -> DataFrame:
 
 def test_a_clean_batch_is_one_commit(world: World) -> None:
     """Clean records become rows in one commit, and quarantine is not touched."""
-    world.produce(*clean(10), partitions=2)
+    world.produce(*clean_records(10), partitions=2)
     assert world.run() == Counts(10, 10)
     assert sorted(row["n"] for row in world.rows()) == list(range(10))
     assert [c.rows for c in world.commit_log().commits] == [10]
@@ -45,7 +44,7 @@ def test_a_clean_batch_is_one_commit(world: World) -> None:
 
 def test_the_receipt_says_what_was_committed(world: World) -> None:
     """A commit's userMetadata names pipeline, sequence, run, cluster, topic ids and offsets."""
-    world.produce(*clean(4), partitions=2)
+    world.produce(*clean_records(4), partitions=2)
     ingestion = world.ingestion()
     ingestion.run(until_caught_up=True)
     history = world.spark.sql(f"DESCRIBE HISTORY delta.`s3a://lake/{world.name}` LIMIT 1").collect()
@@ -68,7 +67,7 @@ def test_the_receipt_says_what_was_committed(world: World) -> None:
 
 def test_refused_records_are_set_aside_with_bytes_and_reason(world: World) -> None:
     """Quarantine says stage, reason, message and sequence, and keeps key, headers and value as they came."""
-    world.produce(Record(DIRTY, b"k", headers=(("h", b"1"),)), *clean(2), b"{")
+    world.produce(Record(DIRTY, b"k", headers=(("h", b"1"),)), *clean_records(2), b"{")
     assert world.run() == Counts(4, 2, 2)
     wrong, broken = world.refused
     assert (wrong["stage"], wrong["reason"], wrong["sequence"]) == ("value", "WRONG_TYPE", 1)
@@ -81,7 +80,7 @@ def test_refused_records_are_set_aside_with_bytes_and_reason(world: World) -> No
 
 def test_quarantine_accounts_for_the_batch(world: World) -> None:
     """Where rows are fewer than offsets, quarantine's commit of the same sequence bears the counts."""
-    world.produce(*mixed(10))
+    world.produce(*mixed_records(10))
     world.run()
     (account,) = world.commit_log("_quarantine").commits
     assert (account.receipt.sequence, account.receipt.counts) == (1, Counts(10, 8, 2))
@@ -89,7 +88,7 @@ def test_quarantine_accounts_for_the_batch(world: World) -> None:
 
 def test_max_records_cuts_batches(world: World) -> None:
     """Batches of at most max_records offsets follow each other without a gap."""
-    world.produce(*mixed(10), partitions=2)
+    world.produce(*mixed_records(10), partitions=2)
     assert world.run(trigger={"max_records": 4}) == Counts(10, 8, 2)
     assert [c.receipt.ranges.offsets for c in world.commit_log().commits] == [2, 4, 4]
     assert world.checked().commits == 3
@@ -98,10 +97,10 @@ def test_max_records_cuts_batches(world: World) -> None:
 @pytest.mark.faults
 def test_running_again_adds_nothing(world: World) -> None:
     """A caught-up pipeline commits nothing, and goes on, on any machine, where the log says it stood."""
-    world.produce(*mixed(5))
+    world.produce(*mixed_records(5))
     world.run()
     assert world.run() == Counts()
-    world.produce(*mixed(5))
+    world.produce(*mixed_records(5))
     assert world.run() == Counts(5, 4, 1)
     assert [c.receipt.sequence for c in world.commit_log().commits] == [2, 1]
     world.checked()
@@ -117,7 +116,7 @@ def test_running_again_adds_nothing(world: World) -> None:
 )
 def test_tombstones(world: World, on_null: str, counts: Counts) -> None:
     """A record without a value is dropped and counted, written with its key, or set aside."""
-    world.produce(clean(1)[0], Record(None, b"gone"), clean(1)[0])
+    world.produce(clean_records(1)[0], Record(None, b"gone"), clean_records(1)[0])
     changes = {"decode": {"on_null": on_null, "key": {"format": "string"}}, "schema": {"columns": "n INT, text STRING"}}
     assert world.run(**changes) == counts
     assert world.checked(**changes).dropped == counts.dropped
@@ -127,7 +126,7 @@ def test_tombstones(world: World, on_null: str, counts: Counts) -> None:
 
 def test_key_and_headers_are_columns(world: World) -> None:
     """Key, headers and the record's place stand beside its value."""
-    world.produce(Record(clean(1)[0], b"key", headers=(("a", b"1"), ("a", b"2"))))
+    world.produce(Record(clean_records(1)[0], b"key", headers=(("a", b"1"), ("a", b"2"))))
     world.run(decode={"key": {"format": "string"}})
     (row,) = world.rows()
     assert (row["_key"], row["_topic"], row["_partition"], row["_offset"]) == ("key", world.name, 0, 0)
@@ -136,8 +135,8 @@ def test_key_and_headers_are_columns(world: World) -> None:
 
 def test_transactions_leave_gaps_and_nothing_else(world: World) -> None:
     """Aborted records are nowhere; they and the markers are counted as gaps."""
-    kit.transaction(world.stack, world.name, clean(3, 100), commit=False)
-    kit.transaction(world.stack, world.name, [*clean(4), DIRTY], commit=True)
+    transaction(world.stack, world.name, clean_records(3, 100), commit=False)
+    transaction(world.stack, world.name, [*clean_records(4), DIRTY], commit=True)
     assert world.run() == Counts(5, 4, 1)
     assert all(row["n"] < 100 for row in world.rows())
     assert world.checked().gaps == 3 + 2
@@ -146,7 +145,7 @@ def test_transactions_leave_gaps_and_nothing_else(world: World) -> None:
 @pytest.mark.faults
 def test_a_batch_of_aborted_records_moves_the_frontier(world: World) -> None:
     """Offsets without a single record are consumed and accounted for."""
-    kit.transaction(world.stack, world.name, clean(3), commit=False)
+    transaction(world.stack, world.name, clean_records(3), commit=False)
     assert world.run() == Counts()
     assert world.commit_log().frontier == {(world.name, 0): 4}
     assert world.run() == Counts()
@@ -159,7 +158,7 @@ def test_a_clean_batch_reads_once_and_keeps_nothing(world: World) -> None:
 
     Nor has Spark made columns of what is counted, which each row would carry.
     """
-    world.produce(*clean(3))
+    world.produce(*clean_records(3))
     ingestion = world.ingestion()
     ingestion.run(until_caught_up=True)
     batch = plan_batch(ingestion.config, shape_of(ingestion.config), None)
@@ -184,7 +183,7 @@ def test_a_batch_finds_its_code_compiled(world: World) -> None:
     A number of the batch's in the code that decodes would have Java compile that again, and warm it up again.
     """
     world.spark.conf.unset("spark.sql.codegen.factoryMode")
-    world.produce(*mixed(40), *clean(40))
+    world.produce(*mixed_records(40), *clean_records(40))
     compiled, metrics = [], world.spark._jvm.org.apache.spark.metrics.source.CodegenMetrics
 
     def count(_: Committed) -> None:
@@ -202,7 +201,7 @@ def test_each_commit_prepares_the_next(world: World, monkeypatch: pytest.MonkeyP
     looked: list[str] = []
     monkeypatch.setattr(context, "prefetch_snapshots", lambda _, *tables: looked.extend(map(str, tables)))
     table, refused = (f"s3a://lake/{world.name}{where}" for where in ("", "_quarantine"))
-    world.produce(DIRTY, *clean(3))
+    world.produce(DIRTY, *clean_records(3))
     world.ingestion(trigger={"max_records": 2}).run(until_caught_up=True)
     assert looked == [table, table, refused]
     looked.clear()
@@ -212,7 +211,7 @@ def test_each_commit_prepares_the_next(world: World, monkeypatch: pytest.MonkeyP
 
 def test_files_are_written_as_readers_can_skip_by_them(world: World) -> None:
     """Times as 64-bit numbers with statistics, not as INT96; the topic, which is always the same, without."""
-    world.produce(*clean(3))
+    world.produce(*clean_records(3))
     world.run()
     (file,) = world.spark.read.format("delta").load(f"s3a://lake/{world.name}").inputFiles()
     content = world.spark.read.format("binaryFile").load(file).collect()[0]["content"]
@@ -228,7 +227,7 @@ def test_files_are_written_as_readers_can_skip_by_them(world: World) -> None:
 def test_a_small_batch_is_few_files(world: World, monkeypatch: pytest.MonkeyPatch, least: int, files: int) -> None:
     """One task reads several partitions of Kafka where these have too few records for tasks of their own."""
     monkeypatch.setattr(reader, "_LEAST_IN_A_TASK", least)
-    world.produce(*clean(9), partitions=3)
+    world.produce(*clean_records(9), partitions=3)
     world.run()
     assert len(world.spark.read.format("delta").load(f"s3a://lake/{world.name}").inputFiles()) == files
     world.checked()
@@ -237,7 +236,7 @@ def test_a_small_batch_is_few_files(world: World, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.faults
 def test_only_what_may_be_refused_is_decoded_again(world: World) -> None:
     """Of a batch with few bad records, those that share a bit with one of them: all the bad ones are among them."""
-    world.produce(*kit.mixed(3_000, every=100), partitions=3)
+    world.produce(*mixed_records(3_000, every=100), partitions=3)
     ingestion = world.ingestion()
     assert ingestion.run(until_caught_up=True).refused == 30
     world.checked()

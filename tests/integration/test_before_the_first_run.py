@@ -8,9 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import kit
 import pytest
 from pyspark.sql import SparkSession
+from support.pipelines import values_of
+from support.records import produce
 
 from lakeingest import cli
 from lakeingest.config import file
@@ -38,9 +39,9 @@ COMMANDS = [
 @pytest.fixture
 def values(stack: Addresses, tmp_path: Path) -> dict[str, Any]:
     """The file of a pipeline whose topic is there, and whose tables are not."""
-    kit.produce(stack, NAME, [])
+    produce(stack, NAME, [])
     (tmp_path / "s.json").write_text(json.dumps(SUITE))
-    return kit.values_of(stack, NAME, gate={"suite": str(tmp_path / "s.json")}, table={"path": f"{tmp_path}/t"})
+    return values_of(stack, NAME, gate={"suite": str(tmp_path / "s.json")}, table={"path": f"{tmp_path}/t"})
 
 
 def told(words: str, values: dict[str, Any], folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import kit
 import pytest
-from command import Command
-from kit import DIRTY, Record, clean
-from layers import Layers
 from pyspark.sql import SparkSession
+from support.oracle import assert_exactly_once
+from support.pipelines import values_of
+from support.pipelines.command_line import Command
+from support.pipelines.layers import Layers
+from support.records import DIRTY, Record, clean_records
 
 from lakeingest.config import file
 from lakeingest.delta.receipt import Counts
@@ -28,7 +29,7 @@ def layers(stack: Addresses, spark: SparkSession, named: str) -> Layers:
 @pytest.mark.slow
 def test_silver_is_fed_from_bronze(layers: Layers) -> None:
     """Records are decoded again with their coordinates, keys, headers and times; refused ones are set aside."""
-    layers.produce(Record(b'{"n": 1}', b"k", headers=(("h", b"1"),)), *clean(5, 2), DIRTY, partitions=2)
+    layers.produce(Record(b'{"n": 1}', b"k", headers=(("h", b"1"),)), *clean_records(5, 2), DIRTY, partitions=2)
     layers.run()
     assert layers.fed() == Counts(7, 6, 1)
     same = ("_topic", "_partition", "_offset", "_timestamp", "_key", "_headers")
@@ -38,7 +39,7 @@ def test_silver_is_fed_from_bronze(layers: Layers) -> None:
     assert layers.silver().quarantine().collect()[0]["value"] == DIRTY
     assert layers.silver().status().lag == 0
     assert layers.fed() == Counts()
-    layers.produce(*clean(4, 10), partitions=2)
+    layers.produce(*clean_records(4, 10), partitions=2)
     layers.run()
     assert layers.silver().status().lag == 4
     assert layers.fed() == Counts(4, 4)
@@ -48,7 +49,7 @@ def test_silver_is_fed_from_bronze(layers: Layers) -> None:
 @pytest.mark.faults
 def test_what_comes_into_bronze_late_is_taken(layers: Layers) -> None:
     """A replay of bronze brings records below silver's frontier; silver takes them, and only them, once."""
-    layers.produce(*clean(3), None, *clean(3, 3), None)
+    layers.produce(*clean_records(3), None, *clean_records(3, 3), None)
     layers.run()
     assert layers.fed() == Counts(6, 6)
     assert layers.ingestion(decode={"on_null": "write"}).replay("tombstones are wanted").moved == 2
@@ -60,10 +61,10 @@ def test_what_comes_into_bronze_late_is_taken(layers: Layers) -> None:
 @pytest.mark.faults
 def test_a_backfill_of_bronze_is_taken(layers: Layers) -> None:
     """What lies before bronze's start comes below silver's frontier; silver itself has nothing to backfill."""
-    layers.produce(*clean(4))
+    layers.produce(*clean_records(4))
     layers.changes = {"source": {"topics": [layers.name], "start": "latest"}}
     layers.run()
-    layers.produce(*clean(3, 10))
+    layers.produce(*clean_records(3, 10))
     layers.run()
     assert layers.fed() == Counts(3, 3)
     assert layers.ingestion().backfill().counts == Counts(4, 4)
@@ -77,9 +78,9 @@ def test_a_backfill_of_bronze_is_taken(layers: Layers) -> None:
 @pytest.mark.faults
 def test_a_restored_bronze_is_noticed(layers: Layers) -> None:
     """Bronze that was taken back lacks what silver has: that is said, and silver goes on when bronze has caught up."""
-    layers.produce(*clean(3))
+    layers.produce(*clean_records(3))
     layers.run()
-    layers.produce(*clean(3, 3))
+    layers.produce(*clean_records(3, 3))
     layers.run()
     layers.fed()
     version = layers.commit_log().commits[1].version
@@ -99,10 +100,10 @@ def test_a_table_is_rebuilt_from_bronze_and_goes_on_from_kafka(
     """Under other columns and partitions, beside the old table, without Kafka; then the pipeline goes on from Kafka in
     the new one, at its frontier, with every record once.
     """
-    layers.produce(*clean(6), DIRTY, partitions=2)
+    layers.produce(*clean_records(6), DIRTY, partitions=2)
     layers.run()
     name = f"{layers.name}_json"
-    values = kit.values_of(layers.stack, name, source={"topics": [layers.name]})
+    values = values_of(layers.stack, name, source={"topics": [layers.name]})
     old = Pipeline(file.from_mapping(values))
     assert old.run(until_caught_up=True) == Counts(7, 6, 1)
     # As today's file has it; and no broker is where it says.
@@ -126,11 +127,11 @@ def test_a_table_is_rebuilt_from_bronze_and_goes_on_from_kafka(
     for place, why in ((layers.path(), "the same"), (f"{values['table']['path']}", "the same")):
         refused = lakeingest("rebuild", at, "--from", layers.path(), "--to", place)
         assert (refused.code, why in refused.err) == (2, True), refused
-    layers.produce(*clean(4, 20), partitions=2)
+    layers.produce(*clean_records(4, 20), partitions=2)
     new = Pipeline(file.from_mapping({**values, "table": {"path": to}}))
     assert new.run(until_caught_up=True) == Counts(4, 4)
     report = new.audit()
     assert (report.conserved, report.consumed, report.table) == (True, 11, 10)
-    kit.assert_exactly_once(layers.spark, new, layers.produced)
+    assert_exactly_once(layers.spark, new, layers.produced)
     refused = lakeingest("rebuild", at, "--from", layers.path(), "--to", to)
     assert (refused.code, "fed from Kafka" in refused.err) == (2, True), refused

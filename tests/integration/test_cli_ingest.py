@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-import kit
 import pytest
-from command import Command
-from kit import DIRTY, Record, clean, produce
 from pyspark.sql import SparkSession
+from support.oracle import assert_exactly_once
+from support.pipelines import config_of, values_of
+from support.pipelines.command_line import Command
+from support.records import DIRTY, Record, clean_records, mixed_records, produce
 
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
@@ -33,10 +34,10 @@ def ran(stack: Addresses, name: str, folder: Path) -> Path:
     | ------ | ----- | ----- | ----- | ----- | ----------- |
     | record | clean | clean | clean | dirty | not yet run |
     """
-    produce(stack, name, [*clean(3), Record(DIRTY, b"key \xff", headers=(("h", b"1"),))])
-    Pipeline(kit.config_of(stack, name)).run(until_caught_up=True)
-    produce(stack, name, clean(1))
-    return written(folder, kit.values_of(stack, name))
+    produce(stack, name, [*clean_records(3), Record(DIRTY, b"key \xff", headers=(("h", b"1"),))])
+    Pipeline(config_of(stack, name)).run(until_caught_up=True)
+    produce(stack, name, clean_records(1))
+    return written(folder, values_of(stack, name))
 
 
 @pytest.fixture(scope="module")
@@ -150,8 +151,8 @@ def test_status_before_the_first_run(
     stack: Addresses, spark: SparkSession, named: str, tmp_path: Path, lakeingest: Command
 ) -> None:
     """Without tables there is nothing to show, and the message says what to do, without a traceback."""
-    produce(stack, named, clean(1))
-    said = lakeingest("status", written(tmp_path, kit.values_of(stack, named)))
+    produce(stack, named, clean_records(1))
+    said = lakeingest("status", written(tmp_path, values_of(stack, named)))
     assert said.code == 2
     assert "run the pipeline first" in said.err
     assert f"s3a://lake/{named}" in said.err
@@ -161,8 +162,8 @@ def test_status_before_the_first_run(
 @pytest.mark.faults
 def test_executors_of_their_own_get_the_jars(stack: Addresses, spark: SparkSession, named: str, tmp_path: Path) -> None:
     """Clean records and refused ones, read, decoded and written by two processes that the driver starts."""
-    wanted = kit.produce(stack, named, kit.mixed(40), 2)
-    file = written(tmp_path, kit.values_of(stack, named))
+    wanted = produce(stack, named, mixed_records(40), 2)
+    file = written(tmp_path, values_of(stack, named))
     with Process(file, "--until-caught-up", env={"SPARK_MASTER": "local-cluster[2,1,1024]"}) as process:
         assert process.wait(180) == 0, process.err
-    kit.assert_exactly_once(spark, Pipeline(kit.config_of(stack, named)), wanted)
+    assert_exactly_once(spark, Pipeline(config_of(stack, named)), wanted)

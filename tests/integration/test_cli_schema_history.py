@@ -6,12 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import kit
 import pytest
-import registry_kit
-from kit import Record, clean, produce
 from pyspark.sql import SparkSession
-from registry_kit import maybe, record
+from support.pipelines import values_of
+from support.records import Record, clean_records, produce, registered
+from support.records.registered import maybe, record
 
 from lakeingest.cli import schema
 from lakeingest.config.file import from_mapping
@@ -40,14 +39,14 @@ def file(stack: Addresses, spark: SparkSession, tmp_path_factory: pytest.TempPat
     | ------ | ------ | -- | -- | -- | ------ | ---------- |
     | record | v1     | v2 | v1 | v3 | v2 cut | 0xFFFFFFFF |
     """
-    key = registry_kit.avro(stack, f"{NAME}-key", "string")
+    key = registered.avro(stack, f"{NAME}-key", "string")
     one, two, three = (
-        registry_kit.avro(stack, SUBJECT, record("Wind", **fields))
+        registered.avro(stack, SUBJECT, record("Wind", **fields))
         for fields in ({"n": "int"}, {"n": "long", "gust": maybe("double")}, {"n": "string"})
     )
     decode = {"key": {"format": "avro"}, "value": {"format": "avro"}}
     more = {"registry": {"url": stack.registry}, "trigger": {"max_records": 5}}
-    values = kit.values_of(stack, NAME, decode=decode, schema={"columns": None}, **more)
+    values = values_of(stack, NAME, decode=decode, schema={"columns": None}, **more)
     first = [one(n=n) for n in range(5)]
     second = [two(n=5, gust=1.5), one(n=6), three(n="seven"), two(n=8, gust=2.5)[:-1], b"\0\xff\xff\xff\xff\1"]
     produce(stack, NAME, [Record(value, key("k")) for value in (*first, *second)])
@@ -58,7 +57,7 @@ def file(stack: Addresses, spark: SparkSession, tmp_path_factory: pytest.TempPat
 @pytest.fixture(scope="module")
 def ids(stack: Addresses) -> list[int]:
     """The registry's ids: of the key, and of the three versions."""
-    client = registry_kit.client(stack)
+    client = registered.client(stack)
     wanted = [(f"{NAME}-key", 1), *((SUBJECT, version) for version in (1, 2, 3))]
     return [client.get_version(subject, version).schema_id or 0 for subject, version in wanted]
 
@@ -111,17 +110,17 @@ def test_what_each_schema_has_brought(file: Path, ids: list[int], capsys: pytest
 
 def test_a_pipeline_that_never_ran(stack: Addresses, spark: SparkSession, named: str, tmp_path: Path) -> None:
     """There is no table yet, and the message says what to do."""
-    produce(stack, named, clean(1))
+    produce(stack, named, clean_records(1))
     with pytest.raises(UsageError, match="run the pipeline first"):
-        schema.history(written(tmp_path, kit.values_of(stack, named)))
+        schema.history(written(tmp_path, values_of(stack, named)))
 
 
 def test_declared_columns(
     stack: Addresses, spark: SparkSession, named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Without a registry the pipeline file is version 1, and no schema is told apart in the rows."""
-    produce(stack, named, clean(1))
-    values = kit.values_of(stack, named)
+    produce(stack, named, clean_records(1))
+    values = values_of(stack, named)
     Pipeline(from_mapping(values)).run(until_caught_up=True)
     schema.history(written(tmp_path, values))
     head, block = capsys.readouterr().out.rstrip().split("\n\n")

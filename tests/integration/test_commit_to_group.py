@@ -6,8 +6,8 @@ import time
 
 import pytest
 from confluent_kafka import Consumer
-from kit import mixed
-from world import World
+from support.pipelines import World
+from support.records import mixed_records
 
 from lakeingest.errors import UsageError
 from lakeingest.fleet import Fleet
@@ -28,7 +28,7 @@ def broker(world: World) -> Broker:
 
 def test_the_group_stands_where_the_table_does(world: World, broker: Broker) -> None:
     """After each batch, through a crash that comes between the two, and back behind a RESTORE."""
-    world.produce(*mixed(30), partitions=2)
+    world.produce(*mixed_records(30), partitions=2)
     seen: list[tuple[Frontier, Frontier]] = []
 
     def hear(event: Event) -> None:
@@ -41,7 +41,7 @@ def test_the_group_stands_where_the_table_does(world: World, broker: Broker) -> 
     # When a commit is told, the group is not there yet: it is at what was committed before.
     assert [before for before, _ in seen] == [{}, seen[0][1]]
     assert broker.committed(world.name) == seen[-1][1] == {(world.name, 0): 15, (world.name, 1): 15}
-    world.produce(*mixed(10), partitions=2)
+    world.produce(*mixed_records(10), partitions=2)
     world.crash()
     assert broker.committed(world.name) == seen[-1][1]
     world.run()
@@ -58,7 +58,7 @@ def test_the_group_stands_where_the_table_does(world: World, broker: Broker) -> 
 @pytest.mark.faults
 def test_a_group_with_live_members(world: World, broker: Broker) -> None:
     """Kafka lets nobody else commit to it: told once, with the cure, and the run goes on."""
-    world.produce(*mixed(50), partitions=2)
+    world.produce(*mixed_records(50), partitions=2)
     told: list[GroupUpdate] = []
     consumer = Consumer({"bootstrap.servers": world.stack.kafka, "group.id": world.name, "log_level": 0})
     consumer.subscribe([world.name])

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import kit
 import pytest
 from chispa import assert_df_equality
 from pyspark.sql import SparkSession
+from support.pipelines import config_of, values_of
+from support.records import DIRTY, clean_records, produce
 from typer.testing import CliRunner
 
 from lakeingest.cli import app
@@ -24,11 +25,11 @@ PARTITION = [{"by": "field", "field": "text"}]
 def test_the_same_rows_in_fewer_files(stack: Addresses, spark: SparkSession, named: str) -> None:
     """Two partitions of three small files each become two files; the next batch and the audit go on."""
     columns = "n INT, text STRING"
-    config = kit.config_of(stack, named, partition=PARTITION, schema={"columns": columns})
+    config = config_of(stack, named, partition=PARTITION, schema={"columns": columns})
     values = [json.dumps({"n": n, "text": "ab"[n % 2]}).encode() for n in range(40)]
     ingestion = Pipeline(config)
     for begin in range(0, 30, 10):
-        kit.produce(stack, named, [*values[begin : begin + 10], kit.DIRTY])
+        produce(stack, named, [*values[begin : begin + 10], DIRTY])
         ingestion.run(until_caught_up=True)
     rows = Table(spark, config.table.path).read()
     before = spark.createDataFrame(rows.collect(), rows.schema)
@@ -44,15 +45,15 @@ def test_the_same_rows_in_fewer_files(stack: Addresses, spark: SparkSession, nam
     assert spark.conf.get("spark.databricks.delta.optimize.minFileSize", None) is None
 
     assert_df_equality(Table(spark, config.table.path).read(), before, ignore_row_order=True, ignore_nullable=True)
-    kit.produce(stack, named, values[30:])
+    produce(stack, named, values[30:])
     assert ingestion.run(until_caught_up=True).accepted == 10
     assert ingestion.audit().conserved
 
 
 def test_what_cannot_be_compacted(stack: Addresses, named: str) -> None:
     """No table yet, and a condition over a column that is no partition's."""
-    kit.produce(stack, named, kit.clean(2))
-    ingestion = Pipeline(kit.config_of(stack, named, partition=PARTITION))
+    produce(stack, named, clean_records(2))
+    ingestion = Pipeline(config_of(stack, named, partition=PARTITION))
     with pytest.raises(UsageError, match="no Delta table"):
         ingestion.compact(2**20)
     ingestion.run(until_caught_up=True)
@@ -65,9 +66,9 @@ def test_what_cannot_be_compacted(stack: Addresses, named: str) -> None:
 def test_the_command(stack: Addresses, named: str, tmp_path: Path) -> None:
     """As text and as JSON."""
     file = tmp_path / "p.yaml"
-    file.write_text(json.dumps(kit.values_of(stack, named)))
+    file.write_text(json.dumps(values_of(stack, named)))
     for _ in range(2):
-        kit.produce(stack, named, kit.clean(5))
+        produce(stack, named, clean_records(5))
         assert CliRunner().invoke(app, ["run", str(file), "--until-caught-up"]).exit_code == 0
     told = CliRunner().invoke(app, ["compact", str(file), "--dry-run"])
     assert told.exit_code == 0, told.output

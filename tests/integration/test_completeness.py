@@ -11,11 +11,11 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from command import Command
 from confluent_kafka import Consumer, TopicPartition
-from kit import Record
 from pyspark.sql import functions as F
-from world import World
+from support.pipelines import World
+from support.pipelines.command_line import Command
+from support.records import Record
 
 from lakeingest.local import Addresses
 

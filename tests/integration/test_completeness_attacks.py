@@ -8,12 +8,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import kit
 import pytest
-from command import Command
 from confluent_kafka import Producer
 from pyspark.sql import functions as F
-from world import Crash, World
+from support.pipelines import Crash, World
+from support.pipelines.command_line import Command
+from support.records import Record, add_partitions, create_topic, wait_for_end
 
 from lakeingest.delta.completeness import CompletenessTable
 from lakeingest.delta.table import Table
@@ -33,9 +33,9 @@ OF_FIELD = {
 }
 
 
-def record(at: datetime, partition: int = 0, *, field: datetime | None = None) -> kit.Record:
+def record(at: datetime, partition: int = 0, *, field: datetime | None = None) -> Record:
     more = {"text": ""} if field is None else {"at": field.isoformat()}
-    return kit.Record(json.dumps({"n": 1, **more}).encode(), partition=partition, at=at)
+    return Record(json.dumps({"n": 1, **more}).encode(), partition=partition, at=at)
 
 
 def said(world: World) -> dict[datetime, dict[str, Any]]:
@@ -73,7 +73,7 @@ def transactional(stack: Addresses, name: str) -> Producer:
     return producer
 
 
-def send(producer: Producer, topic: str, *records: kit.Record) -> None:
+def send(producer: Producer, topic: str, *records: Record) -> None:
     for each in records:
         assert each.at is not None
         at = int(each.at.timestamp() * 1000)
@@ -103,7 +103,7 @@ def test_an_open_transaction_holds_back_what_it_may_still_bring(
     code, why = waited(lakeingest, tmp_path, world, HOURS[1])
     assert (code, f"{world.name}-0 is committed up to 2 and has to come to 9" in why) == (1, True), why
     first.commit_transaction(30) if commit else first.abort_transaction(30)
-    kit.wait_for_end(stack, world.name, 10)
+    wait_for_end(stack, world.name, 10)
     world.run()
     rows = said(world)
     assert [*rows] == HOURS
@@ -125,7 +125,7 @@ def test_a_topic_that_ends_with_an_aborted_transaction(
     world.run()
     assert [*said(world)] == []
     producer.abort_transaction(30)
-    kit.wait_for_end(stack, world.name, 6)
+    wait_for_end(stack, world.name, 6)
     world.run()
     rows = said(world)
     # Nothing was said before: of the hours without a record only the newest one has a row.
@@ -140,13 +140,13 @@ def test_the_end_of_a_transaction_is_no_record_of_its_time(world: World, stack: 
     stream that catches up, which keeps the times of what it read.
     """
     world.changes = {**OF_RECORDS, "trigger": {"max_records": 2}}
-    kit.create(stack, world.name)
+    create_topic(stack, world.name)
     producer = transactional(stack, world.name)
     for number, hour in enumerate((*HOURS, NOW)):
         producer.begin_transaction()
         send(producer, world.name, record(hour))
         producer.commit_transaction(30)
-        kit.wait_for_end(stack, world.name, 2 * number + 2)
+        wait_for_end(stack, world.name, 2 * number + 2)
     world.run()
     log = {c.receipt.sequence: c.receipt.ranges.frontier[world.name, 0] for c in world.commit_log().commits}
     for number, row in enumerate(said(world).values()):
@@ -167,10 +167,10 @@ def test_the_time_of_a_field(world: World, stack: Addresses) -> None:
     ]
     skewed = [record(hour + n * HOUR / 5, 1, field=hour + n * HOUR / 5) for hour in HOURS for n in range(5)]
     odd = [
-        kit.Record(b'{"n": 1}', partition=1, at=HOURS[1]),
-        kit.Record(b'{"n": 1, "at": "1970-01-01T00:30:00Z"}', partition=1, at=HOURS[1]),
-        kit.Record(b'{"n": 1, "at": "2999-01-01T00:30:00Z"}', partition=1, at=HOURS[1]),
-        kit.Record(b'{"n": "x"}', partition=1, at=HOURS[1]),
+        Record(b'{"n": 1}', partition=1, at=HOURS[1]),
+        Record(b'{"n": 1, "at": "1970-01-01T00:30:00Z"}', partition=1, at=HOURS[1]),
+        Record(b'{"n": 1, "at": "2999-01-01T00:30:00Z"}', partition=1, at=HOURS[1]),
+        Record(b'{"n": "x"}', partition=1, at=HOURS[1]),
     ]
     idle = [record(HOURS[0], 2, field=HOURS[0])]
     world.produce(*steady, *skewed[:6], *odd, *skewed[6:], *idle, partitions=3)
@@ -179,7 +179,7 @@ def test_the_time_of_a_field(world: World, stack: Addresses) -> None:
     assert [*rows] == HOURS
     check(world, [*steady, *skewed, *idle])
     # A partition more, with a record that is late, and one that an old partition gets late.
-    kit.widen(stack, world.name, 4)
+    add_partitions(stack, world.name, 4)
     late = [record(NOW, 3, field=HOURS[2]), record(NOW, 1, field=HOURS[1] + HOUR / 2)]
     world.produce(*late, partitions=4)
     world.run()
@@ -188,7 +188,7 @@ def test_the_time_of_a_field(world: World, stack: Addresses) -> None:
     world.checked()
 
 
-def check(world: World, records: list[kit.Record]) -> None:
+def check(world: World, records: list[Record]) -> None:
     """Each hour had all its records, by the fields that were produced, in the version that says so."""
     for hour, row in said(world).items():
         table = world.spark.read.format("delta").option("versionAsOf", row["version"]).load(world.path())
@@ -204,7 +204,7 @@ def test_a_partition_that_comes_while_a_run_goes(world: World, stack: Addresses)
     """Its records count before an hour is said to be complete, when they were there before it was asked for."""
     world.changes = {**OF_RECORDS, "trigger": {"max_records": 2}}
     world.produce(*(record(HOURS[0]) for _ in range(5)), partitions=1)
-    kit.widen(stack, world.name, 2)
+    add_partitions(stack, world.name, 2)
     world.produce(*(record(HOURS[1], 1) for _ in range(5)), partitions=2)
     world.run()
     log = {c.receipt.sequence: c.receipt.ranges.frontier for c in world.commit_log().commits}

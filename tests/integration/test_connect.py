@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import connect
-import kit
 import pytest
 import yaml
 from pyspark.sql import SparkSession
-from world import World
+from support.pipelines import World
+from support.records import Record, clean_records, mixed_records
+from support.servers import connect
 
 from lakeingest.local import Addresses
 from lakeingest.testing.process import Process
@@ -46,13 +46,13 @@ def test_every_command(server: str, stack: Addresses, spark: SparkSession, named
             assert process.wait(120) == code, process.out + process.err
             return process.out
 
-    world.produce(*kit.mixed(10), partitions=2)
+    world.produce(*mixed_records(10), partitions=2)
     assert "on Spark Connect" in command("doctor")
     command("plan", code=1)
     command("run", "--until-caught-up")
     assert not spark.read.format("delta").load(world.path()).schema["n"].nullable
     world.changes["schema"] = {"columns": COLUMNS.replace("n INT", "n BIGINT")}
-    world.produce(*kit.clean(3, 3), partitions=2)
+    world.produce(*clean_records(3, 3), partitions=2)
     command("run", "--until-caught-up")
     assert json.loads(command("status", "--output=json"))["lag"] == 0
     command("quarantine", "list")
@@ -88,7 +88,7 @@ def test_until_when_it_is_complete(
             return process.out
 
     waits = ("wait", f"--complete={hour:%Y-%m-%dT%H}", "--timeout=0", "--output=json")
-    world.produce(*(kit.Record(value, at=hour) for value in kit.clean(2)), *kit.clean(1))
+    world.produce(*(Record(value, at=hour) for value in clean_records(2)), *clean_records(1))
     command("run", "--until-caught-up")
     assert json.loads(command(*waits))["complete"]
     said = {each["promise"]: each for each in json.loads(command("status", "--output=json"))["contract"]}
@@ -106,7 +106,7 @@ def test_until_when_it_is_complete(
 def test_the_shorter_choice(stack: Addresses, spark: SparkSession, named: str, tmp_path: Path) -> None:
     """A run, and what is in its tables."""
     world = World(stack, spark, named)
-    world.produce(*kit.mixed(10), partitions=2)
+    world.produce(*mixed_records(10), partitions=2)
     file = tmp_path / "pipeline.yaml"
     file.write_text(yaml.safe_dump(world.values()))
     with (

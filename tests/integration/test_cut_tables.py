@@ -11,14 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import kit
 import pytest
-import registry_kit
-import versions
 from chispa import assert_df_equality
-from cut_logs import COLUMNS, FORMATS, ORDERS
 from pyspark.sql import DataFrame
-from world import World
+from support.pipelines import World, values_of
+from support.records import produce, registered
+from support.records.schema_versions import COLUMNS, FORMATS, ORDERS
+from support.servers import spark_versions
 
 from lakeingest.config import file
 from lakeingest.operations import rebuild
@@ -28,14 +27,14 @@ ORDER = ORDERS["rising"]
 CELLS = [
     ("avro", "BACKWARD"),
     ("avro", "FORWARD"),
-    pytest.param("protobuf", "NONE", marks=versions.protobuf),
-    pytest.param("protobuf", "BACKWARD", marks=versions.protobuf),
+    pytest.param("protobuf", "NONE", marks=spark_versions.protobuf),
+    pytest.param("protobuf", "BACKWARD", marks=spark_versions.protobuf),
     ("json_schema", "FULL"),
     ("json_schema", "FORWARD"),
     ("json", "NONE"),
     ("json", "FULL"),
 ]
-"""Each format and each mode twice; tests/spark/test_cuts has each with each."""
+"""Each format and each mode twice; tests/spark/test_batch_cuts.py has each with each."""
 
 
 class CutTopic:
@@ -53,18 +52,17 @@ class CutTopic:
         registry, payload = FORMATS[format](mode)
         records = [payload(version, n) for n, version in enumerate(ORDER)]
         if registry is not None:
-            register = partial(registry_kit.register, self.stack, f"{self.name}-value")
+            register = partial(registered.register, self.stack, f"{self.name}-value")
             ids = [register(text, registry.type) for text in registry.texts]
             records = [
-                registry_kit.header(ids[version - 1]) + record[5:]
-                for version, record in zip(ORDER, records, strict=True)
+                registered.header(ids[version - 1]) + record[5:] for version, record in zip(ORDER, records, strict=True)
             ]
-        kit.produce(self.stack, self.name, records)
+        produce(self.stack, self.name, records)
 
     def pipeline(self, way: str, max_records: int = 1000, **changes: Any) -> Pipeline:
         parts = {"table": {"path": str(self.folder / way)}, **self.changes, **changes}
         parts["trigger"] = {"max_records": max_records}
-        return Pipeline(file.from_mapping(kit.values_of(self.stack, f"{self.name}_{way}", **parts)))
+        return Pipeline(file.from_mapping(values_of(self.stack, f"{self.name}_{way}", **parts)))
 
     def run(self, way: str, max_records: int = 1000, **changes: Any) -> None:
         self.pipeline(way, max_records, **changes).run(until_caught_up=True)

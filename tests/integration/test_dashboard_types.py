@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import npm
 import pytest
+from support.servers import npm
 
 pytestmark = pytest.mark.alerts
 DASHBOARD = Path(__file__).resolve().parents[2] / "infra" / "grafana" / "lakeingest.json"

@@ -14,12 +14,12 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
-import connectors
-import installation
 import pytest
 import typer
-from installation import Environment
 from packaging.utils import canonicalize_name
+from support.pipelines import connectors
+from support.servers import installation
+from support.servers.installation import Environment
 
 from lakeingest.cli import app
 

@@ -13,12 +13,13 @@ from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
-import kit
 import pyspark
 import pytest
-from command import Command
 from pyspark.sql import SparkSession
-from servers import free_port
+from support.pipelines import values_of
+from support.pipelines.command_line import Command
+from support.records import clean_records, produce
+from support.servers import free_port, s3_client
 
 from lakeingest.config import file
 from lakeingest.local import Addresses, machine
@@ -31,8 +32,8 @@ NAME = "doctor"
 @pytest.fixture
 def values(stack: Addresses) -> Values:
     """The file of a pipeline with all that it needs."""
-    kit.produce(stack, NAME, kit.clean(3))
-    return kit.values_of(stack, NAME)
+    produce(stack, NAME, clean_records(3))
+    return values_of(stack, NAME)
 
 
 @pytest.fixture
@@ -60,7 +61,7 @@ def test_healthy(values: Values, said: Look, spark: SparkSession, stack: Address
     assert found["store"]["what"] == "bucket lake: written to, and a second writer was refused (412)"
     assert found["Python on executors"]["what"] == "runs"
     assert found["table"]["what"] == "not there yet; the first run makes it"
-    store = kit.s3(stack)
+    store = s3_client(stack)
     assert "Contents" not in store.list_objects_v2(Bucket="lake", Prefix=f"{NAME}/")
     store.close()
     # Nor a folder, in which Delta would make no table, and a table by writing would have no NOT NULL.

@@ -6,12 +6,12 @@ import json
 import re
 from pathlib import Path
 
-import exports
-import kit
 import pytest
-from command import Command
-from rehearsal import BUCKET
-from world import World
+from support.faults import BUCKET
+from support.oracle import exports
+from support.pipelines import World
+from support.pipelines.command_line import Command
+from support.records import clean_records, mixed_records
 
 from lakeingest.errors import StorageUnreachable
 from lakeingest.testing.s3 import Request, S3Proxy, call_after, denied
@@ -27,7 +27,7 @@ def test_the_store_fails_at_a_step(world: World, tmp_path: Path, s3: S3Proxy, la
     file.write_text(json.dumps(world.values()))
     missing = lakeingest("export", file, "--to", place)
     assert (missing.code, "there is no Delta table" in missing.err) == (2, True)
-    world.produce(*kit.mixed(10), partitions=2)
+    world.produce(*mixed_records(10), partitions=2)
     world.run()
     pipeline = world.ingestion()
 
@@ -46,7 +46,7 @@ def test_the_store_fails_at_a_step(world: World, tmp_path: Path, s3: S3Proxy, la
     assert down
     words = ("export", file, "--to", place, "--format", "csv")
     assert lakeingest(*words).out.startswith(f"{world.name}: nothing new up to version")
-    world.produce(*kit.clean(3, 10), partitions=2)
+    world.produce(*clean_records(3, 10), partitions=2)
     world.run()
     looked = lakeingest(*words, "--dry-run")
     assert "3 rows came from version" in looked.out, looked

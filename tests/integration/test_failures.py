@@ -8,9 +8,10 @@ from contextlib import nullcontext
 from typing import Any
 
 import boto3
-import kit
 import pytest
 from pyspark.sql import SparkSession
+from support.pipelines import config_of
+from support.records import clean_records, produce
 
 from lakeingest.errors import StorageUnreachable
 from lakeingest.local import Addresses
@@ -64,8 +65,8 @@ def test_a_store_that_really_refuses(
     endpoints = {"refused": closed(), "https": stack.s3.replace("http:", "https:")}
     if given := storage.get("endpoint"):
         storage = {**storage, "endpoint": endpoints.get(given, given)}
-    kit.produce(stack, named, kit.clean(1))
-    config = kit.config_of(stack, named, table={"path": f"s3a://{bucket}/t"}, storage=storage)
+    produce(stack, named, clean_records(1))
+    config = config_of(stack, named, table={"path": f"s3a://{bucket}/t"}, storage=storage)
     with pytest.raises(StorageUnreachable) as caught:
         Pipeline(config).run(until_caught_up=True)
     assert (what in caught.value.what, cure in caught.value.cure) == (True, True), caught.value
@@ -75,7 +76,7 @@ def test_a_store_that_really_refuses(
 def test_a_closed_port_of_the_store_is_told_within_seconds(stack: Addresses, named: str, endpoint: str) -> None:
     """Without any option of the user's Hadoop tried for more than two minutes, and nothing was said."""
     where = {"refused": closed(), "unknown": "http://nowhere.invalid:1", "open": stack.s3}[endpoint]
-    storage = kit.config_of(stack, named, storage={"endpoint": where}).storage
+    storage = config_of(stack, named, storage={"endpoint": where}).storage
     begun = time.monotonic()
     told = pytest.raises(StorageUnreachable, match=f"nothing listens at {where}, where s3a://b/t is looked for")
     with told if endpoint == "refused" else nullcontext():
@@ -86,6 +87,6 @@ def test_a_closed_port_of_the_store_is_told_within_seconds(stack: Addresses, nam
 
 def test_a_command_looks_for_the_store_before_spark(stack: Addresses, named: str) -> None:
     """So that each of them says it, and none waits for Hadoop."""
-    config = kit.config_of(stack, named, storage={"endpoint": closed()})
+    config = config_of(stack, named, storage={"endpoint": closed()})
     with pytest.raises(StorageUnreachable, match="nothing listens at"):
         _ = Pipeline(config).spark

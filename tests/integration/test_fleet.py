@@ -8,14 +8,14 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import kit
 import pytest
-from command import Command
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
-from rehearsal import BUCKET, QUICK
-from servers import free_port
-from world import World
+from support.faults import BUCKET, QUICK
+from support.pipelines import World
+from support.pipelines.command_line import Command
+from support.records import clean_records, mixed_records
+from support.servers import free_port
 
 from lakeingest import Fleet
 from lakeingest.cli import report
@@ -35,7 +35,7 @@ def worlds(stack: Addresses, spark: SparkSession, named: str) -> list[World]:
     """Three pipelines of twelve records each, which are cut into batches of five."""
     made = [World(stack, spark, f"{named}_{n}", trigger={"max_records": 5, "every": "1 second"}) for n in range(3)]
     for world in made:
-        world.produce(*kit.mixed(12))
+        world.produce(*mixed_records(12))
     return made
 
 
@@ -59,7 +59,7 @@ def test_each_ends_alone(worlds: list[World], tmp_path: Path) -> None:
     (tmp_path / "suite.json").write_text(json.dumps({"name": "s", "expectations": [HELD]}))
     held.changes["gate"] = {"suite": str(tmp_path / "suite.json")}
     overtaken = World(good.stack, good.spark, f"{good.name}_overtaken", trigger={"max_records": 5})
-    overtaken.produce(*kit.mixed(12))
+    overtaken.produce(*mixed_records(12))
     lost.changes["source"] = {"bootstrap_servers": f"127.0.0.1:{free_port()}"}
     told: list[tuple[str, Event]] = []
 
@@ -144,7 +144,7 @@ def test_the_command(worlds: list[World], lakeingest: Command, tmp_path: Path) -
 def test_asked_to_stop(worlds: list[World], tmp_path: Path) -> None:
     """SIGTERM: each ends within its batch, and the process with 0."""
     for world in worlds:
-        world.produce(*kit.clean(200))
+        world.produce(*clean_records(200))
         (tmp_path / f"{world.name}.yaml").write_text(json.dumps(world.values()))
     with Process(tmp_path, env={"LAKEINGEST_STATE": str(tmp_path / "state"), **QUICK}) as process:
         process.commits(len(worlds))
@@ -171,7 +171,7 @@ def test_a_table_for_each_topic(worlds: list[World], lakeingest: Command, tmp_pa
             if name == gone.name:
                 admin.delete_topics([name])[name].result()
             if name == kept.name:
-                late.produce(*kit.mixed(7))
+                late.produce(*mixed_records(7))
         if gone.name in ended and (name, isinstance(event, Committed)) == (late.name, True):
             stop.set()
         if len(ended) == 1 and name == late.name:

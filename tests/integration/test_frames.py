@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import kit
 import pytest
 from chispa import assert_df_equality
 from pyspark.sql import SparkSession
-from world import World
+from support.pipelines import World
+from support.records import clean_records, mixed_records
 
 from lakeingest.errors import UsageError
 from lakeingest.pipeline import Pipeline
@@ -29,12 +29,12 @@ def world(stack: Any, spark: SparkSession, named: str) -> World:
 
 def test_history_has_what_became_of_each_batch(world: World, spark: SparkSession) -> None:
     """Refused and dropped ones from quarantine's receipts; commits of others are there, without a sequence."""
-    world.produce(*kit.mixed(10), None, partitions=2)
+    world.produce(*mixed_records(10), None, partitions=2)
     world.run()
     pipeline = world.ingestion()
     table = pipeline.table()
     assert_df_equality(table, spark.read.format("delta").load(world.path()), ignore_row_order=True)
-    world.produce(*kit.clean(4, 10), partitions=2)
+    world.produce(*clean_records(4, 10), partitions=2)
     world.run()
     # Others write what they like into userMetadata.
     for text in ("no JSON", '{"pipeline": "other", "sequence": 7, "lakeingest": 1, "offsets": {}}'):
@@ -55,7 +55,7 @@ def test_history_has_what_became_of_each_batch(world: World, spark: SparkSession
 @pytest.mark.faults
 def test_an_account_that_is_not_there_yet_is_null(world: World, spark: SparkSession) -> None:
     """A crash before quarantine's commit leaves nothing known; the next run settles it."""
-    world.produce(*kit.mixed(10))
+    world.produce(*mixed_records(10))
     world.crash()
     pipeline = world.ingestion()
     unknown = spark.createDataFrame([(1, 10, 8, None, None)], BATCHES)
@@ -68,7 +68,7 @@ def test_an_account_that_is_not_there_yet_is_null(world: World, spark: SparkSess
 @pytest.mark.faults
 def test_quarantine_is_the_pipelines_own_with_todays_columns(world: World, spark: SparkSession) -> None:
     """It counts what the command counts: no rows of another pipeline, and none that were given up."""
-    world.produce(*kit.mixed(10))
+    world.produce(*mixed_records(10))
     world.run()
     pipeline = world.ingestion()
     rows = spark.read.format("delta").load(world.path("_quarantine"))
@@ -83,7 +83,7 @@ def test_quarantine_is_the_pipelines_own_with_todays_columns(world: World, spark
 
 def test_what_a_notebook_shows_of_a_run_pipeline(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     """Each result has its line, its HTML and its frames, of real tables."""
-    world.produce(*kit.mixed(10))
+    world.produce(*mixed_records(10))
     pipeline = world.ingestion()
     assert pipeline.run(until_caught_up=True, progress=True).refused == 2
     assert "10 records, 2 refused, lag 0" in " ".join(capsys.readouterr().err.split())
@@ -104,7 +104,7 @@ def test_what_a_notebook_shows_of_a_run_pipeline(world: World, capsys: pytest.Ca
 
 def test_a_version_that_is_not_there(world: World) -> None:
     """It is named, with where to look."""
-    world.produce(*kit.clean(1))
+    world.produce(*clean_records(1))
     world.run()
     pipeline = world.ingestion()
     for version in (99, -1):

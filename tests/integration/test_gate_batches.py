@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import kit
 import pytest
 from pyspark.sql import SparkSession
+from support.oracle import assert_exactly_once
+from support.pipelines import config_of, values_of
+from support.records import DIRTY, clean_records, produce
 from typer.testing import CliRunner
 
 from lakeingest.cli import app
@@ -42,7 +44,7 @@ def on_failure(what: str, expectation: dict[str, Any]) -> dict[str, Any]:
 def gated(stack: Addresses, name: str, folder: Path, *expectations: dict[str, Any]) -> Pipeline:
     suite = folder / "suite.json"
     suite.write_text(json.dumps({"name": "s", "expectations": list(expectations)}))
-    return Pipeline(kit.config_of(stack, name, gate={"suite": str(suite)}))
+    return Pipeline(config_of(stack, name, gate={"suite": str(suite)}))
 
 
 def found(ingestion: Pipeline, batches: int = 1) -> list[tuple[Any, ...]]:
@@ -56,7 +58,7 @@ def test_a_batch_is_held_and_let_through(stack: Addresses, spark: SparkSession, 
     ingestion = gated(
         stack, named, tmp_path, MEAN, ROWS, MOSTLY, NAMED, on_failure("warn", SMALL), on_failure("warn", ONCE)
     )
-    wanted = dict(kit.produce(stack, named, kit.clean(50)))
+    wanted = dict(produce(stack, named, clean_records(50)))
     ingestion.run(until_caught_up=True)
     between = "expect_column_values_to_be_between(n)"
     assert found(ingestion) == [
@@ -67,7 +69,7 @@ def test_a_batch_is_held_and_let_through(stack: Addresses, spark: SparkSession, 
         (1, "committed", "expect_column_values_to_match_regex(text)", True, 50, 0),
         (1, "committed", "expect_table_row_count_to_be_between()", True, None, None),
     ]
-    wanted |= kit.produce(stack, named, [*kit.clean(50, 190), b'{"n": 300, "text": "x"}', kit.DIRTY])
+    wanted |= produce(stack, named, [*clean_records(50, 190), b'{"n": 300, "text": "x"}', DIRTY])
     with pytest.raises(BatchHeld) as held:
         ingestion.run(until_caught_up=True)
     told = str(held.value).splitlines()
@@ -82,7 +84,7 @@ def test_a_batch_is_held_and_let_through(stack: Addresses, spark: SparkSession, 
     assert {(row[0], row[1]) for row in found(ingestion)} == {(2, "held")}
 
     ingestion.run(until_caught_up=True, accept_held="the numbers grew")
-    kit.assert_exactly_once(spark, ingestion, wanted)
+    assert_exactly_once(spark, ingestion, wanted)
     assert ingestion.audit().conserved
     newest = ingestion.results(1)
     assert {(row["sequence"], row["outcome"]) for row in newest} == {(2, "accepted")}
@@ -99,12 +101,12 @@ def test_a_batch_is_held_and_let_through(stack: Addresses, spark: SparkSession, 
         "hold: expect_column_values_to_be_between",
     ]
 
-    kit.produce(stack, named, kit.clean(20, 500))
+    produce(stack, named, clean_records(20, 500))
     with pytest.raises(BatchHeld, match="batch 3"):
         ingestion.run(until_caught_up=True)
 
     file = tmp_path / "p.yaml"
-    file.write_text(json.dumps(kit.values_of(stack, named, gate={"suite": str(tmp_path / "suite.json")})))
+    file.write_text(json.dumps(values_of(stack, named, gate={"suite": str(tmp_path / "suite.json")})))
     told = CliRunner().invoke(app, ["gate", "history", str(file), "--failed", "--batches", "1"])
     assert told.exit_code == 0, told.output
     assert "expect_column_mean_to_be_between(n)" in told.output
@@ -116,7 +118,7 @@ def test_a_batch_is_held_and_let_through(stack: Addresses, spark: SparkSession, 
 def test_fail_is_never_let_through(stack: Addresses, named: str, tmp_path: Path) -> None:
     """A reason does not help against on_failure: fail; and custom SQL is asked as well."""
     ingestion = gated(stack, named, tmp_path, on_failure("fail", SQL))
-    kit.produce(stack, named, kit.clean(20, 195))
+    produce(stack, named, clean_records(20, 195))
     with pytest.raises(BatchHeld, match="fail: unexpected_rows_expectation") as held:
         ingestion.run(until_caught_up=True, accept_held="please")
     assert "--accept-held" not in held.value.cure
@@ -127,11 +129,11 @@ def test_fail_is_never_let_through(stack: Addresses, named: str, tmp_path: Path)
 def test_a_whole_batch_is_set_aside(stack: Addresses, spark: SparkSession, named: str, tmp_path: Path) -> None:
     """All its records go to quarantine, each with its own reason first; the next batch is asked anew."""
     ingestion = gated(stack, named, tmp_path, on_failure("quarantine", MEAN), NAMED)
-    wanted = dict(kit.produce(stack, named, [*kit.clean(10, 500), b'{"n": 1, "text": "x"}', kit.DIRTY]))
+    wanted = dict(produce(stack, named, [*clean_records(10, 500), b'{"n": 1, "text": "x"}', DIRTY]))
     ingestion.run(until_caught_up=True)
-    wanted |= kit.produce(stack, named, kit.clean(10))
+    wanted |= produce(stack, named, clean_records(10))
     counts = ingestion.run(until_caught_up=True)
-    kit.assert_exactly_once(spark, ingestion, wanted)
+    assert_exactly_once(spark, ingestion, wanted)
     assert (counts.accepted, counts.refused) == (10, 0)
     assert {(g["stage"], g["reason"], g["count"]) for g in ingestion.quarantined()} == {
         ("gate", "expect_column_mean_to_be_between(n)", 10),
@@ -144,10 +146,10 @@ def test_a_whole_batch_is_set_aside(stack: Addresses, spark: SparkSession, named
 @pytest.mark.faults
 def test_a_failure_budget(stack: Addresses, spark: SparkSession, named: str, tmp_path: Path) -> None:
     """When suddenly everything fails, the batch is kept back, its reasons are told, and quarantine stays empty."""
-    ingestion = Pipeline(kit.config_of(stack, named, quarantine={"path": f"s3a://lake/{named}_q", "max_refused": "2%"}))
-    wanted = dict(kit.produce(stack, named, [*kit.clean(49), kit.DIRTY]))
+    ingestion = Pipeline(config_of(stack, named, quarantine={"path": f"s3a://lake/{named}_q", "max_refused": "2%"}))
+    wanted = dict(produce(stack, named, [*clean_records(49), DIRTY]))
     assert ingestion.run(until_caught_up=True).refused == 1
-    wanted |= kit.produce(stack, named, [kit.DIRTY, kit.DIRTY, b"{", *kit.clean(7)])
+    wanted |= produce(stack, named, [DIRTY, DIRTY, b"{", *clean_records(7)])
     with pytest.raises(BatchHeld) as held:
         ingestion.run(until_caught_up=True)
     assert "3 of 10 records are refused, and quarantine.max_refused is 2%: 2 WRONG_TYPE (value), 1 BROKEN_JSON" in str(
@@ -155,7 +157,7 @@ def test_a_failure_budget(stack: Addresses, spark: SparkSession, named: str, tmp
     )
     assert ingestion.audit().quarantine == 1
     assert ingestion.run(until_caught_up=True, accept_held="a test").refused == 3
-    kit.assert_exactly_once(spark, ingestion, wanted)
+    assert_exactly_once(spark, ingestion, wanted)
 
 
 @pytest.mark.slow
@@ -165,8 +167,8 @@ def test_results_of_quick_batches_are_written_together(
     """In fewer commits than batches, behind the one that makes their table; each has its rows when the run is over."""
     suite = tmp_path / "suite.json"
     suite.write_text(json.dumps({"name": "s", "expectations": [MEAN]}))
-    kit.produce(stack, named, kit.clean(20))
-    config = kit.config_of(stack, named, gate={"suite": str(suite)}, trigger={"max_records": 5})
+    produce(stack, named, clean_records(20))
+    config = config_of(stack, named, gate={"suite": str(suite)}, trigger={"max_records": 5})
     ingestion = Pipeline(config)
     ingestion.run(until_caught_up=True)
     assert [(row[0], row[1]) for row in found(ingestion, 9)] == [(n, "committed") for n in (4, 3, 2, 1)]

@@ -8,9 +8,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import kit
 import pytest
 from pyspark.sql import SparkSession
+from support.oracle import assert_exactly_once
+from support.pipelines import config_of
+from support.records import Record, produce
 
 from lakeingest.config import file as pipeline_file
 from lakeingest.local import Addresses
@@ -63,14 +65,14 @@ def test_quarantine_counts_what_great_expectations_counts(
     stack: Addresses, spark: SparkSession, named: str, tmp_path: Path
 ) -> None:
     """A suite that real flights partly fail, among damaged ones, which no expectation is asked of."""
-    produced = [kit.Record(value, key, partition) for partition, key, value in islice(flights.records(), COUNT)]
-    wanted = kit.produce(stack, named, produced, flights.PARTITIONS)
+    produced = [Record(value, key, partition) for partition, key, value in islice(flights.records(), COUNT)]
+    wanted = produce(stack, named, produced, flights.PARTITIONS)
     suite = tmp_path / "flights.json"
     suite.write_text(json.dumps({"name": "flights", "expectations": SUITE}))
     columns = pipeline_file.read(FILE, {}).schema_.columns
-    ingestion = Pipeline(kit.config_of(stack, named, schema={"columns": columns}, gate={"suite": str(suite)}))
+    ingestion = Pipeline(config_of(stack, named, schema={"columns": columns}, gate={"suite": str(suite)}))
     counts = ingestion.run(until_caught_up=True)
-    kit.assert_exactly_once(spark, ingestion, wanted)
+    assert_exactly_once(spark, ingestion, wanted)
     assert ingestion.audit().conserved
 
     good = [json.loads(each.value or b"") for n, each in enumerate(produced, start=1) if n % 1000]
@@ -84,12 +86,12 @@ def test_quarantine_counts_what_great_expectations_counts(
     held = spark.read.format("delta").load(ingestion.config.quarantine.path).where("stage = 'gate'").collect()
     wanted_moves = {tuple(row)[:3] for row in held if set(row["expectations"]) <= relaxed}
     suite.write_text(json.dumps({"name": "flights", "expectations": [e for e in SUITE if "carrier" not in str(e)]}))
-    again = Pipeline(kit.config_of(stack, named, schema={"columns": columns}, gate={"suite": str(suite)}))
+    again = Pipeline(config_of(stack, named, schema={"columns": columns}, gate={"suite": str(suite)}))
     done = again.replay("all carriers are welcome")
     assert (done.looked, done.moved) == (counts.refused, len(wanted_moves))
     marked = spark.read.format("delta").load(ingestion.config.quarantine.path).where("moved IS NOT NULL").collect()
     assert {tuple(row)[:3] for row in marked} == wanted_moves
-    kit.assert_exactly_once(spark, again, wanted)
+    assert_exactly_once(spark, again, wanted)
     assert again.audit().conserved
     broken = {group["reason"] for group in ingestion.quarantined() if group["stage"] != "gate"}
     assert broken == {"BROKEN_JSON", "WRONG_TYPE", "INVALID_UTF8"}

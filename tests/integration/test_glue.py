@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import boto3
-import glue
-import kit
 import pytest
-from command import Command
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
-from registry_kit import Proxy
-from schema_world import SchemaWorld
-from world import Crash, World
+from support.pipelines import Crash, World, only
+from support.pipelines.command_line import Command
+from support.pipelines.schema_world import SchemaWorld
+from support.records import clean_records, mixed_records
+from support.records.registered import Proxy
+from support.servers import glue
 
 from lakeingest.config import Storage
 from lakeingest.delta.catalog.glue import GlueCatalog
@@ -69,7 +69,7 @@ def run(world: World, on_progress: Callable[[Committed], None] = lambda _: None,
     """Run until caught up; what is told of the catalog."""
     told: list[CatalogUpdate] = []
     world.ingestion(**changes).run(
-        until_caught_up=True, on_event=kit.only(CatalogUpdate, told.append), on_progress=on_progress
+        until_caught_up=True, on_event=only(CatalogUpdate, told.append), on_progress=on_progress
     )
     return told
 
@@ -100,7 +100,7 @@ def test_the_entry_follows_the_table(world: World, server: Any) -> None:
         "schema": declared,
         "table": {**world.changes["table"], "comment": "it's one"},
     }
-    world.produce(*kit.mixed(10))
+    world.produce(*mixed_records(10))
     assert run(world) == [CatalogUpdate(f"{DATABASE}.{world.name}")]
     first = held(server, world)
     assert columns(first) == described(world)
@@ -108,7 +108,7 @@ def test_the_entry_follows_the_table(world: World, server: Any) -> None:
     assert (first["Description"], first.get("PartitionKeys", [])) == ("it's one", [])
     assert first["StorageDescriptor"]["Location"] == f"s3://lake/{world.name}"
     # A file that changes nothing, and a batch that changes no column.
-    world.produce(*kit.mixed(10))
+    world.produce(*mixed_records(10))
     assert run(world) == []
     assert held(server, world)["VersionId"] == first["VersionId"]
     # Wider, more, a comment in it, and one that is another.
@@ -124,7 +124,7 @@ def test_the_entry_follows_the_table(world: World, server: Any) -> None:
 
 def test_comments_are_no_schema(world: World, server: Any) -> None:
     """A comment that changes makes no version of the schema; one that the file has not is not touched."""
-    world.produce(*kit.clean(3))
+    world.produce(*clean_records(3))
     run(world)
     steps = len(world.ingestion().schemas().steps)
     world.sql("ALTER TABLE {table} ALTER COLUMN text COMMENT 'by hand'")
@@ -172,10 +172,10 @@ def test_killed_between_commit_and_catalog(world: World, server: Any) -> None:
             raise Crash
         return update(catalog, columns, comment)
 
-    world.produce(*kit.clean(3))
+    world.produce(*clean_records(3))
     run(world)
     world.changes["schema"] = {"columns": "n INT NOT NULL, text STRING, more INT COMMENT 'x'"}
-    world.produce(*kit.clean(3))
+    world.produce(*clean_records(3))
     with pytest.MonkeyPatch.context() as dying:
         dying.setattr(GlueCatalog, "update", crash)
         with pytest.raises(Crash):
@@ -189,7 +189,7 @@ def test_killed_between_commit_and_catalog(world: World, server: Any) -> None:
 @pytest.mark.faults
 def test_glue_is_down_while_a_run_goes(world: World, moto: str, server: Any, reached: Callable[[str], None]) -> None:
     """It is told once, and every record is written; a batch behind the first one finds Glue again."""
-    world.produce(*kit.mixed(8))
+    world.produce(*mixed_records(8))
     line = Proxy(moto)
     line.down()
     reached(line.url)
@@ -210,7 +210,7 @@ def test_a_run_on_the_command_line(
     world: World, server: Any, reached: Callable[[str], None], lakeingest: Command, tmp_path: Path
 ) -> None:
     """That the catalog is behind is the last line, with its cure, and in the JSON; it is no error."""
-    world.produce(*kit.clean(3))
+    world.produce(*clean_records(3))
     (tmp_path / "p.yaml").write_text(json.dumps(world.values()))
     reached(f"http://127.0.0.1:{glue.free_port()}")
     said = lakeingest("run", tmp_path / "p.yaml", "--until-caught-up", "--log-format", "none")
@@ -250,7 +250,7 @@ def test_an_entry_that_is_not_ours_is_left_alone(
         server.create_database(DatabaseInput={"Name": DATABASE})
     server.create_table(DatabaseName=DATABASE, TableInput={"Name": world.name, **HOSTILE[kind]})
     before = held(server, world)
-    world.produce(*kit.clean(3))
+    world.produce(*clean_records(3))
     (told,) = run(world)
     assert isinstance(told.failure, TableMismatch)
     assert "never" not in told.failure.what
@@ -269,7 +269,7 @@ def test_the_doctor_looks_at_the_catalog(
     world: World, server: Any, reached: Callable[[str], None], lakeingest: Command, tmp_path: Path
 ) -> None:
     """Not there yet; there, and whether it is behind; not to be reached."""
-    world.produce(*kit.clean(3))
+    world.produce(*clean_records(3))
     name = f"{DATABASE}.{world.name}"
     assert doctor(world, lakeingest, tmp_path)["what"].startswith(f"{name} is not in Glue yet")
     run(world)

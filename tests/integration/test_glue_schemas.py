@@ -14,17 +14,15 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import glue
-import glue_schemas
-import kit
 import pytest
-from command import Command
-from glue_schemas import REGISTRY, Producer
-from kit import Record
 from pyspark.sql import SparkSession
-from registry_kit import json_schema, proxied, record
-from schema_world import SchemaWorld
-from weather import AVRO, VERSIONS, weather
+from support.pipelines.command_line import Command
+from support.pipelines.schema_world import SchemaWorld
+from support.records import Record, create_topic, glue_schemas
+from support.records.glue_schemas import REGISTRY, Producer
+from support.records.registered import json_schema, proxied, record
+from support.records.weather import AVRO, VERSIONS, weather
+from support.servers import glue
 
 from lakeingest import config
 from lakeingest.delta.receipt import Counts
@@ -222,7 +220,7 @@ def test_check_and_doctor(world: SchemaWorld, server: Any, lakeingest: Command, 
     """`check --online` compares the levels, and `doctor` finds the schema."""
     named, file = world.name, tmp_path / "p.yaml"
     glue_schemas.register(server, named, VERSIONS[0], "NONE")
-    kit.create(world.stack, named)
+    create_topic(world.stack, named)
     file.write_text(json.dumps(world.values()))
     said = lakeingest("check", file, "--online")
     assert f"the registry takes NONE for {named}" in " ".join((said.out + said.err).split())

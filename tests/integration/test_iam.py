@@ -12,13 +12,14 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-import aws
-import kit
 import pytest
-from aws import Account, User
 from botocore.exceptions import ClientError
-from command import Command
 from pyspark.sql import SparkSession
+from support.pipelines import values_of
+from support.pipelines.command_line import Command
+from support.records import clean_records, mixed_records, produce
+from support.servers import aws
+from support.servers.aws import Account, User
 
 from lakeingest.config import PipelineConfig, file
 from lakeingest.errors import StorageRefused
@@ -65,13 +66,13 @@ def endpoint(account: Account, seen: list[Request]) -> Iterator[str]:
 @pytest.fixture
 def pipeline(stack: Addresses, spark: SparkSession, user: User, endpoint: str, tmp_path: Path, named: str) -> Pipeline:  # noqa: PLR0917
     (tmp_path / "suite.json").write_text(json.dumps(SUITE))
-    values = values_of(stack, named, endpoint=endpoint, **user.storage)
+    values = iam_values(stack, named, endpoint=endpoint, **user.storage)
     return Pipeline(file.from_mapping({**values, "gate": {"suite": str(tmp_path / "suite.json")}}))
 
 
-def values_of(stack: Addresses, name: str, **storage: Any) -> dict[str, Any]:
+def iam_values(stack: Addresses, name: str, **storage: Any) -> dict[str, Any]:
     """A pipeline in a bucket of others too."""
-    values = kit.values_of(stack, name, table={"path": f"{FOLDER}/{name}"})
+    values = values_of(stack, name, table={"path": f"{FOLDER}/{name}"})
     reached = {"region": aws.REGION, "path_style": True, **storage}
     return {**values, "storage": reached, "retry": {"wait": "10 minutes"}}
 
@@ -116,7 +117,7 @@ def rights(account: Account, user: User, pipeline: Pipeline, seen: list[Request]
 
 def test_a_writer_runs_and_a_reader_audits(stack: Addresses, pipeline: Pipeline, rights: Rights) -> None:
     """By real requests, for each of which IAM was asked; no statement goes unused, and no other thing is allowed."""
-    kit.produce(stack, pipeline.config.name, kit.mixed(10, 5))
+    produce(stack, pipeline.config.name, mixed_records(10, 5))
     rights.give("writer")
     assert pipeline.run(until_caught_up=True).refused == 2
     assert rights.unused() == []
@@ -133,7 +134,7 @@ def test_an_operator_does_what_is_to_be_done(
     """A table of several commits is looked at, compacted, replayed and vacuumed."""
     rights.give("writer")
     for n in range(2):
-        kit.produce(stack, pipeline.config.name, kit.mixed(10, 5))
+        produce(stack, pipeline.config.name, mixed_records(10, 5))
         assert pipeline.run(until_caught_up=True).refused == 2, n
     rights.give("reader")
     assert pipeline.status().tables["table"]["files"] == 2
@@ -149,7 +150,7 @@ def test_an_operator_does_what_is_to_be_done(
 
 def _refused_at_once(stack: Addresses, account: Account, user: User, pipeline: Pipeline) -> None:
     """A run that may not write ends within seconds, by name; with the right it goes on where it was."""
-    kit.produce(stack, pipeline.config.name, kit.clean(5))
+    produce(stack, pipeline.config.name, clean_records(5))
     account.allow(user.name, iam.policy(pipeline.config, "reader").document)
     begun = time.monotonic()
     with pytest.raises(StorageRefused, match=r"the right s3:PutObject is missing for s3a://policed/team/lake/"):
@@ -214,7 +215,7 @@ def simulated(account: Account, policy: Mapping[str, Any], asked: str, resource:
 
 def test_what_is_asked_of_glue_and_msk(account: Account, stack: Addresses) -> None:
     """By IAM's simulation: no server here asks it for them."""
-    values = values_of(stack, "iam")
+    values = iam_values(stack, "iam")
     values["source"] |= {
         "bootstrap_servers": "b-1.lake.abc123.c2.kafka.us-east-1.amazonaws.com:9098",
         "options": {"security.protocol": "SASL_SSL", "sasl.mechanism": "AWS_MSK_IAM"},
@@ -256,7 +257,7 @@ def test_what_is_asked_of_glue_and_msk(account: Account, stack: Addresses) -> No
 def test_an_access_point(account: Account, stack: Addresses) -> None:
     """Its own ARN, with object/ before a key."""
     point = f"arn:aws:s3:{aws.REGION}:{aws.ACCOUNT}:accesspoint/lake-ap"
-    config = file.from_mapping(values_of(stack, "iam", access_points={BUCKET: point}))
+    config = file.from_mapping(iam_values(stack, "iam", access_points={BUCKET: point}))
     policy = iam.policy(config, "writer").document
     assert simulated(account, policy, "s3:PutObject", f"{point}/object/team/lake/iam/part-0.parquet")
     assert not simulated(account, policy, "s3:PutObject", f"{point}/object/team/lake/payroll/part-0.parquet")
@@ -265,7 +266,7 @@ def test_an_access_point(account: Account, stack: Addresses) -> None:
 
 def test_the_command_asks_nobody(lakeingest: Command, tmp_path: Path, stack: Addresses) -> None:
     """What it prints is the document alone, to be saved as a file."""
-    (tmp_path / "p.yaml").write_text(json.dumps(values_of(stack, "iam")))
+    (tmp_path / "p.yaml").write_text(json.dumps(iam_values(stack, "iam")))
     document = json.loads(lakeingest("iam", tmp_path / "p.yaml").out)
     assert document["Version"] == "2012-10-17"
     said = lakeingest("iam", tmp_path / "p.yaml", "--role", "writer", "--output", "json").data

@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
-import kit
 import pytest
-import registry_kit
 from confluent_kafka import Consumer, TopicPartition
-from connectors import AVRO, CONFLUENT, JSON, PARTITIONER
 from pyspark.sql import SparkSession
+from support.pipelines import World
+from support.pipelines.connectors import AVRO, CONFLUENT, JSON, PARTITIONER
+from support.records import Record, clean_records, mixed_records, produce, registered
 from typer.testing import CliRunner
-from world import World
 
 import lakeingest
 from lakeingest.cli import app
@@ -27,7 +26,7 @@ from lakeingest.errors import UsageError
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
 
-ORDER = registry_kit.record("order", id="int", region="string", at={"type": "long", "logicalType": "timestamp-millis"})
+ORDER = registered.record("order", id="int", region="string", at={"type": "long", "logicalType": "timestamp-millis"})
 ROWS = [{"id": n, "region": "EU" if n % 2 else "US", "at": 1_427_961_600_000 + n * 60_000} for n in range(6)]
 
 
@@ -77,8 +76,8 @@ def framed(schema_id: int, value: Mapping[str, Any]) -> bytes:
 @pytest.mark.usefixtures("keys")
 def test_avro_by_time(stack: Addresses, spark: SparkSession, tmp_path: Path) -> None:
     """Hours of a field in Los Angeles, as the sink names its folders."""
-    schema_id = registry_kit.register(stack, "imported_avro-value", json.dumps(ORDER))
-    kit.produce(stack, "imported_avro", [framed(schema_id, row) for row in ROWS])
+    schema_id = registered.register(stack, "imported_avro-value", json.dumps(ORDER))
+    produce(stack, "imported_avro", [framed(schema_id, row) for row in ROWS])
     pipeline = imported(
         stack,
         tmp_path,
@@ -105,7 +104,7 @@ def test_avro_by_time(stack: Addresses, spark: SparkSession, tmp_path: Path) -> 
 @pytest.mark.usefixtures("keys")
 def test_json_with_transforms(stack: Addresses, spark: SparkSession, tmp_path: Path) -> None:
     """Fields renamed and inserted, by the sink's own partitioner; a null is ignored."""
-    kit.produce(stack, "imported_json", [json.dumps(row).encode() for row in ROWS] + [None, b"no json"])
+    produce(stack, "imported_json", [json.dumps(row).encode() for row in ROWS] + [None, b"no json"])
     smt = "org.apache.kafka.connect.transforms."
     pipeline = imported(
         stack,
@@ -138,7 +137,7 @@ def test_json_with_transforms(stack: Addresses, spark: SparkSession, tmp_path: P
 def test_bytes_from_where_the_consumer_group_stands(stack: Addresses, spark: SparkSession, tmp_path: Path) -> None:
     """The table begins at the group's offsets; a partition that the group never committed, at its first."""
     topic = "imported_bytes"
-    kit.produce(stack, topic, [kit.Record(bytes([n]), partition=n % 3) for n in range(12)], 3)
+    produce(stack, topic, [Record(bytes([n]), partition=n % 3) for n in range(12)], 3)
     group = Consumer({"bootstrap.servers": stack.kafka, "group.id": f"connect-{topic}", "enable.auto.commit": False})
     group.commit(offsets=[TopicPartition(topic, 0, 2), TopicPartition(topic, 1, 4)], asynchronous=False)
     group.close()
@@ -155,7 +154,7 @@ def test_bytes_from_where_the_consumer_group_stands(stack: Addresses, spark: Spa
     found = {(row._partition, row._offset) for row in table.collect()}
     assert found == {(0, 2), (0, 3), *((2, n) for n in range(4))}
     assert pipeline.audit().conserved
-    kit.produce(stack, topic, [kit.Record(b"new", partition=1)], 3)
+    produce(stack, topic, [Record(b"new", partition=1)], 3)
     pipeline.run(until_caught_up=True)
     assert table.where("_partition = 1").count() == 1
 
@@ -163,7 +162,7 @@ def test_bytes_from_where_the_consumer_group_stands(stack: Addresses, spark: Spa
 @pytest.mark.usefixtures("keys")
 def test_columns_from_the_newest_records(stack: Addresses, spark: SparkSession, tmp_path: Path) -> None:
     """The file that is written is run as it is."""
-    kit.produce(stack, "imported_sample", [json.dumps({**row, "at": "2015-04-02T01:00:00Z"}).encode() for row in ROWS])
+    produce(stack, "imported_sample", [json.dumps({**row, "at": "2015-04-02T01:00:00Z"}).encode() for row in ROWS])
     config = {"value.converter": JSON, "value.converter.schemas.enable": "false"}
     pipeline = imported(stack, tmp_path, "imported_sample", config, "--sample")
     assert pipeline.config.schema_.columns == "id BIGINT, region STRING, at TIMESTAMP"
@@ -199,8 +198,8 @@ def sink(folder: Path, topic: str, objects: Mapping[tuple[int, int], int], kind:
 def compared(stack: Addresses, spark: SparkSession) -> World:
     """Two partitions with offsets 0 to 19; each fifth record of partition 0 is refused."""
     world = World(stack, spark, f"compared_{next(_NUMBERS)}", partition=[])
-    world.produce(*(kit.Record(value, partition=0) for value in kit.mixed(20)), partitions=2)
-    world.produce(*(kit.Record(value, partition=1) for value in kit.clean(20)), partitions=2)
+    world.produce(*(Record(value, partition=0) for value in mixed_records(20)), partitions=2)
+    world.produce(*(Record(value, partition=1) for value in clean_records(20)), partitions=2)
     world.run()
     return world
 

@@ -11,12 +11,10 @@ import sys
 import time
 from pathlib import Path
 
-import kit
 import pytest
-import registry_kit
-from command import Command
-from kit import Record, produce
 from pyspark.sql import SparkSession
+from support.pipelines.command_line import Command
+from support.records import Record, admin_client, create_topic, produce, registered, transaction
 
 from lakeingest.cli import complete
 from lakeingest.config import file as pipeline_file
@@ -45,13 +43,13 @@ def test_a_file_from_a_sample_runs(
     assert (row["`"].asDict(), row["_key"]) == ({"A": 1}, "k7")
     assert json.loads(row["_rescued"])["order id"] == 1
     assert lakeingest("quarantine", "list", file, "--output", "json").data["reasons"][0]["count"] == 1
-    groups = kit.admin(stack).list_consumer_groups().result().valid
+    groups = admin_client(stack).list_consumer_groups().result().valid
     assert "lakeingest-init" not in [group.group_id for group in groups]
 
 
 def test_a_registry_is_asked(stack: Addresses, named: str, tmp_path: Path, lakeingest: Command) -> None:
     """The stack's own for its own topics; of other brokers only one that is named."""
-    writer = registry_kit.avro(stack, f"{named}-value", registry_kit.record("R", n="int"))
+    writer = registered.avro(stack, f"{named}-value", registered.record("R", n="int"))
     produce(stack, named, [writer(n=n) for n in range(3)])
 
     def format_by(*options: object) -> str:
@@ -66,9 +64,9 @@ def test_a_registry_is_asked(stack: Addresses, named: str, tmp_path: Path, lakei
 
 def test_records_behind_markers_are_found(stack: Addresses, named: str, tmp_path: Path, lakeingest: Command) -> None:
     """The newest offsets may hold none: markers of transactions. Those of an aborted one do not count."""
-    kit.transaction(stack, named, [b'{"good": 1}'], commit=True)
+    transaction(stack, named, [b'{"good": 1}'], commit=True)
     for _ in range(3):
-        kit.transaction(stack, named, [b"\xff" * 5] * 300, commit=False)
+        transaction(stack, named, [b"\xff" * 5] * 300, commit=False)
     assert lakeingest("init", tmp_path / "p.yaml", "--from-topic", named).code == 0
     assert [c.name for c in pipeline_file.read(tmp_path / "p.yaml", os.environ).columns] == ["good"]
 
@@ -76,7 +74,7 @@ def test_records_behind_markers_are_found(stack: Addresses, named: str, tmp_path
 @pytest.mark.slow
 def test_what_cannot_be_told(stack: Addresses, named: str, tmp_path: Path, lakeingest: Command) -> None:
     """An empty topic, one that is not there, and one whose name is none: an error with its cure, and no file."""
-    kit.create(stack, named)
+    create_topic(stack, named)
     for topic, what, cure in (
         (named, "holds no record", "let some records come"),
         (f"{named}s", "does not exist on", f"did you mean {named}?"),
@@ -153,8 +151,8 @@ def test_lakeingest_alone_knows_what_ran(
 
 def test_topics_are_completed(stack: Addresses, named: str, tmp_path: Path) -> None:
     """Those of the stack, and behind FILE: those that its pattern matches."""
-    kit.create(stack, f"{named}.a")
-    kit.create(stack, f"{named}_b")
+    create_topic(stack, f"{named}.a")
+    create_topic(stack, f"{named}_b")
     assert complete.topics(named) == [f"{named}.a", f"{named}_b"]
     file = tmp_path / "many.yaml"
     file.write_text(

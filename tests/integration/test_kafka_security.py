@@ -12,19 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import kit
 import pytest
-from brokers import (
-    Authority,
-    Certificate,
-    Cluster,
-    Listener,
-    SaslSsl,
-    issue,
-    mutual_tls,
-    oauthbearer,
-)
-from command import Command
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -34,9 +22,13 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
-from kit import mixed, produce
-from oidc import Issuer
 from pyspark.sql import SparkSession
+from support.oracle import assert_exactly_once, topic_manifest
+from support.pipelines import config_of, only
+from support.pipelines.command_line import Command
+from support.records import mixed_records, produce
+from support.servers.brokers import Authority, Certificate, Cluster, Listener, SaslSsl, issue, mutual_tls, oauthbearer
+from support.servers.oidc import Issuer
 
 from lakeingest.config import Source, file
 from lakeingest.errors import SourceRefused, SourceUnreachable
@@ -125,12 +117,12 @@ def test_who_may_come_in_ingests(
         (cluster.at("oauth"), proofs.token()),
     )
     for address, options in ways:
-        produce(beside, named, mixed(100), partitions=2)
+        produce(beside, named, mixed_records(100), partitions=2)
         source = {"topics": [named], "bootstrap_servers": address, "options": options}
-        ingestion = Pipeline(kit.config_of(stack, named, source=source))
+        ingestion = Pipeline(config_of(stack, named, source=source))
         assert ingestion.run(until_caught_up=True).consumed == 100
     assert ingestion.audit().conserved
-    kit.assert_exactly_once(spark, ingestion, kit.manifest(beside, named))
+    assert_exactly_once(spark, ingestion, topic_manifest(beside, named))
 
 
 def test_a_file_comes_of_a_sample(
@@ -300,9 +292,9 @@ def test_a_token_is_renewed(
     server of tokens fails, the run says so, and goes on when it is back.
     """
     beside, told = replace(stack, kafka=cluster.direct), list[Retrying]()
-    produce(beside, named, mixed(10), partitions=2)
+    produce(beside, named, mixed_records(10), partitions=2)
     source = {"topics": [named], "bootstrap_servers": cluster.at("oauth"), "options": proofs.token()}
-    ingestion = Pipeline(kit.config_of(stack, named, source=source, retry={"wait": "5 minutes"}))
+    ingestion = Pipeline(config_of(stack, named, source=source, retry={"wait": "5 minutes"}))
     stop, proofs.issuer.lifetime_s = threading.Event(), 8
     issued = proofs.issuer.issued
 
@@ -312,7 +304,7 @@ def test_a_token_is_renewed(
                 time.sleep(3)
                 # Away from the fifth to the eighth.
                 proofs.issuer.refuses = 4 <= n < 8
-                produce(beside, named, mixed(10), partitions=2)
+                produce(beside, named, mixed_records(10), partitions=2)
             time.sleep(10)
         finally:
             proofs.issuer.refuses = False
@@ -321,13 +313,13 @@ def test_a_token_is_renewed(
     changing = threading.Thread(target=change)
     changing.start()
     try:
-        ingestion.run(stop=stop, on_event=kit.only(Retrying, told.append))
+        ingestion.run(stop=stop, on_event=only(Retrying, told.append))
     finally:
         stop.set()
         changing.join()
         proofs.issuer.lifetime_s = 3600
     ingestion.run(until_caught_up=True)
-    kit.assert_exactly_once(spark, ingestion, kit.manifest(beside, named))
+    assert_exactly_once(spark, ingestion, topic_manifest(beside, named))
     print(f"{proofs.issuer.issued - issued} tokens; told: {[str(each.failure) for each in told]}")
     assert proofs.issuer.issued - issued > 5
     assert any("no token" in each.failure.what for each in told)

@@ -13,10 +13,11 @@ import time
 from pathlib import Path
 from subprocess import PIPE, Popen
 
-import kit
 import psutil
 import pytest
 from pyspark.sql import SparkSession
+from support.pipelines import config_of, values_of
+from support.records import DIRTY, clean_records, produce
 
 from lakeingest.local import Addresses, artifacts
 from lakeingest.pipeline import Pipeline
@@ -47,8 +48,8 @@ def until(name: str, *, there: bool, timeout_s: float) -> list[psutil.Process]:
 @pytest.fixture
 def file(stack: Addresses, named: str, tmp_path: Path) -> Path:
     """The file of a pipeline that has not run."""
-    kit.produce(stack, named, kit.clean(1))
-    (tmp_path / "p.yaml").write_text(json.dumps(kit.values_of(stack, named)))
+    produce(stack, named, clean_records(1))
+    (tmp_path / "p.yaml").write_text(json.dumps(values_of(stack, named)))
     return tmp_path / "p.yaml"
 
 
@@ -143,9 +144,9 @@ def test_spark_says_nothing_on_the_terminal(
     stack: Addresses, stack_state: Path, spark: SparkSession, named: str, tmp_path: Path
 ) -> None:
     """Where a query fails pyspark wrote 12 KB of JSON before the error; it is in the log, which nobody can run."""
-    kit.produce(stack, named, [*kit.clean(2), kit.DIRTY])
-    Pipeline(kit.config_of(stack, named)).run(until_caught_up=True)
-    (tmp_path / "p.yaml").write_text(json.dumps(kit.values_of(stack, named)))
+    produce(stack, named, [*clean_records(2), DIRTY])
+    Pipeline(config_of(stack, named)).run(until_caught_up=True)
+    (tmp_path / "p.yaml").write_text(json.dumps(values_of(stack, named)))
     wrong = ("--where", "nope = 1", "--reason", "x")
     with Process(tmp_path / "p.yaml", *wrong, command=("quarantine", "discard")) as process:
         assert process.wait(120) == 2
@@ -162,7 +163,7 @@ def test_a_run_as_it_should_be_is_silent_in_the_log(
     stack: Addresses, stack_state: Path, named: str, file: Path
 ) -> None:
     """Else each batch had its warnings, and whoever looks for the reason of a failure had to know them."""
-    kit.produce(stack, named, [*kit.clean(20), kit.DIRTY])
+    produce(stack, named, [*clean_records(20), DIRTY])
     values = json.loads(file.read_text()) | {"trigger": {"max_records": 5}}
     file.write_text(json.dumps(values))
     with Process(file, "--until-caught-up", "--log-format", "none") as process:

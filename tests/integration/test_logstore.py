@@ -18,9 +18,9 @@ import uuid
 from pathlib import Path
 
 import pytest
-import versions
-from drivers import Driver, refusal, untranslated
 from py4j.protocol import Py4JJavaError
+from support.servers import spark_versions
+from support.servers.log_stores import Driver, refusal, untranslated
 
 from lakeingest.local import artifacts
 from lakeingest.spark import jvm
@@ -33,7 +33,7 @@ DELTAS_OWN = "io.delta.storage.S3SingleDriverLogStore"
 def jars(request):
     """The folder that holds what a Spark session needs."""
     listing = request.config.getoption("jars")
-    return (versions.jars(Path(listing)) if listing else artifacts.fetch("spark"))[0].parent
+    return (spark_versions.jars(Path(listing)) if listing else artifacts.fetch("spark"))[0].parent
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +128,7 @@ def test_of_two_drivers_one_commits(drivers, s3a, version, tmp_path, store, firs
 @contextlib.contextmanager
 def appender(jars, table, stack, log_store):
     """A Spark driver in its own process; yields how to give it an order, which returns how to get its answer."""
-    command = [sys.executable, str(REPO / "tests" / "support" / "appender.py"), str(jars), table]
+    command = [sys.executable, str(REPO / "tests" / "support" / "servers" / "appender.py"), str(jars), table]
     command += [stack.s3, stack.s3_access_key, stack.s3_secret_key, log_store]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
 

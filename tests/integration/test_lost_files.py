@@ -6,9 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import kit
 import pytest
 from pyspark.sql import SparkSession
+from support.pipelines import config_of
+from support.records import mixed_records, produce
 
 from lakeingest.errors import FilesLost
 from lakeingest.local import Addresses
@@ -25,8 +26,8 @@ def deleted(folder: Path) -> str:
 @pytest.fixture
 def ran(stack: Addresses, spark: SparkSession, named: str, tmp_path: Path) -> Pipeline:
     """A pipeline that ran, with records in both tables; these are on the local disk."""
-    kit.produce(stack, named, kit.mixed(10))
-    config = kit.config_of(stack, named, table={"path": str(tmp_path / "t")}, quarantine={"path": str(tmp_path / "q")})
+    produce(stack, named, mixed_records(10))
+    config = config_of(stack, named, table={"path": str(tmp_path / "t")}, quarantine={"path": str(tmp_path / "q")})
     ingestion = Pipeline(config)
     ingestion.run(until_caught_up=True)
     return ingestion

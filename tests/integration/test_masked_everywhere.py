@@ -9,15 +9,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import kit
 import pytest
-import registry_kit
-import versions
-from command import Command
-from leaks import Search
 from pyspark.sql import SparkSession
-from registry_kit import header, maybe, record
-from schema_world import SchemaWorld
+from support.oracle.leaks import Search
+from support.pipelines import values_of
+from support.pipelines.command_line import Command
+from support.pipelines.schema_world import SchemaWorld
+from support.records import Record, registered
+from support.records.registered import header, maybe, record
+from support.servers import spark_versions
 
 from lakeingest import extend
 from lakeingest.cli import report
@@ -75,8 +75,8 @@ def whole(id_: int, **more: Any) -> dict[str, Any]:
     return {"id": id_, "mail": MARK, "reach": MARK, "gone": MARK, "who": {"name": MARK, "home": home}, **more}
 
 
-def sent(value: bytes | None) -> kit.Record:
-    return kit.Record(value, MARK.encode(), headers=HEADERS)
+def sent(value: bytes | None) -> Record:
+    return Record(value, MARK.encode(), headers=HEADERS)
 
 
 def json_records(world: SchemaWorld) -> list[bytes | None]:
@@ -123,7 +123,7 @@ def protobuf_records(world: SchemaWorld) -> list[bytes | None]:
         "Who who = 6; string free = 7; %s }"
     )
     ids = [
-        registry_kit.register(world.stack, f"{world.name}-value", text % more, "PROTOBUF")
+        registered.register(world.stack, f"{world.name}-value", text % more, "PROTOBUF")
         for more in (("", "", ""), ("string town = 3;", "string more = 3;", "string extra = 8; string beside = 9;"))
     ]
 
@@ -244,7 +244,7 @@ def test_not_in_what_ends_a_run(world: SchemaWorld, tmp_path: Path, lakeingest: 
     [
         "json",
         pytest.param("avro", marks=pytest.mark.faults),
-        pytest.param("protobuf", marks=[pytest.mark.faults, versions.protobuf]),
+        pytest.param("protobuf", marks=[pytest.mark.faults, spark_versions.protobuf]),
     ],
 )
 def test_nowhere(world: SchemaWorld, format_: str, tmp_path: Path, lakeingest: Command) -> None:
@@ -362,7 +362,7 @@ def test_nowhere_behind_bronze(world: SchemaWorld, mode: str, tmp_path: Path, la
     made = {**world.changes, "listeners": [], "schema": {"columns": columns, "compatibility": mode}, "transform": steps}
 
     def written(name: str, **more: Any) -> Path:
-        values = {**kit.values_of(world.stack, f"{world.name}_{name}", **made), **more}
+        values = {**values_of(world.stack, f"{world.name}_{name}", **made), **more}
         (at := tmp_path / f"{name}.json").write_text(json.dumps(values))
         return at
 

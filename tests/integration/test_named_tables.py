@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 import yaml
-from command import Command
-from hive import metastore
-from kit import Record, clean, mixed
 from pyspark.sql import SparkSession
-from world import World
+from support.pipelines import World
+from support.pipelines.command_line import Command
+from support.records import Record, clean_records, mixed_records
+from support.servers.hive import metastore
 
 from lakeingest.errors import TableMismatch
 from lakeingest.ingest.events import Committed
@@ -48,9 +48,9 @@ def test_every_command(world: NamedWorld, lakeingest: Command, tmp_path: Path) -
     """Made, gone on with, looked at, corrected, compacted: each by the name alone."""
     file = tmp_path / "p.yaml"
     file.write_text(yaml.safe_dump(world.values()))
-    world.produce(*mixed(10))
+    world.produce(*mixed_records(10))
     assert lakeingest("run", file, "--until-caught-up").code == 0
-    world.produce(*clean(4, 10))
+    world.produce(*clean_records(4, 10))
     assert lakeingest("plan", file).code == 0
     assert lakeingest("run", file, "--until-caught-up").code == 0
     status = lakeingest("status", file, "--output", "json").data
@@ -80,7 +80,9 @@ def test_until_when_it_is_complete(world: NamedWorld, lakeingest: Command, tmp_p
     world.changes = {**HOURLY, "trigger": {"max_records": 1}}
     file = tmp_path / "p.yaml"
     file.write_text(yaml.safe_dump(world.values()))
-    world.produce(*(Record(value, at=hour) for value, hour in zip(clean(3), hours, strict=True)), *clean(1))
+    world.produce(
+        *(Record(value, at=hour) for value, hour in zip(clean_records(3), hours, strict=True)), *clean_records(1)
+    )
 
     def waited(hour: datetime) -> int:
         words = ("--complete", f"{hour:%Y-%m-%dT%H}", "--timeout", "0", "--output", "json")
@@ -105,7 +107,7 @@ def test_until_when_it_is_complete(world: NamedWorld, lakeingest: Command, tmp_p
 @pytest.mark.faults
 def test_a_run_that_died_and_a_restore(world: NamedWorld) -> None:
     """Between the commits of table and quarantine; then somebody takes the table back to its beginning."""
-    world.produce(*mixed(10))
+    world.produce(*mixed_records(10))
     world.crash()
     world.run()
     world.checked()
@@ -118,10 +120,10 @@ def test_a_run_that_died_and_a_restore(world: NamedWorld) -> None:
 @pytest.mark.parametrize("widening", ["metadata", "rewrite"])
 def test_columns_evolve(world: NamedWorld, widening: str) -> None:
     """A column more, and a wider one."""
-    world.produce(*clean(3))
+    world.produce(*clean_records(3))
     world.run()
     world.changes["schema"] = {"columns": "n BIGINT, text STRING, more INT", "widening": widening}
-    world.produce(*clean(3, 3))
+    world.produce(*clean_records(3, 3))
     world.run()
     kinds = {f.name: f.dataType.simpleString() for f in world.spark.table(f"named.{world.name}").schema}
     assert (kinds["n"], kinds["more"]) == ("bigint", "int")
@@ -146,7 +148,7 @@ MEANWHILE = {
 @pytest.mark.parametrize("kind", MEANWHILE)
 def test_a_name_that_changes_hands_while_a_run_goes(world: NamedWorld, kind: str) -> None:
     """Nothing is written to another table, and none is made in its place."""
-    world.produce(*mixed(9))
+    world.produce(*mixed_records(9))
 
     def change(progress: Committed) -> None:
         for statement in MEANWHILE[kind]:
@@ -167,7 +169,7 @@ def test_a_name_that_changes_hands_while_a_run_goes(world: NamedWorld, kind: str
 @pytest.mark.parametrize("made", ["TABLE {} (a INT) USING PARQUET", "VIEW {} AS SELECT 1 AS a"])
 def test_a_name_of_something_else(world: NamedWorld, made: str) -> None:
     """It is refused, and left as it is."""
-    world.produce(*clean(1))
+    world.produce(*clean_records(1))
     world.spark.sql("CREATE SCHEMA IF NOT EXISTS named")
     world.spark.sql(f"CREATE {made.format(f'named.{world.name}')}")
     with pytest.raises(TableMismatch, match="and no Delta table"):
@@ -177,7 +179,7 @@ def test_a_name_of_something_else(world: NamedWorld, made: str) -> None:
 
 def test_files_that_the_catalog_has_forgotten(world: NamedWorld) -> None:
     """Where it would put the table, one lies: it is no empty place, and nothing is written."""
-    world.produce(*clean(2))
+    world.produce(*clean_records(2))
     world.run()
     where = Path(world.path().removeprefix("file:"))
     shutil.copytree(where, where.with_name("kept"))
@@ -205,11 +207,11 @@ def test_a_hive_metastore(world: NamedWorld, stack: Addresses, tmp_path: Path) -
     """Two processes, one after the other, know the table by its name."""
     file = tmp_path / "p.yaml"
     file.write_text(yaml.safe_dump(world.values()))
-    world.produce(*mixed(10))
+    world.produce(*mixed_records(10))
     with metastore(tmp_path) as conf:
         env = {"SPARK_CONF_DIR": str(conf)}
         for words, options in RUNS:
             with Process(file, *options, command=words, env=env) as process:
                 assert process.wait(180) == 0, process.out + process.err
                 assert words == ("run",) or "conserved" in process.out
-            world.produce(*clean(3, 20))
+            world.produce(*clean_records(3, 20))

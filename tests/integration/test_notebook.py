@@ -14,9 +14,9 @@ from IPython.utils.capture import capture_output
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 from pyspark.sql import SparkSession
+from support.pipelines.notebooks import FOLDER, NAMES, SAYS
 
 from lakeingest.local import Addresses
-from notebooks import FOLDER, NAMES, SAYS
 
 pytestmark = [pytest.mark.classic, pytest.mark.pinned, pytest.mark.slow]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import mixed
-from world import World
+from support.pipelines import World
+from support.records import mixed_records
 
 from lakeingest.delta.reader.log import Unreadable
 from lakeingest.local import Addresses
@@ -39,7 +39,7 @@ def file(world: World, tmp_path: Path) -> Path:
         "partition": [{"by": "field", "field": "text"}],
     }
     for _ in range(2):
-        world.produce(*mixed(15))
+        world.produce(*mixed_records(15))
         world.run()
     path = tmp_path / "pipeline.yaml"
     path.write_text(json.dumps(world.values()))

@@ -10,12 +10,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import kit
 import pytest
 from pyspark.sql import SparkSession
 from ruamel.yaml import YAML
+from support.pipelines import World
+from support.records import clean_records
 from typer.testing import CliRunner
-from world import World
 
 import lakeingest
 from lakeingest import extend
@@ -133,7 +133,7 @@ def test_the_page(world: World, company: Path) -> None:
 def test_code_that_cannot_be_used(world: World, own: str, said: str) -> None:
     """A sentence, and nothing is consumed."""
     world.changes = {"transform": [{"own": own}]}
-    world.produce(*kit.clean(2))
+    world.produce(*clean_records(2))
     with pytest.raises(lakeingest.LakeingestError) as wrong:
         lakeingest.Pipeline(world.ingestion().config, allow_code=True).run(until_caught_up=True)
     assert said in f"{wrong.value} {getattr(wrong.value, 'problems', '')}"
@@ -143,7 +143,7 @@ def test_code_that_cannot_be_used(world: World, own: str, said: str) -> None:
 def test_a_listener_that_fails(world: World) -> None:
     """It is warned of, and the run goes on."""
     world.changes = {"listeners": ["wrong:Loud"]}
-    world.produce(*kit.clean(2))
+    world.produce(*clean_records(2))
     pipeline: Any = lakeingest.Pipeline(world.ingestion().config, allow_code=True)
     with pytest.warns(UserWarning, match="listener Loud failed: ValueError"):
         assert pipeline.run(until_caught_up=True) == Counts(2, 2)

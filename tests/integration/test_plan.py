@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import boto3
-import kit
 import pytest
 from pyspark.sql import SparkSession
+from support.pipelines import config_of, values_of
+from support.records import DIRTY, clean_records, create_topic, produce
 from typer.testing import CliRunner
 
 from lakeingest.cli import app
@@ -44,10 +45,10 @@ def objects(stack: Addresses, prefix: str) -> list[str]:
 
 def test_a_plan_names_the_type_that_would_do(stack: Addresses, spark: SparkSession, named: str) -> None:
     """One type for all values that a column refused, and how many records it would let pass."""
-    kit.produce(stack, named, [b'{"n": 1}', b'{"n": 3000000000}', b'{"n": 4000000000}', b'{"n": 907.152}', b"{"])
-    made = Pipeline(kit.config_of(stack, named)).plan()
+    produce(stack, named, [b'{"n": 1}', b'{"n": 3000000000}', b'{"n": 4000000000}', b'{"n": 907.152}', b"{"])
+    made = Pipeline(config_of(stack, named)).plan()
     assert made.corrections == ({"column": "n", "type": "DOUBLE", "records": 3, "possible": True},)
-    made = Pipeline(kit.config_of(stack, named, schema={"columns": "n DOUBLE, text STRING"})).plan()
+    made = Pipeline(config_of(stack, named, schema={"columns": "n DOUBLE, text STRING"})).plan()
     assert (made.counts["refused"], made.corrections) == (1, ())
 
 
@@ -55,8 +56,8 @@ def test_one_text_does_not_hide_the_type_of_the_others(stack: Addresses, spark: 
     """A type for the numbers comes before the one that takes all, and it is told what the table cannot become."""
     columns = "n BIGINT, d DECIMAL(10,2), s STRUCT<a: ARRAY<INT>>"
     values = [b'{"d": 907.152}', b'{"d": 1.1234}', b'{"d": "n/a"}', b'{"n": 1.5}', b'{"s": {"a": [1.5]}}']
-    kit.produce(stack, named, [b'{"n": 1}', *values])
-    ingestion = Pipeline(kit.config_of(stack, named, schema={"columns": columns}))
+    produce(stack, named, [b'{"n": 1}', *values])
+    ingestion = Pipeline(config_of(stack, named, schema={"columns": columns}))
 
     def told(ingestion: Pipeline) -> list[tuple[Any, ...]]:
         return sorted(tuple(each.values()) for each in ingestion.plan().corrections)
@@ -67,7 +68,7 @@ def test_one_text_does_not_hide_the_type_of_the_others(stack: Addresses, spark: 
     possible = (True, False, False, True)
     assert told(ingestion) == [(*each, can) for each, can in zip(wanted, possible, strict=True)]
     full = {"columns": columns, "compatibility": "FULL"}
-    assert {each[-1] for each in told(Pipeline(kit.config_of(stack, named, schema=full)))} == {False}
+    assert {each[-1] for each in told(Pipeline(config_of(stack, named, schema=full)))} == {False}
 
 
 @pytest.mark.slow
@@ -77,10 +78,10 @@ def test_a_plan_is_what_a_run_then_does(stack: Addresses, spark: SparkSession, n
     path.write_text(json.dumps(SUITE))
     gate = {"suite": str(path), "on_batch_failure": "hold"}
     partition = [{"by": "field", "field": "text", "name": "label"}, {"by": "kafka_partition"}]
-    values = kit.values_of(stack, named, gate=gate, partition=partition)
+    values = values_of(stack, named, gate=gate, partition=partition)
     file = tmp_path / "p.yaml"
     file.write_text(json.dumps(values))
-    kit.produce(stack, named, [*kit.clean(100), kit.DIRTY, b"{"])
+    produce(stack, named, [*clean_records(100), DIRTY, b"{"])
 
     ran = CliRunner().invoke(app, ["plan", str(file), "--output", "json", "--suggest-suite"])
     assert ran.exit_code == 1, ran.output
@@ -110,7 +111,7 @@ def test_a_plan_is_what_a_run_then_does(stack: Addresses, spark: SparkSession, n
     ]
 
     path.write_text(json.dumps({**SUITE, "expectations": SUITE["expectations"][:1]}))
-    ingestion = Pipeline(kit.config_of(stack, named, gate=gate, partition=partition))
+    ingestion = Pipeline(config_of(stack, named, gate=gate, partition=partition))
     counts = ingestion.run(until_caught_up=True)
     assert vars(counts) == told["counts"]
     written = objects(stack, named)
@@ -120,7 +121,7 @@ def test_a_plan_is_what_a_run_then_does(stack: Addresses, spark: SparkSession, n
     assert objects(stack, named) == written
     caught_up = CliRunner().invoke(app, ["plan", str(file)])
     assert "caught up: these are the newest records, and they were committed before" in caught_up.output
-    kit.produce(stack, named, kit.clean(10))
+    produce(stack, named, clean_records(10))
     fine = CliRunner().invoke(app, ["plan", str(file)])
     assert fine.exit_code == 0, fine.output
     assert "caught up" not in fine.output
@@ -135,7 +136,7 @@ def test_a_plan_is_what_a_run_then_does(stack: Addresses, spark: SparkSession, n
 
 def test_nothing_can_be_told(stack: Addresses, spark: SparkSession, named: str) -> None:
     """An empty topic: neither fine nor wrong."""
-    kit.create(stack, named)
+    create_topic(stack, named)
     with pytest.raises(UsageError, match="holds no record") as told:
-        Pipeline(kit.config_of(stack, named)).plan()
+        Pipeline(config_of(stack, named)).plan()
     assert told.value.exit_code == 2

@@ -15,14 +15,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import kit
 import pytest
-import registry_kit
-import versions
-from kit import Record, clean
 from pyspark.sql import SparkSession
-from registry_kit import header, json_schema, maybe, record
-from schema_world import SchemaWorld
+from support.pipelines import only
+from support.pipelines.schema_world import SchemaWorld
+from support.records import Record, clean_records, registered
+from support.records.registered import header, json_schema, maybe, record
+from support.servers import spark_versions
 
 from lakeingest.errors import BatchHeld, LakeingestError
 from lakeingest.gate.evaluate import Result
@@ -75,7 +74,7 @@ def of(columns: str | None, first: Sent, second: Sent = (), mode: str | None = N
 
 
 def gated(*expectations: tuple[str, Mapping[str, Any], str], **parts: Any) -> Topic:
-    return Topic(lambda _: ([*clean(20), *REFUSED], clean(5, 100)), parts, expectations)
+    return Topic(lambda _: ([*clean_records(20), *REFUSED], clean_records(5, 100)), parts, expectations)
 
 
 def avro(*trees: Any, mode: str = "BACKWARD", **parts: Any) -> Topic:
@@ -100,7 +99,7 @@ def _filled(tree: Any) -> dict[str, Any]:
 
 def of_json_schema(world: SchemaWorld) -> tuple[Sent, Sent]:
     trees = json_schema(id="integer", required=["id"]), json_schema(id="integer", name="string", required=["id"])
-    one, two = (registry_kit.register(world.stack, f"{world.name}-value", json.dumps(t), "JSON") for t in trees)
+    one, two = (registered.register(world.stack, f"{world.name}-value", json.dumps(t), "JSON") for t in trees)
     first = [header(one) + b'{"id": 1}', header(one) + b'{"id": "x"}', header(one) + b'{"id": 1, "more": 2}']
     return first, [header(two) + b'{"id": 2, "name": "b"}', header(one) + b"{"]
 
@@ -108,7 +107,7 @@ def of_json_schema(world: SchemaWorld) -> tuple[Sent, Sent]:
 def of_protobuf(world: SchemaWorld) -> tuple[Sent, Sent]:
     text = 'syntax = "proto3"; package x; message M { string name = 1; int32 n = 2; %s }'
     one, two = (
-        registry_kit.register(world.stack, f"{world.name}-value", text % more, "PROTOBUF")
+        registered.register(world.stack, f"{world.name}-value", text % more, "PROTOBUF")
         for more in ("", "optional double lat = 3;")
     )
     payload = b"\0\x0a\x01a\x10\x05"
@@ -123,7 +122,14 @@ def keyed(world: SchemaWorld) -> tuple[Sent, Sent]:
 
 
 def hashed(*steps: Mapping[str, Any], **parts: Any) -> Topic:
-    return of("n INT, text STRING", [*clean(5), *REFUSED], clean(3, 5), transform=[*steps], quarantine=SALTED, **parts)
+    return of(
+        "n INT, text STRING",
+        [*clean_records(5), *REFUSED],
+        clean_records(3, 5),
+        transform=[*steps],
+        quarantine=SALTED,
+        **parts,
+    )
 
 
 V1 = record("W", n="int", email=maybe("string"))
@@ -157,7 +163,7 @@ TOPICS: dict[str, Topic] = {
     ),
     # All others.
     "json_declared": of(
-        "n INT NOT NULL, text STRING", [*clean(5), *REFUSED], [*clean(3), b'{"n": 5, "more": {"a": 1}}']
+        "n INT NOT NULL, text STRING", [*clean_records(5), *REFUSED], [*clean_records(3), b'{"n": 5, "more": {"a": 1}}']
     ),
     "json_declared_none": of("n INT NOT NULL", [*NUMBERS, *REFUSED], [b'{"n": 1, "other": "x", "n2": 1e400}'], "NONE"),
     "json_declared_backward": of(
@@ -251,20 +257,22 @@ TOPICS: dict[str, Topic] = {
     "too_many_refused": gated(quarantine={"max_refused": 2}),
     "few_enough_refused": gated(quarantine={"max_refused": "50%"}),
     "constraint_of_others": Topic(
-        lambda _: (clean(5), clean(20)), {}, between="ALTER TABLE {table} ADD CONSTRAINT small CHECK (n < 10)"
+        lambda _: (clean_records(5), clean_records(20)),
+        {},
+        between="ALTER TABLE {table} ADD CONSTRAINT small CHECK (n < 10)",
     ),
     "not_null_of_others": Topic(
-        lambda _: (clean(5), [*clean(2), b'{"n": 1}']),
+        lambda _: (clean_records(5), [*clean_records(2), b'{"n": 1}']),
         {},
         between="ALTER TABLE {table} ADD CONSTRAINT there CHECK (text IS NOT NULL)",
     ),
     "column_of_others": Topic(
-        lambda _: (clean(5), [*clean(2), b'{"n": 1, "note": "x"}']),
+        lambda _: (clean_records(5), [*clean_records(2), b'{"n": 1, "note": "x"}']),
         {},
         between="ALTER TABLE {table} ADD COLUMNS (note STRING)",
     ),
     "spread_over_partitions": of(
-        "n INT, text STRING", [Record(v, partition=n % 3) for n, v in enumerate([*clean(6), b"{"])]
+        "n INT, text STRING", [Record(v, partition=n % 3) for n, v in enumerate([*clean_records(6), b"{"])]
     ),
 }
 IN_CI = 4
@@ -278,7 +286,7 @@ def run_of(world: SchemaWorld, seen: int) -> dict[str, Any]:
     """
     done: list[Committed] = []
     try:
-        counts = world.ingestion().run(until_caught_up=True, on_event=kit.only(Committed, done.append))
+        counts = world.ingestion().run(until_caught_up=True, on_event=only(Committed, done.append))
     except BatchHeld as held:
         return {"held": [_found(each) for each in held.found]}
     (batch,) = (each for each in done if each.ranges.offsets)
@@ -315,7 +323,7 @@ def plan_of(plan: Plan) -> dict[str, Any]:
 
 def marked(number: int, name: str) -> Any:
     marks = [] if number < IN_CI else [pytest.mark.faults]
-    return pytest.param(name, marks=[*marks, versions.protobuf] if name == "protobuf" else marks)
+    return pytest.param(name, marks=[*marks, spark_versions.protobuf] if name == "protobuf" else marks)
 
 
 @pytest.mark.slow

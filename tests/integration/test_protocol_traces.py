@@ -10,9 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import kit
 import pytest
-from protocol_model import (
+from pyspark.sql import SparkSession
+from support.faults import BUCKET
+from support.oracle.protocol_model import (
     BATCH,
     Bounds,
     Commit,
@@ -26,8 +27,8 @@ from protocol_model import (
     run_on,
     wrong,
 )
-from pyspark.sql import SparkSession
-from rehearsal import BUCKET
+from support.pipelines import config_of
+from support.records import Record, create_topic, expire_records, produce
 
 from lakeingest.errors import LakeingestError
 from lakeingest.local import Addresses
@@ -35,7 +36,7 @@ from lakeingest.pipeline import Pipeline
 from lakeingest.testing.s3 import Request, S3Proxy, denied
 
 KINDS = "grbdg"
-RECORDS = {"g": b'{"n": 1}', "r": b'{"n": 100}', "b": b"{", "d": kit.Record(None, b"gone")}
+RECORDS = {"g": b'{"n": 1}', "r": b'{"n": 100}', "b": b"{", "d": Record(None, b"gone")}
 STEPS = 6
 
 
@@ -45,14 +46,14 @@ class Real:
     def __init__(self, stack: Addresses, spark: SparkSession, s3: S3Proxy, name: str, folder: Path) -> None:
         self.stack, self.spark, self.s3, self.name, self.folder = stack, spark, s3, name, folder
         self.last = 0
-        kit.create(stack, name)
+        create_topic(stack, name)
 
     def ingestion(self, most: int = 50) -> Pipeline:
         suite = self.folder / f"suite_{most}.json"
         rule = {"type": "expect_column_values_to_be_between", "kwargs": {"column": "n", "max_value": most}}
         suite.write_text(json.dumps({"name": "s", "expectations": [rule]}))
         return Pipeline(
-            kit.config_of(
+            config_of(
                 self.stack,
                 self.name,
                 schema={"columns": "n INT NOT NULL"},
@@ -65,7 +66,7 @@ class Real:
 
     def produce(self) -> None:
         kinds = (KINDS[offset % len(KINDS)] for offset in range(self.last, self.last + BATCH))
-        kit.produce(self.stack, self.name, [RECORDS[kind] for kind in kinds])
+        produce(self.stack, self.name, [RECORDS[kind] for kind in kinds])
         self.last += BATCH
 
     @contextmanager
@@ -147,7 +148,7 @@ def step(state: State, real: Real, dice: random.Random) -> tuple[State, str]:
             state = discard(state, "A")
             do = lambda: real.ingestion().discard("a trace")  # noqa: E731
         case _:
-            kit.expire(real.stack, real.name, state.last)
+            expire_records(real.stack, real.name, state.last)
             state = replace(state, first=state.last)
     with real.failing(at):
         try:

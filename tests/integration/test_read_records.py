@@ -7,11 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import kit
 import pytest
-from command import Command
-from kit import Record
-from world import World
+from support.pipelines import World
+from support.pipelines.command_line import Command
+from support.records import Record, clean_records
 
 
 def read_back(lakeingest: Command, file: Path, *words: object) -> tuple[list[dict[str, Any]], str]:
@@ -87,7 +86,7 @@ def test_keys_that_are_no_text(world: World, tmp_path: Path, lakeingest: Command
     """Bytes are asked for by their text; a key of columns cannot be named."""
     key = {"format": format_} if format_ == "bytes" else {"format": format_, "columns": "id INT"}
     world.changes = {"decode": {"key": key, "value": {"format": "json"}}}
-    world.produce(*(Record(value, key=b'{"id": 7}') for value in kit.clean(2)))
+    world.produce(*(Record(value, key=b'{"id": 7}') for value in clean_records(2)))
     world.run()
     file = tmp_path / "p.yaml"
     file.write_text(json.dumps(world.values()))

@@ -26,7 +26,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from servers import free_port
+from support.servers import free_port
 from typer.testing import CliRunner
 
 from lakeingest.cli import app

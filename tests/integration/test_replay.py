@@ -8,12 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import kit
 import pytest
 from pyspark.sql import SparkSession
-from rehearsal import BUCKET, Cell, records
+from support.faults import BUCKET, Cell, records
+from support.oracle import assert_exactly_once
+from support.pipelines import World
+from support.records import DIRTY, clean_records, produce
 from typer.testing import CliRunner
-from world import World
 
 from lakeingest.cli import app
 from lakeingest.delta import receipt
@@ -30,7 +31,7 @@ class GatedWorld(World):
     def __init__(self, stack: Addresses, spark: SparkSession, name: str, folder: Path, **changes: Any) -> None:
         super().__init__(stack, spark, name, **changes)
         self.suite = folder / "suite.json"
-        self.produce(*kit.clean(20), b"{")
+        self.produce(*clean_records(20), b"{")
 
     def with_most(self, most: int) -> Pipeline:
         rule = {"type": "expect_column_values_to_be_between", "kwargs": {"column": "n", "max_value": most}}
@@ -38,7 +39,7 @@ class GatedWorld(World):
         return self.ingestion(gate={"suite": str(self.suite)})
 
     def check(self, ingestion: Pipeline, table: int) -> None:
-        kit.assert_exactly_once(self.spark, ingestion, self.produced)
+        assert_exactly_once(self.spark, ingestion, self.produced)
         report = ingestion.audit()
         assert report.conserved, report
         assert (report.table, report.quarantine) == (table, len(self.produced) - table)
@@ -83,7 +84,7 @@ def test_what_passes_moves_once(stack: Addresses, spark: SparkSession, named: st
     world.check(relaxed, 15)
     assert world.with_most(99).replay("the last").looked == 5
     assert CliRunner().invoke(app, ["quarantine", "discard", str(file)]).exit_code == 2
-    kit.produce(stack, named, kit.clean(5))
+    produce(stack, named, clean_records(5))
     assert relaxed.run(until_caught_up=True).accepted == 5
 
 
@@ -92,7 +93,7 @@ def test_behind_a_restore_to_the_beginning(world: World) -> None:
     """The ledger of schemas went with it: a replay goes on where the table has all that the file declares. It looks at
     nothing, since the run is to read all of it again.
     """
-    world.produce(b"{", *kit.clean(2))
+    world.produce(b"{", *clean_records(2))
     world.run()
     world.sql("RESTORE TABLE {table} TO VERSION AS OF 0")
     version = world.spark.sql(f"DESCRIBE HISTORY delta.`{world.path()}`").first()["version"]  # type: ignore[index]
@@ -140,7 +141,7 @@ def test_cut_off(
     assert report.conserved, report
     assert (report.table, report.quarantine) == (table, 21 - table)
     # A batch of Kafka's meanwhile changes nothing.
-    world.produce(*kit.clean(3))
+    world.produce(*clean_records(3))
     relaxed.run(until_caught_up=True)
     assert relaxed.replay("once more").moved == 15 - table
     world.check(relaxed, 18)
@@ -172,4 +173,4 @@ def test_killed(cells: dict[str, Cell], s3: S3Proxy, tmp_path: Path, step: Step)
 
 def good(end: int) -> int:
     """How many of a dirty cell's first records can be decoded."""
-    return sum(record.value not in (None, kit.DIRTY, b"\xff{") for record in records("dirty", end))
+    return sum(record.value not in (None, DIRTY, b"\xff{") for record in records("dirty", end))

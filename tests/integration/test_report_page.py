@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import browser
-import kit
 import pytest
 from pyspark.sql import SparkSession
-from world import World
+from support.pipelines import World
+from support.records import DIRTY, clean_records
+from support.servers import browser
 
 from lakeingest.cli import report
 from lakeingest.ingest.listeners.endpoint import Endpoint
@@ -42,10 +42,10 @@ def pipelines(stack: Addresses, spark: SparkSession, tmp_path_factory: pytest.Te
     world = World(stack, spark, "report_page", gate=gate, partition=partition)
     for start in (0, 10):
         values = [json.dumps({"n": n, "text": text}).encode() for n, text in enumerate((BAD, "text 1", "x"), start)]
-        world.produce(*values, BAD.encode(), kit.DIRTY)
+        world.produce(*values, BAD.encode(), DIRTY)
         world.run()
     never = World(stack, spark, "report_page_never")
-    never.produce(*kit.clean(1))
+    never.produce(*clean_records(1))
     return [world.ingestion(), never.ingestion()]
 
 

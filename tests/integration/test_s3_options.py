@@ -12,15 +12,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import aws
-import kit
 import pytest
-from aws import Account, User, allow
 from botocore.exceptions import ClientError
-from command import Command
-from drivers import Driver, refusal
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
+from support.oracle import assert_exactly_once, topic_manifest
+from support.pipelines import values_of
+from support.pipelines.command_line import Command
+from support.records import clean_records, mixed_records, produce
+from support.servers import aws
+from support.servers.aws import Account, User, allow
+from support.servers.log_stores import Driver, refusal
 
 from lakeingest.config import Storage, file
 from lakeingest.errors import LakeingestError, StorageRefused
@@ -143,13 +145,13 @@ def test_a_pipeline_sealed_by_a_customers_key(
 ) -> None:
     """Spark and Delta write and read all of it with the key, and nobody reads it without."""
     account.bucket("sealed")
-    values = kit.values_of(stack, named, table={"path": f"s3a://sealed/{named}"})
+    values = values_of(stack, named, table={"path": f"s3a://sealed/{named}"})
     reached = {"endpoint": account.url, "region": aws.REGION, "path_style": True, **writer.storage}
     values["storage"] = {**reached, "encryption": {"type": "SSE-C", "key": CUSTOMER}}
     pipeline = Pipeline(file.from_mapping(values))
-    wanted = kit.produce(stack, named, kit.mixed(20))
+    wanted = produce(stack, named, mixed_records(20))
     assert pipeline.run(until_caught_up=True).consumed == 20
-    kit.assert_exactly_once(spark, pipeline, wanted)
+    assert_exactly_once(spark, pipeline, wanted)
     assert pipeline.audit().conserved
     pipeline.compact(2**20)
     assert pipeline.audit().conserved
@@ -180,7 +182,7 @@ def test_a_pipeline_under_a_role(  # noqa: PLR0917
     """
     account.bucket("assumed")
     assumes = account.user(named, allow("sts:AssumeRole"))
-    values = kit.values_of(stack, named, table={"path": f"s3a://assumed/{named}"})
+    values = values_of(stack, named, table={"path": f"s3a://assumed/{named}"})
     values |= {"retry": {"wait": "10 minutes"}}
     values["storage"] = {"endpoint": proxy.endpoint, "region": aws.REGION, "path_style": True}
     ours = Pipeline(file.from_mapping({**values, "storage": {**values["storage"], **writer.storage}}))
@@ -193,13 +195,13 @@ def test_a_pipeline_under_a_role(  # noqa: PLR0917
         env = {**os.environ, "AWS_ENDPOINT_URL_STS": account.url, "AWS_REGION": aws.REGION}
         return subprocess.run(whole, check=False, capture_output=True, text=True, cwd=tmp_path, env=env, timeout=300)
 
-    kit.produce(stack, named, kit.mixed(20))
+    produce(stack, named, mixed_records(20))
     ran = command("run", "p.yaml", "--until-caught-up")
     assert (ran.returncode, json.loads(ran.stdout)["consumed"]) == (0, 20), ran.stderr
     assert command("audit", "p.yaml").returncode == 0
     assert {request.access_key for request in seen}.isdisjoint({assumes.access_key, ""})
     account.give(named, iam.policy(ours.config, "reader").document)
-    kit.produce(stack, named, kit.clean(5))
+    produce(stack, named, clean_records(5))
     begun = time.monotonic()
     ended = command("run", "p.yaml", "--until-caught-up")
     assert time.monotonic() - begun < 100
@@ -208,7 +210,7 @@ def test_a_pipeline_under_a_role(  # noqa: PLR0917
     account.give(named, iam.policy(ours.config, "writer").document)
     assert json.loads(command("run", "p.yaml", "--until-caught-up").stdout)["consumed"] == 5
     assert ours.audit().conserved
-    kit.assert_exactly_once(spark, ours, kit.manifest(stack, named))
+    assert_exactly_once(spark, ours, topic_manifest(stack, named))
 
 
 @pytest.fixture
@@ -219,7 +221,7 @@ def doctor(
     monkeypatch.setenv("AWS_ENDPOINT_URL_STS", account.url)
 
     def look(user: User, **said: Any) -> dict[str, Any]:
-        values = kit.values_of(stack, "doctor", table={"path": "s3a://secured/doctor"})
+        values = values_of(stack, "doctor", table={"path": "s3a://secured/doctor"})
         reached = {"endpoint": account.url, "region": aws.REGION, "path_style": True, **user.storage}
         values["storage"] = {**reached, **said}
         (tmp_path / "p.yaml").write_text(json.dumps(values))

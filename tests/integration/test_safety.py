@@ -8,18 +8,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import kit
 import pytest
-import registry_kit
-from bombs import BOMBS
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 from pyspark.sql import SparkSession
+from support.oracle import assert_exactly_once, topic_manifest
+from support.pipelines import config_of, values_of
+from support.records import Record, admin_client, clean_records, produce, registered
+from support.records.bombs import BOMBS
 
 from lakeingest.delta.receipt import Counts
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
 from lakeingest.schema import ddl
+from lakeingest.testing.manifest import sha256
 from lakeingest.testing.process import Process
 
 SLOW_S = 10
@@ -44,10 +46,10 @@ def rows(spark: SparkSession, path: str, *columns: str) -> list[tuple[Any, ...]]
     ]
 
 
-def send(stack: Addresses, topic: str, values: list[kit.Record]) -> None:
+def send(stack: Addresses, topic: str, values: list[Record]) -> None:
     """Produce to a topic that takes records of 100 MB."""
     most = str(120_000_000)
-    kit.admin(stack).create_topics([NewTopic(topic, 1, 1, config={"max.message.bytes": most})])[topic].result()
+    admin_client(stack).create_topics([NewTopic(topic, 1, 1, config={"max.message.bytes": most})])[topic].result()
     options = {"bootstrap.servers": stack.kafka, "message.max.bytes": most, "compression.type": "lz4", "log_level": 0}
     producer = Producer(options)
     for value in values:
@@ -62,25 +64,25 @@ def test_bombs_and_large_records_in_one_batch(
 ) -> None:
     """Each is refused alone with all of its bytes, by its size where it is too large, beside clean ones, in 6 GiB."""
     most = 2**24
-    clean, frame = kit.clean(1)[0], len(b'{"n":1,"text":""}')
+    clean, frame = clean_records(1)[0], len(b'{"n":1,"text":""}')
     fits = b'{"n":1,"text":"' + b"x" * (most - frame) + b'"}'
     large = b'{"n":1,"text":"' + b"x" * 100_000_000 + b'"}'
-    bombs = [kit.Record(value) for what, value in BOMBS.items() if not what.startswith("many")]
+    bombs = [Record(value) for what, value in BOMBS.items() if not what.startswith("many")]
     values = [
-        kit.Record(clean),
-        kit.Record(fits),
-        kit.Record(large),
-        kit.Record(fits + b" "),
-        kit.Record(clean, key=b"k" * (most + 1)),
+        Record(clean),
+        Record(fits),
+        Record(large),
+        Record(fits + b" "),
+        Record(clean, key=b"k" * (most + 1)),
         *bombs,
-        kit.Record(clean),
+        Record(clean),
     ]
     send(stack, named, values)
     columns = "n INT NOT NULL, text STRING, s STRING, d DECIMAL(10,2), x DOUBLE, t TIMESTAMP, b BINARY, a ARRAY<INT>, "
     more = "m MAP<STRING,INT>, st STRUCT<q: INT>"
-    made = kit.config_of(stack, named, schema={"columns": columns + more})
+    made = config_of(stack, named, schema={"columns": columns + more})
     file = tmp_path / "pipeline.yaml"
-    file.write_text(json.dumps(kit.values_of(stack, named, schema={"columns": columns + more})))
+    file.write_text(json.dumps(values_of(stack, named, schema={"columns": columns + more})))
     env = {"LAKEINGEST_STATE": str(tmp_path / "state"), "LAKEINGEST_DRIVER_MEMORY": "6g"}
     with Process(file, "--until-caught-up", env=env) as process:
         assert process.wait(300) == 0, process.out + process.err
@@ -89,7 +91,7 @@ def test_bombs_and_large_records_in_one_batch(
     bytes_ = dict(rows(spark, made.quarantine.path, "_offset", "sha2(value, 256)"))
     accepted = [offset for (offset,) in rows(spark, made.table.path, "_offset")]
     assert sorted([*accepted, *bytes_]) == list(range(len(values)))
-    assert bytes_ == {offset: kit.sha256(values[offset].value) for offset in bytes_}
+    assert bytes_ == {offset: sha256(values[offset].value) for offset in bytes_}
     said = {row[0]: row[1:] for row in rows(spark, made.quarantine.path, "_offset", "stage", "reason", "message")}
     assert [said.get(offset) for offset in range(5)] == [
         None,
@@ -109,10 +111,10 @@ NASTY = ["a`b", "a.b", "it's", 'say"so', "a/b", "a-b", "é☃", "x` INT) --", "a
 def test_nasty_field_names_in_one_batch(stack: Addresses, spark: SparkSession, named: str) -> None:
     """A name that a record brings becomes a column as it is, or stays in _rescued; it is never taken for SQL."""
     values = [json.dumps({"n": i, name: i, "nested": {name: i}}).encode() for i, name in enumerate(NASTY)]
-    kit.produce(stack, named, values)
-    made = kit.config_of(stack, named, schema={"columns": "n INT NOT NULL", "compatibility": "BACKWARD"})
+    produce(stack, named, values)
+    made = config_of(stack, named, schema={"columns": "n INT NOT NULL", "compatibility": "BACKWARD"})
     assert Pipeline(made).run(until_caught_up=True) == Counts(len(values), len(values), 0)
-    kit.produce(stack, named, values)
+    produce(stack, named, values)
     assert Pipeline(made).run(until_caught_up=True) == Counts(len(values), len(values), 0)
     table = spark.read.format("delta").load(made.table.path)
     found = [row.asDict(recursive=True) for row in table.orderBy("_offset").collect()]
@@ -128,8 +130,8 @@ def test_nasty_declared_names_in_one_batch(stack: Addresses, spark: SparkSession
     """A declared column may have any name that Delta stores, and its undeclared fields within are kept."""
     names = [name for name in NASTY if not any(c in ddl.UNSTORABLE + "\0" for c in name)]
     listed = ", ".join(f"`{name.replace('`', '``')}` STRUCT<`{name.replace('`', '``')}`: INT>" for name in names)
-    kit.produce(stack, named, [json.dumps({name: {name: 1, "more": 2} for name in names}).encode()])
-    made = kit.config_of(stack, named, schema={"columns": listed})
+    produce(stack, named, [json.dumps({name: {name: 1, "more": 2} for name in names}).encode()])
+    made = config_of(stack, named, schema={"columns": listed})
     assert Pipeline(made).run(until_caught_up=True) == Counts(1, 1, 0)
     (row,) = spark.read.format("delta").load(made.table.path).collect()
     assert {name: row[name][name] for name in names} == dict.fromkeys(names, 1)
@@ -139,9 +141,9 @@ def test_nasty_declared_names_in_one_batch(stack: Addresses, spark: SparkSession
 @pytest.mark.slow
 def test_schemas_and_payloads_that_are_bombs_in_one_batch(stack: Addresses, spark: SparkSession, named: str) -> None:
     """Payloads that claim more than they hold, and schemas that nobody has, are refused beside clean ones."""
-    good = registry_kit.avro(stack, f"{named}-value", registry_kit.record("R", a="string", b=registry_kit.maybe("int")))
-    zig = registry_kit.zigzag
-    frame = registry_kit.header(good.id or 0)
+    good = registered.avro(stack, f"{named}-value", registered.record("R", a="string", b=registered.maybe("int")))
+    zig = registered.zigzag
+    frame = registered.header(good.id or 0)
     payloads = [
         good(a="x", b=1),
         frame + zig(2**31 - 1) + b"x",
@@ -149,14 +151,14 @@ def test_schemas_and_payloads_that_are_bombs_in_one_batch(stack: Addresses, spar
         frame + zig(-5) + b"x",
         frame + b"\xff" * 50,
         frame,
-        registry_kit.header(2**31 - 1) + b"x",
-        registry_kit.header(0) + b"x",
+        registered.header(2**31 - 1) + b"x",
+        registered.header(0) + b"x",
         b"\0",
         good(a="y", b=None),
     ]
-    kit.produce(stack, named, payloads)
-    made = kit.config_of(
+    produce(stack, named, payloads)
+    made = config_of(
         stack, named, decode={"value": {"format": "avro"}}, schema={"columns": None}, registry={"url": stack.registry}
     )
     assert Pipeline(made).run(until_caught_up=True) == Counts(len(payloads), 2, len(payloads) - 2)
-    kit.assert_exactly_once(spark, Pipeline(made), kit.manifest(stack, named))
+    assert_exactly_once(spark, Pipeline(made), topic_manifest(stack, named))

@@ -9,12 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 
 import pytest
-import registry_kit
 from pyspark.sql import SparkSession
-from registry_kit import maybe, record
-from schema_world import SchemaWorld
-from weather import ADDED, AVRO, FIRST, NARROW, PAST_INT, VERSIONS, weather
-from world import forget_receipts
+from support.pipelines import forget_receipts
+from support.pipelines.schema_world import SchemaWorld
+from support.records import registered
+from support.records.registered import maybe, record
+from support.records.weather import ADDED, AVRO, FIRST, NARROW, PAST_INT, VERSIONS, weather
 
 from lakeingest.delta.receipt import Counts
 from lakeingest.ingest import microbatch
@@ -119,7 +119,7 @@ def test_the_oldest_version_is_found_later(world: SchemaWorld) -> None:
 @pytest.mark.faults
 def test_a_stray_schema_does_not_become_the_tables(world: SchemaWorld) -> None:
     """A record whose schema belongs to another subject comes first, alone even: it is refused, not followed."""
-    stray = registry_kit.avro(world.stack, f"{world.name}-stray", record("Stray", n="int"))
+    stray = registered.avro(world.stack, f"{world.name}-stray", record("Stray", n="int"))
     mine = world.avro(VERSIONS[0])
     world.produce(stray(n=1))
     assert world.ingestion().run(until_caught_up=True) == Counts(1, 0, 1)

@@ -10,18 +10,16 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-import kit
 import pytest
-import registry_kit
-import versions
 from chispa import assert_df_equality
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
-from kit import Record
 from pyspark.sql import SparkSession
-from registry_kit import Avro, header, json_schema, maybe, record
-from schema_world import SchemaWorld
-from weather import AVRO, PAST_INT, VERSIONS, weather
+from support.pipelines.schema_world import SchemaWorld
+from support.records import Record, admin_client, produce, registered
+from support.records.registered import Avro, header, json_schema, maybe, record
+from support.records.weather import AVRO, PAST_INT, VERSIONS, weather
+from support.servers import spark_versions
 
 from lakeingest.config import file
 from lakeingest.delta.receipt import Counts
@@ -41,7 +39,7 @@ def world(stack: Addresses, spark: SparkSession, named: str) -> SchemaWorld:
 def test_a_record_of_thirty_megabytes(world: SchemaWorld) -> None:
     """A good one becomes a row, a bad one is refused alone with all of its bytes."""
     big = 30_000_000
-    kit.admin(world.stack).create_topics([NewTopic(world.name, 1, 1, config={"max.message.bytes": "40000000"})])[
+    admin_client(world.stack).create_topics([NewTopic(world.name, 1, 1, config={"max.message.bytes": "40000000"})])[
         world.name
     ].result()
     writer = world.avro(record("Big", text="string"))
@@ -72,9 +70,9 @@ ID_2 = record("Id", id="long", region=maybe("string"))
 def test_avro_keys_beside_json_values(stack: Addresses, spark: SparkSession, on_null: str) -> None:
     """A key's schema evolves by a field and a wider type; a bad key is refused; tombstones keep theirs, or go."""
     topic = "avro_keys"
-    keys = [registry_kit.avro(stack, f"{topic}-key", tree) for tree in (ID, ID_2)]
-    if topic not in kit.admin(stack).list_topics(timeout=10).topics:
-        kit.produce(
+    keys = [registered.avro(stack, f"{topic}-key", tree) for tree in (ID, ID_2)]
+    if topic not in admin_client(stack).list_topics(timeout=10).topics:
+        produce(
             stack,
             topic,
             [
@@ -157,7 +155,7 @@ def test_json_with_a_schema_in_the_registry(world: SchemaWorld) -> None:
     first = json_schema(id="integer", name="string", required=["id"])
     second = json_schema(id="integer", name="string", at=json_schema(lat="number"), required=["id"])
     ids = [
-        registry_kit.register(world.stack, f"{world.name}-value", json.dumps(tree), "JSON") for tree in (first, second)
+        registered.register(world.stack, f"{world.name}-value", json.dumps(tree), "JSON") for tree in (first, second)
     ]
     world.produce(
         header(ids[0]) + b'{"id": 1, "name": "a"}',
@@ -178,19 +176,19 @@ def test_json_with_a_schema_in_the_registry(world: SchemaWorld) -> None:
     assert [(e.version, e.action) for e in world.ledger.entries] == [(1, "evolve"), (2, "evolve")]
 
 
-@versions.protobuf
+@spark_versions.protobuf
 def test_protobuf(world: SchemaWorld) -> None:
     """A message within the second message of its file, whose field's type another file holds, in two versions."""
     subject = f"{world.name}-value"
     place = 'syntax = "proto3"; package x; message Place { double lat = 1; }'
-    registry_kit.register(world.stack, f"{world.name}-place", place, "PROTOBUF")
+    registered.register(world.stack, f"{world.name}-place", place, "PROTOBUF")
     text = (
         'syntax = "proto3"; package x; import "place.proto"; message Other { string of = 1; } '
         "message Trip { message Stop { string name = 1; int32 minutes = 2; Place at = 3; %s } }"
     )
     references = [("place.proto", f"{world.name}-place", 1)]
     ids = [
-        registry_kit.register(world.stack, subject, text % more, "PROTOBUF", references)
+        registered.register(world.stack, subject, text % more, "PROTOBUF", references)
         for more in ("", "optional string note = 4;")
     ]
     nested, other = b"\x04\x02\x00", b"\x00"
@@ -223,12 +221,12 @@ def test_two_records_in_one_topic(world: SchemaWorld, strategy: str) -> None:
     """Under NONE the table is the union of both; one refers to a schema of a third subject, of two levels."""
     before = f"{world.name}-" if strategy == "topic_record" else ""
     place, town = record("Place", lat="double"), record("Town", name="string", at="x.Place")
-    registry_kit.avro(world.stack, f"{world.name}.Place", place)
+    registered.avro(world.stack, f"{world.name}.Place", place)
     town_refers = {"x.Place": (place, f"{world.name}.Place", 1)}
-    registry_kit.avro(world.stack, f"{world.name}.Town", town, town_refers)
-    login = registry_kit.avro(world.stack, f"{before}x.Login", record("Login", user="string", n="int"))
+    registered.avro(world.stack, f"{world.name}.Town", town, town_refers)
+    login = registered.avro(world.stack, f"{before}x.Login", record("Login", user="string", n="int"))
     refers = {**town_refers, "x.Town": (town, f"{world.name}.Town", 1)}
-    visit = registry_kit.avro(world.stack, f"{before}x.Visit", record("Visit", n="long", town=maybe("x.Town")), refers)
+    visit = registered.avro(world.stack, f"{before}x.Visit", record("Visit", n="long", town=maybe("x.Town")), refers)
     world.produce(
         login(user="a", n=1), visit(n=PAST_INT, town={"name": "t", "at": {"lat": 2.5}}), visit(n=3, town=None)
     )

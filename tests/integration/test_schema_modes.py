@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import kit
 import pytest
-import registry_kit
 from chispa import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
-from registry_kit import Avro, header, json_schema, record, zigzag
-from schema_world import SchemaWorld
-from weather import ADDED, AVRO, FIRST, NARROW, STRUCTS, TYPES, VERSIONS, weather
+from support.pipelines.schema_world import SchemaWorld
+from support.records import Record, produce, registered
+from support.records.registered import Avro, header, json_schema, record, zigzag
+from support.records.weather import ADDED, AVRO, FIRST, NARROW, STRUCTS, TYPES, VERSIONS, weather
 
 from lakeingest.delta.receipt import Counts
 from lakeingest.local import Addresses
@@ -55,10 +54,10 @@ def unusable(*words: str) -> tuple[str, str, tuple[str, ...]]:
 @pytest.fixture(scope="module")
 def mixture(stack: Addresses) -> Mixture:
     topic, subject = "mixture", "mixture-value"
-    writers = [registry_kit.avro(stack, subject, tree) for tree in VERSIONS]
+    writers = [registered.avro(stack, subject, tree) for tree in VERSIONS]
     tree = record("Tree", children={"type": "array", "items": "x.Tree"})
-    recursive = registry_kit.register(stack, "mixture-tree", json.dumps(tree))
-    foreign = registry_kit.register(stack, "mixture-foreign", json.dumps(json_schema(a="string")), "JSON")
+    recursive = registered.register(stack, "mixture-tree", json.dumps(tree))
+    foreign = registered.register(stack, "mixture-foreign", json.dumps(json_schema(a="string")), "JSON")
     ids = [writer.id or 0 for writer in writers]
     whole = writers[2](weather(3, 1))
     claims = writers[2].payload({**weather(3, 1), "stops": []})[:-1] + zigzag(2_000_000_000)
@@ -90,7 +89,7 @@ def mixture(stack: Addresses) -> Mixture:
         values += bad[2 * n : 2 * n + 2]
     begin = datetime.now(UTC) - timedelta(hours=1)
     times = [begin + timedelta(seconds=n) for n in range(len(values))]
-    kit.produce(stack, topic, [kit.Record(value, at=at) for (value, _), at in zip(values, times, strict=True)], 2)
+    produce(stack, topic, [Record(value, at=at) for (value, _), at in zip(values, times, strict=True)], 2)
     placed = {(i % 2, i // 2): said for i, (_, said) in enumerate(values)}
     return Mixture(
         topic,

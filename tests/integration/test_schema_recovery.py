@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
-import registry_kit
 from pyspark.sql import SparkSession
-from schema_world import SchemaWorld
-from weather import AVRO, PAST_INT, TYPES, VERSIONS, weather
+from support.pipelines.schema_world import SchemaWorld
+from support.records import registered
+from support.records.weather import AVRO, PAST_INT, TYPES, VERSIONS, weather
 
 from lakeingest.delta.receipt import Counts
 from lakeingest.errors import RegistryUnreachable
@@ -84,7 +84,7 @@ def test_the_registry_goes_away_and_comes_back(world: SchemaWorld) -> None:
     world.produce(*(old(weather(1, n)) for n in range(8)))
     new = world.avro(VERSIONS[1])
     world.produce(new(weather(2, 8)), old(weather(1, 9)))
-    with registry_kit.proxied(world.stack) as proxy:
+    with registered.proxied(world.stack) as proxy:
         world.changes |= {"registry": {"url": proxy.url, "wait": "1 second"}, "trigger": {"max_records": 4}}
         told: list[Committed] = []
 

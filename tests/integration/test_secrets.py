@@ -21,12 +21,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import kit
 import pytest
-import registry_kit
-from brokers import Authority, Cluster, SaslSsl
 from pyspark.sql import SparkSession
-from registry_kit import record
+from support.pipelines import values_of
+from support.records import produce, registered
+from support.records.registered import record
+from support.servers import s3_client
+from support.servers.brokers import Authority, Cluster, SaslSsl
 
 from lakeingest import cli
 from lakeingest.config import file
@@ -97,7 +98,7 @@ class Scene:
         """What the pipeline file holds; `options` are added to the source's."""
         proof = {"ssl.certificate.location": str(self.folder / "tls" / "client.pem")}
         proof["ssl.key.location"] = str(self.folder / "tls" / "client.key")
-        return kit.values_of(
+        return values_of(
             self.stack,
             TOPIC,
             source={
@@ -196,7 +197,7 @@ def tree(pid: int) -> set[int]:
 def scene(stack: Addresses, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     folder = tmp_path_factory.mktemp("scene")
     words = {name: f"{name}{secrets.token_hex(16)}" for name in ("kafka", "registry")}
-    client = kit.s3(stack)
+    client = s3_client(stack)
     client.create_bucket(Bucket=BUCKET)
     client.close()
     words["encryption"] = base64.b64encode(secrets.token_bytes(32)).decode()
@@ -206,9 +207,9 @@ def scene(stack: Addresses, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     words["key"] = client.key.read_text().splitlines()[2]
     sasl_ssl = SaslSsl({"ingest": words["kafka"]}, authority.file, broker.certificate, broker.key)
     with Cluster(folder / "kafka", sasl_ssl=sasl_ssl) as cluster:
-        writer = registry_kit.avro(stack, f"{TOPIC}-value", record("Secret", n="int"))
+        writer = registered.avro(stack, f"{TOPIC}-value", record("Secret", n="int"))
         beside = replace(stack, kafka=cluster.direct)
-        kit.produce(beside, TOPIC, [*(writer(n=n) for n in range(20)), b"refused"])
+        produce(beside, TOPIC, [*(writer(n=n) for n in range(20)), b"refused"])
         yield Scene(stack, cluster, folder, {**words, "s3": stack.s3_secret_key})
 
 
@@ -222,7 +223,7 @@ def good(scene: Scene) -> Run:
 def bad(scene: Scene, good: Run) -> Run:
     """A run that fails in a Spark job: "range" is a word of librdkafka's, and to Java a class that it does not find."""
     beside = replace(scene.stack, kafka=scene.cluster.direct)
-    kit.produce(beside, TOPIC, [b"one more"])
+    produce(beside, TOPIC, [b"one more"])
     return scene.run(scene.file(**{"partition.assignment.strategy": "range"}))
 
 
@@ -275,7 +276,7 @@ def files(folder: Path) -> bytes:
 
 def objects(scene: Scene) -> bytes:
     """Names and contents of all objects of table and quarantine, and what is noted with them."""
-    client, found = kit.s3(scene.stack), []
+    client, found = s3_client(scene.stack), []
     key = {"SSECustomerAlgorithm": "AES256", "SSECustomerKey": base64.b64decode(scene.secrets["encryption"])}
     for each in client.list_objects_v2(Bucket=BUCKET, Prefix=TOPIC)["Contents"]:
         if not each["Key"].endswith("/"):
@@ -315,7 +316,7 @@ def test_no_command_tells_a_secret(
 ) -> None:
     """Whatever it prints, as text or as JSON, and as an error."""
     options = {"sasl.mechanism": "SCRAM-SHA-256"} if command == "status" else {}
-    kit.produce(replace(inside.stack, kafka=inside.cluster.direct), TOPIC, [b"one more"])
+    produce(replace(inside.stack, kafka=inside.cluster.direct), TOPIC, [b"one more"])
     monkeypatch.setattr(sys, "argv", ["lakeingest", *command.split(), str(inside.file(**options))])
     capfd.readouterr()
     with pytest.raises(SystemExit):

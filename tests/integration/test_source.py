@@ -7,12 +7,12 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
-import kit
 import pytest
 from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
-from servers import free_port
-from wire import Wire
+from support.faults.wire import Wire
+from support.records import create_topic
+from support.servers import free_port
 
 from lakeingest.config import Source
 from lakeingest.errors import SourceUnreachable, UsageError
@@ -88,7 +88,7 @@ def test_a_closed_port_is_told_soon() -> None:
 
 def test_a_broker_that_comes_soon_is_waited_for(stack: Addresses) -> None:
     """One that restarts is back within a moment, so a closed port is asked again for some seconds."""
-    kit.create(stack, "source.later")
+    create_topic(stack, "source.later")
     host, _, port = stack.kafka.rpartition(":")
     with Wire(host, int(port)) as wire:
         wire.cut()

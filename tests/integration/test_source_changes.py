@@ -5,13 +5,23 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-import kit
 import pytest
-import raw_headers
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
-from kit import DIRTY, Record, clean, mixed, produce
-from world import World
+from support.pipelines import World
+from support.records import (
+    DIRTY,
+    Record,
+    add_partitions,
+    admin_client,
+    clean_records,
+    create_topic,
+    expire_records,
+    mixed_records,
+    produce,
+    raw_headers,
+    recreate_topic,
+)
 
 from lakeingest.delta import commit
 from lakeingest.delta.receipt import Counts
@@ -27,20 +37,20 @@ from lakeingest.record import OffsetRange, OffsetRanges
 
 def test_new_partitions_are_read_from_their_beginning(world: World) -> None:
     """A partition that a known topic gains begins at its first offset, even under start: latest."""
-    world.produce(*clean(2))
+    world.produce(*clean_records(2))
     world.run(source={"start": "latest", "topics": [world.name], "bootstrap_servers": world.stack.kafka})
-    kit.widen(world.stack, world.name, 3)
-    world.produce(*(Record(value, partition=p) for p, value in enumerate(clean(3))))
+    add_partitions(world.stack, world.name, 3)
+    world.produce(*(Record(value, partition=p) for p, value in enumerate(clean_records(3))))
     assert world.run(source={"start": "latest"}).accepted == 3
     assert world.commit_log().frontier == {(world.name, 0): 3, (world.name, 1): 1, (world.name, 2): 1}
 
 
 def test_latest_is_remembered(world: World) -> None:
     """Where "latest" was when the pipeline first ran is committed, so that what comes before the next run is read."""
-    world.produce(*clean(5))
+    world.produce(*clean_records(5))
     assert world.run(source={"start": "latest"}) == Counts()
     assert world.commit_log().frontier == {(world.name, 0): 5}
-    world.produce(*clean(2, 5))
+    world.produce(*clean_records(2, 5))
     assert world.run(source={"start": "latest"}) == Counts(2, 2)
     assert [row["n"] for row in world.rows()] == [5, 6]
 
@@ -48,14 +58,14 @@ def test_latest_is_remembered(world: World) -> None:
 def test_topics_come_and_go(world: World) -> None:
     """A topic that the file no longer names must be accepted; named again, it goes on where it stood."""
     other = world.name + "_b"
-    world.produce(*mixed(5))
-    produce(world.stack, other, mixed(5))
+    world.produce(*mixed_records(5))
+    produce(world.stack, other, mixed_records(5))
     both = {"source": {"topics": [world.name, other]}}
     assert world.run(**both) == Counts(10, 8, 2)
     with pytest.raises(SourceChanged, match=other):
         world.run()
-    produce(world.stack, other, mixed(5))
-    world.produce(*mixed(5))
+    produce(world.stack, other, mixed_records(5))
+    world.produce(*mixed_records(5))
     assert world.ingestion().run(until_caught_up=True, accept_dropped_topics=True) == Counts(5, 4, 1)
     assert world.run() == Counts()
     assert world.run(**both) == Counts(5, 4, 1)
@@ -64,10 +74,10 @@ def test_topics_come_and_go(world: World) -> None:
 
 def test_a_topic_made_anew_is_refused(world: World) -> None:
     """Another topic id means other records, although the offsets would fit."""
-    world.produce(*clean(2))
+    world.produce(*clean_records(2))
     world.run()
-    kit.recreate(world.stack, world.name)
-    world.produce(*clean(9))
+    recreate_topic(world.stack, world.name)
+    world.produce(*clean_records(9))
     with pytest.raises(SourceChanged, match="deleted and made again"):
         world.run()
     assert len(world.rows()) == 2
@@ -76,24 +86,24 @@ def test_a_topic_made_anew_is_refused(world: World) -> None:
 def test_a_topic_made_anew_while_it_was_not_named_is_refused(world: World) -> None:
     """The id of a topic is remembered as long as its frontier is."""
     other, both = world.name + "_b", {"source": {"topics": [world.name, world.name + "_b"]}}
-    world.produce(*clean(2))
-    produce(world.stack, other, clean(2))
+    world.produce(*clean_records(2))
+    produce(world.stack, other, clean_records(2))
     world.run(**both)
-    world.produce(*clean(2))
+    world.produce(*clean_records(2))
     world.ingestion().run(until_caught_up=True, accept_dropped_topics=True)
-    kit.recreate(world.stack, other)
-    produce(world.stack, other, clean(9))
+    recreate_topic(world.stack, other)
+    produce(world.stack, other, clean_records(9))
     with pytest.raises(SourceChanged, match="deleted and made again"):
         world.run(**both)
 
 
 def test_a_topic_made_anew_during_the_first_run_is_refused(world: World) -> None:
     """A run compares topics with those that it began with, also before the table has a commit of its own."""
-    world.produce(*clean(2))
+    world.produce(*clean_records(2))
 
     def anew(_: Committed) -> None:
-        kit.recreate(world.stack, world.name)
-        world.produce(*clean(5))
+        recreate_topic(world.stack, world.name)
+        world.produce(*clean_records(5))
 
     with pytest.raises(SourceChanged, match="deleted and made again"):
         world.ingestion().run(on_progress=anew)
@@ -101,7 +111,7 @@ def test_a_topic_made_anew_during_the_first_run_is_refused(world: World) -> None
 
 def test_another_cluster_is_refused(world: World) -> None:
     """Where the newest receipt names another cluster, the same offsets are other records."""
-    world.produce(*clean(2))
+    world.produce(*clean_records(2))
     world.run()
     newest = world.commit_log().commits[0].receipt
     foreign = replace(newest, sequence=2, cluster="elsewhere")
@@ -114,7 +124,7 @@ def test_another_cluster_is_refused(world: World) -> None:
 @pytest.mark.parametrize("part", ["quarantine", "table"])
 def test_another_path_is_refused(world: World, part: str) -> None:
     """A pipeline whose file names another table or quarantine would lose its frontier or its proof."""
-    world.produce(*mixed(2))
+    world.produce(*mixed_records(2))
     world.run()
     # The quarantine stays where it was when the table's path is changed, as a careless edit leaves it.
     paths = {"table": f"s3a://lake/{world.name}", "quarantine": f"s3a://lake/{world.name}_quarantine"}
@@ -125,10 +135,10 @@ def test_another_path_is_refused(world: World, part: str) -> None:
 
 def test_offsets_that_expired_unread_need_consent(world: World) -> None:
     """Retention that overtook the pipeline stops it; with consent it goes on, and commit and audit name the gap."""
-    world.produce(*mixed(10))
+    world.produce(*mixed_records(10))
     world.run()
-    world.produce(*mixed(10))
-    kit.expire(world.stack, world.name, 14)
+    world.produce(*mixed_records(10))
+    expire_records(world.stack, world.name, 14)
     with pytest.raises(OffsetsLost, match=f"{world.name}-0: offsets 10 to 13") as stopped:
         world.run()
     assert "--accept-gap" in stopped.value.cure
@@ -137,7 +147,7 @@ def test_offsets_that_expired_unread_need_consent(world: World) -> None:
     report = world.ingestion().audit()
     assert (report.conserved, report.lost, report.gaps) == (True, 4, 0)
     assert report.named == {"lost": [f"{world.name}-0 offsets 10 to 13"]}
-    world.produce(*mixed(5))
+    world.produce(*mixed_records(5))
     assert world.run() == Counts(5, 4, 1)
     assert world.ingestion().audit().conserved
 
@@ -145,10 +155,10 @@ def test_offsets_that_expired_unread_need_consent(world: World) -> None:
 @pytest.mark.faults
 def test_a_topic_that_expired_whole_needs_consent_once(world: World) -> None:
     """Where nothing is left to read, an empty commit remembers the consent."""
-    world.produce(*clean(3))
+    world.produce(*clean_records(3))
     world.run()
-    world.produce(*clean(3))
-    kit.expire(world.stack, world.name, 6)
+    world.produce(*clean_records(3))
+    expire_records(world.stack, world.name, 6)
     world.ingestion().run(until_caught_up=True, accept_gap=True)
     assert world.run() == Counts()
     assert world.ingestion().audit().lost == 3
@@ -159,13 +169,13 @@ def odd_times(world: World) -> World:
     """Records of producers that sent seconds, micro- and nanoseconds for milliseconds: brokers before 4.0 take them."""
     lenient = {"message.timestamp.after.max.ms": str(2**63 - 1), "message.timestamp.before.max.ms": str(2**63 - 1)}
     asked = NewTopic(world.name, 2, -1, config=lenient)
-    kit.admin(world.stack).create_topics([asked])[world.name].result()
-    kit.create(world.stack, world.name, 2)
+    admin_client(world.stack).create_topics([asked])[world.name].result()
+    create_topic(world.stack, world.name, 2)
     producer = Producer({"bootstrap.servers": world.stack.kafka, "log_level": 0})
     now = 1_700_000_000
     for n, millis in enumerate((now * 1000, now, now * 10**6, now * 10**9, 2**63 - 1, 253_402_300_800_000)):
         headers = [("h", b"\xff")] if n % 2 else []
-        producer.produce(world.name, clean(1, n)[0], str(n), n % 2, timestamp=millis, headers=headers)
+        producer.produce(world.name, clean_records(1, n)[0], str(n), n % 2, timestamp=millis, headers=headers)
     producer.produce(world.name, DIRTY, None, 0, timestamp=now * 10**9)
     producer.produce(world.name, None, b"k", 1, timestamp=now * 1000)
     assert producer.flush(60) == 0
@@ -188,7 +198,7 @@ def test_a_record_time_that_spark_cannot_hold_stops_nothing(odd_times: World) ->
         (b"1", [{"key": "h", "value": b"\xff"}]),
     ]
     assert odd_times.refused[0]["_timestamp"] is None
-    odd_times.produce(*clean(4, 10), partitions=2)
+    odd_times.produce(*clean_records(4, 10), partitions=2)
     assert odd_times.run().accepted == 4
     odd_times.checked()
 
@@ -217,13 +227,13 @@ def test_a_batch_of_odd_times_is_settled_and_planned(odd_times: World) -> None:
 def test_header_keys_that_are_no_utf8(odd_times: World) -> None:
     """In a batch that is read by the consumer they stopped the run; they are what Spark's reader makes of them."""
     plain = World(odd_times.stack, odd_times.spark, f"{odd_times.name}_plain")
-    kit.create(plain.stack, plain.name)
+    create_topic(plain.stack, plain.name)
     keys = (b"\xff\xfe", b"a\xe2\x82", b"\xc0\x80", b"\xf0\x9f\x98z", "ä".encode())
     for n, key in enumerate(keys, 100):
         for world, millis in ((plain, int(time.time() * 1000)), (odd_times, 2**63 - 1)):
             headers = [(b"ok", b"\xff"), (key, b"1"), (b"", None), (key, None)]
             headers = headers[: 3 + (world is odd_times)]
-            raw_headers.produce(world.stack.kafka, world.name, clean(1, n)[0], headers, timestamp=millis)
+            raw_headers.produce(world.stack.kafka, world.name, clean_records(1, n)[0], headers, timestamp=millis)
     plain.run()
     odd_times.run()
     found = [[row["_headers"] for row in world.rows() if row["n"] >= 100] for world in (plain, odd_times)]
@@ -241,5 +251,5 @@ def test_a_table_with_odd_times_is_adopted(odd_times: World) -> None:
     copy = World(odd_times.stack, odd_times.spark, f"{odd_times.name}_copy", source={"topics": [odd_times.name]})
     odd_times.sql(f"CREATE TABLE delta.`{copy.path()}` USING delta AS SELECT * FROM {{table}}")
     copy.ingestion().adopt()
-    odd_times.produce(*clean(4, 10), partitions=2)
+    odd_times.produce(*clean_records(4, 10), partitions=2)
     assert copy.run().accepted == 4

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import boto3
-import kit
 import pytest
 from pyspark.sql import SparkSession
+from support.oracle import assert_exactly_once
+from support.pipelines import config_of
+from support.records import clean_records, mixed_records, produce
 
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
@@ -20,10 +22,10 @@ from lakeingest.testing.s3 import S3Proxy
 def test_a_table_under_another_scheme_of_s3(stack: Addresses, spark: SparkSession, named: str, scheme: str) -> None:
     """It is written through S3A and lakeingest's own log store, so that commits of several drivers are safe."""
     table = {"path": f"{scheme}://lake/{named}"}
-    ingestion = Pipeline(kit.config_of(stack, named, table=table))
-    wanted = kit.produce(stack, named, kit.mixed(20))
+    ingestion = Pipeline(config_of(stack, named, table=table))
+    wanted = produce(stack, named, mixed_records(20))
     assert ingestion.run(until_caught_up=True).consumed == 20
-    kit.assert_exactly_once(spark, ingestion, wanted)
+    assert_exactly_once(spark, ingestion, wanted)
     assert ingestion.audit().conserved
     assert spark.read.format("delta").load(f"s3a://lake/{named}").count() == 16
     assert spark.conf.get(f"spark.delta.logStore.{scheme}.impl") == jvm.LOG_STORE
@@ -45,14 +47,12 @@ def test_two_pipelines_with_two_stores_in_one_process(
     client = boto3.client("s3", endpoint_url=stack.s3, region_name="us-east-1", **keys)
     client.create_bucket(Bucket="another")
     client.close()
-    first = Pipeline(kit.config_of(stack, named))
+    first = Pipeline(config_of(stack, named))
     second = Pipeline(
-        kit.config_of(
-            stack, f"{named}_2", table={"path": f"s3a://another/{named}"}, storage={"endpoint": another.endpoint}
-        )
+        config_of(stack, f"{named}_2", table={"path": f"s3a://another/{named}"}, storage={"endpoint": another.endpoint})
     )
     for ingestion in (first, second, first):
-        kit.produce(stack, ingestion.config.name, kit.clean(5))
+        produce(stack, ingestion.config.name, clean_records(5))
         asked = sum(another.seen.values())
         assert ingestion.run(until_caught_up=True).consumed == 5
         assert (sum(another.seen.values()) > asked) is (ingestion is second)

@@ -29,7 +29,7 @@ from botocore.exceptions import (
     ReadTimeoutError,
     ResponseStreamingError,
 )
-from wire import Wire
+from support.faults.wire import Wire
 
 from lakeingest.local import Addresses
 from lakeingest.testing.s3 import (

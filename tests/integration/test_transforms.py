@@ -9,14 +9,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import kit
 import pytest
 from chispa import assert_df_equality
 from pyspark.sql import SparkSession
-from registry_kit import maybe, record
-from schema_world import SchemaWorld
+from support.oracle import assert_exactly_once
+from support.pipelines import World
+from support.pipelines.schema_world import SchemaWorld
+from support.records.registered import maybe, record
 from typer.testing import CliRunner
-from world import World
 
 from lakeingest.cli import app
 from lakeingest.delta.receipt import Counts
@@ -56,7 +56,7 @@ def held(world: World, left_out: set[int]) -> None:
     report = world.ingestion().audit()
     assert report.conserved, report
     wanted = {place: sha for place, sha in world.produced.items() if place[2] not in left_out}
-    kit.assert_exactly_once(world.spark, world.ingestion(), wanted)
+    assert_exactly_once(world.spark, world.ingestion(), wanted)
 
 
 def test_what_becomes_of_records(world: World, tmp_path: Path) -> None:

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import boto3
-import kit
 import pytest
-from kit import DIRTY, Record, produce
 from pyspark.sql import SparkSession
+from support.oracle import assert_exactly_once, topic_manifest
+from support.records import DIRTY, Record, produce
 
 import lakeingest
 from lakeingest.delta.receipt import Counts
@@ -101,7 +101,7 @@ def test_tables_of_an_earlier_commit_are_gone_on_with(kept: Kept, stack: Address
     report = kept.ingestion().audit()
     assert report.conserved, report
     assert (report.table, report.quarantine, report.dropped) == (16, 7, 2)
-    kit.assert_exactly_once(spark, kept.ingestion(), kit.manifest(stack, kept.name))
+    assert_exactly_once(spark, kept.ingestion(), topic_manifest(stack, kept.name))
     table = spark.read.format("delta").load(kept.ingestion().config.table.path)
     assert {row["n"]: row["gust"] for row in table.where("gust IS NOT NULL").collect()} == {12: 1, 13: 2, 15: 3, 20: 4}
     assert [row["n"] for row in table.where("pressure = 1013.2").collect()] == [21]

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import kit
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from world import World
+from support.pipelines import World
+from support.records import DIRTY, clean_records, mixed_records
 
 from lakeingest.cli import report
 from lakeingest.config import file
@@ -54,7 +54,7 @@ def test_a_run_is_scraped(world: World, endpoint: Endpoint, tmp_path: Path, monk
     transport = {"type": "file", "log_file_path": str(sent), "append": True}
     monkeypatch.setenv("OPENLINEAGE__TRANSPORT", json.dumps(transport))
     named, world.changes = world.name, {"trigger": {"max_records": 6}}
-    world.produce(*kit.mixed(10), None)
+    world.produce(*mixed_records(10), None)
     told: list[Event] = []
 
     def heard(event: Event) -> None:
@@ -86,7 +86,7 @@ def test_a_run_is_scraped(world: World, endpoint: Endpoint, tmp_path: Path, monk
         "table_version": commits[-1].version,
     }
     assert {name: found[name] for name in wanted} == wanted
-    assert found["bytes_consumed_total"] == sum(len(value) for value in kit.mixed(10))
+    assert found["bytes_consumed_total"] == sum(len(value) for value in mixed_records(10))
     for event in commits:
         assert 0 < sum(event.stages.values()) <= event.seconds
         assert 0 <= event.written.commit_s <= event.stages["write"]
@@ -103,7 +103,7 @@ def test_a_run_is_scraped(world: World, endpoint: Endpoint, tmp_path: Path, monk
     assert "Not known" not in told
     assert f"{counts.refused} refused in all" in told
     assert "records refused" in told.lower()
-    assert kit.DIRTY.decode() not in told
+    assert DIRTY.decode() not in told
     lineage = [json.loads(line) for line in sent.read_text().splitlines()]
     assert [event["eventType"] for event in lineage] == ["START", "RUNNING", "COMPLETE"]
     assert len({event["run"]["runId"] for event in lineage}) == 1
@@ -126,7 +126,7 @@ def test_a_held_batch_is_seen(world: World, endpoint: Endpoint, tmp_path: Path) 
     """By its outcome, and by the expectation that it breaks, although nothing was committed."""
     (tmp_path / "suite.json").write_text(json.dumps({"name": "s", "expectations": [HELD]}))
     named, world.changes = world.name, {"gate": {"suite": str(tmp_path / "suite.json")}}
-    world.produce(*kit.clean(4))
+    world.produce(*clean_records(4))
     told: list[Event] = []
 
     def heard(event: Event) -> None:

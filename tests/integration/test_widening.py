@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from chispa import assert_df_equality
 from deltalake import DeltaTable
-from kit import clean
-from world import Crash, World
+from support.pipelines import Crash, World
+from support.records import clean_records
 
 from lakeingest.delta import commit
 from lakeingest.delta.table import Table
@@ -23,11 +23,11 @@ DAILY = {"partition": [{"by": "time", "every": "day"}, {"by": "kafka_partition"}
 def narrow(world: World) -> World:
     """Three records in the table, partitioned and constrained, and three that come."""
     world.changes = dict(DAILY)
-    world.produce(*clean(3), partitions=2)
+    world.produce(*clean_records(3), partitions=2)
     world.run()
     world.sql("ALTER TABLE {table} ADD CONSTRAINT small CHECK (n < 100)")
     world.sql("ALTER TABLE {table} ALTER COLUMN text COMMENT 'what it says'")
-    world.produce(*clean(3, 3), partitions=2)
+    world.produce(*clean_records(3, 3), partitions=2)
     return world
 
 
@@ -162,7 +162,7 @@ def test_rows_that_others_commit_meanwhile(narrow: World, monkeypatch: pytest.Mo
     """Delta reads the table within its transaction: they are rewritten too."""
     other = World(narrow.stack, narrow.spark, f"{narrow.name}_other", **DAILY, table={"path": narrow.path()})
     other.changes["quarantine"] = {"path": narrow.path("_quarantine")}
-    other.produce(*clean(2, 50))
+    other.produce(*clean_records(2, 50))
     meanwhile(monkeypatch, other.run)
     narrow.run(**WIDER)
     assert sorted(row["n"] for row in narrow.rows()) == [0, 1, 2, 3, 4, 5, 50, 51]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from command import Command
 from pyspark.sql import SparkSession
+from support.pipelines.command_line import Command
 
 from lakeingest.local import Addresses
 

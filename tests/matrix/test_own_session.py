@@ -9,9 +9,10 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import kit
 import pytest
-import versions
+from support.pipelines import values_of
+from support.records import mixed_records, produce
+from support.servers import spark_versions
 
 from lakeingest.local import Addresses, artifacts
 from lakeingest.spark import jvm
@@ -24,7 +25,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 def of_4_0() -> tuple[Path, Sequence[Path]]:
     """Python and jars of Spark 4.0."""
-    return versions.python("spark-4.0", "dev"), versions.jars(versions.MATRIX / "spark-4.0-jars.txt")
+    return spark_versions.python("spark-4.0", "dev"), spark_versions.jars(spark_versions.MATRIX / "spark-4.0-jars.txt")
 
 
 def of_4_1() -> tuple[Path, Sequence[Path]]:
@@ -35,13 +36,13 @@ def of_4_1() -> tuple[Path, Sequence[Path]]:
 @pytest.fixture
 def run(stack: Addresses, named: str, tmp_path: Path) -> Run:
     """Twenty records, of which four are refused, and a program with a session of these jars and settings."""
-    kit.produce(stack, named, kit.mixed(20))
-    (tmp_path / "p.yaml").write_text(json.dumps(kit.values_of(stack, named)))
-    env = {**os.environ, "PYTHONPATH": str(versions.ROOT), "SPARK_LOCAL_IP": "127.0.0.1"}
+    produce(stack, named, mixed_records(20))
+    (tmp_path / "p.yaml").write_text(json.dumps(values_of(stack, named)))
+    env = {**os.environ, "PYTHONPATH": str(spark_versions.ROOT), "SPARK_LOCAL_IP": "127.0.0.1"}
 
     def program(python: Path, jars: Sequence[Path], settings: dict[str, str]) -> subprocess.CompletedProcess[str]:
         words = ["p.yaml", os.pathsep.join(map(str, jars)), json.dumps(settings)]
-        command = [python, versions.ROOT / "tests" / "support" / "own_session.py", *words]
+        command = [python, spark_versions.ROOT / "tests" / "support" / "pipelines" / "own_session.py", *words]
         return subprocess.run(
             command,
             cwd=tmp_path,
@@ -81,7 +82,7 @@ def test_hadoop_3_4_1_cannot_commit_safely(run: Run) -> None:
     """Pip's pyspark 4.0 brings it; the log store refuses it before anything is written."""
     python, jars = of_4_0()
     older = [jar for jar in jars if not jar.name.startswith("org.apache.hadoop__")]
-    done = run(python, [*older, *versions.jars(versions.MATRIX / "hadoop-3.4.1-jars.txt"), jvm.JAR], WIRED)
+    done = run(python, [*older, *spark_versions.jars(spark_versions.MATRIX / "hadoop-3.4.1-jars.txt"), jvm.JAR], WIRED)
     assert done.returncode == 1
     refused = "UnsafeStore: s3a://lake cannot commit safely: Hadoop 3.4.1 cannot create a file of it conditionally\n"
     assert f"lakeingest.errors.{refused}" in done.stderr

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import versions
+from support.servers import spark_versions
 
 pytestmark = pytest.mark.matrix
 
@@ -46,10 +46,10 @@ def ran(tmp_path: Path) -> Callable[..., Ran]:
     source = {"topics": ["old"], "bootstrap_servers": "127.0.0.1:1"}
     values = {"name": "old", "source": source, "schema": {"columns": "n INT"}, "table": {"path": str(tmp_path / "old")}}
     (tmp_path / "p.yaml").write_text(json.dumps(values))
-    env = {**os.environ, "PYTHONPATH": str(versions.ROOT), "LAKEINGEST_STATE": str(tmp_path / "state")}
+    env = {**os.environ, "PYTHONPATH": str(spark_versions.ROOT), "LAKEINGEST_STATE": str(tmp_path / "state")}
 
     def run(program: str, *words: str, python: Path | None = None) -> Ran:
-        command = [python or versions.python("spark-3.5"), "-c", program, *words]
+        command = [python or spark_versions.python("spark-3.5"), "-c", program, *words]
         return subprocess.run(
             command,
             cwd=tmp_path,
@@ -99,7 +99,7 @@ def test_a_program_is_refused(ran: Callable[..., Ran], program: str) -> None:
 
 def test_jars_are_for_one_version_of_spark(ran: Callable[..., Ran]) -> None:
     """Spark 4.0 with them would end in an error of Java's linker."""
-    said = ran(COMMAND, "status", "p.yaml", python=versions.python("spark-4.0", "dev"))
+    said = ran(COMMAND, "status", "p.yaml", python=spark_versions.python("spark-4.0", "dev"))
     assert said.returncode == 4
     what = "error (setup): pyspark 4.0.2 is installed, and lakeingest starts Spark with jars for 4.1\n"
     assert said.stderr.startswith(f"{what}  cure: pip install 'pyspark==4.1.*', or start the session yourself")

@@ -17,8 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-import virtual
-from servers import free_port, serving
+from support.servers import free_port, python_environments, serving
 
 from lakeingest.errors import SetupError
 from lakeingest.local import Addresses, artifacts
@@ -38,7 +37,7 @@ def python(requirements: str) -> Path:
     """The interpreter of the environment that has what this file of requirements pins."""
     file = HERE / requirements
     digest = hashlib.sha256(file.read_bytes()).hexdigest()[:12]
-    return virtual.python(f"readers/{file.stem}-{digest}", "-r", file)
+    return python_environments.python(f"readers/{file.stem}-{digest}", "-r", file)
 
 
 def java() -> Path | None:

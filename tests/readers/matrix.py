@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import VariantType, VariantVal
-from world import World
+from support.pipelines import World
 from written import TABLES
 
 from lakeingest.local import Addresses

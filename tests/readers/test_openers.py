@@ -12,11 +12,11 @@ import subprocess
 from pathlib import Path
 
 import environments
-import kit
 import pytest
-from command import Command
 from pyspark.sql import SparkSession
-from world import World
+from support.pipelines import World
+from support.pipelines.command_line import Command
+from support.records import clean_records
 
 from lakeingest.local import Addresses
 from lakeingest.local.loopback import direct
@@ -31,7 +31,7 @@ def world(stack: Addresses, spark: SparkSession) -> World:
     table = {"path": "s3a://lake/2026-order"}
     world = World(stack, spark, "openers", table=table, partition=[{"by": "kafka_partition"}])
     for start in (0, 10):
-        world.produce(*kit.clean(10, start), partitions=2)
+        world.produce(*clean_records(10, start), partitions=2)
         world.run()
     return world
 

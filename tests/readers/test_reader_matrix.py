@@ -12,7 +12,7 @@ import read
 import written
 from matrix import EXPECTED, READ, READERS, Written
 from pyspark.sql import SparkSession
-from world import World
+from support.pipelines import World
 
 from lakeingest.local import Addresses
 

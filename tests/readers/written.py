@@ -9,9 +9,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from kit import DIRTY, Record, clean
-from schema_world import SchemaWorld
-from world import World
+from support.pipelines import World
+from support.pipelines.schema_world import SchemaWorld
+from support.records import DIRTY, Record, clean_records
 
 from lakeingest.record import OFFSET, PARTITION, TOPIC
 
@@ -164,7 +164,7 @@ def blanks(world: World, _: Path) -> None:
 
 
 def evolved(world: World, _: Path) -> None:
-    world.produce(*clean(3))
+    world.produce(*clean_records(3))
     world.run()
     world.changes = {
         "schema": {"columns": "n INT NOT NULL, text STRING, later STRUCT<a: INT, b: DATE>, more ARRAY<INT>"}
@@ -218,7 +218,7 @@ def rescued(world: World, _: Path) -> None:
 
 def compacted(world: World, _: Path) -> None:
     for start in (0, 3, 6):
-        world.produce(*clean(3, start), partitions=2)
+        world.produce(*clean_records(3, start), partitions=2)
         world.run()
     world.ingestion().compact(2**20)
 
@@ -226,35 +226,35 @@ def compacted(world: World, _: Path) -> None:
 def checkpointed(world: World, folder: Path) -> None:
     evolved(world, folder)
     world.sql("ALTER TABLE {table} SET TBLPROPERTIES ('delta.checkpointInterval' = '1')")
-    world.produce(*clean(1, 9))
+    world.produce(*clean_records(1, 9))
     world.run()
 
 
 def deletion_vectors(world: World, _: Path) -> None:
-    world.produce(*clean(9))
+    world.produce(*clean_records(9))
     world.run()
     world.sql("ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
     world.sql("DELETE FROM {table} WHERE n = 4")
 
 
 def variant(world: World, _: Path) -> None:
-    world.produce(*clean(2))
+    world.produce(*clean_records(2))
     world.run()
     world.sql("ALTER TABLE {table} ADD COLUMNS (theirs VARIANT)")
     world.sql("""UPDATE {table} SET theirs = parse_json('{{"a": [1, "x"]}}') WHERE n = 1""")
 
 
 def v2_checkpoint(world: World, _: Path) -> None:
-    world.produce(*clean(2))
+    world.produce(*clean_records(2))
     world.run()
     policy = "('delta.checkpointPolicy' = 'v2', 'delta.checkpointInterval' = '1')"
     world.sql(f"ALTER TABLE {{table}} SET TBLPROPERTIES {policy}")
-    world.produce(*clean(2, 2))
+    world.produce(*clean_records(2, 2))
     world.run()
 
 
 def column_mapping(world: World, _: Path) -> None:
-    world.produce(*clean(2))
+    world.produce(*clean_records(2))
     world.run()
     world.sql("ALTER TABLE {table} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
     world.sql("ALTER TABLE {table} RENAME COLUMN text TO label")
@@ -267,7 +267,7 @@ def quarantine(world: World, folder: Path) -> None:
     mean = {"type": "expect_column_mean_to_be_between", "kwargs": {"column": "n", "max_value": 100}}
     suite.write_text(json.dumps({"name": "s", "expectations": [small, mean]}))
     world.changes = {"gate": {"suite": str(suite)}}
-    world.produce(Record(DIRTY, b"k", headers=(("h", b"\xff"),)), *clean(6), b"{", b"\xff\xfe", None)
+    world.produce(Record(DIRTY, b"k", headers=(("h", b"\xff"),)), *clean_records(6), b"{", b"\xff\xfe", None)
     assert world.run().refused == 6
 
 

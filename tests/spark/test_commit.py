@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from receipts import receipt, write
+from support.pipelines.receipts import receipt, write
 
 from lakeingest.delta import commit, commit_log
 from lakeingest.delta.receipt import Run

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from ddl_texts import TEXTS
 from pyspark.sql import SparkSession
+from support.records.ddl_texts import TEXTS
 
 from lakeingest.schema import ddl
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from decoding import NOW, Verdict, batch_of, judge, kafka, pipeline
 from pyspark.sql import Observation, SparkSession
+from support.oracle.decoding import NOW, Verdict, batch_of, judge, kafka, pipeline
 
 from lakeingest.config.formats import JsonValue
 from lakeingest.delta import quarantine

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 import pytest
-from decoding import judge, pipeline
 from pyspark.sql import SparkSession
+from support.oracle.decoding import judge, pipeline
 
 from lakeingest.spark import jvm, session
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import versions
 from chispa import assert_df_equality
 from google.protobuf import message_factory
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from support.servers import spark_versions
 
 from lakeingest.decode import projection
 from lakeingest.decode.protobuf import Reader, record
@@ -45,7 +45,7 @@ def payload(**values: Any) -> bytearray:
     return bytearray(made.SerializeToString())
 
 
-@versions.protobuf
+@spark_versions.protobuf
 def test_every_type_of_a_message_becomes_its_column(spark: SparkSession) -> None:
     """No number is lost, zeros stand where nothing was written, and only what has presence is null."""
     frame = spark.createDataFrame([(payload(**FULL),), (payload(),)], "payload BINARY")
@@ -63,7 +63,7 @@ def test_every_type_of_a_message_becomes_its_column(spark: SparkSession) -> None
     assert_df_equality(shown, spark.createDataFrame([(text,) for text in expected], "json STRING"))
 
 
-@versions.protobuf
+@spark_versions.protobuf
 def test_the_columns_are_those_of_the_schema(spark: SparkSession) -> None:
     """Field by field, as projection goes by names."""
     schema = protobuf.read_message(DESCRIPTORS, "shop.Order")
@@ -71,7 +71,7 @@ def test_the_columns_are_those_of_the_schema(spark: SparkSession) -> None:
     assert frame.schema["value"].dataType == projection.struct_type(schema)
 
 
-@versions.protobuf
+@spark_versions.protobuf
 def test_only_the_records_that_are_none_are_null(spark: SparkSession) -> None:
     """One bad payload takes nothing from its neighbours, in portions of any size."""
     good, large = payload(id=1), payload(id=2, photo=b"x" * 2_000_000)
@@ -88,7 +88,7 @@ def test_only_the_records_that_are_none_are_null(spark: SparkSession) -> None:
     assert_df_equality(read, expected, ignore_nullable=True)
 
 
-@versions.protobuf
+@spark_versions.protobuf
 def test_why_without_a_value(spark: SparkSession) -> None:
     """Executors need not have lakeingest; a pipeline that masks said of no refused message which field it was."""
     cut, large = payload(note="secret")[:-1], bytearray(b"\x40\x80\x80\x80\x80\x80\x01")

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from decoding import Verdict, judge, kafka, pipeline
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from support.oracle.decoding import Verdict, judge, kafka, pipeline
 
 from lakeingest.config import JsonValue
 from lakeingest.decode import inferred, json_columns, json_diagnosis

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import exports
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from support.oracle import exports
 
 from lakeingest.config import Storage, location
 from lakeingest.config.file import from_mapping

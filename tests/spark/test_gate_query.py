@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from suites import COLUMNS, problems
+from support.pipelines.suites import COLUMNS, problems
 
 from lakeingest.gate import query
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-from searched import searched
+from support.oracle.examples import searched
 
 from lakeingest.config import Gate
 from lakeingest.gate import arguments, predicates, suite

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import connectors
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from ruamel.yaml import YAML
+from support.pipelines import connectors
 
 from lakeingest import transform
 from lakeingest.config import confluent, file

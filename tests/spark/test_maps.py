@@ -6,11 +6,11 @@ import json
 import time
 from pathlib import Path
 
-import exports
 import pytest
-from decoding import Verdict, judge, pipeline
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from support.oracle import exports
+from support.oracle.decoding import Verdict, judge, pipeline
 from test_export import Shop
 
 from lakeingest.config import Storage

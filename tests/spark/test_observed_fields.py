@@ -7,10 +7,10 @@ import random
 from collections.abc import Iterator
 from decimal import Decimal
 
-import cuts
 import pytest
-from decoding import judge, kafka, pipeline
 from pyspark.sql import SparkSession
+from support.oracle import cut_batches
+from support.oracle.decoding import judge, kafka, pipeline
 from test_decode_numbers import numbers
 
 from lakeingest.decode import inferred
@@ -137,9 +137,9 @@ def test_a_value_without_a_type_is_in_rescued_wherever_batches_are_cut(
 
     first, then = ({name: pair[n] for name, pair in pairs.items()} for n in range(2))
     records = [record(first), record({}), record(then), *(record({name: first[name]}) for name in first)]
-    config = cuts.pipeline("json", "BACKWARD", schema={"columns": "of_declared STRUCT<c: INT>"})
+    config = cut_batches.pipeline("json", "BACKWARD", schema={"columns": "of_declared STRUCT<c: INT>"})
     whole, *others = (
-        cuts.ingested(spark, config, None, records, way) for way in ([0], [0, 1], [0, 2], [0, 1, 2, 3, 5])
+        cut_batches.ingested(spark, config, None, records, way) for way in ([0], [0, 1], [0, 2], [0, 1, 2, 3, 5])
     )
     for other in others:
         assert other.rows == whole.rows

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from receipts import receipt, write
+from support.pipelines.receipts import receipt, write
 
 from lakeingest.config import PipelineConfig, Storage
 from lakeingest.config.file import from_mapping

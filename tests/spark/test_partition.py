@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
-from searched import searched
+from support.oracle.examples import searched
 
 from lakeingest.config import consistency, parts
 from lakeingest.config.parts import Partition

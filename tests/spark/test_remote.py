@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from servers import free_port
+from support.servers import free_port
 
 from lakeingest.errors import SetupError
 from lakeingest.spark.platforms import connect

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from receipts import receipt
+from support.pipelines.receipts import receipt
 
 from lakeingest.delta import commit, commit_log
 from lakeingest.delta.catalog.spark import register

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-
-from notebooks import NAMES, SAYS
+from support.pipelines.notebooks import NAMES, SAYS
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))

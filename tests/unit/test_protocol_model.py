@@ -6,7 +6,7 @@ Two RESTOREs of the same table, each within the moment that a commit takes, are 
 from __future__ import annotations
 
 import pytest
-from protocol_model import CURES, Bounds, State, explore
+from support.oracle.protocol_model import CURES, Bounds, State, explore
 
 WORLDS = {
     "two runs": Bounds("gb", retries=1),

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from command import Command
+from support.pipelines.command_line import Command
 
 from lakeingest.cli import adopt
 

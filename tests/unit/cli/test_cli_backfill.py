@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from command import Command
+from support.pipelines.command_line import Command
 
 from lakeingest.cli.output import Output
 from lakeingest.delta.receipt import Counts

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import Command
+from support.pipelines.command_line import Command
 
 from lakeingest.cli.sql import _distinct, _fitting
 from lakeingest.config import Storage

@@ -10,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import connectors
 import pytest
 from ruamel.yaml import YAML
+from support.pipelines import connectors
 from typer.testing import CliRunner
 
 from lakeingest.cli import app

@@ -10,10 +10,10 @@ from typing import Any
 
 import jsonschema
 import pytest
-from command import Command
 from deltalake import write_deltalake
 from open_data_contract_standard.model import OpenDataContractStandard
 from ruamel.yaml import YAML
+from support.pipelines.command_line import Command
 
 from lakeingest.config import odcs
 from lakeingest.config.file import from_mapping

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import Command
+from support.pipelines.command_line import Command
 
 from lakeingest.config import PipelineConfig, file, places
 

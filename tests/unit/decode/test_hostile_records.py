@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from bombs import BOMBS
+from support.records.bombs import BOMBS
 
 from lakeingest.decode.json_diagnosis import diagnose
 from lakeingest.spark.types import struct

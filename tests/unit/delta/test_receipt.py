@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 
 import pytest
-from receipts import receipt
+from support.pipelines.receipts import receipt
 
 from lakeingest.delta.receipt import Receipt, of_backfill, somebody
 from lakeingest.errors import StorageUnreachable, UnsafeStore, UsageError

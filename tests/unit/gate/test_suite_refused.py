@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from suites import problems
+from support.pipelines.suites import problems
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,12 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from brokers import Authority, Certificate
 from cryptography.hazmat.primitives import serialization as s
 from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509 import load_pem_x509_certificate
 from pydantic import ValidationError
+from support.servers.brokers import Authority, Certificate
 
 from lakeingest.config import Source
 from lakeingest.errors import SetupError, SourceUnreachable, UsageError

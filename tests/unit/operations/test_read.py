@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from searched import searched
+from support.oracle.examples import searched
 
 from lakeingest.delta.reader.log import DataFile
 from lakeingest.errors import UsageError

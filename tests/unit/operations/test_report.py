@@ -18,7 +18,7 @@ from typing import Any
 import deltalake
 import pyarrow as pa
 import pytest
-from command import Command
+from support.pipelines.command_line import Command
 
 from lakeingest.config import PipelineConfig, Storage, Trigger
 from lakeingest.config.file import from_mapping

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from searched import searched
+from support.oracle.examples import searched
 
 from lakeingest.cli import from_topic
 from lakeingest.cli import pipeline_file as commands

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from ddl_texts import TEXTS
+from support.records.ddl_texts import TEXTS
 
 from lakeingest.schema import ddl
 

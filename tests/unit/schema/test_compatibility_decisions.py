@@ -9,7 +9,7 @@ from typing import Any, get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from searched import searched
+from support.oracle.examples import searched
 
 from lakeingest.schema import ddl, model
 from lakeingest.schema.compatibility import (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from searched import searched
+from support.oracle.examples import searched
 
 from lakeingest.schema import model
 from lakeingest.schema.formats import avro

@@ -10,7 +10,7 @@ import pytest
 from google.protobuf import message_factory
 from hypothesis import given
 from hypothesis import strategies as st
-from searched import searched
+from support.oracle.examples import searched
 
 from lakeingest.schema import model
 from lakeingest.schema.formats import protobuf, protobuf_fault, protobuf_values, wire
