@@ -121,8 +121,7 @@ def _receipt(text: str | None, batches: int) -> str | None:
     receipt = json.loads(text)
     receipt["sequence"] += batches
     receipt.pop("schemas", None)
-    if "base" in receipt:
-        receipt["base"] += batches
+    receipt["decided"]["version"] += batches
     for partitions in receipt["offsets"].values():
         for name, ends in partitions.items():
             partitions[name] = [end + batches * BATCH for end in ends]

@@ -60,35 +60,39 @@ MEANINGS = {
 
 
 STORED = {
-    "lakeingest": receipts.FORMAT,
+    "lakeingest": receipts.FORM,
     "pipeline": "flights",
     "sequence": 8,
     "run": {"id": "4f0c…", "host": "host-2", "pid": 4711, "started": "2026-11-24T20:00:00.000+00:00"},
     "cluster": "5L6g3nShT-eMCtK--X86sw",
-    "topics": {"flights": "y2Gq…"},
+    "topics": {"flights_old": "kP0d…", "flights": "y2Gq…"},
     "offsets": {"flights": {"0": [5000, 6000], "1": [4100, 5000]}},
     "quarantine": "s3a://lake/flights_quarantine",
-    "counts": {"consumed": 1900, "accepted": 1898, "refused": 1, "dropped": 1},
-    "left_out": {"flown": 1},
-    "left": {"flights_old": "kP0d…"},
-    "ledger": "82ca8c7044ae762a",
-    "gaps": {"flights": {"0": [4000, 5000]}},
-    "accepted": {"who": "ada on host-2", "why": "holiday", "broken": ["expect_table_row_count_to_be_between"]},
-    "adopted": {
-        "version": 12,
-        "rows": 336776,
-        "without": 336776,
-        "how": "the coordinates topic='flights', partition=part, offset=off",
-        "who": "ada on host-2",
+    "job": {
+        "name": "run",
+        "gaps": {"flights": {"0": [4000, 5000]}},
+        "accepted": {"who": "ada on host-2", "why": "holiday", "broken": ["expect_table_row_count_to_be_between"]},
+        "adopted": {
+            "version": 12,
+            "rows": 336776,
+            "without": 336776,
+            "how": "the coordinates topic='flights', partition=part, offset=off",
+            "who": "ada on host-2",
+        },
+        "remaining": 20000,
+        "read_from": {"table": "s3a://lake/bronze", "version": 41, "id": "5f3c…", "since": 40},
+        "late": {"flights": {"0": [310, 412]}},
     },
-    "lost": 1000,
-    "settles": 7,
-    "open": 1,
-    "base": 12,
-    "aside": 6,
-    "remaining": 20000,
-    "read_from": {"table": "s3a://lake/bronze", "version": 41, "id": "5f3c…", "since": 40},
-    "late": {"flights": {"0": [310, 412]}},
+    "account": {
+        "counts": {"consumed": 1900, "accepted": 1898, "refused": 1, "dropped": 1},
+        "left_out": {"flown": 1},
+        "lost": 1000,
+        "gaps": {"flights": {"0": [5000, 6000]}},
+        "settles": 7,
+        "open": 1,
+    },
+    "schemas": {"digest": "82ca8c7044ae762a"},
+    "decided": {"version": 12, "account": 6},
 }
 """A receipt as it is stored, of which a real one has some of the fields."""
 
@@ -314,34 +318,48 @@ def tables() -> Iterator[str]:
     yield from ("## Completeness", *columns(completeness))
 
 
+CALLED = {
+    "ranges": "offsets",
+    "ledger": "schemas.digest",
+    "schemas": "schemas.seen, schemas.current, schemas.tables",
+    "base": "decided.version",
+    "aside": "decided.account",
+}
+"""What attributes of a receipt are called in the JSON, where that is another name."""
+
+
 def receipt() -> Iterator[str]:
     """What a commit says of itself, with an example that the code has read and written."""
     made = receipts.Receipt.from_json(json.dumps(STORED))
     assert made is not None
-    written, meanings = json.loads(made.to_json()), attributes(receipts.Receipt.__doc__)
+    written = json.loads(made.to_json())
     assert written == STORED
-    # One of them is called otherwise in the JSON.
-    called = dict(
-        zip(
-            meanings.keys() - written.keys() - {"schemas"},
-            written.keys() - meanings.keys() - {"lakeingest"},
-            strict=True,
-        )
-    )
     yield from (
         "# The receipt",
         "",
         "Each commit of lakeingest carries one as its `userMetadata`: JSON in the table's log,",
     )
-    yield "which `DESCRIBE HISTORY` shows. This one has every field but `schemas`; what is empty is left out."
+    yield "which `DESCRIBE HISTORY` shows. This one has every field but the schemas; what is empty is left out."
     yield from ("", "```json", json.dumps(written, indent=2, ensure_ascii=False), "```")
     first = (
         "`lakeingest`",
-        f"the version of the receipt's form, {receipts.FORMAT} today; a reader refuses what is newer",
+        f"the receipt's form, {receipts.FORM} today; a reader refuses a newer one, and reads the older ones",
     )
-    lines = [(code(called.get(name, name)), cell(text)) for name, text in meanings.items()]
+    lines = [(code(name), cell(text)) for name, text in _fields(receipts.Receipt, written)]
     yield from rows("in the JSON | meaning", [first, *lines])
-    yield "Offsets have the form `{topic: {partition: [first, one past the last]}}`."
+    for part, name in ((receipts.Job, "job"), (receipts.Account, "account")):
+        yield f"## `{name}`"
+        yield from rows("in the JSON | meaning", [(code(n), cell(t)) for n, t in _fields(part, written[name])])
+    yield "Offsets have the form `{topic: {partition: [first, one past the last]}}`. Form 1 had the fields of `job` and"
+    yield "`account` beside the others, `left` for those topics that the file no longer names, and `ledger`, `base` and"
+    yield "`aside` for `schemas.digest`, `decided.version` and `decided.account`."
+
+
+def _fields(part: type, written: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What a part of a receipt is called in the JSON, and what it means."""
+    meanings = {CALLED.get(name, name): text for name, text in attributes(part.__doc__).items()}
+    assert {name.partition(".")[0] for name in meanings} == written.keys() - {"lakeingest"}
+    yield from meanings.items()
 
 
 def expectations() -> Iterator[str]:

@@ -123,17 +123,17 @@ class CommitLog:
 
     @property
     def adopted(self) -> Mapping[str, Any]:
-        """What the table's adoption said (see `Receipt.adopted`); empty where it was not adopted, and after a RESTORE
+        """What the table's adoption said (see `Job.adopted`); empty where it was not adopted, and after a RESTORE
         to before that.
         """
-        told = next((c.receipt.adopted for c in self.commits if c.receipt.adopted), None)
+        told = next((c.receipt.job.adopted for c in self.commits if c.receipt.job.adopted), None)
         kept = table_properties.adoption(self.properties, self.pipeline)
         return told or (kept[0] if kept else {})
 
     @property
     def since_adoption(self) -> CommitLog:
         """Without the commits before the newest adoption: of two, the second is a correction of the first."""
-        at = next((at for at, c in enumerate(self.commits) if c.receipt.adopted), len(self.commits))
+        at = next((at for at, c in enumerate(self.commits) if c.receipt.job.adopted), len(self.commits))
         return replace(self, commits=self.commits[: at + 1])
 
     @property
@@ -201,7 +201,7 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
             continue
         gone.setdefault(receipt.batch, receipt)
         if not commits:
-            taken_back, unadopted = True, unadopted or bool(receipt.adopted)
+            taken_back, unadopted = True, unadopted or bool(receipt.job.adopted)
             begun |= {(s.topic, s.partition): s.start for s in receipt.ranges}
     return CommitLog(
         path=log.identifier,

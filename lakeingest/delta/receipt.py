@@ -13,14 +13,14 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 from lakeingest.errors import TableMismatch
 from lakeingest.record import OffsetRanges
 from lakeingest.schema.ledger import SchemaLedger
 
-FORMAT = 1
-"""Version of the receipt's form; a reader refuses what is newer."""
+FORM = 2
+"""The form in which receipts are written. Form 1 is read too (see `_form_2`); a newer one is refused."""
 NO_BATCH = -1
 """What a commit to quarantine settles that is about no batch."""
 
@@ -72,7 +72,92 @@ class Counts:
     dropped: int = 0
 
     def __add__(self, other: Counts) -> Counts:
-        return Counts(*(mine + yours for mine, yours in zip(astuple(self), astuple(other), strict=True)))
+        return Counts(*map(sum, zip(astuple(self), astuple(other), strict=True)))
+
+
+_NONE = OffsetRanges(())
+
+
+@dataclass(frozen=True)
+class Account:
+    """What quarantine's commit says of a batch: what became of those of its offsets that have no row in the table.
+
+    Attributes:
+        counts: records.
+        left_out: name of a condition of transform.where → the dropped records that did not meet it.
+        lost: how many of the offsets of `gaps` are in neither table.
+        gaps: where a batch was settled too late: those of its offsets that could not be read again, as Kafka had
+            deleted them, and whose loss was accepted.
+        settles: number of the batch, where that is not the commit's own `sequence`; else 0. `NO_BATCH` for none.
+        open: where several batches have no account any more: how many are left behind this one.
+    """
+
+    counts: Counts = Counts()
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    lost: int = 0
+    gaps: OffsetRanges = _NONE
+    settles: int = 0
+    open: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        always = {"counts": vars(self.counts)}
+        return always | _filled(
+            left_out=dict(self.left_out),
+            lost=self.lost or None,
+            gaps=self.gaps.to_json(),
+            settles=self.settles or None,
+            open=self.open or None,
+        )
+
+    @classmethod
+    def from_json(cls, tree: Mapping[str, Any]) -> Account:
+        gaps = OffsetRanges.from_json(tree.get("gaps", {}))
+        return cls(**{**tree, "counts": Counts(**tree["counts"]), "gaps": gaps})
+
+
+@dataclass(frozen=True)
+class Job:
+    """What made a commit, and what only such a job says of it.
+
+    Attributes:
+        name: the pipeline's run; the part of it that takes records which came into its source late; a backfill, a
+            replay, an adoption.
+        gaps: of a run: offsets before those of the batch that Kafka had deleted unread, and whose loss was accepted;
+            on the table only.
+        accepted: of a batch that the gate would have held: `who` let it through, `why`, and the expectations that it
+            breaks (`broken`); of a replay: `who` made it, and `why`. On the table, and on a replay's marks.
+        adopted: of an adoption: the table had rows already which no receipt tells of, and the pipeline goes on behind
+            them, at the commit's offsets. The `version` that was looked at; the `rows` it had, and how many of them
+            are `without` coordinates; `how` the offsets were told, and by `who`.
+        remaining: of a backfill: how many offsets it has still to take behind this batch.
+        read_from: where the records were not read from Kafka: the table, and the version up to which was looked at what
+            came into it below the frontier (see `ingest.bronze`).
+        late: of late records: offsets that they lie within, all of them below the frontier.
+    """
+
+    name: Literal["run", "late", "backfill", "replay", "adoption"] = "run"
+    gaps: OffsetRanges = _NONE
+    accepted: Mapping[str, Any] = field(default_factory=dict)
+    adopted: Mapping[str, Any] = field(default_factory=dict)
+    remaining: int | None = None
+    read_from: Mapping[str, Any] = field(default_factory=dict)
+    late: OffsetRanges = _NONE
+
+    def to_json(self) -> dict[str, Any]:
+        always = {"name": self.name}
+        return always | _filled(
+            gaps=self.gaps.to_json(),
+            accepted=dict(self.accepted),
+            adopted=dict(self.adopted),
+            remaining=self.remaining,
+            read_from=dict(self.read_from),
+            late=self.late.to_json(),
+        )
+
+    @classmethod
+    def from_json(cls, tree: Mapping[str, Any]) -> Job:
+        ranges = {name: OffsetRanges.from_json(tree.get(name, {})) for name in ("gaps", "late")}
+        return cls(**{**tree, **ranges})
 
 
 @dataclass(frozen=True)
@@ -80,33 +165,20 @@ class Receipt:
     """What a commit says of itself.
 
     Attributes:
-        pipeline: the pipeline's name.
+        pipeline: the pipeline's name; its backfills and replays have names of their own (`of_backfill`, `of_replay`).
         sequence: 1, 2, 3, … for each batch of the pipeline in this table; quarantine bears the batch's own.
         run: who wrote it.
-        cluster, topics: id of the Kafka cluster; topic → topic id.
-        spans: the offsets that were consumed, and so the frontier.
+        cluster: id of the Kafka cluster.
+        topics: topic → topic id, also of topics that the file no longer names, and whose frontier is in `ranges`.
+        ranges: the offsets that were consumed, and so the frontier.
         quarantine: where the pipeline's refused records are.
-        counts: on quarantine only: the table's commit is written before they are known.
-        left_out: on quarantine only: name of a condition of transform.where → the dropped records that did not meet it.
-        left: topic → topic id of topics that the file no longer names, and whose frontier is still in `spans`.
+        job: what made the commit.
+        account: what became of the records; on quarantine only: the table's commit is written before that is known.
         ledger: digest of the ledger of schemas, this batch's included; on the table only.
-        schemas: that ledger, if this batch changed it; else a table property keeps it (see kept.py).
-        gaps: offsets that Kafka had deleted before they were taken, and whose loss was accepted: on the table, before
-            `spans`; on quarantine, where a batch was settled too late, those of `spans` that could not be read again.
-        lost: how many offsets of these gaps are in neither table; on quarantine only.
+        schemas: that ledger, if this batch changed it; else a table property keeps it (see table_properties.py).
         base: the version of the receipt's own table when the batch was decided, if it was known.
         aside: the number of the newest commit to quarantine then, 0 for none; on the table only. None if an older
             version wrote it. Where quarantine has no such commit any more, a RESTORE took it back, or it was made anew.
-        settles: the batch that this commit accounts for, where that is not `sequence`; on quarantine only.
-        open: where several batches have no account any more: how many are left behind this one; on quarantine only.
-        read_from: where the records were not read from Kafka: the table, and the version up to which was looked at what
-            came into it below the frontier (see `ingest.bronze`).
-        late: of a batch that took such records: offsets that they lie within, all of them below the frontier.
-        accepted: who let a held batch through, why, and which expectations it breaks; on the table only.
-        remaining: of a backfill: how many offsets it has still to take behind this batch; None for any other.
-        adopted: on the table only, of a commit that consumes nothing: the table held rows already which no receipt
-            tells of, and the pipeline goes on behind them, at `spans`. The `version` that was looked at; the `rows` it
-            had, and how many of them are `without` coordinates; `how` the offsets were told, and by whom (`who`).
     """
 
     pipeline: str
@@ -116,35 +188,27 @@ class Receipt:
     topics: Mapping[str, str]
     ranges: OffsetRanges
     quarantine: str
-    counts: Counts | None = None
-    left_out: Mapping[str, int] = field(default_factory=dict)
-    left: Mapping[str, str] = field(default_factory=dict)
+    job: Job = Job()
+    account: Account | None = None
     ledger: str = ""
     schemas: SchemaLedger = field(default_factory=SchemaLedger)
-    gaps: OffsetRanges = field(default_factory=lambda: OffsetRanges(()))
-    accepted: Mapping[str, Any] = field(default_factory=dict)
-    adopted: Mapping[str, Any] = field(default_factory=dict)
-    lost: int = 0
-    settles: int = 0
-    open: int = 0
     base: int | None = None
     aside: int | None = None
-    remaining: int | None = None
-    read_from: Mapping[str, Any] = field(default_factory=dict)
-    late: OffsetRanges = field(default_factory=lambda: OffsetRanges(()))
 
     @property
     def batch(self) -> int:
         """The number of the batch that the commit is about."""
-        return self.settles or self.sequence
+        return (self.account and self.account.settles) or self.sequence
 
     def whole(self, rows: int) -> bool:
         """Whether so many rows in the table are one for each offset of the batch, so that quarantine has none of it."""
-        return not self.late.ranges and rows == self.ranges.offsets
+        return not self.job.late.ranges and rows == self.ranges.offsets
 
     def to_json(self) -> str:
-        data: dict[str, Any] = {
-            "lakeingest": FORMAT,
+        """The text that is the commit's userMetadata."""
+        ledger = self.schemas.to_json() if self.schemas.entries else {}
+        always: dict[str, Any] = {
+            "lakeingest": FORM,
             "pipeline": self.pipeline,
             "sequence": self.sequence,
             "run": vars(self.run),
@@ -152,27 +216,14 @@ class Receipt:
             "topics": dict(self.topics),
             "offsets": self.ranges.to_json(),
             "quarantine": self.quarantine,
+            "job": self.job.to_json(),
         }
-        rarely = {
-            "counts": self.counts and vars(self.counts),
-            "left_out": dict(self.left_out),
-            "left": dict(self.left),
-            "ledger": self.ledger or None,
-            "schemas": self.schemas.to_json() if self.schemas.entries else None,
-            "gaps": self.gaps.to_json(),
-            "accepted": dict(self.accepted),
-            "adopted": dict(self.adopted),
-            "lost": self.lost or None,
-            "settles": self.settles or None,
-            "open": self.open or None,
-            "base": self.base,
-            "aside": self.aside,
-            "remaining": self.remaining,
-            "read_from": dict(self.read_from),
-            "late": self.late.to_json(),
-        }
-        data |= {name: value for name, value in rarely.items() if value is not None and value != {}}
-        return json.dumps(data, separators=(",", ":"))
+        tree = always | _filled(
+            account=self.account and self.account.to_json(),
+            schemas=_filled(digest=self.ledger or None) | ledger,
+            decided=_filled(version=self.base, account=self.aside),
+        )
+        return json.dumps(tree, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str | None) -> Receipt | None:
@@ -182,39 +233,63 @@ class Receipt:
             TableMismatch: a newer lakeingest wrote it; taken for none, its batch would be read again.
         """
         try:
-            data = json.loads(text or "null")
+            tree = json.loads(text or "null")
         except ValueError:
             return None
-        form = data.get("lakeingest") if isinstance(data, dict) else None
+        form = tree.get("lakeingest") if isinstance(tree, dict) else None
         if not isinstance(form, int) or isinstance(form, bool) or form < 1:
             return None
-        if form > FORMAT:
+        if form > FORM:
             raise TableMismatch(
-                f"the table's log has a receipt of form {form}, and this lakeingest knows forms up to {FORMAT}",
+                f"the table's log has a receipt of form {form}, and this lakeingest knows forms up to {FORM}",
                 cure="a newer lakeingest has written to the table: use that version, or a later one",
             )
+        return cls._of_tree(_form_2(tree) if form == 1 else tree)
+
+    @classmethod
+    def _of_tree(cls, tree: Mapping[str, Any]) -> Receipt:
+        schemas, decided = tree.get("schemas", {}), tree.get("decided", {})
         return cls(
-            pipeline=data["pipeline"],
-            sequence=data["sequence"],
-            run=Run(**data["run"]),
-            cluster=data["cluster"],
-            topics=data["topics"],
-            ranges=OffsetRanges.from_json(data["offsets"]),
-            quarantine=data["quarantine"],
-            counts=Counts(**data["counts"]) if "counts" in data else None,
-            left_out=data.get("left_out", {}),
-            left=data.get("left", {}),
-            ledger=data.get("ledger", ""),
-            schemas=SchemaLedger.from_json(data.get("schemas", {})),
-            gaps=OffsetRanges.from_json(data.get("gaps", {})),
-            accepted=data.get("accepted", {}),
-            adopted=data.get("adopted", {}),
-            lost=data.get("lost", 0),
-            settles=data.get("settles", 0),
-            open=data.get("open", 0),
-            base=data.get("base"),
-            aside=data.get("aside"),
-            remaining=data.get("remaining"),
-            read_from=data.get("read_from", {}),
-            late=OffsetRanges.from_json(data.get("late", {})),
+            pipeline=tree["pipeline"],
+            sequence=tree["sequence"],
+            run=Run(**tree["run"]),
+            cluster=tree["cluster"],
+            topics=tree["topics"],
+            ranges=OffsetRanges.from_json(tree["offsets"]),
+            quarantine=tree["quarantine"],
+            job=Job.from_json(tree["job"]),
+            account=Account.from_json(tree["account"]) if "account" in tree else None,
+            ledger=schemas.get("digest", ""),
+            schemas=SchemaLedger.from_json(schemas),
+            base=decided.get("version"),
+            aside=decided.get("account"),
         )
+
+
+def _filled(**values: Any) -> dict[str, Any]:
+    """Those that say something."""
+    return {name: value for name, value in values.items() if value is not None and value != {}}
+
+
+def _form_2(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """A receipt of form 1, which had all fields beside each other, in form 2."""
+    same = ("pipeline", "sequence", "run", "cluster", "offsets", "quarantine")
+    of_job = {name: tree[name] for name in ("accepted", "adopted", "remaining", "read_from", "late") if name in tree}
+    of_account = {name: tree[name] for name in ("counts", "left_out", "lost", "settles", "open") if name in tree}
+    has_account = "counts" in tree
+    if "gaps" in tree:
+        (of_account if has_account else of_job)["gaps"] = tree["gaps"]
+    return {
+        **{name: tree[name] for name in same},
+        "topics": {**tree.get("left", {}), **tree["topics"]},
+        "job": {"name": _job_of_form_1(tree), **of_job},
+        **({"account": of_account} if has_account else {}),
+        "schemas": _filled(digest=tree.get("ledger")) | tree.get("schemas", {}),
+        "decided": _filled(version=tree.get("base"), account=tree.get("aside")),
+    }
+
+
+def _job_of_form_1(tree: Mapping[str, Any]) -> str:
+    if "adopted" in tree:
+        return "adoption"
+    return "late" if "late" in tree else tree["pipeline"].partition(":")[2] or "run"

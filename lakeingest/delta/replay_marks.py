@@ -134,7 +134,7 @@ def withdraw(tables: PipelineTables, rows: DataFrame) -> int:
 
 def _mark(tables: PipelineTables, rows: DataFrame, of: Receipt) -> int:
     """Mark rows of quarantine as moved, in one commit that bears the replay's receipt."""
-    who, why = (F.lit(of.accepted[name]) for name in ("who", "why"))
+    who, why = (F.lit(of.job.accepted[name]) for name in ("who", "why"))
     value = F.struct(
         F.current_timestamp().alias("at"),
         who.alias("who"),

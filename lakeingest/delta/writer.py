@@ -11,9 +11,10 @@ from lakeingest.delta.commit_log import Commit, CommitLog
 from lakeingest.delta.history import TableHistory
 from lakeingest.delta.partitioning import PartitionColumn
 from lakeingest.delta.pipeline_tables import PipelineTables
-from lakeingest.delta.receipt import Receipt
+from lakeingest.delta.receipt import Account, Receipt
 from lakeingest.delta.table import Table
 from lakeingest.errors import TableChanged
+from lakeingest.record import OffsetRanges
 from lakeingest.schema.ledger import SchemaLedger
 from lakeingest.spark import types
 
@@ -143,7 +144,7 @@ class TableWriter:
             self.columns = main.read().schema
         return done
 
-    def set_aside(self, rows: DataFrame, receipt: Receipt) -> Commit:
+    def set_aside(self, rows: DataFrame, receipt: Receipt, account: Account) -> Commit:
         """Commit rows to quarantine, with the batch's account.
 
         It has the batch's own number, or the next one, where quarantine's log has seen that number or a later one: then
@@ -158,8 +159,12 @@ class TableWriter:
         table = self.tables.quarantine
         table.check_place()
         if receipt.sequence <= self._seen_aside:
-            receipt = replace(receipt, sequence=self._seen_aside + 1, settles=receipt.batch)
-        receipt = replace(receipt, base=self._aside_version, aside=None, ledger="", schemas=SchemaLedger(), accepted={})
+            account = replace(account, settles=account.settles or receipt.sequence)
+            receipt = replace(receipt, sequence=self._seen_aside + 1)
+        job = replace(receipt.job, accepted={}, gaps=OffsetRanges(()))
+        receipt = replace(
+            receipt, job=job, account=account, base=self._aside_version, aside=None, ledger="", schemas=SchemaLedger()
+        )
         done = commit.append(table, rows, receipt, self.tables.config.table.compression)
         self.check_not_restored(table, done)
         self._aside = self._seen_aside = receipt.sequence
@@ -176,9 +181,9 @@ class TableWriter:
     def keep_adoption(self, receipt: Receipt | None) -> None:
         """Keep where the pipeline went on in a table that it adopted, if that is its newest commit."""
         config = self.tables.config
-        if receipt is None or not receipt.adopted:
+        if receipt is None or not receipt.job.adopted:
             return
-        wanted = table_properties.adopted(config.known_as, receipt.adopted, receipt.ranges)
+        wanted = table_properties.adopted(config.known_as, receipt.job.adopted, receipt.ranges)
         if any(self.properties.get(name) != value for name, value in wanted.items()):
             self._set(wanted)
 

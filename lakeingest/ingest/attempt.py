@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeingest.delta import kinds, replay_marks
 from lakeingest.delta.commit_log import CommitLog
-from lakeingest.delta.receipt import Receipt
+from lakeingest.delta.receipt import Job, Receipt
 from lakeingest.errors import StorageError
 from lakeingest.ingest import preflight, recovery, restores
 from lakeingest.ingest.batch_reader import BatchReader
@@ -101,7 +101,7 @@ class Attempt:
             restores.withdraw_late(tables, log)
         settled = recovery.settle(execution, log, refused, topics.first, looked=lost, accept_gap=accept.gaps)
         last = log.newest.receipt if log.newest else None
-        if last is not None and last.run.id == context.run.id and last.accepted:
+        if last is not None and last.run.id == context.run.id and last.job.accepted:
             # The attempt before this one failed behind its commit.
             accept = replace(accept, held=None)
         settled = settled or recovery.untold(execution, log, told)
@@ -112,7 +112,7 @@ class Attempt:
         attempt = cls(context, accept, execution, log, refused, sequence, last, log.frontier, topics, settled)
         # Without a record to commit too: a replay waits for it.
         attempt._declares = last is not None and execution.evolution.declares
-        attempt._read_from = last.read_from if last is not None else {}
+        attempt._read_from = last.job.read_from if last is not None else {}
         return attempt
 
     @property
@@ -148,7 +148,7 @@ class Attempt:
             return None
         self.sequence += 1
         self._declares = False
-        self.last = receipt = replace(self._receipt(topics, ranges), gaps=gaps)
+        self.last = receipt = self._receipt(topics, ranges, Job(gaps=gaps, read_from=topics.read_from))
         self._withdraw(starts)
         done = self.execution.execute(receipt, self.accept.held)
         if done.accepted_held:
@@ -179,7 +179,7 @@ class Attempt:
                     continue
                 self.sequence += 1
                 stands = OffsetRanges.none_at(self.frontier)
-                receipt = replace(self._receipt(topics, stands), late=ranges, read_from=late.read_from)
+                receipt = self._receipt(topics, stands, Job("late", late=ranges, read_from=late.read_from))
                 done = self.execution.execute(receipt, self.accept.held)
                 self.last = receipt
                 if done.accepted_held:
@@ -202,18 +202,8 @@ class Attempt:
             restores.withdraw(self.context.tables, self.log, starts)
         self._withdrawn = True
 
-    def _receipt(self, topics: Topics, ranges: OffsetRanges) -> Receipt:
+    def _receipt(self, topics: Topics, ranges: OffsetRanges, job: Job) -> Receipt:
         config, last = self.context.config, self.last
-        left = {n: i for n, i in {**last.left, **last.topics}.items() if n not in topics.ids} if last else {}
+        ids = {**(last.topics if last else {}), **topics.ids}
         where = config.quarantine.identifier
-        return Receipt(
-            config.known_as,
-            self.sequence,
-            self.context.run,
-            topics.cluster,
-            topics.ids,
-            ranges,
-            where,
-            left=left,
-            read_from=topics.read_from,
-        )
+        return Receipt(config.known_as, self.sequence, self.context.run, topics.cluster, ids, ranges, where, job)

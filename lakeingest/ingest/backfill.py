@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from lakeingest.delta import commit_log, coordinates
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.pipeline_tables import PipelineTables
-from lakeingest.delta.receipt import Counts, Receipt, of_backfill
+from lakeingest.delta.receipt import Counts, Job, Receipt, of_backfill
 from lakeingest.errors import OffsetsLost, UsageError, number_of
 from lakeingest.ingest import preflight, recovery, restores
 from lakeingest.ingest.batch_reader import BatchReader
@@ -106,10 +106,10 @@ def _check_known(log: CommitLog, left: OffsetRanges) -> None:
     Raises:
         UsageError: so it is.
     """
-    adoption = next((c.receipt for c in log.commits if c.receipt.adopted.get("without")), None)
+    adoption = next((c.receipt for c in log.commits if c.receipt.job.adopted.get("without")), None)
     if adoption is not None and left.before(adoption.ranges.frontier).ranges:
         raise UsageError(
-            f"the table was adopted with {number_of(adoption.adopted['without'], 'row')} without coordinates: "
+            f"the table was adopted with {number_of(adoption.job.adopted['without'], 'row')} without coordinates: "
             "what lies before "
             "the adoption may be among them, and would be there twice",
             cure="name a beginning behind the adoption; or rebuild the table from Kafka",
@@ -242,7 +242,8 @@ class BackfillAttempt:
     def _receipt(self, topics: Topics, ranges: OffsetRanges, rest: OffsetRanges) -> Receipt:
         config, run = self.context.config, self.context.run
         name, where = of_backfill(config.known_as), config.quarantine.identifier
-        return Receipt(name, self.sequence, run, topics.cluster, topics.ids, ranges, where, remaining=rest.offsets)
+        job = Job("backfill", remaining=rest.offsets)
+        return Receipt(name, self.sequence, run, topics.cluster, topics.ids, ranges, where, job)
 
 
 def _new(done: Committed, left: int) -> Committed:

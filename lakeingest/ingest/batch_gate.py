@@ -237,7 +237,7 @@ def _too_many(config: PipelineConfig, seen: Mapping[str, Any]) -> str | None:
 
 def _held(receipt: Receipt, decision: GateDecision) -> BatchHeld:
     offsets = ", ".join(f"{s.topic}-{s.partition} {s.start} to {s.end - 1}" for s in receipt.ranges if s.end > s.start)
-    command = "run" if receipt.remaining is None else "backfill"
+    command = "backfill" if receipt.job.name == "backfill" else "run"
     let = "" if decision.ends else f", or let it through: {command} --accept-held REASON"
     return BatchHeld(
         f"batch {receipt.sequence} of pipeline {receipt.pipeline!r} is kept back ({offsets}):"

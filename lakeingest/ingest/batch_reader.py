@@ -34,8 +34,8 @@ class BatchReader:
     def records(self, receipt: Receipt) -> DataFrame:
         """The records of a batch: of its offsets, or those that came in late (see `ingest.bronze`)."""
         context = self._context
-        if receipt.late.ranges:
-            return context.source.frame(context.spark, receipt.late, read_from=receipt.read_from)
+        if receipt.job.late.ranges:
+            return context.source.frame(context.spark, receipt.job.late, read_from=receipt.job.read_from)
         return self.frame(receipt.ranges)
 
     def readable(self, take: Callable[[], T]) -> T:

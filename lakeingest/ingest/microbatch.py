@@ -19,7 +19,7 @@ from lakeingest import transform
 from lakeingest.delta import coordinates, kinds, quarantine, sealing
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.partitioning import Layout
-from lakeingest.delta.receipt import Counts, Receipt
+from lakeingest.delta.receipt import Account, Counts, Receipt
 from lakeingest.delta.writer import TableWriter
 from lakeingest.errors import PipelineFileError, UsageError
 from lakeingest.ingest import endpoints, preflight, shape
@@ -148,7 +148,7 @@ class MicroBatchExecution:
             if gate.decides:
                 with self._timed("gate"), self.reader.failures():
                     decision = gate.check(batch, decided, frames.keep(accepted), seen, receipt, accept_held=accept_held)
-                receipt = replace(receipt, accepted=decision.accepted)
+                receipt = replace(receipt, job=replace(receipt.job, accepted=decision.accepted))
                 if decision.aside:
                     frames.release(accepted)
                     batch = set_aside(batch, decision.aside)
@@ -162,7 +162,7 @@ class MicroBatchExecution:
                 frames.release(accepted)
         found = seen.get
         counts, left_out = _counts(found, done.rows, known), transform.left_out(batch.shape.stages, found)
-        if receipt.late.ranges and "since" not in receipt.read_from:
+        if receipt.job.late.ranges and "since" not in receipt.job.read_from:
             counts, left_out = without_drops(counts), {}
         broken, reasons = dict[str, int](), dict[str, int]()
         # 3.
@@ -171,9 +171,8 @@ class MicroBatchExecution:
             if counts.refused:
                 again = batch.decide(maybe_refused(kafka, found)) if batch.by_record else decided
                 refused = observed(again, Observation()).where(REFUSED)
-            account = replace(receipt, counts=counts, left_out=left_out, gaps=OffsetRanges(()))
             with self._timed("quarantine"):
-                broken, reasons = self.quarantine(refused, batch, account)
+                broken, reasons = self.quarantine(refused, batch, receipt, Account(counts, left_out))
         if self.follows:
             self.writer.keep(self.evolution.ledger)
             self._describe()
@@ -183,7 +182,7 @@ class MicroBatchExecution:
             receipt.sequence,
             done.version,
             counts,
-            accepted_held=bool(receipt.accepted),
+            accepted_held=bool(receipt.job.accepted),
             ranges=receipt.ranges,
             refused=reasons,
             left_out=left_out,
@@ -195,7 +194,7 @@ class MicroBatchExecution:
         )
 
     def quarantine(
-        self, refused: DataFrame, batch: BatchPlan, receipt: Receipt
+        self, refused: DataFrame, batch: BatchPlan, receipt: Receipt, account: Account
     ) -> tuple[dict[str, int], dict[str, int]]:
         """Commit refused records to quarantine; how many break which expectation, and how many have which reason."""
         seen, suite = Observation(), self.context.suite
@@ -203,7 +202,7 @@ class MicroBatchExecution:
         rows = quarantine.rows(refused, batch.refusals, self.config.known_as, receipt.sequence, batch.now)
         named = quarantine.by_expectation([rule.name for rule in suite.refusing] if suite else [])
         rows = rows.observe(seen, quarantine.by_reason(), *named.values())
-        self.writer.set_aside(sealing.sealed(rows, self.config.quarantine, self.config.steps), receipt)
+        self.writer.set_aside(sealing.sealed(rows, self.config.quarantine, self.config.steps), receipt, account)
         found = seen.get
         return {n: found[f"broken_{at}"] for at, n in enumerate(named)}, quarantine.reasons_of(found)
 
@@ -223,11 +222,11 @@ class MicroBatchExecution:
         """
         kafka = self.reader.records(receipt)
         ranges = receipt.ranges.shared(existing) if existing else OffsetRanges(())
-        if not (receipt.late.ranges or ranges.ranges):
+        if not (receipt.job.late.ranges or ranges.ranges):
             return kafka, 0
         with storage_failures(self.context.tables.quarantine.identifier):
-            if receipt.late.ranges:
-                return self._without_existing(kafka, receipt.late), 0
+            if receipt.job.late.ranges:
+                return self._without_existing(kafka, receipt.job.late), 0
             return self._without_existing(kafka, ranges), self.context.tables.coordinates(ranges).count()
 
     def discover_sample(self, ranges: OffsetRanges, sequence: int) -> None:

@@ -151,15 +151,15 @@ def check_adopted(tables: PipelineTables, log: CommitLog) -> None:
         TableMismatch: it names the first of their commits.
     """
     newest = log.newest
-    if newest is None or not newest.receipt.adopted:
+    if newest is None or not newest.receipt.job.adopted:
         return
-    added = TableHistory(tables.main).adding(newest.receipt.adopted["version"])
+    added = TableHistory(tables.main).adding(newest.receipt.job.adopted["version"])
     theirs = [entry for entry in added if _is_strange(entry, tables.config)]
     if theirs:
         first = theirs[-1]
         raise TableMismatch(
             f"somebody has added rows to {tables.main} since it was looked at to adopt it (version "
-            f"{newest.receipt.adopted['version']}): version {first['version']}, {first['operation']}, at "
+            f"{newest.receipt.job.adopted['version']}): version {first['version']}, {first['operation']}, at "
             f"{first['timestamp']:%Y-%m-%d %H:%M:%S}; a run might write the same records a second time",
             cure="stop the job that writes there, then adopt the table again: `lakeingest adopt FILE --dry-run`",
         )
@@ -299,7 +299,7 @@ def check_topics(last: Receipt | None, topics: Topics) -> None:
             f"{topics.cluster}: the same offsets are other records there",
             cure=f"correct {where}, or give the pipeline a new name and table",
         )
-    known = {**last.left, **last.topics}
+    known = last.topics
     for name, identity in topics.ids.items():
         # A cluster may get ids by an upgrade; see `check_records` for those without.
         if identity and offsets.topic_id(known.get(name)) not in ("", identity):
@@ -321,7 +321,7 @@ def check_records(tables: PipelineTables, reader: BatchReader, log: CommitLog, t
     if log.newest is None:
         return
     last = log.newest.receipt
-    known = {**last.left, **last.topics}
+    known = last.topics
     blind = [name for name, identity in topics.ids.items() if not (identity and offsets.topic_id(known.get(name)))]
     ranges = OffsetRanges(tuple(s for s in last.ranges if s.topic in blind and s.topic in known))
     if not ranges.offsets:

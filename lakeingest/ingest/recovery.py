@@ -17,7 +17,7 @@ from lakeingest import transform
 from lakeingest.delta import commit_log, quarantine
 from lakeingest.delta.commit_log import Commit, CommitLog
 from lakeingest.delta.pipeline_tables import PipelineTables
-from lakeingest.delta.receipt import NO_BATCH, Counts, Receipt
+from lakeingest.delta.receipt import NO_BATCH, Account, Counts, Receipt
 from lakeingest.errors import OffsetsLost, StorageError
 from lakeingest.ingest.batch_plan import BatchPlan
 from lakeingest.ingest.bronze import Late
@@ -48,7 +48,9 @@ def may_lack_accounts(tables: PipelineTables, log: CommitLog, refused: CommitLog
 
 def _is_behind(tables: PipelineTables, account: Commit) -> bool:
     """Whether an account was committed before all others that were gone, or over a RESTORE."""
-    return account.receipt.open > 0 or commit_log.over_a_restore(tables.quarantine, account) is not None
+    receipt = account.receipt
+    is_not_last = receipt.account is not None and receipt.account.open > 0
+    return is_not_last or commit_log.over_a_restore(tables.quarantine, account) is not None
 
 
 def settle(
@@ -87,30 +89,31 @@ def settle(
             for table in (tables.main, tables.quarantine)
         )
     batches, done = _every_open(log, refused) if looked else _open(execution, log, refused), None
-    for left, batch in zip(reversed(range(len(batches))), batches, strict=True):
+    for still_open, batch in zip(reversed(range(len(batches))), batches, strict=True):
         told = looked and (made_anew or batch.receipt.sequence in refused.taken)
         cut_off = batch is log.newest and not told
-        if (before := refused.gone.get(batch.receipt.sequence)) is not None and _is_there(execution, before):
+        before = refused.gone.get(batch.receipt.sequence)
+        if before is not None and before.account is not None and _is_there(execution, before, before.account):
             nothing = execution.context.spark.createDataFrame([], quarantine.schema())
-            execution.writer.set_aside(nothing, replace(before, run=execution.context.run, open=left))
+            again = replace(before, run=execution.context.run)
+            execution.writer.set_aside(nothing, again, replace(before.account, open=still_open))
             continue
-        counted = replace(batch, receipt=replace(batch.receipt, open=left))
-        found = _timed_settle(execution, counted, first, accept_gap=accept_gap, cut_off=cut_off)
+        found = _timed_settle(execution, batch, first, still_open, accept_gap=accept_gap, cut_off=cut_off)
         done = found if cut_off else None
     if looked and not (batches or made_anew):
         _mark_looked(execution, log)
     return done
 
 
-def _is_there(execution: MicroBatchExecution, account: Receipt) -> bool:
+def _is_there(execution: MicroBatchExecution, receipt: Receipt, account: Account) -> bool:
     """Whether all records are in one of the tables that an account tells of which was taken back: a batch that dropped
     some, and refused none, is known by its account alone, whatever Kafka still has.
     """
     counts, tables = account.counts, execution.context.tables
-    if counts is None or account.late.ranges:
+    if receipt.job.late.ranges:
         return False
     with storage_failures(tables.quarantine.identifier):
-        return tables.coordinates(account.ranges).count() == counts.accepted + counts.refused
+        return tables.coordinates(receipt.ranges).count() == counts.accepted + counts.refused
 
 
 def _open(execution: MicroBatchExecution, log: CommitLog, refused: CommitLog) -> list[Commit]:
@@ -151,15 +154,16 @@ def _mark_looked(execution: MicroBatchExecution, log: CommitLog) -> None:
     newest = log.newest
     assert newest is not None
     nothing, none = execution.context.spark.createDataFrame([], quarantine.schema()), OffsetRanges(())
-    receipt = replace(newest.receipt, run=execution.context.run, settles=NO_BATCH, ranges=none, late=none, gaps=none)
-    execution.writer.set_aside(nothing, replace(receipt, counts=Counts()))
+    job = replace(newest.receipt.job, late=none)
+    receipt = replace(newest.receipt, run=execution.context.run, ranges=none, job=job)
+    execution.writer.set_aside(nothing, receipt, Account(settles=NO_BATCH))
 
 
 def _timed_settle(
-    execution: MicroBatchExecution, batch: Commit, first: Frontier, *, accept_gap: bool, cut_off: bool
+    execution: MicroBatchExecution, batch: Commit, first: Frontier, still_open: int, *, accept_gap: bool, cut_off: bool
 ) -> Committed:
     begun = time.monotonic()
-    settle_one = partial(_settle, execution, batch, first, accept_gap=accept_gap, cut_off=cut_off)
+    settle_one = partial(_settle, execution, batch, first, still_open, accept_gap=accept_gap, cut_off=cut_off)
     with storage_failures(execution.context.tables.quarantine.identifier):
         done = execution.reader.readable(settle_one)
     return replace(done, seconds=time.monotonic() - begun)
@@ -179,12 +183,12 @@ def untold(execution: MicroBatchExecution, log: CommitLog, told: int | None) -> 
         return None
     if newest.receipt.whole(newest.rows):
         return _committed(execution, newest, Counts(newest.rows, newest.rows), {}, {})
-    account = _account_of(execution, log)
-    assert account is not None
-    assert account.counts is not None
-    rows = execution.context.tables.refused().where(F.col("sequence") == account.batch)
-    reasons = rows.groupBy("reason").count().orderBy("reason").collect()
-    return _committed(execution, newest, account.counts, dict(map(tuple, reasons)), account.left_out)
+    receipt = _account_of(execution, log)
+    assert receipt is not None
+    assert receipt.account is not None
+    rows = execution.context.tables.refused().where(F.col("sequence") == receipt.batch)
+    reasons = dict(map(tuple, rows.groupBy("reason").count().orderBy("reason").collect()))
+    return _committed(execution, newest, receipt.account.counts, reasons, receipt.account.left_out)
 
 
 def _account_of(execution: MicroBatchExecution, log: CommitLog) -> Receipt | None:
@@ -209,7 +213,7 @@ def _committed(
         receipt.sequence,
         newest.version,
         counts,
-        accepted_held=bool(receipt.accepted),
+        accepted_held=bool(receipt.job.accepted),
         ranges=receipt.ranges,
         refused=refused,
         left_out=left_out,
@@ -219,30 +223,31 @@ def _committed(
 
 
 def _settle(
-    execution: MicroBatchExecution, newest: Commit, first: Frontier, *, accept_gap: bool, cut_off: bool
+    execution: MicroBatchExecution, newest: Commit, first: Frontier, still_open: int, *, accept_gap: bool, cut_off: bool
 ) -> Committed:
     """Bring the records of a batch to quarantine that are in neither table, with the batch's account.
 
     Args:
+        still_open: how many batches have no account yet behind this one.
         cut_off: whether its writer ended before it had an account; else it had one.
     """
     tables, reader = execution.context.tables, execution.reader
     receipt, sequence = newest.receipt, newest.receipt.sequence
-    if receipt.late.ranges:
-        return _settle_late(execution, newest)
+    if receipt.job.late.ranges:
+        return _settle_late(execution, newest, still_open)
     gone, ranges = receipt.ranges.before(first), receipt.ranges.since(first)
     lost = gone.offsets - tables.coordinates(gone).count()
     if lost and not accept_gap:
         raise _offsets_lost(tables, sequence, gone, lost, cut_off=cut_off)
     gaps = gone if lost else OffsetRanges(())
-    with _left(execution, reader.frame(ranges), ranges, sequence) as (left, batch):
-        missing = left.where(f"NOT {DROPPED}")
-        dropped, left_out = _dropped(execution, left, batch)
+    with _left(execution, reader.frame(ranges), ranges, sequence) as (rest, batch):
+        missing = rest.where(f"NOT {DROPPED}")
+        dropped, left_out = _dropped(execution, rest, batch)
         # Those that were there before: its own rows, and what it was not to take again after a RESTORE.
         refused = missing.count() + tables.coordinates(receipt.ranges).count() - newest.rows
         counts = Counts(newest.rows + refused + dropped, newest.rows, refused, dropped)
-        account = replace(receipt, run=execution.context.run, counts=counts, left_out=left_out, lost=lost, gaps=gaps)
-        _, reasons = execution.quarantine(missing, batch, account)
+        account = Account(counts, left_out, lost, gaps, open=still_open)
+        _, reasons = execution.quarantine(missing, batch, replace(receipt, run=execution.context.run), account)
     return _committed(execution, newest, counts, reasons, left_out)
 
 
@@ -267,30 +272,31 @@ def _offsets_lost(
     )
 
 
-def _settle_late(execution: MicroBatchExecution, newest: Commit) -> Committed:
+def _settle_late(execution: MicroBatchExecution, newest: Commit, still_open: int) -> Committed:
     """The same of a batch whose records came into the source late: its rows are in the table."""
-    late = Late(newest.receipt.late, newest.receipt.read_from)
+    late = Late(newest.receipt.job.late, newest.receipt.job.read_from)
     try:
-        return _settle_late_by(execution, newest, late)
+        return _settle_late_by(execution, newest, late, still_open)
     except StorageError:
         # The older version can no longer be read; or else this fails again.
         if late.inexact is None:
             raise
-        return _settle_late_by(execution, newest, late.inexact)
+        return _settle_late_by(execution, newest, late.inexact, still_open)
 
 
-def _settle_late_by(execution: MicroBatchExecution, newest: Commit, late: Late) -> Committed:
-    receipt = replace(newest.receipt, read_from=late.read_from)
+def _settle_late_by(execution: MicroBatchExecution, newest: Commit, late: Late, still_open: int) -> Committed:
+    job = replace(newest.receipt.job, read_from=late.read_from)
+    receipt = replace(newest.receipt, job=job)
     records = execution.reader.records(receipt)
-    with _left(execution, records, receipt.late, receipt.sequence) as (left, batch):
-        missing = left.where(f"NOT {DROPPED}")
-        dropped, left_out = _dropped(execution, left, batch)
+    with _left(execution, records, job.late, receipt.sequence) as (rest, batch):
+        missing = rest.where(f"NOT {DROPPED}")
+        dropped, left_out = _dropped(execution, rest, batch)
         refused = missing.count()
         counts = Counts(newest.rows + refused + dropped, newest.rows, refused, dropped)
-        if "since" not in receipt.read_from:
+        if "since" not in job.read_from:
             counts, left_out = without_drops(counts), {}
-        account = replace(receipt, run=execution.context.run, counts=counts, left_out=left_out)
-        _, reasons = execution.quarantine(missing, batch, account)
+        account = Account(counts, left_out, open=still_open)
+        _, reasons = execution.quarantine(missing, batch, replace(receipt, run=execution.context.run), account)
     return _committed(execution, newest, counts, reasons, left_out)
 
 

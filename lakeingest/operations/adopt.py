@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.pipeline_tables import PipelineTables
-from lakeingest.delta.receipt import Receipt, somebody
+from lakeingest.delta.receipt import Job, Receipt, somebody
 from lakeingest.errors import TableMismatch, UsageError
 from lakeingest.ingest import preflight
 from lakeingest.ingest.batch_plan import BatchPlan
@@ -84,7 +84,7 @@ def adopt(context: RunContext, topics: Topics, source: Source, *, dry_run: bool,
         topics.ids,
         ranges,
         tables.quarantine.identifier,
-        adopted=adopted,
+        Job("adoption", adopted=adopted),
     )
     version = execution.reader.readable(lambda: execution.adopt(receipt))
     # 4.
@@ -100,12 +100,12 @@ def _check_not_yet(tables: PipelineTables, log: CommitLog) -> None:
     if newest is None:
         return
     what, back = f"has commits of pipeline {name!r}, up to its batch {newest.receipt.sequence}", ""
-    if newest.receipt.adopted:
+    if newest.receipt.job.adopted:
         try:
             preflight.check_adopted(tables, log)
         except TableMismatch:
             return
-        what = f"is adopted since version {newest.version}, by {newest.receipt.adopted['how']}"
+        what = f"is adopted since version {newest.version}, by {newest.receipt.job.adopted['how']}"
         back = (
             f"; to adopt it otherwise, RESTORE TABLE {tables.main.sql} TO VERSION AS OF {newest.version - 1}, and "
             "adopt it then"

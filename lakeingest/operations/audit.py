@@ -114,7 +114,8 @@ def of_logs(config: PipelineConfig, log: CommitLog, refused: CommitLog, rows_of:
         named.setdefault("unexpected", []).append(
             f"{number_of(strange, 'row')} without coordinates, added since the adoption"
         )
-    settled = (s for commit in (*refused.commits, *refused.backfills) for s in commit.receipt.gaps)
+    every = (commit.receipt.account for commit in (*refused.commits, *refused.backfills))
+    settled = (s for account in every if account for s in account.gaps)
     if accepted := [*accounts.accepted, *settled]:
         named["lost"] = [hole(s.topic, s.partition, s.start, s.end) for s in sorted(accepted)]
     return Report(
@@ -169,13 +170,13 @@ class _Accounts:
     @classmethod
     def of(cls, commits: Sequence[Commit], accounts: Sequence[Commit], last: int, *, complete: bool) -> _Accounts:
         """`accounts`: quarantine's commits; `last`: the newest number that it had; `complete`: whether all are left."""
-        receipts = {commit.receipt.batch: commit.receipt for commit in accounts}
-        oldest = min(receipts, default=last + 1)
+        by_batch = {commit.receipt.batch: commit.receipt.account for commit in accounts}
+        oldest = min(by_batch, default=last + 1)
         counts, left_out, unknown, lost = Counts(), Counter[str](), list[OffsetRange](), 0
         for commit in commits:
             receipt = commit.receipt
-            account = None if receipt.whole(commit.rows) else receipts.get(receipt.sequence)
-            if account is not None and account.counts is not None:
+            account = None if receipt.whole(commit.rows) else by_batch.get(receipt.sequence)
+            if account is not None:
                 counts += account.counts
                 left_out.update(account.left_out)
                 lost += account.lost
@@ -184,10 +185,8 @@ class _Accounts:
             counts += Counts(receipt.ranges.offsets or commit.rows, commit.rows)
             if not (receipt.whole(commit.rows) or complete) and receipt.sequence < oldest:
                 unknown += receipt.ranges
-        took, accepted = (
-            OffsetRanges(tuple(s for commit in commits for s in getattr(commit.receipt, name)))
-            for name in ("ranges", "gaps")
-        )
+        took = OffsetRanges(tuple(s for commit in commits for s in commit.receipt.ranges))
+        accepted = OffsetRanges(tuple(s for commit in commits for s in commit.receipt.job.gaps))
         return cls(counts, left_out, took, accepted, lost, OffsetRanges(tuple(unknown)))
 
     def __add__(self, other: _Accounts) -> _Accounts:
@@ -212,8 +211,8 @@ def _whole(log: CommitLog) -> OffsetRanges:
     starts: dict[tuple[str, int], int] = {}
     for commit in log.commits:
         # A gap before the oldest commit that is left is counted as lost.
-        late = commit.receipt.late if log.complete else ()
-        for s in (*commit.receipt.gaps, *commit.receipt.ranges, *late):
+        late = commit.receipt.job.late if log.complete else ()
+        for s in (*commit.receipt.job.gaps, *commit.receipt.ranges, *late):
             starts[s.topic, s.partition] = min(s.start, starts.get((s.topic, s.partition), s.start))
     return OffsetRanges(tuple(OffsetRange(*tp, start, ends.get(tp, start)) for tp, start in sorted(starts.items())))
 
@@ -224,7 +223,7 @@ def _breaks(log: CommitLog) -> Iterator[str]:
     for commit in sorted(log.commits, key=_sequence):
         if commit.begins_anew:
             yield f"before commit {commit.receipt.sequence} the table was deleted, with all that it held"
-        for s in (*commit.receipt.gaps, *commit.receipt.ranges):
+        for s in (*commit.receipt.job.gaps, *commit.receipt.ranges):
             if s.end < s.start:
                 yield f"commit {commit.receipt.sequence} goes back: {s.topic}-{s.partition} from {s.start} to {s.end}"
             end = reached.get((s.topic, s.partition), s.start)

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 _COUNTS = "STRUCT<refused: BIGINT, dropped: BIGINT>"
 _RECEIPT = (
-    "pipeline STRING, sequence BIGINT, settles BIGINT, run STRUCT<host: STRING, pid: BIGINT>, "
-    f"offsets MAP<STRING, MAP<STRING, ARRAY<BIGINT>>>, counts {_COUNTS}"
+    "pipeline STRING, sequence BIGINT, run STRUCT<host: STRING, pid: BIGINT>, "
+    f"offsets MAP<STRING, MAP<STRING, ARRAY<BIGINT>>>, account STRUCT<counts: {_COUNTS}, settles: BIGINT>, "
+    f"counts {_COUNTS}, settles BIGINT"
 )
-"""What is read of a receipt, as DDL; see `delta.receipt`."""
+"""What is read of a receipt, as DDL; see `delta.receipt`. Form 1 had no `account`, and its fields beside it."""
 _OFFSETS = (
     "aggregate(flatten(transform(map_values(receipt.offsets), topic -> map_values(topic))), 0L, "
     "(sum, range) -> sum + range[1] - range[0])"
@@ -56,9 +57,9 @@ def _accounts(tables: PipelineTables) -> DataFrame:
 
     if tables.quarantine.schema() is None:
         return tables.spark.createDataFrame([], f"pipeline STRING, sequence BIGINT, counts {_COUNTS}")
-    batch = F.coalesce("receipt.settles", "receipt.sequence").alias("sequence")
+    batch = F.coalesce("receipt.account.settles", "receipt.settles", "receipt.sequence").alias("sequence")
     of_batches = _commits(tables.quarantine, tables.config.known_as).groupBy("receipt.pipeline", batch)
-    return of_batches.agg(F.min_by("receipt.counts", "version").alias("counts"))
+    return of_batches.agg(F.min_by(F.coalesce("receipt.account.counts", "receipt.counts"), "version").alias("counts"))
 
 
 def _commits(table: Table, pipeline: str) -> DataFrame:

@@ -91,7 +91,7 @@ def check_place(tables: PipelineTables) -> None:
         if not begun or not main.read().isEmpty():
             raise _taken(main.identifier, f"a table that pipeline {config.known_as!r} did not write")
         return
-    read = newest.receipt.read_from.get("table")
+    read = newest.receipt.job.read_from.get("table")
     if not read or not location.same_table(read, config.source.table or ""):
         whence = f"from {read}" if read else "from Kafka"
         raise _taken(main.identifier, f"a table of this pipeline that is fed {whence}")

@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 
 from lakeingest.delta import commit, commit_log, coordinates, quarantine, replay_marks, sealing
 from lakeingest.delta.pipeline_tables import PipelineTables
-from lakeingest.delta.receipt import Receipt, Run, of_replay, somebody
+from lakeingest.delta.receipt import Job, Receipt, Run, of_replay, somebody
 from lakeingest.ingest import preflight, restores
 from lakeingest.ingest.context import RunContext
 from lakeingest.ingest.microbatch import MicroBatchExecution
@@ -124,7 +124,7 @@ def _receipt(tables: PipelineTables, run: Run, why: str) -> Receipt:
     number = commit_log.numbered(tables.main, commit_log.read(tables.main, name)).last_sequence + 1
     accepted = {"who": somebody(), "why": why}
     where = tables.quarantine.identifier
-    return Receipt(name, number, run, "", {}, OffsetRanges(()), where, accepted=accepted)
+    return Receipt(name, number, run, "", {}, OffsetRanges(()), where, Job("replay", accepted=accepted))
 
 
 def discard(tables: PipelineTables, where: str | None, why: str) -> int:

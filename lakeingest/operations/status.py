@@ -9,6 +9,7 @@ from lakeingest.delta.commit_log import Commit, CommitLog
 from lakeingest.delta.maintenance import optimize
 from lakeingest.delta.maintenance.optimize import TableFiles
 from lakeingest.delta.pipeline_tables import PipelineTables
+from lakeingest.delta.receipt import Counts
 from lakeingest.delta.table import Table
 from lakeingest.ingest import preflight
 from lakeingest.kafka.offsets import Topics
@@ -49,7 +50,7 @@ def of_logs(
         log, refused: what the pipeline committed to the table and to quarantine; `BACK` commits of each, or more.
         sizes: table and quarantine, see `size`.
     """
-    accounts = {commit.receipt.sequence: commit.receipt for commit in refused.commits}
+    accounts = {commit.receipt.sequence: commit.receipt.account for commit in refused.commits}
     partitions = [
         {
             "topic": topic,
@@ -63,15 +64,15 @@ def of_logs(
     commits = []
     for commit in log.commits[:_COMMITS]:
         account = accounts.get(commit.receipt.sequence)
-        counts = account.counts if account else None
+        counts = account.counts if account else Counts()
         became = {
-            "refused": counts.refused if counts else 0,
-            "dropped": counts.dropped if counts else 0,
+            "refused": counts.refused,
+            "dropped": counts.dropped,
             "left_out": dict(account.left_out) if account else {},
         }
         commits.append({**_written(commit), **became, "writer": str(commit.receipt.run)})
     backfill = [
-        {**_written(commit), "remaining": commit.receipt.remaining, "writer": str(commit.receipt.run)}
+        {**_written(commit), "remaining": commit.receipt.job.remaining, "writer": str(commit.receipt.run)}
         for commit in log.backfills[:1]
     ]
     return Status(pipeline, tuple(partitions), tuple(commits), sizes, backfill=tuple(backfill))

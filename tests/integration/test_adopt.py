@@ -68,7 +68,7 @@ def test_a_job_by_hand(world: World, lakeingest: Command, tmp_path: Path) -> Non
     adopted = json.loads(lakeingest(*command, "--output", "json").out)
     assert (adopted["rows"], [p["frontier"] for p in adopted["partitions"]]) == (10, [5, 5])
     (first,) = world.commit_log().commits
-    assert first.receipt.adopted["how"] == "the coordinates topic=src.topic, partition=part, offset=off"
+    assert first.receipt.job.adopted["how"] == "the coordinates topic=src.topic, partition=part, offset=off"
     assert first.receipt.ranges.frontier == {(world.name, 0): 5, (world.name, 1): 5}
     again = lakeingest(*command)
     assert (again.code, f"is adopted since version {first.version}" in again.err) == (2, True), again

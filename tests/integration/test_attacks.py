@@ -624,6 +624,6 @@ def test_a_receipt_of_a_newer_form(world: World) -> None:
     path = ingestion.config.table.path
     rows = world.spark.read.format("delta").load(path).limit(0)
     number = {"txnAppId": "somebody", "txnVersion": "1"}
-    rows.write.format("delta").mode("append").options(userMetadata='{"lakeingest": 2}', **number).save(path)
-    with pytest.raises(TableMismatch, match="receipt of form 2"):
+    rows.write.format("delta").mode("append").options(userMetadata='{"lakeingest": 3}', **number).save(path)
+    with pytest.raises(TableMismatch, match="receipt of form 3"):
         world.run()

@@ -16,7 +16,7 @@ from support.pipelines import World, shape_of
 from support.records import DIRTY, Record, clean_records, mixed_records, transaction
 
 from lakeingest.delta import table_properties
-from lakeingest.delta.receipt import Counts
+from lakeingest.delta.receipt import Account, Counts
 from lakeingest.delta.table import Table
 from lakeingest.ingest import context
 from lakeingest.ingest.batch_plan import observed, plan_batch
@@ -49,19 +49,19 @@ def test_the_receipt_says_what_was_committed(world: World) -> None:
     ingestion.run(until_caught_up=True)
     history = world.spark.sql(f"DESCRIBE HISTORY delta.`s3a://lake/{world.name}` LIMIT 1").collect()
     said, topics = json.loads(history[0]["userMetadata"]), ingestion.source.topics()
+    properties = Table(world.spark, f"s3a://lake/{world.name}").properties()
     assert said == {
-        "lakeingest": 1,
+        "lakeingest": 2,
         "pipeline": world.name,
         "sequence": 1,
         "run": vars(ingestion.writer),
         "cluster": topics.cluster,
         "topics": topics.ids,
         "offsets": {world.name: {"0": [0, 2], "1": [0, 2]}},
-        "aside": 0,
         "quarantine": f"s3a://lake/{world.name}_quarantine",
-        "ledger": table_properties.ledger(
-            Table(world.spark, f"s3a://lake/{world.name}").properties(), world.name
-        ).digest,
+        "job": {"name": "run"},
+        "schemas": {"digest": table_properties.ledger(properties, world.name).digest},
+        "decided": {"account": 0},
     }
 
 
@@ -83,7 +83,7 @@ def test_quarantine_accounts_for_the_batch(world: World) -> None:
     world.produce(*mixed_records(10))
     world.run()
     (account,) = world.commit_log("_quarantine").commits
-    assert (account.receipt.sequence, account.receipt.counts) == (1, Counts(10, 8, 2))
+    assert (account.receipt.sequence, account.receipt.account) == (1, Account(Counts(10, 8, 2)))
 
 
 def test_max_records_cuts_batches(world: World) -> None:

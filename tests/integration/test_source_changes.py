@@ -143,7 +143,7 @@ def test_offsets_that_expired_unread_need_consent(world: World) -> None:
         world.run()
     assert "--accept-gap" in stopped.value.cure
     assert world.ingestion().run(until_caught_up=True, accept_gap=True) == Counts(6, 5, 1)
-    assert world.commit_log().commits[0].receipt.gaps == OffsetRanges((OffsetRange(world.name, 0, 10, 14),))
+    assert world.commit_log().commits[0].receipt.job.gaps == OffsetRanges((OffsetRange(world.name, 0, 10, 14),))
     report = world.ingestion().audit()
     assert (report.conserved, report.lost, report.gaps) == (True, 4, 0)
     assert report.named == {"lost": [f"{world.name}-0 offsets 10 to 13"]}

@@ -283,10 +283,10 @@ def _with_schemas(log: CommitLog, table: OfflineLog) -> CommitLog:
 
 
 def _batches(log: CommitLog, accounts: CommitLog, ages: Ages) -> Iterator[dict[str, Any]]:
-    told = {commit.receipt.batch: commit.receipt.counts for commit in accounts.commits}
+    became = {c.receipt.batch: c.receipt.account.counts for c in accounts.commits if c.receipt.account}
     for commit in reversed(log.commits):
         receipt = commit.receipt
-        counts = Counts() if receipt.whole(commit.rows) else told.get(receipt.sequence)
+        counts = Counts() if receipt.whole(commit.rows) else became.get(receipt.sequence)
         newest, oldest = ages.of.get(commit.version, (None, None))
         yield {
             "sequence": receipt.sequence,
