@@ -43,6 +43,7 @@ from lakeingest.operations import (
     offline,
     offline_refused,
     plan,
+    readers,
     refused,
     replay,
     schema_history,
@@ -50,7 +51,6 @@ from lakeingest.operations import (
 )
 from lakeingest.operations.adoption import Source
 from lakeingest.operations.answered import answered
-from lakeingest.operations.completeness import Complete
 from lakeingest.operations.freshness import Worst
 from lakeingest.operations.results import pipeline_file
 from lakeingest.operations.results.adopt import Adopted
@@ -374,8 +374,7 @@ class Pipeline:
         if self.config.contract is None:
             return found
 
-        def periods() -> tuple[Complete, dict[datetime, int]]:
-            return self._answer(offline.periods, completeness.online)
+        periods = partial(self._answer, offline.periods, completeness.online)
 
         def worst() -> Worst | None:
             # Spark's history has no statistics of files.
@@ -397,7 +396,7 @@ class Pipeline:
         Example:
             assert pipeline.audit().conserved
         """
-        return self._answer(offline.audit, audit.audit)
+        return readers.answer(self.config, self.storage, lambda: self.tables, audit.audit)
 
     def compare(self, prefix: str) -> Comparison:
         """What Connect's S3 sink wrote below a prefix, held against the tables; see `results.compare.Comparison`.

@@ -22,13 +22,13 @@ from support.servers import connect, s3_client, spark_versions
 
 from lakeingest import cli
 from lakeingest.config import Storage
-from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.reader.log import Unreadable
 from lakeingest.errors import LakeingestError
 from lakeingest.ingest import endpoints
 from lakeingest.local import Addresses
 from lakeingest.local.stack import down, up
-from lakeingest.operations import audit, offline
+from lakeingest.operations import audit
+from lakeingest.operations.readers import FileTables, PipelineReader
 from lakeingest.operations.results.audit import Report
 from lakeingest.spark import jvm, s3a, session
 from lakeingest.spark.platforms import local
@@ -186,19 +186,21 @@ def audited_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
 
     Where Spark raises, it may have no answer.
     """
-    by_spark = audit.audit
+    proof = audit.audit
 
-    def both(tables: PipelineTables) -> Report:
-        _, storage = endpoints.addresses(tables.config)
+    def both(reader: PipelineReader) -> Report:
+        if isinstance(reader, FileTables):
+            return proof(reader)
+        files = FileTables(reader.config, endpoints.addresses(reader.config)[1])
         try:
-            wanted = by_spark(tables)
+            report = proof(reader)
         except LakeingestError:
             with pytest.raises(Unreadable):
-                offline.audit(tables.config, storage)
+                proof(files)
             raise
         with suppress(Unreadable):
-            assert offline.audit(tables.config, storage) == wanted
-        return wanted
+            assert proof(files) == report
+        return report
 
     monkeypatch.setattr(audit, "audit", both)
 

@@ -6,18 +6,18 @@ is seen to by whatever comes next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from lakeingest.delta import additions, commit_log, coordinates, quarantine
-from lakeingest.delta.commit_log import Commit, CommitLog
+from lakeingest.delta.commit_log import Commit
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import Receipt, of_replay, somebody
+from lakeingest.delta.unsettled import Unsettled
 from lakeingest.errors import FilesLost, UsageError
 from lakeingest.record import COORDINATES
 from lakeingest.spark import frames, session
@@ -29,48 +29,14 @@ if TYPE_CHECKING:
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 
-@dataclass(frozen=True)
-class Unsettled:
-    """What quarantine does not say yet of the replays that the table's log has.
-
-    Attributes:
-        moved: the replays, the oldest first, whose records are in the table and not marked as moved. One that was
-            killed as a rule; several where a RESTORE of quarantine took their marks back.
-        standing: the newest replay that no RESTORE of the table took back, if one took others back; else None. What
-            later ones moved is marked, and may be in the table no longer.
-    """
-
-    moved: tuple[Commit, ...] = ()
-    standing: int | None = None
-
-
 def unsettled(tables: PipelineTables) -> Unsettled:
     """See `Unsettled`; nothing of it is there as a rule."""
     if tables.main.schema() is None:
         return Unsettled()
     name = of_replay(tables.config.known_as)
     marks = cache(lambda: commit_log.read(tables.quarantine, name))
-    found = of_logs(commit_log.read(tables.main, name), marks)
-    return of_logs(commit_log.read(tables.main, name, back=None), marks) if found.moved else found
-
-
-def of_logs(done: CommitLog, marks: Callable[[], CommitLog]) -> Unsettled:
-    """What quarantine does not say yet.
-
-    Args:
-        done: the replays, as the table's log has them.
-        marks: the same of quarantine's log; it is asked where there is one.
-    """
-    number = done.newest.receipt.sequence if done.newest else 0
-    standing = number if done.taken_back else None
-    if done.newest is None:
-        return Unsettled(standing=standing)
-    found = marks()
-    if found.newest is None and not found.complete:
-        # Clean-up took the marks' receipts: what is known is that the last replay may have been killed.
-        return Unsettled((done.newest,), standing)
-    marked = found.newest.receipt.sequence if found.newest else 0
-    return Unsettled(tuple(each for each in done.commits[::-1] if each.receipt.sequence > marked), standing)
+    newest = Unsettled.of(commit_log.read(tables.main, name), marks)
+    return Unsettled.of(commit_log.read(tables.main, name, back=None), marks) if newest.moved else newest
 
 
 def moved(tables: PipelineTables, replay: Commit) -> DataFrame:

@@ -10,56 +10,36 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from typing import TYPE_CHECKING, Protocol
 
 from lakeingest.config import PipelineConfig
-from lakeingest.delta import coordinates, replay_marks
 from lakeingest.delta.commit_log import Commit, CommitLog
-from lakeingest.delta.pipeline_tables import PipelineTables, without_coordinates
+from lakeingest.delta.reader.contract import Condition, TableReader, View
 from lakeingest.delta.receipt import Counts
-from lakeingest.delta.replay_marks import Unsettled
+from lakeingest.delta.unsettled import Unsettled
 from lakeingest.errors import number_of
 from lakeingest.ingest import preflight
+from lakeingest.operations.coordinate_runs import CoordinateRuns, Kind
+from lakeingest.operations.readers import PipelineReader
 from lakeingest.operations.results.audit import Report
-from lakeingest.record import COORDINATES, OFFSET, PARTITION, TOPIC, Frontier, OffsetRange, OffsetRanges
-from lakeingest.spark.failures import storage_failures
+from lakeingest.record import COORDINATES, TOPIC, Frontier, OffsetRange, OffsetRanges
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-_FLAGS = ("in_table", "in_quarantine", "back", "moved")
 NAMED = 20
 """Most coordinates that a report names of each kind."""
 
 
-class Rows(Protocol):
-    """The rows of both tables, as coordinates, and whether the log says that they were consumed."""
-
-    def counted(self, unknown: OffsetRanges, skipped: OffsetRanges) -> dict[str, int]:
-        """Rows in_table and in_quarantine, distinct coordinates of them, and known and spared: those of them within
-        `unknown` and `skipped`; rows that are unexpected, and earlier than the log tells.
-        """
-
-    def without(self) -> int:
-        """How many rows of the table have no coordinates."""
-
-    def named(self, *, missing: int, doubtful: int) -> dict[str, list[str]]:
-        """The first coordinates of each kind, looked for only where there are some."""
-
-
-def audit(tables: PipelineTables) -> Report:
+def audit(reader: PipelineReader) -> Report:
     """Prove the pipeline's conservation, or say what is missing or double. Reads the coordinates of every row once.
 
     Raises:
         StorageUnreachable: a table cannot be read.
         TableMismatch: which records its rows are is not known: it has to be adopted.
     """
-    preflight.check_exists(tables)
-    log, refused = tables.commit_logs(back=None)
-    preflight.check_still_adopted(tables.config, log)
-    unsettled = replay_marks.unsettled(tables)
-    return of_logs(tables.config, log, refused, lambda known: _SparkRows(tables, known, unsettled))
+    log, refused = reader.commit_logs(back=None)
+    preflight.check_still_adopted(reader.config, log)
+    unsettled = reader.unsettled()
+    return of_logs(
+        reader.config, log, refused, lambda known: _runs(reader, known, unsettled), lambda: _without(reader.main)
+    )
 
 
 @dataclass(frozen=True)
@@ -83,12 +63,19 @@ class Known:
         return cls(whole, {(s.topic, s.partition): s.start for s in own})
 
 
-def of_logs(config: PipelineConfig, log: CommitLog, refused: CommitLog, rows_of: Callable[[Known], Rows]) -> Report:
+def of_logs(
+    config: PipelineConfig,
+    log: CommitLog,
+    refused: CommitLog,
+    runs_of: Callable[[Known], CoordinateRuns],
+    without_coordinates: Callable[[], int],
+) -> Report:
     """The audit, of what was read.
 
     Args:
         log, refused: all that the pipeline, and its backfills, committed to the table and to quarantine.
-        rows_of: gives the rows, where the log says what was consumed.
+        runs_of: gives the rows' coordinates, where the log says what was consumed.
+        without_coordinates: counts the table's rows that have none.
     """
     adopted, log = dict(log.adopted), log.since_adoption
     topics = {*config.source.topics, *(s.topic for commit in log.commits for s in commit.receipt.ranges)}
@@ -97,19 +84,19 @@ def of_logs(config: PipelineConfig, log: CommitLog, refused: CommitLog, rows_of:
     by_backfill = _Accounts.of(log.backfills, refused.backfills, last, complete=refused.complete)
     accounts = _Accounts.of(log.commits, refused.commits, refused.last_sequence, complete=refused.complete)
     known, accounts = Known.of(log), accounts + by_backfill
-    rows = rows_of(known)
-    found = rows.counted(accounts.unknown, accounts.accepted)
+    runs = runs_of(known)
+    counts = runs.counts(accounts.unknown, accounts.accepted)
     # What was not read again since Kafka had deleted it may be there all the same, from before a RESTORE.
-    consumed = accounts.counts.consumed + found["spared"]
-    lost = accounts.accepted.offsets + accounts.lost - found["spared"]
-    missing = consumed - accounts.counts.dropped - found["distinct"]
+    consumed = accounts.counts.consumed + counts["skipped"]
+    lost = accounts.accepted.offsets + accounts.lost - counts["skipped"]
+    missing = consumed - accounts.counts.dropped - counts["distinct_offsets"]
     # What the clean-up of quarantine's log leaves open is neither missing nor proved to be no record.
-    unproved = min(max(missing, 0), accounts.unknown.offsets - found["known"])
+    unproved = min(max(missing, 0), accounts.unknown.offsets - counts["unknown"])
     # Who writes rows without coordinates to a table that was adopted is the job that wrote it before.
-    without = rows.without() if adopted else 0
+    without = without_coordinates() if adopted else 0
     strange = max(0, without - adopted.get("without", 0))
-    duplicated = found["in_table"] + found["in_quarantine"] - found["distinct"]
-    named = rows.named(missing=missing - unproved, doubtful=duplicated + found["unexpected"])
+    duplicated = counts["in_table"] + counts["in_quarantine"] - counts["distinct_offsets"]
+    named = _named(runs, missing=missing - unproved, doubtful=duplicated + counts["unexpected"])
     if strange:
         named.setdefault("unexpected", []).append(
             f"{number_of(strange, 'row')} without coordinates, added since the adoption"
@@ -117,21 +104,21 @@ def of_logs(config: PipelineConfig, log: CommitLog, refused: CommitLog, rows_of:
     every = (commit.receipt.account for commit in (*refused.commits, *refused.backfills))
     settled = (s for account in every if account for s in account.gaps)
     if accepted := [*accounts.accepted, *settled]:
-        named["lost"] = [hole(s.topic, s.partition, s.start, s.end) for s in sorted(accepted)]
+        named["lost"] = [_hole(s.topic, s.partition, s.start, s.end) for s in sorted(accepted)]
     return Report(
         pipeline=config.name,
         consumed=consumed - unproved,
-        table=found["in_table"],
-        quarantine=found["in_quarantine"],
+        table=counts["in_table"],
+        quarantine=counts["in_quarantine"],
         dropped=accounts.counts.dropped,
         left_out=dict(accounts.left_out),
         missing=missing - unproved,
         duplicated=duplicated,
-        unexpected=found["unexpected"] + strange,
+        unexpected=counts["unexpected"] + strange,
         gaps=known.whole.offsets - lost - consumed,
         lost=lost,
         unproved=unproved,
-        earlier=found["earlier"] + without - strange,
+        earlier=counts["earlier"] + without - strange,
         commits=len(log.commits),
         backfills=len(log.backfills),
         backfilled=by_backfill.counts.consumed,
@@ -244,130 +231,47 @@ def _sequence(commit: Commit) -> int:
     return commit.receipt.sequence
 
 
-def topics_of(config: PipelineConfig, known: Known) -> list[str]:
-    """Whose rows are looked at."""
-    return sorted({*(topic for topic, _ in known.begins), *(s.topic for s in known.whole)} or config.source.topics)
-
-
-@dataclass(frozen=True)
-class _SparkRows:
-    """The rows of both tables, as Spark counts them.
-
-    Attributes:
-        known: what the log says was consumed.
-        unsettled: what quarantine does not say yet of replays.
-    """
-
-    tables: PipelineTables
-    known: Known
-    unsettled: Unsettled
-
-    def _parts(self) -> Iterator[DataFrame]:
-        """Coordinates, and how often each is in_table, in_quarantine (not marked as moved), `back` (in quarantine too,
-        unless the table has it), and `moved` by a replay that has not marked it yet.
-        """
-        from pyspark.sql import functions as F
-
-        topics = topics_of(self.tables.config, self.known)
-        refused, replay = self.tables.refused(), F.coalesce(F.col("moved.replay"), F.lit(0))
-        standing = self.unsettled.standing
+def _runs(reader: PipelineReader, known: Known, unsettled: Unsettled) -> CoordinateRuns:
+    """The coordinates of the pipeline's rows in both tables."""
+    config = reader.config
+    topics = sorted({*(topic for topic, _ in known.begins), *(s.topic for s in known.whole)} or config.source.topics)
+    of_topics: Condition = (TOPIC, "in", topics)
+    refused: list[Condition] = [of_topics, ("pipeline", "=", config.known_as)]
+    runs: list[tuple[Kind, View]] = [
+        ("in_table", reader.main.runs([of_topics])),
+        ("in_quarantine", reader.quarantine.runs([*refused, ("moved", "null", None)])),
+        *(("moved", reader.replayed(replay, [of_topics])) for replay in unsettled.moved),
+    ]
+    if unsettled.standing is not None:
         # What a RESTORE took out of the table is in quarantine again, once the next run or replay has begun.
-        taken_back = F.lit(False) if standing is None else replay > standing
-        yield from (
-            rows.where(F.col(TOPIC).isin(topics)).select(
-                *COORDINATES, *(F.lit(1 if name == flag else 0).alias(name) for name in _FLAGS)
-            )
-            for rows, flag in (
-                (self.tables.main.read(), "in_table"),
-                (refused.where(replay == 0), "in_quarantine"),
-                (refused.where(taken_back), "back"),
-                *((replay_marks.moved(self.tables, each), "moved") for each in self.unsettled.moved),
-            )
-        )
-
-    def _once(self) -> DataFrame:
-        """Each coordinate that is anywhere, once: how often in the table and in quarantine, and if it was consumed."""
-        from pyspark.sql import functions as F
-
-        rows = reduce(lambda some, more: some.union(more), self._parts())
-        summed = rows.groupBy(*COORDINATES).agg(*(F.sum(name).alias(name) for name in _FLAGS))
-        # Of what a replay moved, quarantine says so, or will.
-        here = F.when(F.col("in_table") == 0, F.col("in_quarantine") + F.col("back"))
-        here = here.when(F.col("moved") > 0, F.lit(0)).otherwise(F.col("in_quarantine"))
-        once = summed.select(*COORDINATES, "in_table", here.alias("in_quarantine")).where(
-            "in_table + in_quarantine > 0"
-        )
-        spark, of_place = self.tables.spark, "topic STRING, partition INT"
-        begins = [(*tp, begin) for tp, begin in self.known.begins.items()]
-        begun = spark.createDataFrame(begins, f"{of_place}, begin LONG")
-        ranges = [(s.topic, s.partition, s.start, s.end) for s in self.known.whole]
-        taken = spark.createDataFrame(ranges, f"{of_place}, low LONG, high LONG")
-        same = (F.col(TOPIC) == F.col("topic")) & (F.col(PARTITION) == F.col("partition"))
-        # The ranges share no offset: a row is joined with one at most.
-        inside = same & (F.col(OFFSET) >= F.col("low")) & (F.col(OFFSET) < F.col("high"))
-        within = once.join(F.broadcast(taken), inside, "left").drop("topic", "partition", "high")
-        # Rows before the first commit that the log remembers were proved while it did; all of them, if it knows none.
-        first = F.coalesce("begin", F.lit(0 if begins else 2**63 - 1))
-        joined = within.join(F.broadcast(begun), same, "left").drop("topic", "partition")
-        return joined.withColumns({"begin": first, "consumed": F.col("low").isNotNull()})
-
-    def counted(self, unknown: OffsetRanges, skipped: OffsetRanges) -> dict[str, int]:
-        """See `Rows.counted`."""
-        from pyspark.sql import functions as F
-
-        consumed = F.col("consumed")
-        earlier = ~consumed & (F.col(OFFSET) < F.col("begin"))
-        totals = self._once().agg(
-            F.coalesce(F.sum(F.when(consumed, F.col("in_table"))), F.lit(0)).alias("in_table"),
-            F.coalesce(F.sum(F.when(consumed, F.col("in_quarantine"))), F.lit(0)).alias("in_quarantine"),
-            F.count_if(consumed).alias("distinct"),
-            F.count_if(consumed & coordinates.inside(unknown.merged)).alias("known"),
-            F.count_if(consumed & coordinates.inside(skipped.merged)).alias("spared"),
-            F.count_if(~consumed & ~earlier).alias("unexpected"),
-            F.count_if(earlier).alias("earlier"),
-        )
-        with storage_failures(self.tables.main.identifier):
-            return totals.collect()[0].asDict()
-
-    def without(self) -> int:
-        """See `Rows.without`."""
-        with storage_failures(self.tables.main.identifier):
-            return without_coordinates(self.tables.main.read()).count()
-
-    def named(self, *, missing: int, doubtful: int) -> dict[str, list[str]]:
-        """See `Rows.named`."""
-        named = {}
-        with storage_failures(self.tables.main.identifier):
-            if doubtful:
-                rows = self._once()
-                double = rows.where("consumed AND in_table + in_quarantine > 1")
-                stray = rows.where(f"NOT consumed AND {OFFSET} >= begin")
-                named = {"duplicated": _first(double), "unexpected": _first(stray)}
-            if missing:
-                named["missing"] = self._holes()
-        return {kind: names for kind, names in named.items() if names}
-
-    def _holes(self) -> list[str]:
-        from pyspark.sql import Window
-        from pyspark.sql import functions as F
-
-        rows = self._once().where("consumed").select(TOPIC, PARTITION, OFFSET, "low")
-        edges = [(s.topic, s.partition, edge, s.start) for s in self.known.whole for edge in (s.start - 1, s.end)]
-        rows = rows.union(self.tables.spark.createDataFrame(edges, rows.schema))
-        before = F.lag(OFFSET).over(Window.partitionBy(TOPIC, PARTITION, "low").orderBy(OFFSET))
-        holes = rows.withColumn("before", before).where(f"{OFFSET} - before > 1")
-        return [hole(r[0], r[1], r["before"] + 1, r[2]) for r in holes.orderBy(*holes.columns[:3]).take(NAMED)]
+        runs.append(("restored", reader.quarantine.runs([*refused, ("moved.replay", ">", unsettled.standing)])))
+    return CoordinateRuns(reader.main.query, runs, known.whole, known.begins)
 
 
-def _first(rows: DataFrame) -> list[str]:
-    return [place(r[0], r[1], r[2]) for r in rows.orderBy(TOPIC, PARTITION, OFFSET).take(NAMED)]
+def _without(table: TableReader) -> int:
+    """How many rows of a table have no coordinates."""
+    nulls = " OR ".join(f"{name} IS NULL" for name in COORDINATES)
+    return int(table.scan(f"SELECT count(*) AS rows FROM {{rows}} WHERE {nulls}")[0]["rows"])
 
 
-def place(topic: str, partition: int, offset: int) -> str:
+def _named(runs: CoordinateRuns, *, missing: int, doubtful: int) -> dict[str, list[str]]:
+    """The first coordinates of each kind, looked for only where there are some."""
+    named = {}
+    if doubtful:
+        named = {
+            "duplicated": [_place(*each) for each in runs.double(NAMED)],
+            "unexpected": [_place(*each) for each in runs.stray(NAMED)],
+        }
+    if missing:
+        named["missing"] = [_hole(*each) for each in runs.holes(NAMED)]
+    return {kind: names for kind, names in named.items() if names}
+
+
+def _place(topic: str, partition: int, offset: int) -> str:
     """A coordinate, as a report names it."""
     return f"{topic}-{partition} offset {offset}"
 
 
-def hole(topic: str, partition: int, start: int, end: int) -> str:
+def _hole(topic: str, partition: int, start: int, end: int) -> str:
     """Offsets from `start` to before `end`, as a report names them."""
     return f"{topic}-{partition} offsets {start} to {end - 1}"

@@ -6,38 +6,29 @@ Each function raises `Unreadable` where it cannot, and Spark is asked then; so i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from functools import reduce
-from itertools import repeat
-from operator import itemgetter, or_
-from typing import TYPE_CHECKING, Any, TypeVar
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
 
 from lakeingest.config import PipelineConfig, Storage
-from lakeingest.delta import commit_log, replay_marks
-from lakeingest.delta.commit_log import Commit, CommitLog
+from lakeingest.delta import commit_log
+from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.maintenance.optimize import TableFiles
-from lakeingest.delta.reader import duck, rows, runs
+from lakeingest.delta.reader import duck, rows
 from lakeingest.delta.reader.log import DataFile, OfflineLog, Unreadable, reading
-from lakeingest.delta.reader.runs import Runs
-from lakeingest.delta.receipt import of_replay
 from lakeingest.gate import results as gate_results
 from lakeingest.kafka.offsets import Topics
-from lakeingest.operations import audit as audit_of
 from lakeingest.operations import completeness, freshness
 from lakeingest.operations import status as status_of
-from lakeingest.operations.audit import Known
 from lakeingest.operations.completeness import Complete
 from lakeingest.operations.freshness import Worst
-from lakeingest.operations.results.audit import Report
 from lakeingest.operations.results.status import Status
-from lakeingest.record import COORDINATES, TOPIC, OffsetRanges
 from lakeingest.schema import ddl
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
 
-Answer = TypeVar("Answer")
 _RESULTS = """
     WITH mine AS (SELECT * REPLACE (epoch_us(time) AS time) FROM results WHERE pipeline = $pipeline)
     SELECT * FROM mine
@@ -63,82 +54,6 @@ def status(config: PipelineConfig, storage: Storage, topics: Topics) -> Status:
         standing = TableFiles(len(files), sum(file.size for file in files))
         sizes[name] = status_of.size(log.identifier, counts[name], standing)
     return status_of.of_logs(config.name, read["table"], read["quarantine"], topics, sizes)
-
-
-def audit(config: PipelineConfig, storage: Storage) -> Report:
-    """See `audit.audit`."""
-    logs = [OfflineLog(identifier, storage) for identifier in (config.table.identifier, config.quarantine.identifier)]
-    histories = [each.history(None) for each in logs]
-    log, refused = (
-        _checked(each, commit_log.of_history(config.known_as, history, each))
-        for each, history in zip(logs, histories, strict=True)
-    )
-    if log.newest is None:
-        raise Unreadable("the log does not say how far the pipeline has come")
-    done, marks = map(commit_log.of_history, repeat(of_replay(config.known_as)), histories, logs)
-    unsettled = replay_marks.of_logs(done, lambda: marks)
-    return audit_of.of_logs(
-        config,
-        log,
-        refused,
-        lambda known: _OfflineRows(logs[0], _runs(config, logs, known, unsettled.moved)),
-    )
-
-
-@dataclass(frozen=True)
-class _OfflineRows:
-    """The rows of both tables, as runs of offsets."""
-
-    main: OfflineLog
-    runs: Runs
-
-    def counted(self, unknown: OffsetRanges, skipped: OffsetRanges) -> dict[str, int]:
-        """See `audit.Rows.counted`."""
-        return self.runs.counted(unknown, skipped)
-
-    def without(self) -> int:
-        """See `audit.Rows.without`."""
-        from pyarrow import dataset as ds
-
-        with reading(self.main.identifier):
-            nulls = (ds.field(name).is_null() for name in COORDINATES)
-            return int(rows.dataset(self.main).count_rows(filter=reduce(or_, nulls)))
-
-    def named(self, *, missing: int, doubtful: int) -> dict[str, list[str]]:
-        """See `audit.Rows.named`."""
-        named = {}
-        if doubtful:
-            found = {"duplicated": self.runs.double(audit_of.NAMED), "unexpected": self.runs.stray(audit_of.NAMED)}
-            named = {kind: [audit_of.place(*each) for each in places] for kind, places in found.items() if places}
-        if missing and (holes := self.runs.holes(audit_of.NAMED)):
-            named["missing"] = [audit_of.hole(*each) for each in holes]
-        return named
-
-
-def _runs(config: PipelineConfig, logs: Sequence[OfflineLog], known: Known, replays: Sequence[Commit]) -> Runs:
-    """The runs of the pipeline's rows in both tables.
-
-    Args:
-        replays: those whose records are in the table, and not marked as moved.
-    """
-    import pyarrow as pa
-    from pyarrow import dataset as ds
-
-    if not known.begins:
-        raise Unreadable("no offset was consumed")
-    main, refused = map(rows.dataset, logs)
-    rows.need(main, *COORDINATES)
-    rows.need(refused, *COORDINATES, "pipeline")
-    asked = ds.field(TOPIC).isin(audit_of.topics_of(config, known))
-    mine = asked & (ds.field("pipeline") == config.known_as)
-    # A quarantine of an older version has no replays.
-    if "moved" in refused.schema.names:
-        mine = mine & ds.field("moved", "replay").is_null()
-    found = [("in_table", runs.of(logs[0], main, asked)), ("in_quarantine", runs.of(logs[1], refused, mine))]
-    for replay in replays:
-        commit = next(each for each in logs[0].behind(replay.version - 1) if each["version"] == replay.version)
-        found.append(("moved", runs.of(logs[0], rows.dataset(logs[0], commit["added"]), asked)))
-    return Runs(pa.concat_tables(runs.flagged(*each) for each in found), known.whole, known.begins)
 
 
 def periods(config: PipelineConfig, storage: Storage) -> tuple[Complete, dict[datetime, int]]:

@@ -31,6 +31,7 @@ from lakeingest.operations import offline, offline_refused, refused
 from lakeingest.operations import sql as ask_sql
 from lakeingest.operations import status as status_of
 from lakeingest.operations.answered import answered
+from lakeingest.operations.readers import FileTables, SparkTables
 from lakeingest.record import OffsetRange, OffsetRanges
 from lakeingest.spark import types
 
@@ -590,8 +591,8 @@ MORE = [
 def test_the_audit_says_alike(audited: PipelineTables, happens: Callable[[PipelineTables], None]) -> None:
     """Whatever was done to the tables: the same figures, verdict and places."""
     happens(audited)
-    wanted = audit_of.audit(audited)
-    assert offline.audit(audited.config, Storage()) == wanted
+    wanted = audit_of.audit(SparkTables(audited))
+    assert audit_of.audit(FileTables(audited.config, Storage())) == wanted
     well = {nothing, a_table_that_is_compacted, a_replay, a_replay_that_marked_nothing}
     well |= {no_topic, an_accepted_loss, an_accepted_loss_that_is_there, others_topics, a_gap_of_compaction}
     assert wanted.conserved == (happens in well), wanted
@@ -612,19 +613,19 @@ def test_what_a_restore_took_back_hides_no_duplicate(audited: PipelineTables) ->
         )
         assert replay_marks.settle(audited) == 1
     audited.spark.sql(f"{refused}{unmarked}")
-    found = audit_of.audit(audited)
+    found = audit_of.audit(SparkTables(audited))
     assert (found.conserved, found.table, found.quarantine) == (True, 19, 0), found
     assert replay_marks.settle(audited) == 2
-    assert audit_of.audit(audited) == found
+    assert audit_of.audit(SparkTables(audited)) == found
     audited.spark.sql(f"{main}{before + 1}")
     add(audited, account(9, "a tool"), ("t", 0, 2))
-    found = audit_of.audit(audited)
+    found = audit_of.audit(SparkTables(audited))
     assert (found.duplicated, found.missing, found.table, found.quarantine) == (1, 0, 19, 1), found
     audited.spark.sql(f"{main}{before}")
     add(audited, account(10, "a tool"), ("t", 0, 5), ("t", 0, 7))
     assert replay_marks.settle(audited) == 2
     add(audited, account(11, "a tool"), ("t", 0, 2))
-    found = audit_of.audit(audited)
+    found = audit_of.audit(SparkTables(audited))
     assert (found.duplicated, found.missing, found.table, found.quarantine) == (3, 0, 20, 2), found
 
 
@@ -697,13 +698,13 @@ def test_the_audit_is_asked_of_spark_where_it_would_differ(
     """A verdict that is not certain is none."""
     happens(audited)
     with pytest.raises(Unreadable):
-        offline.audit(audited.config, Storage())
+        audit_of.audit(FileTables(audited.config, Storage()))
 
 
 def test_the_audit_knows_a_newer_receipt(audited: PipelineTables) -> None:
     """As Spark's does, with the same words."""
     a_newer_lakeingest(audited)
     with pytest.raises(TableMismatch, match="form 99"):
-        offline.audit(audited.config, Storage())
+        audit_of.audit(FileTables(audited.config, Storage()))
     with pytest.raises(TableMismatch, match="form 99"):
         PipelineTables(audited.spark, audited.config).commit_logs(back=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,9 @@ _CLOSED: dict[str, str | bool | int | float | list[str]] = {
     # Else a name that is no view would be looked for among the variables of this process.
     "python_enable_replacements": "false",
 }
+
+_PARAMETER = re.compile(r":(?=[a-z])")
+"""How a query names a parameter, which DuckDB writes with $."""
 
 
 @contextmanager
@@ -47,3 +51,16 @@ def connected(views: Mapping[str, Any]) -> Iterator[DuckDBPyConnection]:
         raise Unreadable(str(failed)) from failed
     finally:
         connection.close()
+
+
+def query(text: str, views: Mapping[str, Any], **parameters: Any) -> list[dict[str, Any]]:
+    """See `contract.Query`.
+
+    Raises:
+        Unreadable: see `connected`.
+    """
+    with connected(views) as connection:
+        statement = _PARAMETER.sub("$", text.format(**{name: name for name in views}))
+        relation = connection.execute(statement, parameters)
+        names = [name for name, *_ in relation.description]
+        return [dict(zip(names, row, strict=True)) for row in relation.fetchall()]

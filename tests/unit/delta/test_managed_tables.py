@@ -18,7 +18,8 @@ from lakeingest.delta.receipt import Receipt, Run
 from lakeingest.errors import TableMismatch, UsageError
 from lakeingest.ingest.bronze import BronzeSource
 from lakeingest.kafka.offsets import Topics
-from lakeingest.operations import completeness, offline, offline_refused, openers, read, sql
+from lakeingest.operations import audit, completeness, offline, offline_refused, openers, read, sql
+from lakeingest.operations.readers import FileTables
 from lakeingest.operations.report import facts, refused
 from lakeingest.operations.wait import Waiter
 from lakeingest.record import OffsetRange, OffsetRanges
@@ -89,7 +90,7 @@ def bronze(config: PipelineConfig) -> Any:
 
 READERS: dict[str, Callable[[PipelineConfig], Any]] = {
     "status": lambda c: offline.status(c, STORE, TOPICS),
-    "audit": lambda c: offline.audit(c, STORE),
+    "audit": lambda c: audit.audit(FileTables(c, STORE)),
     "worst": lambda c: offline.worst(c, STORE),
     "periods": lambda c: offline.periods(c, STORE),
     "completeness": lambda c: completeness.offline(c, STORE, completeness.followed(c)[0]),

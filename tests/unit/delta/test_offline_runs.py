@@ -16,9 +16,9 @@ from pyarrow import dataset as ds
 from pyarrow import parquet
 
 from lakeingest.config import Storage
-from lakeingest.delta.reader import runs
+from lakeingest.delta.reader import duck, runs
 from lakeingest.delta.reader.log import OfflineLog, Unreadable
-from lakeingest.delta.reader.runs import Runs
+from lakeingest.operations.coordinate_runs import CoordinateRuns
 from lakeingest.record import Frontier, OffsetRange, OffsetRanges
 
 Place = tuple[str, int, int]
@@ -41,10 +41,10 @@ def both(
     begins: Frontier,
     *,
     moved: Iterable[Place] = (),
-) -> Runs:
-    of_each = zip(runs.FLAGS, (table, refused, moved), strict=True)
-    each = [runs.flagged(flag, rows(folder, places, f"{flag}.parquet")) for flag, places in of_each]
-    return Runs(pa.concat_tables(each), whole, begins)
+) -> CoordinateRuns:
+    each = {"in_table": table, "in_quarantine": refused, "moved": moved}
+    views = [(kind, rows(folder, places, f"{kind}.parquet")) for kind, places in each.items()]
+    return CoordinateRuns(duck.query, views, whole, begins)
 
 
 def within(ranges: OffsetRanges, place: Place) -> bool:
@@ -86,12 +86,12 @@ def test_runs_count_what_one_counts_by_hand(tmp_path: Path, seed: int, replayed:
     consumed = [place for place in places if within(whole, place)]
     strange = [place for place in places if place not in consumed]
     stray = [place for place in strange if place[2] >= begin.get(place[:2], 0)]
-    assert found.counted(unknown, skipped) == {
+    assert found.counts(unknown, skipped) == {
         "in_table": sum(in_table[place] for place in consumed),
         "in_quarantine": sum(in_quarantine[place] for place in consumed),
-        "distinct": len(consumed),
-        "known": sum(within(unknown, place) for place in consumed),
-        "spared": sum(within(skipped, place) for place in consumed),
+        "distinct_offsets": len(consumed),
+        "unknown": sum(within(unknown, place) for place in consumed),
+        "skipped": sum(within(skipped, place) for place in consumed),
         "unexpected": len(stray),
         "earlier": len(strange) - len(stray),
     }
@@ -134,7 +134,7 @@ def test_no_rows_are_no_runs(tmp_path: Path) -> None:
     """All that was consumed is missing then."""
     whole = OffsetRanges((OffsetRange("t", 0, 3, 7), OffsetRange("t", 0, 9, 10)))
     found = both(tmp_path, [], [], whole, {("t", 0): 3, ("t", 1): 2})
-    assert set(found.counted(NOTHING, NOTHING).values()) == {0}
+    assert set(found.counts(NOTHING, NOTHING).values()) == {0}
     assert found.holes(5) == [("t", 0, 3, 7), ("t", 0, 9, 10)]
 
 

@@ -5,21 +5,25 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from lakeingest.config import file
 from lakeingest.delta import commit_log
 from lakeingest.delta.commit_log import CommitLog
+from lakeingest.delta.reader import duck
 from lakeingest.delta.receipt import Account, Counts, Job, Receipt, Run, of_backfill
 from lakeingest.operations import audit
 from lakeingest.operations.audit import Known
+from lakeingest.operations.coordinate_runs import CoordinateRuns
 from lakeingest.operations.results.audit import Report
 from lakeingest.record import OffsetRange, OffsetRanges
 
+RUNS = pa.schema([("_topic", pa.string()), ("_partition", pa.int32()), ("low", pa.int64()), ("high", pa.int64())])
 CONFIG = file.from_mapping(
     {
         "name": "p",
@@ -35,32 +39,6 @@ class NoRestores:
 
     def restored_to(self, restore: Mapping[str, Any], oldest: int) -> int:
         raise AssertionError
-
-
-@dataclass
-class Rows:
-    """Rows of one partition, by their offsets."""
-
-    known: Known
-    table: Counter[int]
-    refused: Counter[int]
-
-    def counted(self, unknown: OffsetRanges, skipped: OffsetRanges) -> dict[str, int]:
-        there = self.table + self.refused
-        consumed = {o for o in there if o in offsets(self.known.whole)}
-        begin = self.known.begins["t", 0]
-        return {
-            "in_table": sum(self.table[o] for o in consumed),
-            "in_quarantine": sum(self.refused[o] for o in consumed),
-            "distinct": len(consumed),
-            "known": len(consumed & offsets(unknown)),
-            "spared": len(consumed & offsets(skipped)),
-            "unexpected": sum(o not in consumed and o >= begin for o in there),
-            "earlier": sum(o not in consumed and o < begin for o in there),
-        }
-
-    def named(self, *, missing: int, doubtful: int) -> dict[str, list[str]]:
-        return {}
 
 
 class Tables:
@@ -97,10 +75,18 @@ class Tables:
         log.insert(0, {**entry, "operationMetrics": metrics, "userMetadata": receipt.to_json()})
 
     def audit(self) -> Report:
-        def rows(known: Known) -> Rows:
-            return Rows(known, self.table, self.refused)
+        def runs(known: Known) -> CoordinateRuns:
+            each = {"in_table": self.table, "in_quarantine": self.refused}
+            views = [(kind, runs_of(offsets)) for kind, offsets in each.items()]
+            return CoordinateRuns(duck.query, views, known.whole, known.begins)
 
-        return audit.of_logs(CONFIG, log(self.main), log(self.accounts), rows)
+        return audit.of_logs(CONFIG, log(self.main), log(self.accounts), runs, lambda: 0)
+
+
+def runs_of(offsets: Counter[int]) -> pa.Table:
+    """Each row is a run of its own."""
+    rows = [{"_topic": "t", "_partition": 0, "low": offset, "high": offset + 1} for offset in offsets.elements()]
+    return pa.Table.from_pylist(rows, RUNS)
 
 
 def log(history: Sequence[Mapping[str, Any]], pipeline: str = "p") -> CommitLog:
