@@ -93,7 +93,7 @@ class PipelineConfig(Part):
     def columns(self) -> tuple[ddl.Column, ...]:
         """The columns that a record's value becomes; none where the file does not tell: the registry does, or code."""
         of_records = consistency.columns(self.decode, self.schema_)
-        return transforms.apply(self.steps, of_records) if of_records and transforms.known(self.steps) else ()
+        return transforms.apply(self.steps, of_records) if of_records and transforms.plannable(self.steps) else ()
 
     @property
     def code(self) -> tuple[str, ...]:

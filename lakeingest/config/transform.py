@@ -43,7 +43,7 @@ def _mask(given: Any) -> Any:
         case {"constant": str(text)} if len(given) == 1:
             return Mask("constant", text)
         case {"last": int(count)} if len(given) == 1 and 0 < count <= 100 and count is not True:
-            return Mask("last", kept=count)
+            return Mask("last", kept_characters=count)
     raise ValueError("not a mask; write null, {hash: ${SALT}}, {last: 4} or {constant: hidden}")
 
 

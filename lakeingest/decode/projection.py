@@ -128,7 +128,7 @@ def rescued(value: Column, dropped: tuple[str, ...], source: Schema, names: Sche
     if not dropped:
         return None
     fields = []
-    for field, name in zip(source.fields, naming.shown(names, source).fields, strict=True):
+    for field, name in zip(source.fields, naming.with_field_names(names, source).fields, strict=True):
         if field.name in dropped:
             part = project(value[field.name], field.schema, name.schema, data_type(name.schema))
             fields.append(part.alias(name.name))

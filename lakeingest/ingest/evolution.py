@@ -181,7 +181,7 @@ class Evolution:
             return RefusedSchema(known.header, UNUSABLE, f"{known.label}: {known.problem}")
         if decision.action == "quarantine":
             return RefusedSchema(known.header, str(decision.verdict), f"{known.label}: {decision.why}")
-        names = naming.named(known.schema, decision.table)
+        names = naming.with_column_names(known.schema, decision.table)
         names = naming.without(names, known.schema, decision.rescued)
         return SchemaBranch(known.header, known.id, known.label, known.schema, known.reading.reader, names)
 
@@ -280,7 +280,7 @@ class Evolution:
         if wrong is None and (why := self._decisions.barred(decision, columns)):
             wrong = declared.Misfit(why, "declare the column as it was")
         if wrong is not None:
-            raise self._mismatch(f"schema.columns declares: {wrong.what}", wrong.cure)
+            raise self._mismatch(f"schema.columns declares: {wrong.reason}", wrong.cure)
 
     def _mismatch(self, what: str, cure: str) -> TableMismatch:
         return TableMismatch(

@@ -173,7 +173,7 @@ def _known(
     if reading and side == "value":
         problem = unpartitionable(config, reading.schema)
     version: int | None
-    if reading and (seen := ledger.seen(side, found.fingerprint, reading.name)) and seen.version:
+    if reading and (seen := ledger.first_entry(side, found.fingerprint, reading.name)) and seen.version:
         # As it was decided: another topic's subject may have it as another version.
         subject, version = seen.subject, seen.version
     else:

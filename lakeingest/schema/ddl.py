@@ -132,16 +132,16 @@ def without_comments(text: str) -> str:
         DdlError: see `parse`.
     """
     parse(text)
-    kept, start = [], 0
+    parts, start = [], 0
     for tokens in _declarations(text):
         for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
             # A column may have that name, and no type begins with a quote.
             if _word(text, token) == "COMMENT" and text[after.start] in "'\"":
-                kept.append(text[start : before.end + 1])
+                parts.append(text[start : before.end + 1])
                 start = after.end + 1
             elif text[after.start] in "'\"":
                 start = after.end + 1
-    return "".join((*kept, text[start:]))
+    return "".join((*parts, text[start:]))
 
 
 def to_json(columns: Sequence[Column]) -> str:
@@ -164,7 +164,7 @@ def text(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\u0024{") + "'"
 
 
-def named(columns: Sequence[Column], name: str) -> Column | None:
+def column_named(columns: Sequence[Column], name: str) -> Column | None:
     """The column of this name, upper and lower case as one, as Spark has it; None if there is none."""
     return next((column for column in columns if column.name.lower() == name.lower()), None)
 
@@ -349,9 +349,9 @@ class _Reader:
         return self.tokens[self.at - 1] if self.at <= len(self.tokens) else None
 
     def _take(self, word: str) -> bool:
-        found = self.at < len(self.tokens) and _word(self.text, self.tokens[self.at]) == word
-        self.at += found
-        return found
+        matches = self.at < len(self.tokens) and _word(self.text, self.tokens[self.at]) == word
+        self.at += matches
+        return matches
 
     def _expect(self, word: str, cure: str) -> None:
         if not self._take(word):
@@ -359,5 +359,5 @@ class _Reader:
 
     def _wrong(self, cure: str) -> ValueError:
         rest = self.tokens[self.at :]
-        found = repr(self.text[rest[0].start : rest[0].end + 1]) if rest else "the end"
-        return ValueError(f"{self.owner or 'columns'}: {found}: {cure}")
+        text = repr(self.text[rest[0].start : rest[0].end + 1]) if rest else "the end"
+        return ValueError(f"{self.owner or 'columns'}: {text}: {cure}")

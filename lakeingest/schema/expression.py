@@ -141,7 +141,7 @@ def _kind(type_: ddl.Type | None) -> str | None:
             return str(type_)
 
 
-def _made(
+def _expr(
     value: str,
     kind: str | None,
     *parts: Expression,
@@ -170,10 +170,10 @@ def _tried(
     number: ddl.Type | None = None,
 ) -> Expression:
     """One that is null although no part is: then it has failed."""
-    there = " AND ".join(f"{part.value} IS NOT NULL" for part in parts)
-    own = f"({there} AND {value} IS NULL)" if there else f"({value} IS NULL)"
-    failed = _any(*(part.failed for part in parts), own)
-    return _made(value, kind, *parts, failed=failed, exact=exact, number=number)
+    not_null = " AND ".join(f"{part.value} IS NOT NULL" for part in parts)
+    own_failure = f"({not_null} AND {value} IS NULL)" if not_null else f"({value} IS NULL)"
+    failed = _any(*(part.failed for part in parts), own_failure)
+    return _expr(value, kind, *parts, failed=failed, exact=exact, number=number)
 
 
 def _one_type(*parts: Expression) -> ddl.Type | None:
@@ -214,10 +214,12 @@ class _Reader:
             parts.append(self.read(part, depth + 1))
             return parts[-1]
 
-        found = self._method(node)(node, below)
+        expression = self._method(node)(node, below)
         if self._columns is None:
-            return found
-        return replace(found, widths=(*chain(*(part.widths for part in parts)), widths.of(node, parts, found)))
+            return expression
+        return replace(
+            expression, widths=(*chain(*(part.widths for part in parts)), widths.of(node, parts, expression))
+        )
 
     def _method(self, node: Any) -> Callable[[Any, Callable[[Any], Expression]], Expression]:
         """Raises:
@@ -233,22 +235,22 @@ class _Reader:
             return self._arithmetic
         if name in _COMPARES:
             return self._compares
-        raise ExpressionError(f"{_shown(node)} is not for a transform; ask one value of one record")
+        raise ExpressionError(f"{_sql(node)} is not for a transform; ask one value of one record")
 
     # Values ----------------------------------------------------------------------------------------------------------
 
     def _literal(self, node: exp.Literal, _: Any) -> Expression:
         if node.is_string:
-            return _made(_quoted(str(node.this)), TEXT)
+            return _expr(_quoted(str(node.this)), TEXT)
         if not re.fullmatch(r"\d+(\.\d*)?([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?", str(node.this)):
             raise ExpressionError(f"{node.this} is no number that can be used; write one as in 1.5")
-        return _made(str(node.this), NUMBER, number=numbers.literal(str(node.this)))
+        return _expr(str(node.this), NUMBER, number=numbers.literal(str(node.this)))
 
     def _null(self, _: Any, __: Any) -> Expression:
-        return _made("NULL", NULL)
+        return _expr("NULL", NULL)
 
     def _boolean(self, node: exp.Boolean, _: Any) -> Expression:
-        return _made("true" if node.this else "false", BOOLEAN)
+        return _expr("true" if node.this else "false", BOOLEAN)
 
     def _column(self, node: exp.Column, _: Any) -> Expression:
         path = [part.name for part in node.parts]
@@ -256,47 +258,47 @@ class _Reader:
 
     def _field(self, path: Sequence[str]) -> Expression:
         written = ".".join(map(ddl.quoted, path))
-        asked = frozenset({".".join(path)})
+        columns = frozenset({".".join(path)})
         if self._columns is None:
-            return Expression(written, _NEVER, None, None, asked)
+            return Expression(written, _NEVER, None, None, columns)
         type_: ddl.Type = ddl.Struct(self._columns)
         for at, step in enumerate(path):
             fields = type_.fields if isinstance(type_, ddl.Struct) else ()
-            found = ddl.named(fields, step)
-            if found is None:
+            column = ddl.column_named(fields, step)
+            if column is None:
                 raise ExpressionError(no_field(path, at, fields))
-            type_ = found.type
-        return Expression(written, _NEVER, type_, _kind(type_), asked, type_ if _kind(type_) == NUMBER else None)
+            type_ = column.type
+        return Expression(written, _NEVER, type_, _kind(type_), columns, type_ if _kind(type_) == NUMBER else None)
 
     def _paren(self, node: exp.Paren, read: Any) -> Expression:
-        found: Expression = read(node.this)
-        return found
+        expression: Expression = read(node.this)
+        return expression
 
     def _dot(self, node: exp.Dot, read: Any) -> Expression:
         outer, name = read(node.this), node.expression.name
         if outer.type is None:
-            return _made(f"{outer.value}.{ddl.quoted(name)}", None, outer)
+            return _expr(f"{outer.value}.{ddl.quoted(name)}", None, outer)
         fields = outer.type.fields if isinstance(outer.type, ddl.Struct) else ()
-        found = ddl.named(fields, name)
-        if found is None:
-            raise ExpressionError(no_field([_shown(node.this), name], 1, fields))
-        return _made(f"{outer.value}.{ddl.quoted(found.name)}", _kind(found.type), outer, exact=found.type)
+        field = ddl.column_named(fields, name)
+        if field is None:
+            raise ExpressionError(no_field([_sql(node.this), name], 1, fields))
+        return _expr(f"{outer.value}.{ddl.quoted(field.name)}", _kind(field.type), outer, exact=field.type)
 
     def _bracket(self, node: exp.Bracket, read: Any) -> Expression:
         """An element that is not there is null, as a field that is not there."""
         if len(node.expressions) != 1:
-            raise ExpressionError(f"{_shown(node)}: write one index, as in list[0]")
+            raise ExpressionError(f"{_sql(node)}: write one index, as in list[0]")
         outer, index = read(node.this), read(node.expressions[0])
         match outer.type:
             case ddl.Array(element):
                 self._must(index, NUMBER, node)
-                return _made(f"get({outer.value}, {_int(index)})", _kind(element), outer, index, exact=element)
+                return _expr(f"get({outer.value}, {_int(index)})", _kind(element), outer, index, exact=element)
             case ddl.Map(_, value):
-                return _made(f"try_element_at({outer.value}, {index.value})", _kind(value), outer, index, exact=value)
+                return _expr(f"try_element_at({outer.value}, {index.value})", _kind(value), outer, index, exact=value)
             case None:
-                return _made(f"{outer.value}[{index.value}]", None, outer, index)
+                return _expr(f"{outer.value}[{index.value}]", None, outer, index)
             case _:
-                raise ExpressionError(f"{_shown(node.this)} has no elements; it is {str(outer.type).upper()}")
+                raise ExpressionError(f"{_sql(node.this)} has no elements; it is {str(outer.type).upper()}")
 
     # Operators -------------------------------------------------------------------------------------------------------
 
@@ -315,14 +317,14 @@ class _Reader:
         part: Expression = read(node.this)
         self._must(part, NUMBER, node)
         if type(node.this).__name__ == "Literal":
-            return _made(f"-{part.value}", NUMBER, part, number=part.number)
+            return _expr(f"-{part.value}", NUMBER, part, number=part.number)
         value = functions.written(functions.minus(part.number), part.value)
         return _tried(value, NUMBER, part, number=numbers.minus(part.number))
 
     def _compares(self, node: Any, read: Any) -> Expression:
         one, other = read(node.this), read(node.expression)
         self._comparable(node, one, other)
-        return _made(f"({one.value} {_COMPARES[type(node).__name__]} {other.value})", BOOLEAN, one, other)
+        return _expr(f"({one.value} {_COMPARES[type(node).__name__]} {other.value})", BOOLEAN, one, other)
 
     def _between(self, node: exp.Between, read: Any) -> Expression:
         one, low, high = read(node.this), read(node.args["low"]), read(node.args["high"])
@@ -330,46 +332,46 @@ class _Reader:
         self._comparable(node, one, high)
         failed = _any(one.failed, low.failed, _where(f"coalesce({one.value} >= {low.value}, true)", high.failed))
         value = f"({one.value} BETWEEN {low.value} AND {high.value})"
-        return _made(value, BOOLEAN, one, low, high, failed=failed)
+        return _expr(value, BOOLEAN, one, low, high, failed=failed)
 
     def _in(self, node: exp.In, read: Any) -> Expression:
         if not node.expressions:
-            raise ExpressionError(f"{_shown(node)}: write the values, as in carrier IN ('AA', 'UA')")
+            raise ExpressionError(f"{_sql(node)}: write the values, as in carrier IN ('AA', 'UA')")
         parts = [read(node.this), *map(read, node.expressions)]
         self._alike(node, *parts)
-        return _made(f"({parts[0].value} IN ({', '.join(p.value for p in parts[1:])}))", BOOLEAN, *parts)
+        return _expr(f"({parts[0].value} IN ({', '.join(p.value for p in parts[1:])}))", BOOLEAN, *parts)
 
     def _is(self, node: exp.Is, read: Any) -> Expression:
         part = read(node.this)
-        what = {"Null": "NULL", "Boolean": str(node.expression.this).upper()}.get(type(node.expression).__name__)
-        if what is None:
-            raise ExpressionError(f"{_shown(node)}: write IS NULL, IS NOT NULL, IS TRUE or IS FALSE")
-        if what != "NULL":
+        constant = {"Null": "NULL", "Boolean": str(node.expression.this).upper()}.get(type(node.expression).__name__)
+        if constant is None:
+            raise ExpressionError(f"{_sql(node)}: write IS NULL, IS NOT NULL, IS TRUE or IS FALSE")
+        if constant != "NULL":
             self._must(part, BOOLEAN, node)
-        return _made(f"({part.value} IS {what})", BOOLEAN, part)
+        return _expr(f"({part.value} IS {constant})", BOOLEAN, part)
 
     def _like(self, node: exp.Like, read: Any) -> Expression:
         part, pattern = read(node.this), read(node.expression)
         self._must(part, TEXT, node)
         if type(node.expression).__name__ != "Literal":
-            raise ExpressionError(f"{_shown(node)}: write the pattern itself, in quotes")
+            raise ExpressionError(f"{_sql(node)}: write the pattern itself, in quotes")
         if re.search(r"\\(?![%_\\])", re.sub(r"\\\\", "", str(node.expression.this))):
-            raise ExpressionError(f"{_shown(node)}: a backslash stands before %, _ or another one; write it twice")
-        return _made(f"({part.value} LIKE {pattern.value})", BOOLEAN, part)
+            raise ExpressionError(f"{_sql(node)}: a backslash stands before %, _ or another one; write it twice")
+        return _expr(f"({part.value} LIKE {pattern.value})", BOOLEAN, part)
 
     def _not(self, node: exp.Not, read: Any) -> Expression:
         part = read(node.this)
         self._must(part, BOOLEAN, node)
-        return _made(f"(NOT {part.value})", BOOLEAN, part)
+        return _expr(f"(NOT {part.value})", BOOLEAN, part)
 
     def _and(self, node: exp.And, read: Any) -> Expression:
-        one, other = self._both(node, read)
+        one, other = self._operands(node, read)
         failed = _any(one.failed, _where(f"coalesce({one.value}, true)", other.failed))
-        return _made(f"({one.value} AND {other.value})", BOOLEAN, one, other, failed=failed)
+        return _expr(f"({one.value} AND {other.value})", BOOLEAN, one, other, failed=failed)
 
     def _or(self, node: exp.Or, read: Any) -> Expression:
-        one, other = self._both(node, read)
-        return _made(
+        one, other = self._operands(node, read)
+        return _expr(
             f"({one.value} OR {other.value})",
             BOOLEAN,
             one,
@@ -377,7 +379,7 @@ class _Reader:
             failed=_any(one.failed, _unless(one.value, other.failed)),
         )
 
-    def _both(self, node: Any, read: Any) -> tuple[Expression, Expression]:
+    def _operands(self, node: Any, read: Any) -> tuple[Expression, Expression]:
         one, other = read(node.this), read(node.expression)
         for part in (one, other):
             self._must(part, BOOLEAN, node)
@@ -387,23 +389,23 @@ class _Reader:
         one, other = read(node.this), read(node.expression)
         for part in (one, other):
             self._joined(part, node)
-        return _made(f"concat({one.value}, {other.value})", TEXT, one, other)
+        return _expr(f"concat({one.value}, {other.value})", TEXT, one, other)
 
     # What is asked in turn -------------------------------------------------------------------------------------------
 
     def _case(self, node: exp.Case, read: Any) -> Expression:
-        asked = read(node.this) if node.this is not None else None
+        subject = read(node.this) if node.this is not None else None
         conditions, values = [], []
         for each in node.args["ifs"]:
             when, then = read(each.this), read(each.args["true"])
-            if asked is not None:
-                self._comparable(node, asked, when)
-                when = _made(f"({asked.value} = {when.value})", BOOLEAN, asked, when)
+            if subject is not None:
+                self._comparable(node, subject, when)
+                when = _expr(f"({subject.value} = {when.value})", BOOLEAN, subject, when)
             self._must(when, BOOLEAN, each)
             conditions.append(when)
             values.append(then)
         default = node.args.get("default")
-        last = read(default) if default is not None else _made("NULL", NULL)
+        last = read(default) if default is not None else _expr("NULL", NULL)
         return self._chosen(node, conditions, values, last)
 
     def _chosen(
@@ -415,7 +417,7 @@ class _Reader:
         for condition, value in reversed([*zip(conditions, values, strict=True)]):
             failed = _any(condition.failed, _where(condition.value, value.failed), _unless(condition.value, failed))
         parts, exact = (*conditions, *values, last), _one_type(*values, last)
-        return _made(f"CASE {text} ELSE {last.value} END", kind, *parts, failed=failed, exact=exact, number=number)
+        return _expr(f"CASE {text} ELSE {last.value} END", kind, *parts, failed=failed, exact=exact, number=number)
 
     def _first(self, node: Any, parts: Sequence[Expression]) -> Expression:
         """COALESCE: the next is asked where those before are null."""
@@ -424,7 +426,7 @@ class _Reader:
         for part in reversed(parts[:-1]):
             failed = _any(part.failed, _unless(f"{part.value} IS NOT NULL", failed))
         value = _called("coalesce", parts)
-        return _made(value, kind, *parts, failed=failed, exact=_one_type(*parts), number=number)
+        return _expr(value, kind, *parts, failed=failed, exact=_one_type(*parts), number=number)
 
     # Casts and functions ---------------------------------------------------------------------------------------------
 
@@ -432,14 +434,14 @@ class _Reader:
         part: Expression = read(node.this)
         text = node.args["to"].sql(dialect="spark")
         try:
-            ((wanted,),) = (ddl.parse(f"c {text}"),)
+            ((column,),) = (ddl.parse(f"c {text}"),)
         except (ddl.DdlError, ValueError):
-            raise ExpressionError(f"{_shown(node)}: {text} is no type of a column") from None
-        kind = _kind(wanted.type)
+            raise ExpressionError(f"{_sql(node)}: {text} is no type of a column") from None
+        kind = _kind(column.type)
         if part.kind is not None and (part.kind not in _CASTS or kind not in _CASTS[part.kind]):
-            raise ExpressionError(f"{_shown(node)}: Spark casts no {part.kind} to {str(wanted.type).upper()}")
-        template = functions.cast(part.kind, part.number, kind, str(wanted.type).upper())
-        return _tried(functions.written(template, part.value), kind, part, exact=wanted.type)
+            raise ExpressionError(f"{_sql(node)}: Spark casts no {part.kind} to {str(column.type).upper()}")
+        template = functions.cast(part.kind, part.number, kind, str(column.type).upper())
+        return _tried(functions.written(template, part.value), kind, part, exact=column.type)
 
     _cast = _trycast
 
@@ -454,11 +456,11 @@ class _Reader:
         if name in ("greatest", "least") and len(node.expressions) >= 2:
             parts = [read(each) for each in node.expressions]
             kind, number = self._alike(node, *parts)
-            return _made(_called(name, parts), kind, *parts, exact=_one_type(*parts), number=number)
+            return _expr(_called(name, parts), kind, *parts, exact=_one_type(*parts), number=number)
         if name == "nullif" and len(node.expressions) == 2:
             one, other = map(read, node.expressions)
             kind = self._comparable(node, one, other)
-            return _made(_called(name, (one, other)), kind, one, other, exact=_one_type(one, other), number=one.number)
+            return _expr(_called(name, (one, other)), kind, one, other, exact=_one_type(one, other), number=one.number)
         if name == "header":
             return self._header(node)
         function = FUNCTIONS.get(name)
@@ -476,60 +478,58 @@ class _Reader:
         number = function.number(first, places) if callable(function.number) else function.number
         template = function.template(first) if callable(function.template) else function.template
         value = _called(name, parts, template)
-        return (_tried if function.tried else _made)(value, function.gives, *parts, number=number)
+        return (_tried if function.tried else _expr)(value, function.gives, *parts, number=number)
 
     def _header(self, node: exp.Anonymous) -> Expression:
         """The text of the record's last header of a name; null if there is none, or if it is no UTF-8."""
-        given = node.expressions
-        if len(given) != 1 or type(given[0]).__name__ != "Literal" or not given[0].is_string:
-            raise ExpressionError(f"{_shown(node)}: write the header's name as a text, as in header('ce_type')")
-        named = f"filter(_headers, h -> h.key = {_quoted(str(given[0].this))})"
-        return _made(f"try_validate_utf8(CAST(try_element_at({named}, -1).value AS STRING))", TEXT)
+        arguments = node.expressions
+        if len(arguments) != 1 or type(arguments[0]).__name__ != "Literal" or not arguments[0].is_string:
+            raise ExpressionError(f"{_sql(node)}: write the header's name as a text, as in header('ce_type')")
+        matches = f"filter(_headers, h -> h.key = {_quoted(str(arguments[0].this))})"
+        return _expr(f"try_validate_utf8(CAST(try_element_at({matches}, -1).value AS STRING))", TEXT)
 
     def _arguments(self, node: exp.Anonymous, name: str, function: Function, parts: Sequence[Expression]) -> None:
         takes = function.takes.split()
         least = sum(1 for each in takes if each[-1] not in "?*")
         most = len(parts) if takes[-1].endswith("*") else len(takes)
         if not least <= len(parts) <= most:
-            raise ExpressionError(f"{_shown(node)}: {name} takes {' '.join(takes)}")
+            raise ExpressionError(f"{_sql(node)}: {name} takes {' '.join(takes)}")
         for at, (part, each) in enumerate(zip(parts, node.expressions, strict=True)):
-            wanted = function.argument(at)
-            if wanted == "size":
+            parameter = function.argument(at)
+            if parameter == "size":
                 # A record must not say how long a text becomes.
                 if not (type(each).__name__ == "Literal" and re.fullmatch(r"[1-9]\d{0,2}", part.value)):
-                    raise ExpressionError(f"{_shown(node)}: write a number from 1 to 999 for {_shown(each)}")
-            elif wanted == "day":
+                    raise ExpressionError(f"{_sql(node)}: write a number from 1 to 999 for {_sql(each)}")
+            elif parameter == "day":
                 if part.kind not in (None, NULL, DATE, TIME, LOCAL):
-                    raise ExpressionError(
-                        f"{_shown(node)}: {_shown(each)} is a {part.kind}; CAST it AS DATE or TIMESTAMP"
-                    )
-            elif wanted == "any":
+                    raise ExpressionError(f"{_sql(node)}: {_sql(each)} is a {part.kind}; CAST it AS DATE or TIMESTAMP")
+            elif parameter == "any":
                 if name in ("concat", "concat_ws"):
                     self._joined(part, node)
                 elif name == "xxhash64":
                     self._atomic(part, node)
-            elif wanted in functions.MOMENTS:
+            elif parameter in functions.MOMENTS:
                 self._must(part, NUMBER, node)
-                enough, cure = functions.MOMENTS[wanted]
+                enough, cure = functions.MOMENTS[parameter]
                 if part.number is not None and not enough(part.number):
-                    raise ExpressionError(f"{_shown(node)}: {_shown(each)} is {str(part.number).upper()}; {cure}")
+                    raise ExpressionError(f"{_sql(node)}: {_sql(each)} is {str(part.number).upper()}; {cure}")
             else:
-                self._must(part, NUMBER if wanted == "whole" else wanted, node)
+                self._must(part, NUMBER if parameter == "whole" else parameter, node)
 
     # Kinds -----------------------------------------------------------------------------------------------------------
 
     def _must(self, part: Expression, kind: str, node: Any) -> None:
         if part.kind not in (None, NULL, kind):
-            raise ExpressionError(f"{_shown(node)} takes a {kind}, and {_back(part)} is a {part.kind}; CAST it to one")
+            raise ExpressionError(f"{_sql(node)} takes a {kind}, and {_back(part)} is a {part.kind}; CAST it to one")
 
     def _atomic(self, part: Expression, node: Any) -> None:
         if part.kind is not None and part.kind not in _CASTS:
-            raise ExpressionError(f"{_shown(node)}: {_back(part)} is {part.kind.upper()}; name a field of it")
+            raise ExpressionError(f"{_sql(node)}: {_back(part)} is {part.kind.upper()}; name a field of it")
 
     def _joined(self, part: Expression, node: Any) -> None:
         """What becomes a part of a text."""
         if part.kind == BYTES:
-            raise ExpressionError(f"{_shown(node)}: {_back(part)} is bytes; CAST it AS STRING")
+            raise ExpressionError(f"{_sql(node)}: {_back(part)} is bytes; CAST it AS STRING")
         self._atomic(part, node)
 
     def _comparable(self, node: Any, one: Expression, other: Expression) -> str | None:
@@ -550,9 +550,7 @@ class _Reader:
         """
         kinds = dict.fromkeys(part.kind for part in parts if part.kind not in (None, NULL))
         if len(kinds) > 1:
-            raise ExpressionError(
-                f"{_shown(node)} has a {' and a '.join(map(str, kinds))}; CAST one to the other's type"
-            )
+            raise ExpressionError(f"{_sql(node)} has a {' and a '.join(map(str, kinds))}; CAST one to the other's type")
         unknown = any(part.kind is None for part in parts)
         kind = next(iter(kinds), None if unknown else NULL)
         try:
@@ -580,11 +578,11 @@ def _int(part: Expression) -> str:
 
 def _fitting(function: Function, parts: Sequence[Expression]) -> list[Expression]:
     """The arguments of a function as Spark takes them: where it asks for an INT, a number that is none fails."""
-    made = []
+    fitted = []
     for at, part in enumerate(parts):
         value = _int(part) if function.argument(at) == "whole" else part.value
-        made.append(part if value == part.value else _tried(value, NUMBER, part, number=ddl.Atomic("int")))
-    return made
+        fitted.append(part if value == part.value else _tried(value, NUMBER, part, number=ddl.Atomic("int")))
+    return fitted
 
 
 def _operands(one: Expression, other: Expression) -> list[ddl.Type | None]:
@@ -595,9 +593,9 @@ def _operands(one: Expression, other: Expression) -> list[ddl.Type | None]:
     ]
 
 
-def _too_many(node: Any, found: numbers.TooManyDigits) -> ExpressionError:
+def _too_many(node: Any, digits: numbers.TooManyDigits) -> ExpressionError:
     return ExpressionError(
-        f"{_shown(node)} needs {found}; a DECIMAL has 38, and Spark would round: CAST a part AS a DECIMAL with fewer"
+        f"{_sql(node)} needs {digits}; a DECIMAL has 38, and Spark would round: CAST a part AS a DECIMAL with fewer"
     )
 
 
@@ -605,7 +603,7 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def _shown(node: Any) -> str:
+def _sql(node: Any) -> str:
     try:
         text = str(node.sql(dialect="spark"))
     except Exception:

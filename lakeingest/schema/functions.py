@@ -43,9 +43,9 @@ class Function:
         return takes[min(at, len(takes) - 1)].rstrip("?*")
 
 
-def written(template: str, value: str, others: Sequence[str] = ()) -> str:
+def written(template: str, value: str, arguments: Sequence[str] = ()) -> str:
     """A template with its arguments. One that is computed is written once, however often the template has it."""
-    more = "".join(f", {other}" for other in others)
+    more = "".join(f", {other}" for other in arguments)
     if template.count("{0}") < 2 or _LEAF.fullmatch(value):
         # At once: a text among the arguments may look like a place of the template.
         return template.format(value, more)
@@ -75,22 +75,22 @@ def cast(kind: str | None, number: ddl.Type | None, target: str | None, text: st
         target: the kind of the type.
         text: the type.
     """
-    made = f"try_cast({{0}} AS {text})"
+    casted = f"try_cast({{0}} AS {text})"
     if kind == TEXT and text.startswith("DECIMAL"):
-        return f"CASE WHEN {_SHORT} THEN {made} END"
+        return f"CASE WHEN {_SHORT} THEN {casted} END"
     if kind == BYTES and target == TEXT:
-        return f"try_validate_utf8({made})"
+        return f"try_validate_utf8({casted})"
     if kind == NUMBER and target == TIME:
         # A number that is too large comes round to another time.
-        return f"CASE WHEN {_INSTANT.format('{0}', '')} THEN {made} END"
+        return f"CASE WHEN {_INSTANT.format('{0}', '')} THEN {casted} END"
     if target in _WITHIN_YEARS and kind not in _WITHIN_YEARS:
         first, last = _WITHIN_YEARS[target]
         dated = f"NOT {{0}} RLIKE '{DAYLESS}' AND " if (kind, target) == (TEXT, TIME) else ""
-        return f"CASE WHEN {dated}{made} BETWEEN {first} AND {last} THEN {made} END"
+        return f"CASE WHEN {dated}{casted} BETWEEN {first} AND {last} THEN {casted} END"
     if numbers.inexact(number) and text == "BIGINT":
         # Spark takes 2^63 for the number before it.
-        return f"CASE WHEN {{0}} < 9223372036854775807D THEN {made} END"
-    return made
+        return f"CASE WHEN {{0}} < 9223372036854775807D THEN {casted} END"
+    return casted
 
 
 MOMENTS: Mapping[str, tuple[Callable[[ddl.Type], bool], str]] = {

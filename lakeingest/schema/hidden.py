@@ -32,8 +32,8 @@ def column_of(path: str) -> str | None:
 
 def paths(steps: Sequence[Step], column: str) -> tuple[str, ...]:
     """The paths of mask and drop that lead to one of `COLUMNS`."""
-    named = (path for step in steps if step.kind in ("mask", "drop") for path in (*step.names, *step.masks))
-    return tuple(path for path in named if column_of(path) == column)
+    hidden_paths = (path for step in steps if step.kind in ("mask", "drop") for path in (*step.names, *step.masks))
+    return tuple(path for path in hidden_paths if column_of(path) == column)
 
 
 def hides(steps: Sequence[Step]) -> bool:
@@ -87,43 +87,43 @@ class Hidden:
     """The fields that `_rescued` may not hold.
 
     Attributes:
-        gone: fields that are left out, with all that is within them; () stands for all.
+        removed_paths: fields that are left out, with all that is within them; () stands for all.
         only: the fields that are kept, with all that is within them; None if it is all the others.
     """
 
-    gone: frozenset[Path] = frozenset()
+    removed_paths: frozenset[Path] = frozenset()
     only: frozenset[Path] | None = None
 
     def __bool__(self) -> bool:
-        return bool(self.gone) or self.only is not None
+        return bool(self.removed_paths) or self.only is not None
 
     def within(self, name: str) -> Hidden:
         """What is hidden within a field."""
-        gone = frozenset(path[1:] for path in self.gone if path[:1] == (name,))
+        removed_paths = frozenset(path[1:] for path in self.removed_paths if path[:1] == (name,))
         only = None if self.only is None else frozenset(path[1:] for path in self.only if path[0] == name)
-        return Hidden(gone, None if only is None or () in only else only)
+        return Hidden(removed_paths, None if only is None or () in only else only)
 
     @property
-    def kept(self) -> tuple[str, ...] | None:
+    def kept_names(self) -> tuple[str, ...] | None:
         """The outermost names of the fields that are kept; None if it is all the others."""
         return None if self.only is None else tuple(sorted({path[0] for path in self.only}))
 
     @property
     def left_out(self) -> tuple[str, ...]:
         """The outermost names of fields that are left out whole."""
-        return tuple(sorted(path[0] for path in self.gone if len(path) == 1))
+        return tuple(sorted(path[0] for path in self.removed_paths if len(path) == 1))
 
     @property
     def looked_into(self) -> tuple[str, ...]:
         """The outermost names of fields within which something is hidden."""
-        names = {path[0] for path in (*self.gone, *(self.only or ())) if path}
+        names = {path[0] for path in (*self.removed_paths, *(self.only or ())) if path}
         return tuple(sorted(name for name in names - set(self.left_out) if self.within(name)))
 
 
 def rescued(stages: Sequence[Stage]) -> Hidden:
     """What `_rescued` may not hold behind these stages."""
     origins: dict[str, Path] = {column.name.lower(): (column.name.lower(),) for column in stages[0].before}
-    gone, only = set[Path](), frozenset[Path]()
+    removed_paths, only = set[Path](), frozenset[Path]()
     keeps = False
     for stage in stages:
         step, names = stage.step, {name.lower() for name in stage.step.names}
@@ -138,15 +138,15 @@ def rescued(stages: Sequence[Stage]) -> Hidden:
             for path in (*step.names, *step.masks):
                 top, *rest = path.lower().split(".")
                 if top in origins or top == RESCUED:
-                    gone.add((*origins.get(top, ()), *rest))
+                    removed_paths.add((*origins.get(top, ()), *rest))
                 if step.kind == "drop" and not rest:
                     origins.pop(top, None)
         elif step.kind == "keep":
-            gone |= {path for name, path in origins.items() if name not in names}
+            removed_paths |= {path for name, path in origins.items() if name not in names}
             origins = {name: path for name, path in origins.items() if name in names}
             if RESCUED not in names:
                 keeps, only = True, frozenset(origins.values())
-    return Hidden(frozenset(gone), only if keeps else None)
+    return Hidden(frozenset(removed_paths), only if keeps else None)
 
 
 def _leaves(name: str, origin: Path, kind: ddl.Type) -> Iterator[tuple[str, Path]]:

@@ -61,9 +61,9 @@ class Entry:
 
     @classmethod
     def from_json(cls, tree: Mapping[str, Any]) -> Entry:
-        known: dict[str, Any] = {name: tree.get(name) for name in cls.__dataclass_fields__}
+        fields: dict[str, Any] = {name: tree.get(name) for name in cls.__dataclass_fields__}
         first, lists = tree.get("first"), {name: tuple(tree.get(name, ())) for name in ("changes", "rescued")}
-        return cls(**{**known, **lists, "first": tuple(first) if first else None, "why": tree.get("why", "")})
+        return cls(**{**fields, **lists, "first": tuple(first) if first else None, "why": tree.get("why", "")})
 
 
 @dataclass(frozen=True)
@@ -93,13 +93,13 @@ class SchemaLedger:
 
     def decided(self, side: Side, fingerprint: str, name: str | None) -> Entry | None:
         """The newest entry of a schema; see `seen`."""
-        wanted = (side, fingerprint, name)
-        return next((e for e in reversed(self.entries) if (e.side, e.fingerprint, e.name) == wanted), None)
+        key = (side, fingerprint, name)
+        return next((e for e in reversed(self.entries) if (e.side, e.fingerprint, e.name) == key), None)
 
-    def seen(self, side: Side, fingerprint: str, name: str | None) -> Entry | None:
+    def first_entry(self, side: Side, fingerprint: str, name: str | None) -> Entry | None:
         """The first entry of a schema's text, and of the record or message of that name within it."""
-        wanted = (side, fingerprint, name)
-        return next((e for e in self.entries if (e.side, e.fingerprint, e.name) == wanted), None)
+        key = (side, fingerprint, name)
+        return next((e for e in self.entries if (e.side, e.fingerprint, e.name) == key), None)
 
     def demanded(self, name: str) -> bool:
         """Whether a version of the value's schema made this column, and made it NOT NULL."""

@@ -222,11 +222,11 @@ def _decimal(schema: Schema) -> str:
 
 
 def _distinct(schema: Schema) -> None:
-    taken: set[str] = set()
+    names: set[str] = set()
     for field in schema.fields:
-        if field.name.lower() in taken:
+        if field.name.lower() in names:
             raise SchemaError(f"{field.name}: a table has one column for upper and lower case, this schema two")
-        taken.add(field.name.lower())
+        names.add(field.name.lower())
 
 
 def _storable(name: str) -> str:

@@ -58,10 +58,10 @@ def arithmetic(kind: str, one: ddl.Type | None, other: ddl.Type | None) -> ddl.T
         "Div": (b + t, max(_KEPT, s + c + t + 1)),
         "Mod": (min(b, c), max(s, t)),
     }[kind]
-    held = max(_MOST - before, min(behind, _KEPT)) if before + behind > _MOST else behind
-    if held < behind and kind != "Div":
+    scale = max(_MOST - before, min(behind, _KEPT)) if before + behind > _MOST else behind
+    if scale < behind and kind != "Div":
         raise TooManyDigits(f"{before + behind} digits, {behind} of them behind the point")
-    return _decimal(before, held)
+    return _decimal(before, scale)
 
 
 def common(numbers: Sequence[ddl.Type | None]) -> ddl.Type | None:
@@ -70,14 +70,14 @@ def common(numbers: Sequence[ddl.Type | None]) -> ddl.Type | None:
     Raises:
         TooManyDigits: Spark would round some of them.
     """
-    found = [number for number in numbers if number is not None]
-    if len(found) < len(numbers) or not found:
+    types = [number for number in numbers if number is not None]
+    if len(types) < len(numbers) or not types:
         return None
-    if any(map(inexact, found)):
-        return found[0] if len(set(map(str, found))) == 1 else DOUBLE
-    if all(map(_is_whole, found)):
-        return max(found, key=lambda each: _WHOLE[str(each)])
-    before, behind = (max(parts) for parts in zip(*map(digits, found), strict=True))
+    if any(map(inexact, types)):
+        return types[0] if len(set(map(str, types))) == 1 else DOUBLE
+    if all(map(_is_whole, types)):
+        return max(types, key=lambda each: _WHOLE[str(each)])
+    before, behind = (max(parts) for parts in zip(*map(digits, types), strict=True))
     if before + behind > _MOST:
         raise TooManyDigits(f"{before + behind} digits, {behind} of them behind the point")
     return _decimal(before, behind)

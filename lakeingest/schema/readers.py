@@ -38,9 +38,9 @@ def shut_out(readers: Collection[Reader], features: Collection[str]) -> dict[Rea
     Args:
         features: as in delta.feature.NAME; a preview's name counts as the feature's.
     """
-    there = {feature.removesuffix("-preview") for feature in features}
-    found = {reader: tuple(f for f in _NOT.get(reader, ()) if f in there) for reader in readers}
-    return {reader: met for reader, met in found.items() if met}
+    names = {feature.removesuffix("-preview") for feature in features}
+    unreadable = {reader: tuple(f for f in _NOT.get(reader, ()) if f in names) for reader in readers}
+    return {reader: missing for reader, missing in unreadable.items() if missing}
 
 
 def properties(readers: Collection[Reader]) -> dict[str, str]:

@@ -26,12 +26,12 @@ class Mask:
         kind: null; hash (SHA-256 of a salt and its text, in hexadecimal digits); last (*** and its last characters);
             constant.
         text: the salt, or the constant.
-        kept: how many characters are kept.
+        kept_characters: how many characters are kept.
     """
 
     kind: Literal["null", "hash", "last", "constant"]
     text: str = field(default="", repr=False)
-    kept: int = 0
+    kept_characters: int = 0
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Stage:
     expressions: Mapping[str, Expression] = field(default_factory=dict)
 
 
-def known(steps: Sequence[Step]) -> bool:
+def plannable(steps: Sequence[Step]) -> bool:
     """Whether the columns behind the steps can be told without running code of somebody's own."""
     return not any(step.kind == "own" for step in steps)
 
@@ -93,10 +93,10 @@ def apply(steps: Sequence[Step], columns: Sequence[ddl.Column]) -> tuple[ddl.Col
     Raises:
         TransformError: a step names what is not there, or cannot be done with it.
     """
-    left = tuple(columns)
+    result = tuple(columns)
     for stage in stages(steps, columns):
-        left = stage.after
-    return left
+        result = stage.after
+    return result
 
 
 def stages(steps: Sequence[Step], columns: Sequence[ddl.Column]) -> Iterator[Stage]:
@@ -107,7 +107,7 @@ def stages(steps: Sequence[Step], columns: Sequence[ddl.Column]) -> Iterator[Sta
     """
     before = tuple(columns)
     for at, step in enumerate(steps):
-        stage = _Stage(at, step, before).made()
+        stage = _Stage(at, step, before).stage()
         yield stage
         before = stage.after
 
@@ -132,7 +132,7 @@ class _Stage:
     step: Step
     before: tuple[ddl.Column, ...]
 
-    def made(self) -> Stage:
+    def stage(self) -> Stage:
         kinds: Mapping[Kind, Callable[[], Stage]] = {
             "rename": self._rename,
             "drop": self._drop,
@@ -142,15 +142,15 @@ class _Stage:
             "derive": self._derive,
             "flatten": self._flatten,
             "where": self._where,
-            "own": self._own,
+            "own": self._own_code,
         }
-        made = kinds[self.step.kind]()
-        names = [column.name.lower() for column in made.after]
+        stage = kinds[self.step.kind]()
+        names = [column.name.lower() for column in stage.after]
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise self._wrong(self._entry(twice), f"there would be two columns {twice}; rename one of them, or drop it")
-        if not made.after:
+        if not stage.after:
             raise TransformError((self.at, self.step.kind), "no column is left; a table needs one at least")
-        return made
+        return stage
 
     def _entry(self, name: str) -> str:
         """The entry of the step that makes a column, as far as it is told from the name."""
@@ -163,66 +163,66 @@ class _Stage:
         return Stage(self.at, self.step, self.before, tuple(after), expressions)
 
     def _column(self, name: str) -> ddl.Column:
-        found = ddl.named(self.before, name)
-        if found is None:
+        column = ddl.column_named(self.before, name)
+        if column is None:
             raise self._wrong(name, no_field([name], 0, self.before))
-        return found
+        return column
 
     def _rename(self) -> Stage:
         new = {self._column(old).name: name for old, name in self.step.texts.items()}
         return self._to([replace(c, name=new.get(c.name, c.name)) for c in self.before])
 
     def _drop(self) -> Stage:
-        left = self.before
+        columns = self.before
         for path in self.step.names:
             if hidden.column_of(path) is None:
-                left = at_path(left, self._way(path), lambda _: None, self._at(path))
-        return self._to(left)
+                columns = at_path(columns, self._way(path), lambda _: None, self._at(path))
+        return self._to(columns)
 
     def _keep(self) -> Stage:
         names = {self._column(name).name for name in self.step.names if name.lower() not in hidden.COLUMNS}
         return self._to([c for c in self.before if c.name in names])
 
     def _cast(self) -> Stage:
-        found, after = {}, list(self.before)
+        expressions, after = {}, list(self.before)
         for name, text in self.step.texts.items():
             column = self._column(name)
-            found[column.name] = made = self._read(name, f"CAST({ddl.quoted(column.name)} AS {text})")
-            after[after.index(column)] = replace(column, type=self._type(name, made))
-        return self._to(after, **found)
+            expressions[column.name] = expression = self._read(name, f"CAST({ddl.quoted(column.name)} AS {text})")
+            after[after.index(column)] = replace(column, type=self._type(name, expression))
+        return self._to(after, **expressions)
 
     def _derive(self) -> Stage:
-        found, after = {}, list(self.before)
+        expressions, after = {}, list(self.before)
         for name, text in self.step.texts.items():
-            made, old = self._read(name, text), ddl.named(after, name)
+            expression, old = self._read(name, text), ddl.column_named(after, name)
             # A column that is computed anew keeps its place, and its name as it is written.
-            new = ddl.Column(old.name if old else name, self._type(name, made))
+            new = ddl.Column(old.name if old else name, self._type(name, expression))
             if old is None:
                 after.append(new)
             else:
                 after[after.index(old)] = new
-            found[new.name] = made
-        return self._to(after, **found)
+            expressions[new.name] = expression
+        return self._to(after, **expressions)
 
-    def _type(self, entry: str, made: Expression) -> ddl.Type:
-        if made.type is None:
+    def _type(self, entry: str, expression: Expression) -> ddl.Type:
+        if expression.type is None:
             raise self._wrong(entry, "its type is not told; write it, as in CAST(price * amount AS DOUBLE)")
-        return made.type
+        return expression.type
 
     def _where(self) -> Stage:
-        found = {name: self._read(name, text) for name, text in self.step.texts.items()}
-        for name, condition in found.items():
+        conditions = {name: self._read(name, text) for name, text in self.step.texts.items()}
+        for name, condition in conditions.items():
             if condition.kind not in ("boolean", "null", None):
                 raise self._wrong(name, f"no condition, but a {condition.kind}; write one, as in amount > 0")
-        return self._to(self.before, **found)
+        return self._to(self.before, **conditions)
 
-    def _own(self) -> Stage:
+    def _own_code(self) -> Stage:
         (name,) = self.step.names
         try:
-            made = ddl.parse(extend.step(name).columns)
+            columns = ddl.parse(extend.step(name).columns)
         except (UsageError, ddl.DdlError) as wrong:
             raise self._wrong(name, str(wrong)) from wrong
-        new = {column.name.lower(): column for column in made}
+        new = {column.name.lower(): column for column in columns}
         after = [new.pop(column.name.lower(), column) for column in self.before]
         return self._to([*after, *new.values()], **{name: Expression("", "", None, None)})
 
@@ -259,7 +259,7 @@ class _Stage:
         Raises:
             TransformError: a column has this very name, and would stay as it is.
         """
-        if "." in path and ddl.named(self.before, path) is not None:
+        if "." in path and ddl.column_named(self.before, path) is not None:
             cure = f'rename it first, as in rename: {{"{path}": {path.replace(".", "_")}}}'
             raise self._wrong(path, f"a column has this very name, and a dot leads to a field of a struct; {cure}")
         return path.split(".")
@@ -319,16 +319,16 @@ def at_path(
         TransformError: there is none at this path.
     """
     name, *rest = path
-    found = ddl.named(columns, name)
-    if found is None:
+    column = ddl.column_named(columns, name)
+    if column is None:
         raise wrong(no_field([name], 0, columns))
     if not rest:
-        new = change(found)
-    elif not isinstance(found.type, ddl.Struct):
-        raise wrong(f"{name} is {str(found.type).upper()}, and has no fields; name the column")
+        new = change(column)
+    elif not isinstance(column.type, ddl.Struct):
+        raise wrong(f"{name} is {str(column.type).upper()}, and has no fields; name the column")
     else:
-        within = at_path(found.type.fields, rest, change, wrong)
+        within = at_path(column.type.fields, rest, change, wrong)
         if not within:
             raise wrong(f"no field of {name} is left; name the column")
-        new = replace(found, type=ddl.Struct(within))
-    return tuple(replaced for c in columns if (replaced := new if c is found else c) is not None)
+        new = replace(column, type=ddl.Struct(within))
+    return tuple(replaced for c in columns if (replaced := new if c is column else c) is not None)

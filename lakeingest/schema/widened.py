@@ -27,16 +27,16 @@ def barring(steps: Sequence[Step], old: Sequence[ddl.Column], new: Sequence[ddl.
         return None
     try:
         # A new schema for which the steps cannot be done is refused for that.
-        found = zip(stages(steps, old), stages(steps, wide), strict=True)
-        return next((why for was, now in found for why in _differing(was, now)), None)
+        stage_pairs = zip(stages(steps, old), stages(steps, wide), strict=True)
+        return next((why for was, now in stage_pairs for why in _differing(was, now)), None)
     except TransformError:
         return None
 
 
 def _widened(old: tuple[ddl.Column, ...], new: Sequence[ddl.Column]) -> tuple[ddl.Column, ...]:
     """The old columns with the new types."""
-    found = [(column, ddl.named(new, column.name)) for column in old]
-    return tuple(replace(was, type=_type(was.type, now.type)) if now else was for was, now in found)
+    column_pairs = [(column, ddl.column_named(new, column.name)) for column in old]
+    return tuple(replace(was, type=_type(was.type, now.type)) if now else was for was, now in column_pairs)
 
 
 def _type(old: ddl.Type, new: ddl.Type) -> ddl.Type:
@@ -55,12 +55,12 @@ def _type(old: ddl.Type, new: ddl.Type) -> ddl.Type:
 def _differing(was: Stage, now: Stage) -> Iterator[str]:
     """What is to be said of a step, entry by entry."""
     for name, expression in was.expressions.items():
-        own = was.step.kind == "own"
+        own_code = was.step.kind == "own"
         # Nobody knows which columns a class of one's own asks.
-        asked = [column.name for column in was.before] if own else sorted(expression.columns)
-        found = [(_at(was.before, path.lower()), _at(now.before, path.lower())) for path in asked]
-        wider = [(old[0], old[1], new[1]) for old, new in found if old and new and old != new]
-        if wider and (own or expression.widths != now.expressions[name].widths):
+        paths = [column.name for column in was.before] if own_code else sorted(expression.columns)
+        column_pairs = [(_at(was.before, path.lower()), _at(now.before, path.lower())) for path in paths]
+        wider = [(old[0], old[1], new[1]) for old, new in column_pairs if old and new and old != new]
+        if wider and (own_code or expression.widths != now.expressions[name].widths):
             yield _sentence(was, name, *wider[0])
 
 

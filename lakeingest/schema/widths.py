@@ -25,13 +25,13 @@ _IN_DOUBLE = ("tinyint", "smallint", "int", "float", "double")
 _MOST = 38
 
 
-def of(node: Any, parts: Sequence[Expression], found: Expression) -> str:
+def of(node: Any, parts: Sequence[Expression], result: Expression) -> str:
     """What one part of an expression takes of the types of its operands; empty where their values alone say it.
 
     Args:
         node: the part, as sqlglot has it.
         parts: its operands, in the order in which they are written.
-        found: what was made of it.
+        result: what was made of it.
     """
     if not parts:
         return ""
@@ -40,7 +40,7 @@ def of(node: Any, parts: Sequence[Expression], found: Expression) -> str:
         name = str(node.this).lower()
     rule = _RULES.get(name)
     if rule is not None:
-        return rule(node, parts, found)
+        return rule(node, parts, result)
     if name in FUNCTIONS:
         return ",".join(_argument(name, FUNCTIONS[name].argument(at), part) for at, part in enumerate(parts))
     return _types(parts)
@@ -85,21 +85,21 @@ def _exact_in_double(part: Expression) -> bool:
     return part.kind == NULL or str(_type(part)) in _IN_DOUBLE
 
 
-def _compared(one: Expression, others: Sequence[Expression]) -> str:
+def _compared(one: Expression, values: Sequence[Expression]) -> str:
     """One value with each of the others: by twos, or all of them in one type."""
-    return ",".join([*(_together((one, other)) for other in others), _together((one, *others))])
+    return ",".join([*(_together((one, other)) for other in values), _together((one, *values))])
 
 
 def _case(node: Any, parts: Sequence[Expression], _: Expression) -> str:
-    asked = 0 if node.this is None else 1
-    end = asked + 2 * len(node.args["ifs"])
-    values = (*parts[asked + 1 : end : 2], *parts[end:])
-    whens = _compared(parts[0], parts[asked:end:2]) if asked else ""
+    subject = 0 if node.this is None else 1
+    end = subject + 2 * len(node.args["ifs"])
+    values = (*parts[subject + 1 : end : 2], *parts[end:])
+    whens = _compared(parts[0], parts[subject:end:2]) if subject else ""
     return f"{whens};{_together(values)}"
 
 
-def _arithmetic(node: Any, parts: Sequence[Expression], found: Expression) -> str:
-    number, name = found.number, type(node).__name__
+def _arithmetic(node: Any, parts: Sequence[Expression], result: Expression) -> str:
+    number, name = result.number, type(node).__name__
     if str(number) in numbers.LEAST:
         # A remainder is no larger than its operands.
         return "whole" if name == "Mod" else str(number)
@@ -122,10 +122,10 @@ def _other_sign(number: ddl.Type | None) -> str:
     return "exact" if _has_room(numbers.minus(number) or number) else str(number)
 
 
-def _cast(_: Any, parts: Sequence[Expression], found: Expression) -> str:
+def _cast(_: Any, parts: Sequence[Expression], result: Expression) -> str:
     """A value alone says what it is in another type; but for its text."""
     (part,) = parts
-    return _text(_type(part)) if found.kind == TEXT and part.kind in (NUMBER, DATE, LOCAL) else ""
+    return _text(_type(part)) if result.kind == TEXT and part.kind in (NUMBER, DATE, LOCAL) else ""
 
 
 def _element(_: Any, parts: Sequence[Expression], __: Expression) -> str:

@@ -48,7 +48,7 @@ def _mask(value: Column, mask: Mask, salt: Column) -> Column:
     if mask.kind == "hash":
         return F.sha2(F.concat(salt, value), 256)
     if mask.kind == "last":
-        kept = F.when(F.length(value) > mask.kept, F.right(value, F.lit(mask.kept))).otherwise("")
+        kept = F.when(F.length(value) > mask.kept_characters, F.right(value, F.lit(mask.kept_characters))).otherwise("")
         return F.when(value.isNotNull(), F.concat(F.lit("***"), kept))
     if mask.kind == "constant":
         return F.when(value.isNotNull(), F.lit(mask.text))
@@ -124,7 +124,7 @@ def rescued(text: Column, left_out: Hidden) -> Column:
 
     Names are compared as Spark compares those of columns, upper and lower case as one.
     """
-    if () in left_out.gone:
+    if () in left_out.removed_paths:
         # Null for every record, and yet computed: a field that no column takes may stop the batch there.
         return F.nullif(F.left(text, F.lit(0)), F.lit(""))
     if not left_out:
@@ -152,8 +152,8 @@ def _pruned(
 
     def kept(name: Column, _: Column) -> Column:
         lower, test = F.lower(name), F.lit(True)
-        if left_out.kept is not None:
-            test = lower.isin(*left_out.kept)
+        if left_out.kept_names is not None:
+            test = lower.isin(*left_out.kept_names)
         return test & ~lower.isin(*left_out.left_out) if left_out.left_out else test
 
     def looked_into(name: Column, value: Column) -> Column:

@@ -103,7 +103,7 @@ def test_the_key(spark: SparkSession, key: str, step: Step, wanted: Any) -> None
         ),
         (Step("mask", masks={"_headers.user": Mask("constant", "-")}), [("user", "-"), ("other", "u"), ("user", None)]),
         (
-            Step("mask", masks={"_headers.user": Mask("last", kept=1)}),
+            Step("mask", masks={"_headers.user": Mask("last", kept_characters=1)}),
             [("user", "***"), ("other", "u"), ("user", None)],
         ),
         (Step("mask", masks={"_headers.user": Mask("null")}), [("user", None), ("other", "u"), ("user", None)]),

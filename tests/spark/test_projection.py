@@ -201,7 +201,7 @@ def test_what_is_read_is_what_the_oracle_projects(
 def rows(spark: SparkSession, writer: Any, table: Schema, records: list[Any]) -> list[Any]:
     """What a table with the columns of a schema holds of records of another one."""
     source = avro_schema.read(json.dumps(writer))
-    names = naming.named(source, naming.columns_of(table))
+    names = naming.with_column_names(source, naming.columns_of(table))
     branch = SchemaBranch(b"", None, "it", source, avro.Reader(json.dumps(writer)), names)
     branches = SchemaBranches((branch,), framing=None)
     read = writers.read("value", F.col("raw"), branches, projection.struct_type(table), 1 << 20)
@@ -276,7 +276,7 @@ def test_aliases_are_followed_as_fastavro_does(
 def versioned(writer: Any, reader: Any) -> tuple[Schema, Schema]:
     """Both under the names of the reader's columns."""
     source, target = (avro_schema.read(json.dumps(tree)) for tree in (writer, reader))
-    return naming.named(source, naming.columns_of(target)), target
+    return naming.with_column_names(source, naming.columns_of(target)), target
 
 
 def test_a_uuid_of_sixteen_bytes_is_a_text(spark: SparkSession, way: None) -> None:

@@ -247,7 +247,7 @@ def test_masks(rows: Any) -> None:
         Step(
             "mask",
             masks={
-                "b": Mask("last", kept=2),
+                "b": Mask("last", kept_characters=2),
                 "a": Mask("hash", "salt"),
                 "d": Mask("null"),
                 "S.y": Mask("constant", "-"),
@@ -271,7 +271,9 @@ def test_masks(rows: Any) -> None:
 
 def test_a_field_deep_within_is_masked(spark: SparkSession) -> None:
     frame = spark.sql("SELECT named_struct('b', named_struct('c', 'secret', 'd', 1)) AS a")
-    (stage,) = transforms.stages([Step("mask", masks={"a.b.c": Mask("last", kept=1)})], types.ddl_columns(frame.schema))
+    (stage,) = transforms.stages(
+        [Step("mask", masks={"a.b.c": Mask("last", kept_characters=1)})], types.ddl_columns(frame.schema)
+    )
     made = transform.frame(frame, [stage], types.of_columns(stage.after))
     assert made.select("a.b.*").collect() == [("***t", 1)]
 

@@ -76,7 +76,6 @@ EMPTY_NAMES = {
     "operations": 292,
     "pipeline": 14,
     "record": 6,
-    "schema": 160,
     "spark": 70,
     "testing": 11,
     "transform": 41,
@@ -102,7 +101,7 @@ LONG_MODULES = {
     "operations/sample.py": 273,
     "pipeline.py": 297,
     "schema/ddl.py": 261,
-    "schema/expression.py": 455,
+    "schema/expression.py": 453,
     "spark/failures.py": 428,
 }
 """Module → its lines of code."""

@@ -69,9 +69,11 @@ def _type(old: Schema, new: Schema, path: str) -> Iterator[Change]:
         yield _differs(path, "widened" if _wider(old, new) else "changed", f"{was} → {now}")
     elif old.name != new.name:
         yield _differs(path, "renamed", f"named {old.name or 'nothing'} → {new.name or 'nothing'}")
-    had, has = ((schema.parameter(SYMBOLS) or "").split(",") for schema in (old, new))
-    if set(had) != set(has) and old.parameter(SYMBOLS) and new.parameter(SYMBOLS):
-        signed = [f"+ {s}" for s in has if s not in had] + [f"- {s}" for s in had if s not in has]
+    old_symbols, new_symbols = ((schema.parameter(SYMBOLS) or "").split(",") for schema in (old, new))
+    if set(old_symbols) != set(new_symbols) and old.parameter(SYMBOLS) and new.parameter(SYMBOLS):
+        signed = [f"+ {s}" for s in new_symbols if s not in old_symbols] + [
+            f"- {s}" for s in old_symbols if s not in new_symbols
+        ]
         yield _differs(path, "symbols", " ".join(signed))
 
 
@@ -94,8 +96,8 @@ def _parts(old: Schema, new: Schema, path: str) -> Iterator[Change]:
         yield from _differences(old.key, new.key, path + KEY)
     if old.value and new.value:
         yield from _differences(old.value, new.value, path + (VALUE if new.type == "map" else ELEMENT))
-    had = {field.name for field in old.fields}
-    yield from (_added(step(path, field.name), field.schema) for field in new.fields if field.name not in had)
+    old_names = {field.name for field in old.fields}
+    yield from (_added(step(path, field.name), field.schema) for field in new.fields if field.name not in old_names)
 
 
 def _added(path: str, schema: Schema) -> Change:

@@ -86,8 +86,8 @@ def decide(
         action: Action = "write" if current is None else "quarantine"
         return Decision(finding.verdict, action, current=current, why=finding.text(), table=table)
     try:
-        names = naming.named(record, table)
-        current = current and naming.named(current, None)
+        names = naming.with_column_names(record, table)
+        current = current and naming.with_column_names(current, None)
         case = _Case(record, names, current, explain(names, current, mode), table, columns, grows)
         return case.decided(mode)
     except NameClash as error:
@@ -130,28 +130,30 @@ class _Case:
         Args:
             promotes: see `merge`.
         """
-        if promotes and (why := misfit(self._held, value_columns(self.names))):
+        if promotes and (why := misfit(self._columns_by_now, value_columns(self.names))):
             return self.quarantine(Verdict.DIFFERENT_TYPE, why)
         table = self._union(promotes=promotes)
-        if why := misfit(self._held, value_columns(table)):
+        if why := misfit(self._columns_by_now, value_columns(table)):
             return self.quarantine(Verdict.DIFFERENT_TYPE, why)
-        made = (*changes(self.current, target), *self._renamed())
-        return Decision(finding.verdict, "evolve", made, target, finding.text(), self._remembered(table))
+        all_changes = (*changes(self.current, target), *self._renamed())
+        return Decision(finding.verdict, "evolve", all_changes, target, finding.text(), self._remembered(table))
 
     def add(self, current: Schema) -> Decision:
         """The record is written under the table's schema; columns that it alone has are added, or widened."""
-        if why := misfit(self._held, value_columns(self.names), wider=self.grows):
+        if why := misfit(self._columns_by_now, value_columns(self.names), wider=self.grows):
             return self.quarantine(Verdict.DIFFERENT_TYPE, why)
         table = self._union(promotes=True)
         assert self.table is not None
         if not self.grows or value_columns(table) == value_columns(self.table):
             return self.project(current)
-        made = (*changes(self.table, table), *self._renamed())
-        return Decision(self.finding.verdict, "evolve", made, current, self.finding.text(), self._remembered(table))
+        all_changes = (*changes(self.table, table), *self._renamed())
+        return Decision(
+            self.finding.verdict, "evolve", all_changes, current, self.finding.text(), self._remembered(table)
+        )
 
     def project(self, current: Schema) -> Decision:
         """The table stays; the record is brought to its form, which may be the one that it has."""
-        if why := misfit(self._held, value_columns(self.names), wider=False):
+        if why := misfit(self._columns_by_now, value_columns(self.names), wider=False):
             return self.quarantine(Verdict.DIFFERENT_TYPE, why)
         assert self.table is not None
         as_is = value_columns(self.record) == value_columns(current)
@@ -172,11 +174,11 @@ class _Case:
         return self.quarantine(failure.verdict, failure.text(names[id(source)], names[id(target)]))
 
     @property
-    def _held(self) -> Sequence[ddl.Column]:
+    def _columns_by_now(self) -> Sequence[ddl.Column]:
         """The table's columns as they are by now: other schemas of the batch may have widened some."""
-        held = value_columns(self.table) if self.table else ()
-        names = {column.name.lower() for column in held}
-        return (*held, *(column for column in self.columns or () if column.name.lower() not in names))
+        table_columns = value_columns(self.table) if self.table else ()
+        names = {column.name.lower() for column in table_columns}
+        return (*table_columns, *(column for column in self.columns or () if column.name.lower() not in names))
 
     @property
     def _differing(self) -> tuple[Change, ...]:

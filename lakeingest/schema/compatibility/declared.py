@@ -21,24 +21,28 @@ from lakeingest.schema.model import Schema
 class Misfit:
     """Why a table cannot become what the file declares, and what could be declared instead."""
 
-    what: str
+    reason: str
     cure: str
 
 
 def misfits(
-    declared: Sequence[ddl.Column], held: Sequence[ddl.Column], schema: Schema, before: Schema | None, mode: Mode
+    declared: Sequence[ddl.Column],
+    table_columns: Sequence[ddl.Column],
+    schema: Schema,
+    before: Schema | None,
+    mode: Mode,
 ) -> Misfit | None:
     """The first misfit of a declaration with the table; None if the table can become what it says.
 
     Args:
         declared, schema: the file's columns, and the same as a schema.
-        held: the table's columns.
+        table_columns: the table's columns.
         before: the schema that was declared until now; None where nobody knows.
     """
-    if why := misfit(held, declared, narrower=False):
+    if why := misfit(table_columns, declared, narrower=False):
         cure = "declare the column as it was, or as a type that Delta can widen it to; or make the table anew with"
         return Misfit(why, f"{cure} `lakeingest rebuild`")
-    names = {column.name.lower() for column in held}
+    names = {column.name.lower() for column in table_columns}
     for column in declared:
         if column.name.lower() not in names and not column.nullable:
             why = f"{column.name}: a new column cannot be NOT NULL, since the rows that are there lack it"

@@ -20,7 +20,7 @@ class NameClash(ValueError):
 
 def columns_of(schema: Schema) -> Schema:
     """The schema of a table's columns that holds such records: each may be null, and none has a default."""
-    return remembering(_bare(named(schema, None)), schema, named(schema, None))
+    return remembering(_bare(with_column_names(schema, None)), schema, with_column_names(schema, None))
 
 
 def _bare(schema: Schema) -> Schema:
@@ -29,7 +29,7 @@ def _bare(schema: Schema) -> Schema:
     return replace(schema, default=None, version=None, fields=fields, key=key, value=value)
 
 
-def named(record: Schema, table: Schema | None, path: str = "") -> Schema:
+def with_column_names(record: Schema, table: Schema | None, path: str = "") -> Schema:
     """The record's schema under the names of the columns that take its parts, in the same order and without aliases.
 
     A field goes to the column of its name, else to the one that is known by this name too, else to the one that is
@@ -54,29 +54,29 @@ def named(record: Schema, table: Schema | None, path: str = "") -> Schema:
 
 
 def _named_part(part: Schema | None, which: str, path: str, *, table: Schema | None) -> Schema | None:
-    return part and named(part, getattr(table, which) if table else None, path)
+    return part and with_column_names(part, getattr(table, which) if table else None, path)
 
 
 def _type_name(record: Schema, table: Schema | None) -> str | None:
     if table is None or record.name is None or table.name is None:
         return record.name
-    known = {record.name, *record.aliases} & {table.name, *table.aliases}
-    return table.name if known else record.name
+    common = {record.name, *record.aliases} & {table.name, *table.aliases}
+    return table.name if common else record.name
 
 
 def _named_fields(fields: Sequence[Field], columns: Sequence[Field], path: str) -> Iterator[Field]:
     # A table has one column for upper and lower case.
-    known = {alias.lower(): column for column in columns for alias in column.aliases}
-    known |= {column.name.lower(): column for column in columns}
-    own, taken = {field.name.lower() for field in fields}, dict[str, str]()
+    columns_by_name = {alias.lower(): column for column in columns for alias in column.aliases}
+    columns_by_name |= {column.name.lower(): column for column in columns}
+    field_names, field_by_column = {field.name.lower() for field in fields}, dict[str, str]()
     for field in fields:
-        names = [field.name, *(alias for alias in field.aliases if alias.lower() not in own)]
-        column = next((known[name.lower()] for name in names if name.lower() in known), None)
+        names = [field.name, *(alias for alias in field.aliases if alias.lower() not in field_names)]
+        column = next((columns_by_name[name.lower()] for name in names if name.lower() in columns_by_name), None)
         name = column.name if column else field.name
-        other = taken.setdefault(name.lower(), field.name)
+        other = field_by_column.setdefault(name.lower(), field.name)
         if other.lower() != field.name.lower():
             raise NameClash(f"{step(path, field.name)} and {step(path, other)} would both go to the column {name}")
-        yield Field(name, named(field.schema, column.schema if column else None, step(path, field.name)))
+        yield Field(name, with_column_names(field.schema, column.schema if column else None, step(path, field.name)))
 
 
 def remembering(table: Schema, record: Schema, names: Schema) -> Schema:
@@ -88,17 +88,17 @@ def remembering(table: Schema, record: Schema, names: Schema) -> Schema:
     if record.type != table.type:
         return table
     fields = {name.name.lower(): (field, name) for field, name in zip(record.fields, names.fields, strict=True)}
-    taken = {name.lower() for column in table.fields for name in (column.name, *column.aliases)}
-    own = {field.name.lower() for field in record.fields}
+    column_names = {name.lower() for column in table.fields for name in (column.name, *column.aliases)}
+    field_names = {field.name.lower() for field in record.fields}
     columns = []
     for column in table.fields:
         if column.name.lower() not in fields:
             columns.append(column)
             continue
         field, name = fields[column.name.lower()]
-        others = taken | (own - {field.name.lower()})
-        new = {n.lower(): n for n in (field.name, *field.aliases) if n.lower() not in others}
-        taken |= new.keys()
+        other_names = column_names | (field_names - {field.name.lower()})
+        new = {n.lower(): n for n in (field.name, *field.aliases) if n.lower() not in other_names}
+        column_names |= new.keys()
         within = remembering(column.schema, field.schema, name.schema)
         columns.append(Field(column.name, within, (*column.aliases, *new.values())))
     aliases = table.aliases
@@ -158,14 +158,14 @@ def without_column(record: Schema, names: Schema, table: Schema, path: str = "")
         yield from without_column(record.key, names.key, table.key, path + KEY)
 
 
-def shown(names: Schema, record: Schema) -> Schema:
+def with_field_names(names: Schema, record: Schema) -> Schema:
     """`names` of a record, where a field without a column has its own name again."""
     fields = tuple(
-        Field(name.name or field.name, shown(name.schema, field.schema))
+        Field(name.name or field.name, with_field_names(name.schema, field.schema))
         for field, name in zip(record.fields, names.fields, strict=True)
     )
-    key = names.key and record.key and shown(names.key, record.key)
-    value = names.value and record.value and shown(names.value, record.value)
+    key = names.key and record.key and with_field_names(names.key, record.key)
+    value = names.value and record.value and with_field_names(names.value, record.value)
     return replace(names, fields=fields, key=key, value=value)
 
 

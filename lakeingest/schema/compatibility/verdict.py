@@ -115,7 +115,7 @@ def structural(source: Schema, target: Schema, path: str = "") -> Finding | None
     target; then the fields that the target requires. Versions, documentation and fields of the source alone are
     not looked at.
     """
-    if failure := _own(source, target, path):
+    if failure := _level(source, target, path):
         return failure
     for below, inner, outer in _shared(source, target, path):
         if failure := structural(inner, outer, below):
@@ -130,7 +130,7 @@ def promotes(source: Kind, target: Kind) -> bool:
     return source in NUMBERS and target in NUMBERS and NUMBERS.index(source) <= NUMBERS.index(target)
 
 
-def _own(source: Schema, target: Schema, path: str) -> Finding | None:
+def _level(source: Schema, target: Schema, path: str) -> Finding | None:
     """The four rules of one level."""
     if not promotes(source.type, target.type):
         return Finding(Verdict.DIFFERENT_TYPE, path, type_text(source), type_text(target))

@@ -54,14 +54,14 @@ def delta_widens(old: str, new: str) -> bool:
 
 
 def misfit(
-    held: Sequence[ddl.Column],
+    table_columns: Sequence[ddl.Column],
     new: Sequence[ddl.Column],
     path: str = "",
     *,
     narrower: bool = True,
     wider: bool = True,
 ) -> str | None:
-    """Why a table with the columns `held` cannot take rows of the columns `new`; None if it can.
+    """Why a table with the columns `table_columns` cannot take rows of the columns `new`; None if it can.
 
     Columns that only one side has are no hindrance: Delta adds the one, and the other stays null. Names are compared
     as Spark does, upper and lower case as one.
@@ -73,21 +73,23 @@ def misfit(
     clash = partial(_clash, narrower=narrower, wider=wider)
     if twice := _twice(new):
         return f"{step(path, twice)}: a table has one column for upper and lower case, this schema two"
-    has = {column.name.lower(): column.type for column in held}
+    types_by_name = {column.name.lower(): column.type for column in table_columns}
     for column in new:
-        kind = has.get(column.name.lower())
+        kind = types_by_name.get(column.name.lower())
         if kind is not None and (why := clash(kind, column.type, step(path, column.name))):
             return why
     for column in new:
         # Against itself: what is new may still have two names that are one.
-        if column.name.lower() not in has and (why := clash(column.type, column.type, step(path, column.name))):
+        if column.name.lower() not in types_by_name and (
+            why := clash(column.type, column.type, step(path, column.name))
+        ):
             return why
     return None
 
 
-def _clash(held: ddl.Type, new: ddl.Type, path: str, *, narrower: bool, wider: bool) -> str | None:
+def _clash(table_type: ddl.Type, new: ddl.Type, path: str, *, narrower: bool, wider: bool) -> str | None:
     below = partial(_clash, narrower=narrower, wider=wider)
-    match held, new:
+    match table_type, new:
         case ddl.Struct(old_fields), ddl.Struct(fields):
             return misfit(old_fields, fields, path, narrower=narrower, wider=wider)
         case ddl.Array(old_element), ddl.Array(element):
@@ -99,10 +101,10 @@ def _clash(held: ddl.Type, new: ddl.Type, path: str, *, narrower: bool, wider: b
         ):
             return None
     if not wider:
-        return f"{path}: {str(new).upper()} in the record, {str(held).upper()} in the table"
-    both = least_decimal(str(held), str(new))
-    return f"{path}: Delta cannot widen {str(held).upper()} to {str(new).upper()}" + (
-        f", but to {both.upper()}" if both else ""
+        return f"{path}: {str(new).upper()} in the record, {str(table_type).upper()} in the table"
+    decimal = least_decimal(str(table_type), str(new))
+    return f"{path}: Delta cannot widen {str(table_type).upper()} to {str(new).upper()}" + (
+        f", but to {decimal.upper()}" if decimal else ""
     )
 
 
@@ -114,11 +116,11 @@ def casts(narrow: str, wide: str) -> bool:
 
 
 def _twice(columns: Sequence[ddl.Column]) -> str | None:
-    seen: set[str] = set()
+    names: set[str] = set()
     for column in columns:
-        if column.name.lower() in seen:
+        if column.name.lower() in names:
             return column.name
-        seen.add(column.name.lower())
+        names.add(column.name.lower())
     return None
 
 
@@ -160,7 +162,7 @@ def _fields(a: Schema, b: Schema, path: str, *, promotes: bool) -> tuple[Field, 
     """The fields of a in their order, then those of b alone; upper and lower case are one, as in a table."""
     names = {field.name.lower(): field.name for field in reversed(a.fields)} | {f.name: f.name for f in a.fields}
     fields = {field.name: field for field in a.fields}
-    met = set()
+    required = set()
     for field in b.fields:
         name = names.get(field.name) or names.get(field.name.lower())
         if name is None:
@@ -168,30 +170,32 @@ def _fields(a: Schema, b: Schema, path: str, *, promotes: bool) -> tuple[Field, 
         else:
             merged = merge(fields[name].schema, field.schema, step(path, name), promotes=promotes)
             fields[name] = replace(fields[name], schema=merged)
-            met.add(name)
-    return tuple(f if f.name in met else replace(f, schema=replace(f.schema, optional=True)) for f in fields.values())
+            required.add(name)
+    return tuple(
+        f if f.name in required else replace(f, schema=replace(f.schema, optional=True)) for f in fields.values()
+    )
 
 
 def _atomic(a: Schema, b: Schema, path: str, *, promotes: bool) -> Schema:
     """The wider of the two."""
     if "struct" in (a.type, b.type) or "array" in (a.type, b.type) or "map" in (a.type, b.type):
         raise _not_additive(a, b, path)
-    mine, other = str(column_type(a)), str(column_type(b))
+    type_, other = str(column_type(a)), str(column_type(b))
     if a.name != b.name and {a.name, b.name} & {TIME, TIME_MICROS}:
         raise NotAdditive(
-            f"{path or 'the record'}: a time of day ({a.name or mine}) and another unit ({b.name or other})"
+            f"{path or 'the record'}: a time of day ({a.name or type_}) and another unit ({b.name or other})"
         )
-    if mine == other:
+    if type_ == other:
         return _same_column(a, b)
-    if delta_widens(other, mine):
+    if delta_widens(other, type_):
         return a
-    if delta_widens(mine, other):
+    if delta_widens(type_, other):
         return b
-    if promotes and casts(other, mine):
+    if promotes and casts(other, type_):
         return a
-    one, two = _decimal(mine), _decimal(other)
-    if one and two and (both := _both(one, two)):
-        return replace(a, parameters=((PRECISION, str(both[0])), (SCALE, str(both[1]))))
+    one, two = _decimal(type_), _decimal(other)
+    if one and two and (digits := _common_decimal(one, two)):
+        return replace(a, parameters=((PRECISION, str(digits[0])), (SCALE, str(digits[1]))))
     raise _not_additive(a, b, path)
 
 
@@ -200,10 +204,10 @@ def _same_column(a: Schema, b: Schema) -> Schema:
     plain = replace(a, name=None, parameters=())
     if a.name != b.name:
         return plain if column_type(plain) == column_type(a) else a
-    had, has = a.parameter(SYMBOLS), b.parameter(SYMBOLS)
-    if had is None or has is None or had == has:
-        return a if had == has else plain
-    symbols = ",".join(dict.fromkeys([*had.split(","), *has.split(",")]))
+    symbols_a, symbols_b = a.parameter(SYMBOLS), b.parameter(SYMBOLS)
+    if symbols_a is None or symbols_b is None or symbols_a == symbols_b:
+        return a if symbols_a == symbols_b else plain
+    symbols = ",".join(dict.fromkeys([*symbols_a.split(","), *symbols_b.split(",")]))
     return replace(a, parameters=tuple(sorted({**dict(a.parameters), SYMBOLS: symbols}.items())))
 
 
@@ -214,18 +218,18 @@ def _not_additive(a: Schema, b: Schema, path: str) -> NotAdditive:
 
 def _decimal(name: str) -> tuple[int, int] | None:
     """(precision, scale) of `decimal(p,s)`."""
-    found = re.fullmatch(r"decimal\((\d+),(\d+)\)", name)
-    return (int(found[1]), int(found[2])) if found else None
+    match = re.fullmatch(r"decimal\((\d+),(\d+)\)", name)
+    return (int(match[1]), int(match[2])) if match else None
 
 
 def least_decimal(one: str, two: str) -> str | None:
     """The smallest decimal type that holds both; None where one of them is no decimal, or there is none."""
     was, now = _decimal(one), _decimal(two)
-    both = _both(was, now) if was and now else None
-    return f"decimal({both[0]},{both[1]})" if both else None
+    digits = _common_decimal(was, now) if was and now else None
+    return f"decimal({digits[0]},{digits[1]})" if digits else None
 
 
-def _both(one: tuple[int, int], two: tuple[int, int]) -> tuple[int, int] | None:
+def _common_decimal(one: tuple[int, int], two: tuple[int, int]) -> tuple[int, int] | None:
     """The smallest decimal that holds both; None beyond the 38 digits that Spark has."""
     scale = max(one[1], two[1])
     precision = max(one[0] - one[1], two[0] - two[1]) + scale

@@ -66,10 +66,10 @@ def read(text: str, references: Sequence[str] = ()) -> Schema:
     Raises:
         SchemaError: the text is no schema; or it contains itself, null alone, or more than a table can hold.
     """
-    named: dict[str, Any] = {}
+    types: dict[str, Any] = {}
     for reference in references:
-        _parse(reference, named)
-    return _Reader(named).part(_parse(text, named), "", ())
+        _parse(reference, types)
+    return _Reader(types).part(_parse(text, types), "", ())
 
 
 def name(text: str) -> str | None:
@@ -119,11 +119,11 @@ def _json(text: str) -> Any:
         raise SchemaError(f"not JSON: {error}") from None
 
 
-def _parse(text: str, named: dict[str, Any]) -> Any:
-    """The schema as a tree in which every name is a full one; `named` gains the types that it defines."""
+def _parse(text: str, types: dict[str, Any]) -> Any:
+    """The schema as a tree in which every name is a full one; `types` gains the types that it defines."""
     tree = _json(text)
     try:
-        return parse_schema(normalise(tree), named)
+        return parse_schema(normalise(tree), types)
     except SchemaError:
         raise
     except UnknownType as error:
@@ -137,8 +137,8 @@ def _parse(text: str, named: dict[str, Any]) -> Any:
 class _Reader:
     """Turns parsed trees into schemas; counts the parts."""
 
-    def __init__(self, named: Mapping[str, Any]) -> None:
-        self._named = named
+    def __init__(self, types: Mapping[str, Any]) -> None:
+        self._types = types
         self._parts = 0
 
     def part(self, tree: Any, path: str, around: tuple[str, ...]) -> Schema:
@@ -151,7 +151,7 @@ class _Reader:
         if isinstance(tree, list):
             return self._union(tree, path, around)
         if isinstance(tree, str):
-            return self._atomic({"type": tree}, path) if tree not in self._named else self._use(tree, path, around)
+            return self._atomic({"type": tree}, path) if tree not in self._types else self._use(tree, path, around)
         match tree["type"]:
             case "record" | "error":
                 return self._record(tree, path, around)
@@ -168,7 +168,7 @@ class _Reader:
     def _use(self, type_name: str, path: str, around: tuple[str, ...]) -> Schema:
         if type_name in around:
             raise SchemaError(f"{path}: {type_name} contains itself, and a table cannot hold it")
-        return self.part(self._named[type_name], path, around)
+        return self.part(self._types[type_name], path, around)
 
     def _record(self, tree: Mapping[str, Any], path: str, around: tuple[str, ...]) -> Schema:
         around = (*around, tree["name"])
@@ -194,25 +194,25 @@ class _Reader:
         if kind == "enum":
             symbols = ((model.SYMBOLS, ",".join(tree["symbols"])),)
             return Schema("string", name=tree["name"], parameters=symbols, doc=_doc(tree), aliases=_aliases(tree))
-        found = _LOGICAL.get((kind, logical)) if isinstance(logical, str) else None
+        name = _LOGICAL.get((kind, logical)) if isinstance(logical, str) else None
         if kind == "fixed":
-            found = found if tree["size"] == _UUID_BYTES else None
-            aliases = () if found else _aliases(tree)
-            return Schema("bytes", name=found or tree["name"], doc=_doc(tree), aliases=aliases)
-        return Schema(_PRIMITIVES[kind], name=found, doc=_doc(tree))
+            name = name if tree["size"] == _UUID_BYTES else None
+            aliases = () if name else _aliases(tree)
+            return Schema("bytes", name=name or tree["name"], doc=_doc(tree), aliases=aliases)
+        return Schema(_PRIMITIVES[kind], name=name, doc=_doc(tree))
 
     def _union(self, branches: Sequence[Any], path: str, around: tuple[str, ...]) -> Schema:
         types = [branch if isinstance(branch, str) else branch["type"] for branch in branches]
         optional = "null" in types
-        others = [branch for branch, kind in zip(branches, types, strict=True) if kind != "null"]
-        if not others:
+        non_null = [branch for branch, kind in zip(branches, types, strict=True) if kind != "null"]
+        if not non_null:
             return self._atomic({"type": "null"}, path)
-        if len(others) == 1:
-            return replace(self.part(others[0], path, around), optional=optional)
+        if len(non_null) == 1:
+            return replace(self.part(non_null[0], path, around), optional=optional)
         if as_one := _AS_ONE.get(frozenset(types) - {"null"}):
             return Schema(as_one, optional=optional)
         fields = []
-        for branch in others:
+        for branch in non_null:
             member = _member(branch)
             schema = self.part(branch, step(path, member), around)
             # A branch whose type has another name now.
@@ -238,20 +238,20 @@ def _branch(branches: Sequence[Any], default: Any) -> Any:
         list: ("array",),
         dict: ("map", "record"),
     }
-    others = [branch for branch in branches if branch != "null"]
-    of_type = [b for b in others if (b if isinstance(b, str) else b["type"]) in fits.get(type(default), ())]
-    return (of_type or others)[0]
+    non_null = [branch for branch in branches if branch != "null"]
+    of_type = [b for b in non_null if (b if isinstance(b, str) else b["type"]) in fits.get(type(default), ())]
+    return (of_type or non_null)[0]
 
 
 def _distinct(members: Sequence[str], path: str) -> None:
     """Spark compares without regard to case, and refuses two branches of one name."""
-    seen: set[str] = set()
+    names: set[str] = set()
     for member in members:
-        if member.lower() in seen:
+        if member.lower() in names:
             raise SchemaError(
                 f"{path or 'the record'}: a union with two branches {member}, which Spark cannot tell apart"
             )
-        seen.add(member.lower())
+        names.add(member.lower())
 
 
 def _decimal(tree: Mapping[str, Any], path: str) -> Schema:

@@ -40,10 +40,10 @@ def fault(text: str, references: Sequence[str] = (), *, withheld: bool = False) 
         if payload is None:
             return None
         try:
-            named: dict[str, Any] = {}
+            types: dict[str, Any] = {}
             for each in (*references, text):
-                _learn(json.loads(each), "", named)
-            return _look(json.loads(text), bytes(payload), named, withheld=withheld)
+                _learn(json.loads(each), "", types)
+            return _look(json.loads(text), bytes(payload), types, withheld=withheld)
         except (_TooLarge, ValueError, KeyError, TypeError, RecursionError):
             # A schema that is read here in another way than there: nothing is said rather than something wrong.
             return None
@@ -51,14 +51,14 @@ def fault(text: str, references: Sequence[str] = (), *, withheld: bool = False) 
     return say
 
 
-def _look(tree: Any, payload: bytes, named: Mapping[str, Any], *, withheld: bool) -> str | None:
-    walk = _Walk(payload, named)
+def _look(tree: Any, payload: bytes, types: Mapping[str, Any], *, withheld: bool) -> str | None:
+    walk = _Walk(payload, types)
     try:
         walk.value(tree, "", "", 0)
     except _Fault as wrong:
         return f"{wrong.place} does not fit its type, or the payload is cut short" if withheld else str(wrong)
-    left = len(payload) - walk.at
-    return f"{left:,} bytes too many, or written with another schema" if left else None
+    rest = len(payload) - walk.at
+    return f"{rest:,} bytes too many, or written with another schema" if rest else None
 
 
 def _name(tree: Mapping[str, Any], space: str) -> tuple[str, str]:
@@ -68,27 +68,27 @@ def _name(tree: Mapping[str, Any], space: str) -> tuple[str, str]:
     return (name if "." in name or not within else f"{within}.{name}"), within
 
 
-def _learn(tree: Any, space: str, named: dict[str, Any]) -> None:
+def _learn(tree: Any, space: str, types: dict[str, Any]) -> None:
     """Take the named types of a schema."""
     if isinstance(tree, list):
         for each in tree:
-            _learn(each, space, named)
+            _learn(each, space, types)
     if not isinstance(tree, dict):
         return
     if "name" in tree and tree.get("type") in ("record", "error", "enum", "fixed"):
         full, space = _name(tree, space)
-        named[full] = (tree, space)
+        types[full] = (tree, space)
     for part in ("type", "items", "values"):
-        _learn(tree.get(part), space, named)
+        _learn(tree.get(part), space, types)
     for each in tree.get("fields", ()):
-        _learn(each["type"], space, named)
+        _learn(each["type"], space, types)
 
 
 class _Walk:
     """Goes through a payload; `at` is where it stands."""
 
-    def __init__(self, payload: bytes, named: Mapping[str, Any]) -> None:
-        self.at, self._payload, self._named, self._looked = 0, payload, named, 0
+    def __init__(self, payload: bytes, types: Mapping[str, Any]) -> None:
+        self.at, self._payload, self._types, self._looked = 0, payload, types, 0
 
     def value(self, tree: Any, space: str, path: str, depth: int) -> None:
         """Step over one value.
@@ -123,7 +123,7 @@ class _Walk:
         elif kind in _SIZES:
             self._take(_SIZES[kind], path)
         else:
-            inner, around = self._named.get(kind) or self._named[f"{space}.{kind}"]
+            inner, around = self._types.get(kind) or self._types[f"{space}.{kind}"]
             self.value(inner, around, path, depth + 1)
 
     def _blocks(self, tree: Any, kind: str, space: str, path: str, depth: int) -> None:
@@ -135,10 +135,10 @@ class _Walk:
                     self._take(self._long(path), path)
                 self.value(tree["items" if kind == "array" else "values"], space, f"{path}[]", depth + 1)
 
-    def _index(self, count: int, what: str, path: str) -> int:
+    def _index(self, count: int, unit: str, path: str) -> int:
         index = self._long(path)
         if not 0 <= index < count:
-            raise _Fault(path, f"number {index} of {count} {what}, or written with another schema")
+            raise _Fault(path, f"number {index} of {count} {unit}, or written with another schema")
         return index
 
     def _long(self, path: str) -> int:
@@ -151,9 +151,9 @@ class _Walk:
         raise _Fault(path, "a number of more than ten bytes, or written with another schema")
 
     def _take(self, size: int, path: str) -> bytes:
-        left = len(self._payload) - self.at
-        if not 0 <= size <= left:
-            raise _Fault(path, f"{size:,} bytes asked, {left:,} left: cut short, or written with another schema")
+        rest = len(self._payload) - self.at
+        if not 0 <= size <= rest:
+            raise _Fault(path, f"{size:,} bytes asked, {rest:,} left: cut short, or written with another schema")
         self.at += size
         return self._payload[self.at - size : self.at]
 

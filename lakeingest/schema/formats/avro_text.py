@@ -38,17 +38,17 @@ def normalise(tree: Any, path: str = "", depth: int = 0) -> Any:
         case list():
             normal = _union(tree, path, depth)
         case {"type": "record" | "error", "fields": list(fields)}:
-            normal = {**_kept(tree), "fields": _fields(fields, path, depth)}
+            normal = {**_without_marks(tree), "fields": _fields(fields, path, depth)}
         case {"type": "array", "items": items}:
-            normal = {**_kept(tree), "items": normalise(items, path + ELEMENT, depth + 1)}
+            normal = {**_without_marks(tree), "items": normalise(items, path + ELEMENT, depth + 1)}
         case {"type": "map", "values": values}:
-            normal = {**_kept(tree), "values": normalise(values, path + VALUE, depth + 1)}
+            normal = {**_without_marks(tree), "values": normalise(values, path + VALUE, depth + 1)}
         case {"type": "record" | "error" | "array" | "map" as kind}:
             part = {"array": "items", "map": "values"}.get(kind, "fields")
             raise SchemaError(f"{path or 'the schema'}: {kind} without {part}")
         case {"type": str() as kind} if kind in _SIMPLE:
             ignored = () if tree.get("logicalType") != "decimal" or _is_decimal(tree) else ("logicalType",)
-            normal = {key: value for key, value in _kept(tree).items() if key not in ignored}
+            normal = {key: value for key, value in _without_marks(tree).items() if key not in ignored}
         case {"type": inner}:
             # {"type": {"type": "string"}} and {"type": "Address"}: an object about nothing but a type.
             normal = normalise(inner, path, depth + 1)
@@ -69,16 +69,16 @@ def _union(branches: list[Any], path: str, depth: int) -> list[Any]:
 
 def _fields(fields: list[Any], path: str, depth: int) -> list[Any]:
     normal: list[Any] = []
-    seen: set[str] = set()
+    names: set[str] = set()
     for field in fields:
         if not isinstance(field, dict) or not isinstance(field.get("name"), str) or "type" not in field:
             raise SchemaError(f"{path or 'the schema'}: a field needs a name and a type: {_short(field)}")
         below = step(path, field["name"])
         _check_name(field["name"], below)
         _check_aliases(field, below)
-        if field["name"] in seen:
+        if field["name"] in names:
             raise SchemaError(f"{below}: two fields of that name")
-        seen.add(field["name"])
+        names.add(field["name"])
         kind = normalise(field["type"], below, depth + 1)
         normal.append({**field, "type": kind, **_default(field, kind)})
     return normal
@@ -134,7 +134,7 @@ def _is_decimal(tree: Mapping[str, Any]) -> bool:
     return precision > 0 and 0 <= scale <= precision
 
 
-def _kept(tree: Mapping[str, Any]) -> dict[str, Any]:
+def _without_marks(tree: Mapping[str, Any]) -> dict[str, Any]:
     """Without fastavro's own marks, by which it would take a text's word for having been parsed."""
     return {key: value for key, value in tree.items() if not key.startswith("__")}
 

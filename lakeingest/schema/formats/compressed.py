@@ -9,8 +9,8 @@ def inflated(payload: bytes, most: int) -> bytes | None:
     """The first `most` bytes (at least one) of what was compressed; None where the payload is not one whole stream."""
     stream = zlib.decompressobj()
     try:
-        found = stream.decompress(payload, most)
+        plain = stream.decompress(payload, most)
     except zlib.error:
         return None
     # Of a longer one the end is not looked for.
-    return found if len(found) == most or (stream.eof and not stream.unused_data) else None
+    return plain if len(plain) == most or (stream.eof and not stream.unused_data) else None

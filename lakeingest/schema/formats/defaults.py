@@ -56,9 +56,9 @@ def _check(value: Any, schema: Schema, path: str) -> None:
                 _check(each, schema.value, path + VALUE)
         case _:
             if not _fits(value, schema):
-                shown = json.dumps(value)
-                shown = shown if len(shown) <= 80 else shown[:80] + "…"
-                raise SchemaError(f"{path or 'the record'}: its default {shown} is no {model.type_text(schema)}")
+                text = json.dumps(value)
+                text = text if len(text) <= 80 else text[:80] + "…"
+                raise SchemaError(f"{path or 'the record'}: its default {text} is no {model.type_text(schema)}")
 
 
 def _fits(value: Any, schema: Schema) -> bool:

@@ -110,13 +110,13 @@ class _Reader:
             raise _refusal(place, f"is {' or '.join(sorted(kinds))}, and no column can hold that")
         match next(iter(kinds)):
             case "object":
-                found = self._object(flat, place)
+                schema = self._object(flat, place)
             case "array":
-                found = self._array(flat, place)
+                schema = self._array(flat, place)
             case kind:
-                found = _scalar(flat, kind, place)
-        found = replace(found, name=found.name or flat.get("title"), optional=null, doc=flat.get("description"))
-        return replace(found, default=_default(found, flat.get("default"), place))
+                schema = _scalar(flat, kind, place)
+        schema = replace(schema, name=schema.name or flat.get("title"), optional=null, doc=flat.get("description"))
+        return replace(schema, default=_default(schema, flat.get("default"), place))
 
     def _flat(self, part: Any, place: str, way: tuple[str, ...]) -> _Node:
         """The part as one set of keywords, with those of its $ref, its allOf, and a choice of null or one other."""
@@ -126,7 +126,7 @@ class _Reader:
             raise _refusal(place, f"is nested too deep, or the schema has more than {_LARGEST} parts")
         if not isinstance(node, dict):
             raise _refusal(place, f"is {json.dumps(node)[:80]}, which says no type, and a column needs one")
-        if wrong := [word for word, wanted in _WRITTEN.items() if not isinstance(node.get(word, wanted()), wanted)]:
+        if wrong := [word for word, type_ in _WRITTEN.items() if not isinstance(node.get(word, type_()), type_)]:
             raise _refusal(place, f"has {wrong[0]} with something else than its kind of value")
         flat = {word: _bound(word, value, way) for word, value in node.items() if word not in _COMBINING}
         if isinstance(node.get("$ref"), tuple):
@@ -168,15 +168,15 @@ class _Reader:
 
     def _fields(self, properties: _Node, required: Any, place: str) -> tuple[Field, ...]:
         listed = required if isinstance(required, list) else []
-        found: list[tuple[int, Field]] = []
+        numbered: list[tuple[int, Field]] = []
         for name, part in properties.items():
             inside = f"{place}.{name}".removeprefix(".")
             flat = self._flat(part, inside, ())
             schema = self._typed(flat, inside)
             index = flat.get("connect.index")
             field = Field(name, replace(schema, optional=schema.optional or name not in listed))
-            found.append((index if isinstance(index, int) else len(found), field))
-        return tuple(field for _, field in sorted(found, key=lambda pair: pair[0]))
+            numbered.append((index if isinstance(index, int) else len(numbered), field))
+        return tuple(field for _, field in sorted(numbered, key=lambda pair: pair[0]))
 
     def _array(self, flat: _Node, place: str) -> Schema:
         if not isinstance(_unbound(flat.get("items")), dict):
@@ -198,19 +198,21 @@ def _unbound(part: Any) -> Any:
     return part.node if isinstance(part, _Bound) else part
 
 
-def _merged(mine: _Node, others: _Node) -> _Node:
+def _merged(node: _Node, others_node: _Node) -> _Node:
     """Both sets of keywords; where they cannot both hold, mine do."""
-    merged = {**others, **mine}
-    for word in mine.keys() & others.keys():
+    merged = {**others_node, **node}
+    for word in node.keys() & others_node.keys():
         if word == "properties":
-            both = {
-                name: {"allOf": [mine[word][name], others[word][name]]} for name in mine[word] if name in others[word]
+            shared = {
+                name: {"allOf": [node[word][name], others_node[word][name]]}
+                for name in node[word]
+                if name in others_node[word]
             }
-            merged[word] = {**mine[word], **others[word], **both}
-        elif word == "required" and isinstance(mine[word], list) and isinstance(others[word], list):
-            merged[word] = [*mine[word], *others[word]]
+            merged[word] = {**node[word], **others_node[word], **shared}
+        elif word == "required" and isinstance(node[word], list) and isinstance(others_node[word], list):
+            merged[word] = [*node[word], *others_node[word]]
         elif word == "type":
-            one, other = _types(mine), _types(others)
+            one, other = _types(node), _types(others_node)
             merged[word] = [t for t in one | other if {t, _WIDER.get(t)} & one and {t, _WIDER.get(t)} & other]
     return merged
 
@@ -232,14 +234,14 @@ def _kinds(flat: _Node) -> set[str]:
 
 
 def _values(flat: _Node) -> list[Any]:
-    found: list[Any] = flat.get("enum", [])
-    return [flat["const"]] if "const" in flat else found
+    values: list[Any] = flat.get("enum", [])
+    return [flat["const"]] if "const" in flat else values
 
 
 def _symbols(flat: _Node) -> list[str]:
     """The texts that an enum allows; none where some are no texts, or have the comma that would join them."""
-    found = [value for value in _values(flat) if value is not None]
-    return found if all(isinstance(value, str) and "," not in value for value in found) else []
+    values = [value for value in _values(flat) if value is not None]
+    return values if all(isinstance(value, str) and "," not in value for value in values) else []
 
 
 def _scalar(flat: _Node, kind: str, place: str) -> Schema:
@@ -261,7 +263,7 @@ def _scalar(flat: _Node, kind: str, place: str) -> Schema:
 
 def _default(schema: Schema, value: Any, place: str) -> str | None:
     """The default as the model holds it: JSON Schema writes times as ISO text, and Confluent bytes as base64."""
-    wanted = _FITS.get(schema.type, ())
+    types = _FITS.get(schema.type, ())
     try:
         if isinstance(value, str) and schema.name == model.DATE:
             value = (date.fromisoformat(value) - _EPOCH.date()).days
@@ -269,9 +271,9 @@ def _default(schema: Schema, value: Any, place: str) -> str | None:
             moment = datetime.fromisoformat(value)
             value = (moment.replace(tzinfo=moment.tzinfo or UTC) - _EPOCH) // timedelta(milliseconds=1)
         elif isinstance(value, str) and schema.type == "bytes":
-            value, wanted = base64.b64decode(value, validate=True).decode("latin-1"), (str,)
+            value, types = base64.b64decode(value, validate=True).decode("latin-1"), (str,)
     except ValueError:
-        wanted = ()
-    if value is not None and (not isinstance(value, wanted) or isinstance(value, bool) != (schema.type == "boolean")):
+        types = ()
+    if value is not None and (not isinstance(value, types) or isinstance(value, bool) != (schema.type == "boolean")):
         raise _refusal(place, f"is a {schema.name or schema.type}, and its default {json.dumps(value)} is none")
     return model.default_text(value)

@@ -99,11 +99,11 @@ def compile(text: str, references: Sequence[tuple[str, str]] = ()) -> bytes:
         command = [sys.executable, "-P", "-m", "grpc_tools.protoc", f"-I{folder}", "--include_imports"]
         command += [f"--descriptor_set_out={out}", str(folder / main)]
         try:
-            done = subprocess.run(command, capture_output=True, timeout=_WAIT_S, check=False)
+            process = subprocess.run(command, capture_output=True, timeout=_WAIT_S, check=False)
         except subprocess.TimeoutExpired:
             raise SchemaError(f"protoc did not come to an end in {_WAIT_S} s") from None
-        if done.returncode:
-            raise SchemaError(f"the .proto text does not compile: {_said(done.stderr, folder)}")
+        if process.returncode:
+            raise SchemaError(f"the .proto text does not compile: {_compiler_message(process.stderr, folder)}")
         return out.read_bytes()
 
 
@@ -119,7 +119,7 @@ def _write(folder: Path, path: str, content: str) -> None:
         raise SchemaError(f"the reference {path!r} cannot be given to protoc: {error}") from None
 
 
-def _said(stderr: bytes, folder: Path) -> str:
+def _compiler_message(stderr: bytes, folder: Path) -> str:
     lines = stderr.decode(errors="replace").replace(f"{folder}/", "").splitlines()
     lines = [line for line in lines if not _NOISE.match(line)]
     return "; ".join(lines[:5]) or "protoc does not say why"
@@ -132,10 +132,10 @@ def need(package: str) -> None:
         SetupError: it is not.
     """
     try:
-        found = util.find_spec(package)
+        spec = util.find_spec(package)
     except ModuleNotFoundError:
-        found = None
-    if found is None:
+        spec = None
+    if spec is None:
         raise SetupError("Protobuf needs packages that are not installed", cure="pip install 'lakeingest[protobuf]'")
 
 
@@ -146,14 +146,14 @@ def messages(descriptors: bytes) -> dict[tuple[int, ...], str]:
         SetupError: protobuf is not installed.
     """
     files = _files(descriptors).file
-    return dict(_named(files[-1].message_type, (), files[-1].package)) if files else {}
+    return dict(_full_names(files[-1].message_type, (), files[-1].package)) if files else {}
 
 
-def _named(found: Sequence[Any], path: tuple[int, ...], within: str) -> Iterator[tuple[tuple[int, ...], str]]:
-    for number, message in enumerate(found):
+def _full_names(messages: Sequence[Any], path: tuple[int, ...], within: str) -> Iterator[tuple[tuple[int, ...], str]]:
+    for number, message in enumerate(messages):
         name = f"{within}.{message.name}" if within else message.name
         yield (*path, number), name
-        yield from _named(message.nested_type, (*path, number), name)
+        yield from _full_names(message.nested_type, (*path, number), name)
 
 
 def read_message(descriptors: bytes, message: str) -> Schema:
@@ -190,16 +190,18 @@ class _Reader:
         self._message = message
         self._fields = 0
 
-    def struct(self, found: Descriptor, around: tuple[str, ...], place: str) -> Schema:
-        if found.full_name in around:
+    def struct(self, descriptor: Descriptor, around: tuple[str, ...], place: str) -> Schema:
+        if descriptor.full_name in around:
             raise SchemaError(
-                f"{self._message}: {place} is a {found.full_name} within another, and no table holds that"
+                f"{self._message}: {place} is a {descriptor.full_name} within another, and no table holds that"
             )
         if len(around) >= _DEEPEST:
             raise SchemaError(f"{self._message}: {place} is nested deeper than {_DEEPEST} messages")
-        around = (*around, found.full_name)
-        fields = (Field(f.name, self._field(f, around, f"{place}.{f.name}".removeprefix("."))) for f in found.fields)
-        return Schema("struct", name=found.name, fields=tuple(fields))
+        around = (*around, descriptor.full_name)
+        fields = (
+            Field(f.name, self._field(f, around, f"{place}.{f.name}".removeprefix("."))) for f in descriptor.fields
+        )
+        return Schema("struct", name=descriptor.name, fields=tuple(fields))
 
     def _field(self, field: FieldDescriptor, around: tuple[str, ...], place: str) -> Schema:
         self._fields += 1
@@ -209,10 +211,10 @@ class _Reader:
         if entry is not None and entry.GetOptions().map_entry:
             key, value = (self._single(entry.fields_by_name[part], around, f"{place}.*") for part in ("key", "value"))
             return Schema("map", key=key, value=value, default="{}")
-        found = self._single(field, around, place)
+        schema = self._single(field, around, place)
         if field.is_repeated:
-            return Schema("array", value=found, default="[]")
-        return replace(found, optional=field.has_presence and not field.is_required, default=_default(field))
+            return Schema("array", value=schema, default="[]")
+        return replace(schema, optional=field.has_presence and not field.is_required, default=_default(field))
 
     def _single(self, field: FieldDescriptor, around: tuple[str, ...], place: str) -> Schema:
         """The type of one value."""

@@ -25,18 +25,18 @@ def fault(descriptors: bytes, message: str, *, withheld: bool = False) -> Callab
     Args:
         withheld: whether it is told without any value of the payload.
     """
-    made: list[tuple[Descriptor, Message]] = []
+    readers: list[tuple[Descriptor, Message]] = []
 
     def say(payload: bytes | None) -> str | None:
         if payload is None:
             return None
-        if not made:
-            found = descriptor(descriptors, message)
-            made.append((found, Message(found)))
+        if not readers:
+            message_type = descriptor(descriptors, message)
+            readers.append((message_type, Message(message_type)))
         try:
-            made[0][1].read(bytes(payload))
+            readers[0][1].read(bytes(payload))
         except Unparsed as why:
-            return unread(made[0][0], bytes(payload)) or (None if withheld else str(why))
+            return unread(readers[0][0], bytes(payload)) or (None if withheld else str(why))
         except Mismatch as why:
             return why.withheld if withheld else str(why)
         return None
@@ -48,16 +48,16 @@ class _Fault(ValueError):
     """What is wrong, and where."""
 
 
-def unread(found: Descriptor, payload: bytes) -> str | None:
+def unread(message_type: Descriptor, payload: bytes) -> str | None:
     """Where the parser cannot go on; None if that is not found."""
     try:
-        _walk(found, payload, "", 0)
+        _walk(message_type, payload, "", 0)
     except _Fault as wrong:
         return str(wrong)
     return None
 
 
-def _walk(found: Descriptor, payload: bytes, path: str, depth: int) -> None:
+def _walk(message_type: Descriptor, payload: bytes, path: str, depth: int) -> None:
     """Step over the fields of a message.
 
     Raises:
@@ -66,35 +66,35 @@ def _walk(found: Descriptor, payload: bytes, path: str, depth: int) -> None:
     at = 0
     while at < len(payload) and depth <= _DEEPEST:
         tag, at = _number(payload, at, path.rstrip("."))
-        field: FieldDescriptor | None = found.fields_by_number.get(tag >> 3)
-        here, wire = f"{path}{field.name}" if field else path.rstrip("."), tag & 7
+        field: FieldDescriptor | None = message_type.fields_by_number.get(tag >> 3)
+        place, wire = f"{path}{field.name}" if field else path.rstrip("."), tag & 7
         if wire in (3, 4):
             # A group: nobody has written one for long.
             return
         if not tag >> 3 or wire > 5:
-            raise _cut(here)
+            raise _cut(place)
         if wire == 0:
-            _, at = _number(payload, at, here)
+            _, at = _number(payload, at, place)
             continue
-        size, at = (_FIXED[wire], at) if wire in _FIXED else _number(payload, at, here)
+        size, at = (_FIXED[wire], at) if wire in _FIXED else _number(payload, at, place)
         if at + size > len(payload):
-            raise _cut(here)
+            raise _cut(place)
         if wire == 2 and field is not None:
-            _look(field, payload[at : at + size], here, depth)
+            _look(field, payload[at : at + size], place, depth)
         at += size
 
 
-def _look(field: FieldDescriptor, content: bytes, here: str, depth: int) -> None:
+def _look(field: FieldDescriptor, content: bytes, place: str, depth: int) -> None:
     if field.message_type is not None:
-        _walk(field.message_type, content, f"{here}.", depth + 1)
+        _walk(field.message_type, content, f"{place}.", depth + 1)
     elif field.type == _STRING:
         try:
             content.decode()
         except UnicodeDecodeError:
-            raise _Fault(f"field {here} is not UTF-8") from None
+            raise _Fault(f"field {place} is not UTF-8") from None
 
 
-def _number(payload: bytes, at: int, here: str) -> tuple[int, int]:
+def _number(payload: bytes, at: int, place: str) -> tuple[int, int]:
     number = 0
     for shift in range(0, 70, 7):
         if at >= len(payload):
@@ -103,9 +103,9 @@ def _number(payload: bytes, at: int, here: str) -> tuple[int, int]:
         at += 1
         if payload[at - 1] < 0x80:
             return number, at
-    raise _cut(here)
+    raise _cut(place)
 
 
-def _cut(here: str) -> _Fault:
-    place = f"field {here}" if here else "the payload"
+def _cut(path: str) -> _Fault:
+    place = f"field {path}" if path else "the payload"
     return _Fault(f"{place} is cut short, or written with another schema")

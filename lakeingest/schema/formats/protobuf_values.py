@@ -76,15 +76,15 @@ def reader(descriptors: bytes, message: str) -> Callable[[pa.Array], pa.Array]:
     Raises, when it is called first:
         KeyError, TypeError: see `descriptor`.
     """
-    made: list[Message] = []
+    readers: list[Message] = []
 
     def read(payloads: pa.Array) -> pa.Array:
         import pyarrow as pa
 
-        if not made:
-            made.append(Message(descriptor(descriptors, message)))
-        kind = made[0].type
-        chunks = [pa.array(rows, kind) for rows in _portions(payloads, made[0])]
+        if not readers:
+            readers.append(Message(descriptor(descriptors, message)))
+        kind = readers[0].type
+        chunks = [pa.array(rows, kind) for rows in _portions(payloads, readers[0])]
         return pa.concat_arrays(chunks) if chunks else pa.array([], kind)
 
     return read
@@ -114,13 +114,13 @@ class Message:
         type: Arrow's type of them.
     """
 
-    def __init__(self, found: Descriptor) -> None:
+    def __init__(self, message_type: Descriptor) -> None:
         from google.protobuf import message, message_factory
 
-        self._class = message_factory.GetMessageClass(_widened(found))
+        self._class = message_factory.GetMessageClass(_widened(message_type))
         self._error = message.DecodeError
         self._looks = _Looks()
-        self.type, self._values = _struct(found, self._looks, "")
+        self.type, self._values = _struct(message_type, self._looks, "")
 
     def read(self, payload: bytes) -> dict[str, Any]:
         """The values by field name.
@@ -164,7 +164,7 @@ class _Looks:
                 raise Mismatch(f"field {places[unknown.field_number]} is not of the type that the schema says")
 
 
-def _widened(found: Descriptor) -> Descriptor:
+def _widened(message_type: Descriptor) -> Descriptor:
     """The message with 64 bits for every number of 32, which has the same bytes: what does not fit can be seen then."""
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
     from google.protobuf.descriptor_pool import DescriptorPool
@@ -182,8 +182,8 @@ def _widened(found: Descriptor) -> Descriptor:
             _widen(message)
         pool.Add(copy)
 
-    add(found.file)
-    return pool.FindMessageTypeByName(found.full_name)
+    add(message_type.file)
+    return pool.FindMessageTypeByName(message_type.full_name)
 
 
 def _widen(message: DescriptorProto) -> None:
@@ -197,34 +197,34 @@ def _widen(message: DescriptorProto) -> None:
             field.ClearField("default_value")
 
 
-def _struct(found: Descriptor, looks: _Looks, place: str) -> tuple[Any, Convert]:
+def _struct(message_type: Descriptor, looks: _Looks, place: str) -> tuple[Any, Convert]:
     """Arrow's type of a message, and what makes the values by field name."""
     import pyarrow as pa
 
     missing: dict[str, Any] = {}
     converts: dict[int, Convert] = {}
     types = []
-    for field in found.fields:
+    for field in message_type.fields:
         kind, convert, none = _field(field, looks, f"{place}{field.name}")
         types.append(pa.field(field.name, kind))
         converts[field.number] = convert
         missing[field.name] = none
-    places = _places(found, place)
+    places = _places(message_type, place)
 
     def values(message: Any) -> dict[str, Any]:
         looks.at(message, places)
-        made = dict(missing)
+        row = dict(missing)
         for field, value in message.ListFields():
             if field.number in converts and not field.is_extension:
-                made[field.name] = converts[field.number](value)
-        return made
+                row[field.name] = converts[field.number](value)
+        return row
 
     return pa.struct(types), values
 
 
-def _places(found: Descriptor, place: str) -> dict[int, str]:
+def _places(message_type: Descriptor, place: str) -> dict[int, str]:
     """The number of a field → its way from the record."""
-    return {field.number: f"{place}{field.name}" for field in found.fields}
+    return {field.number: f"{place}{field.name}" for field in message_type.fields}
 
 
 def _field(field: FieldDescriptor, looks: _Looks, place: str) -> tuple[Any, Convert, Any]:
@@ -233,10 +233,10 @@ def _field(field: FieldDescriptor, looks: _Looks, place: str) -> tuple[Any, Conv
 
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
         (key, of_key), (value, of_value) = (_single(f, looks, f"{place}.{f.name}") for f in field.message_type.fields)
-        return pa.map_(key, value), lambda found: [(of_key(k), of_value(v)) for k, v in found.items()], []
+        return pa.map_(key, value), lambda items: [(of_key(k), of_value(v)) for k, v in items.items()], []
     kind, convert = _single(field, looks, place)
     if field.is_repeated:
-        return pa.list_(kind), lambda found: [convert(value) for value in found], []
+        return pa.list_(kind), lambda items: [convert(value) for value in items], []
     zero = field.message_type is None and (not field.has_presence or field.has_default_value)
     return kind, convert, convert(field.default_value) if zero else None
 

@@ -51,8 +51,8 @@ def header(value: bytes, before: int) -> bytes:
         before: how many bytes there are before the indexes.
     """
     value = bytes(value)
-    found = index(value[before : before + LONGEST])
-    return value[: before + (found[1] if found else 0)]
+    position = index(value[before : before + LONGEST])
+    return value[: before + (position[1] if position else 0)]
 
 
 def _varint(number: int) -> bytes:

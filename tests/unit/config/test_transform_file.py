@@ -59,7 +59,7 @@ def test_masks_as_they_are_written(tmp_path: Path) -> None:
         "a": Mask("null"),
         "b": Mask("null"),
         "c": Mask("hash", "s"),
-        "d": Mask("last", kept=4),
+        "d": Mask("last", kept_characters=4),
         "e": Mask("constant", "hidden"),
     }
     assert "'s'" not in repr(found)

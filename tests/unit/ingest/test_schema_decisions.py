@@ -133,7 +133,7 @@ def test_a_field_keeps_its_column(mode: str, history: list[Schema], log: list[in
             if entry.action == "quarantine":
                 continue
             schema = history[(entry.version - 1) % len(history)]
-            names = naming.without(naming.named(schema, table), schema, entry.rescued)
+            names = naming.without(naming.with_column_names(schema, table), schema, entry.rescued)
             assert placed.setdefault(entry.version, names) == names
             assert table is not None
             assert [*naming.without_column(schema, names, table)] == [*entry.rescued]

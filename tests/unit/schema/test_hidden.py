@@ -60,9 +60,9 @@ def test_a_column_whose_name_has_a_dot() -> None:
         with pytest.raises(TransformError, match=r'rename: {"(?i:who\.x)": (?i:who_x)}'):
             [*stages([step], columns)]
     steps = [Step("rename", texts={"who.x": "who_x"}), mask("who_x", "who.x")]
-    assert hidden.rescued([*stages(steps, columns)]).gone == {("who.x",), ("who", "x")}
+    assert hidden.rescued([*stages(steps, columns)]).removed_paths == {("who.x",), ("who", "x")}
     steps = [Step("flatten", names=("who",)), Step("rename", texts={"who_e.mail": "mail"}), mask("mail")]
-    assert hidden.rescued([*stages(steps, columns)]).gone == {("who", "e.mail")}
+    assert hidden.rescued([*stages(steps, columns)]).removed_paths == {("who", "e.mail")}
 
 
 @pytest.mark.parametrize(

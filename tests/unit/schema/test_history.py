@@ -56,6 +56,6 @@ def test_an_entry_changes_what_is_current_only_if_it_says_so() -> None:
 def test_a_schema_is_known_by_its_text_and_the_records_name() -> None:
     """One Protobuf file holds many messages; the key's and the value's schemas are apart."""
     history = SchemaLedger().after(ENTRY, SCHEMA)
-    assert history.seen("value", "f00d", "Weather") == ENTRY
-    assert history.seen("value", "f00d", "Station") is None
-    assert history.seen("key", "f00d", "Weather") is None
+    assert history.first_entry("value", "f00d", "Weather") == ENTRY
+    assert history.first_entry("value", "f00d", "Station") is None
+    assert history.first_entry("key", "f00d", "Weather") is None

@@ -16,7 +16,7 @@ def why(declared: str, mode: Mode = "FORWARD") -> str | None:
     columns, held = ddl.parse(declared), ddl.parse(HELD)
     found = misfits(columns, held, model.from_columns(columns), model.from_columns(held), mode)
     assert found is None or found.cure
-    return found and found.what
+    return found and found.reason
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,10 @@ COLUMNS = (
         ),
         (Step("where", texts={"dear": "price > 10"}), "…"),
         (
-            Step("mask", masks={"name": Mask("last", kept=2), "id": Mask("null"), "who.mail": Mask("hash", "s")}),
+            Step(
+                "mask",
+                masks={"name": Mask("last", kept_characters=2), "id": Mask("null"), "who.mail": Mask("hash", "s")},
+            ),
             "id INT, name STRING, price DOUBLE, at TIMESTAMP, who STRUCT<mail: STRING, home: STRUCT<zip: INT>>",
         ),
     ],
@@ -80,7 +83,10 @@ def test_columns(step: Step, wanted: str) -> None:
         (Step("derive", texts={"who_am_i": "rand()"}), "rand(…) is not for a transform"),
         (Step("flatten", names=("name",)), "name is STRING, and has no fields; name a STRUCT"),
         (Step("where", texts={"dear": "price"}), "no condition, but a number; write one, as in amount > 0"),
-        (Step("mask", masks={"id": Mask("last", kept=4)}), "last is for text, and id is INT; write hash, or null"),
+        (
+            Step("mask", masks={"id": Mask("last", kept_characters=4)}),
+            "last is for text, and id is INT; write hash, or null",
+        ),
         (Step("mask", masks={"who": Mask("hash", "s")}), "hash is for texts, numbers and times, and who is STRUCT<"),
         (Step("mask", masks={"nam": Mask("null")}), "nam is no column; did you mean name?"),
     ],
