@@ -42,13 +42,13 @@ class Broker:
         self._proofs: Any = None
         self._renewed()
 
-    def _made(self) -> Any:
+    def _new_client(self) -> Any:
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
-        own: dict[str, Any] = {"bootstrap.servers": self._servers, "error_cb": self._heard.append}
+        client_options: dict[str, Any] = {"bootstrap.servers": self._servers, "error_cb": self._heard.append}
         try:
-            return AdminClient({**options.librdkafka(self._source, self._servers), **own}, logger=_silent())
+            return AdminClient({**options.librdkafka(self._source, self._servers), **client_options}, logger=_silent())
         except KafkaException as failed:
             raise UsageError(
                 f"source.options cannot be used: {options.without_values(self._source, failed.args[0].str())}",
@@ -62,7 +62,7 @@ class Broker:
         """
         proofs = options.proofs(self._source)
         if not self._clients or proofs != self._proofs:
-            self._clients.append(self._made())
+            self._clients.append(self._new_client())
         self._proofs = proofs
 
     @property
@@ -75,7 +75,7 @@ class Broker:
         Raises:
             UsageError: a topic does not exist.
         """
-        return self._asked(self._topics)
+        return self._with_retries(self._topics)
 
     def reach(self, moment: datetime) -> Reach:
         """How far one has to come so that nothing is missing that stands before a moment (aware) of Kafka's time.
@@ -85,9 +85,9 @@ class Broker:
         Raises:
             UsageError: a topic does not exist.
         """
-        return self._asked(lambda: self._reach(moment))
+        return self._with_retries(lambda: self._reach(moment))
 
-    def _asked(self, ask: Callable[[], Answer]) -> Answer:
+    def _with_retries(self, ask: Callable[[], Answer]) -> Answer:
         from confluent_kafka import KafkaException
 
         # What was told since the last question is of brokers that may be back.
@@ -127,11 +127,11 @@ class Broker:
         # Where a coordinator has just become so, librdkafka 2.16 answers the question for offsets with a segmentation
         # fault (it takes us for a consumer), and this one with an error.
         self.group(group)
-        asked = [ConsumerGroupTopicPartitions(group)]
-        found = self._of_group(
-            group, "Describe", lambda: self._admin.list_consumer_group_offsets(asked, request_timeout=self._timeout_s)
+        groups = [ConsumerGroupTopicPartitions(group)]
+        offsets = self._of_group(
+            group, "Describe", lambda: self._admin.list_consumer_group_offsets(groups, request_timeout=self._timeout_s)
         )
-        return {(each.topic, each.partition): each.offset for each in found.topic_partitions if each.offset >= 0}
+        return {(each.topic, each.partition): each.offset for each in offsets.topic_partitions if each.offset >= 0}
 
     def commit(self, group: str, frontier: Frontier) -> None:
         """Let a consumer group stand at these offsets; it must have no member.
@@ -143,8 +143,10 @@ class Broker:
         from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
         places = [TopicPartition(topic, partition, offset) for (topic, partition), offset in sorted(frontier.items())]
-        asked = [ConsumerGroupTopicPartitions(group, places)]
-        self._of_group(group, "Read", lambda: self._admin.alter_consumer_group_offsets(asked, request_timeout=_GRACE_S))
+        groups = [ConsumerGroupTopicPartitions(group, places)]
+        self._of_group(
+            group, "Read", lambda: self._admin.alter_consumer_group_offsets(groups, request_timeout=_GRACE_S)
+        )
 
     def group(self, group: str) -> tuple[int, bool]:
         """How many members a consumer group has, and whether we may commit to it.
@@ -156,9 +158,9 @@ class Broker:
         from confluent_kafka.admin import AclOperation
 
         how: dict[str, Any] = {"request_timeout": self._timeout_s, "include_authorized_operations": True}
-        found = self._of_group(group, "Describe", lambda: self._admin.describe_consumer_groups([group], **how))
-        allowed = found.authorized_operations or [AclOperation.READ]
-        return len(found.members), AclOperation.READ in allowed
+        description = self._of_group(group, "Describe", lambda: self._admin.describe_consumer_groups([group], **how))
+        allowed = description.authorized_operations or [AclOperation.READ]
+        return len(description.members), AclOperation.READ in allowed
 
     def _of_group(self, group: str, right: str, ask: Callable[[], Mapping[str, Any]]) -> Any:
         """What the coordinator of a group answers; asked again while it has just become so."""
@@ -169,11 +171,11 @@ class Broker:
             self._heard.clear()
             try:
                 (future,) = ask().values()
-                found = self._answer(future)
-                wrong = [each.error for each in getattr(found, "topic_partitions", []) if each.error is not None]
+                answer = self._answer(future)
+                wrong = [each.error for each in getattr(answer, "topic_partitions", []) if each.error is not None]
                 if wrong:
                     raise KafkaException(wrong[0])
-                return found
+                return answer
             except (KafkaException, TimeoutError) as failed:
                 code = failed.args[0].code() if isinstance(failed, KafkaException) else None
                 if pause_s is None or code not in _passing():
@@ -186,15 +188,15 @@ class Broker:
 
         if not isinstance(failed, KafkaException):
             return self._unreachable(failed)
-        code, said = failed.args[0].code(), failed.args[0].str()
+        code, reason = failed.args[0].code(), failed.args[0].str()
         if code in _denials():
             return SourceRefused(
-                f"Kafka at {self._servers} denies access to the group {group}: {said}",
+                f"Kafka at {self._servers} denies access to the group {group}: {reason}",
                 cure=f"let the user of source.options {right} the group {group}, or name another user",
             )
         if code in (KafkaError.NON_EMPTY_GROUP, KafkaError.UNKNOWN_MEMBER_ID):
             return SourceRefused(
-                f"the group {group} has live members, and Kafka at {self._servers} lets none but them commit: {said}",
+                f"the group {group} has live members, and Kafka at {self._servers} lets none but them commit: {reason}",
                 cure="end those consumers, or write a group of this pipeline's own into source.commit_to_group",
             )
         return self._unreachable(failed)
@@ -204,15 +206,15 @@ class Broker:
             self._renewed()
         heard = self._refusal() or next((e for e in reversed(self._heard) if e.name() != "_ALL_BROKERS_DOWN"), None)
         refusal = refusals.of(heard, self._source) if heard else refusals.no_token(self._source)
-        said = heard.str() if heard else str(failed) or f"no answer within {self._timeout_s:g} s"
-        what, cure = (refusal.what, refusal.cure) if refusal else (said, _CURE)
+        message = heard.str() if heard else str(failed) or f"no answer within {self._timeout_s:g} s"
+        reason, cure = (refusal.message, refusal.cure) if refusal else (message, _CURE)
         return SourceUnreachable(
-            f"Kafka at {self._servers} does not answer: {what}", cure=f"{cure}; nothing was lost, run again"
+            f"Kafka at {self._servers} does not answer: {reason}", cure=f"{cure}; nothing was lost, run again"
         )
 
-    def _denied(self, topics: str, said: str) -> SourceRefused:
+    def _denied(self, topics: str, reason: str) -> SourceRefused:
         return SourceRefused(
-            f"Kafka at {self._servers} denies access to {topics}: {said}",
+            f"Kafka at {self._servers} denies access to {topics}: {reason}",
             cure=f"let the user of source.options Describe and Read {topics} (kafka-acls.sh --add --allow-principal … "
             "--operation Read --topic …), or name another user; nothing was consumed",
         )
@@ -226,14 +228,14 @@ class Broker:
 
     def _answer(self, future: Any) -> Any:
         """The result of a request. Where there is little hope of one, a few seconds are enough."""
-        begun = time.monotonic()
-        until, looked = begun + self._timeout_s, False
+        start = time.monotonic()
+        until, looked = start + self._timeout_s, False
         while True:
             try:
                 return future.result(_LISTEN_S)
             except TimeoutError:
                 self._admin.poll(0)
-                if not (looked or self._heard) and time.monotonic() > begun + _GRACE_S:
+                if not (looked or self._heard) and time.monotonic() > start + _GRACE_S:
                     # librdkafka says nothing of a server that answers, and gives no token.
                     looked = True
                     if refusals.no_token(self._source):
@@ -258,18 +260,18 @@ class Broker:
         described = self._admin.describe_topics(
             TopicCollection(names), request_timeout=self._timeout_s, include_authorized_operations=True
         )
-        found = {name: self._described(name, future) for name, future in described.items()}
-        if missing := [repr(name) for name, topic in found.items() if topic is None]:
+        descriptions = {name: self._described(name, future) for name, future in described.items()}
+        if missing := [repr(name) for name, topic in descriptions.items() if topic is None]:
             raise UsageError(
                 f"topic{'s' * (len(missing) > 1)} {', '.join(missing)} "
                 f"{'does' if len(missing) == 1 else 'do'} not exist on {self._servers}",
                 cure="create the topic, or correct source.topics",
             )
-        known = {name: topic for name, topic in found.items() if topic is not None}
-        partitions = [(name, p.id) for name, topic in known.items() for p in topic.partitions]
+        existing_topics = {name: topic for name, topic in descriptions.items() if topic is not None}
+        partitions = [(name, p.id) for name, topic in existing_topics.items() for p in topic.partitions]
         return Topics(
             cluster=cluster,
-            ids={name: topic_id(str(topic.topic_id)) for name, topic in known.items()},
+            ids={name: topic_id(str(topic.topic_id)) for name, topic in existing_topics.items()},
             first=self._offsets(partitions, "earliest"),
             last=self._offsets(partitions, "latest"),
         )
@@ -280,12 +282,12 @@ class Broker:
         now = time.time_ns() // 1_000_000
         topics = self._topics()
         at = OffsetSpec.for_timestamp(max(0, int(moment.timestamp() * 1000)))
-        found = self._listed(topics.last, at, committed=False)
+        listed = self._listed(topics.last, at, committed=False)
         ends = self._ends(topics.last, "latest", committed=False)
         # What an open transaction has sent is there already, and not to be read yet. What is found by its time may be
         # the marker of a transaction's end, and the records behind it older: their own times count.
         # Behind the first open one Kafka gives no record, and does not say so.
-        readable = {tp: each for tp, each in found.items() if 0 <= each.offset < topics.last[tp]}
+        readable = {tp: each for tp, each in listed.items() if 0 <= each.offset < topics.last[tp]}
         starts = {tp: each.offset for tp, each in readable.items() if each.timestamp <= now}
         times = peek.times(self._source, self._servers, starts, topics.last) if starts else {}
         early = {tp: (starts[tp], at) for tp, at in times.items()}
@@ -319,11 +321,11 @@ class Broker:
         from confluent_kafka.admin import OffsetSpec
 
         listed = self._listed(partitions, getattr(OffsetSpec, which)(), committed=committed)
-        found = {tp: each.offset for tp, each in listed.items()}
-        if any(offset < 0 for offset in found.values()):
+        offsets = {tp: each.offset for tp, each in listed.items()}
+        if any(offset < 0 for offset in offsets.values()):
             # What librdkafka gives, without an error, where a leader is just moving (seen: -1001).
             raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
-        return found
+        return offsets
 
     def _listed(
         self, partitions: Collection[tuple[str, int]], spec: Any, *, committed: bool
@@ -336,8 +338,8 @@ class Broker:
         from confluent_kafka import IsolationLevel, TopicPartition
 
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-        asked = {TopicPartition(topic, partition): spec for topic, partition in partitions}
-        futures = self._admin.list_offsets(asked, isolation_level=level, request_timeout=self._timeout_s)
+        specs = {TopicPartition(topic, partition): spec for topic, partition in partitions}
+        futures = self._admin.list_offsets(specs, isolation_level=level, request_timeout=self._timeout_s)
         return {(tp.topic, tp.partition): self._answer(future) for tp, future in futures.items()}
 
 

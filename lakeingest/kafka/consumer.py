@@ -53,17 +53,17 @@ def frame(spark: SparkSession, options: Mapping[str, Any], ranges: OffsetRanges,
         for s in ranges
         for begin in range(s.start, s.end, _IN_A_TASK)
     ]
-    asked = spark.createDataFrame(shares, "topic STRING, partition INT, begin BIGINT, end BIGINT")
+    share_rows = spark.createDataFrame(shares, "topic STRING, partition INT, begin BIGINT, end BIGINT")
     # Executors of a cluster need not have lakeingest installed.
     register_pickle_by_value(sys.modules[__name__])
-    own = {
+    consumer_options = {
         **options,
         "enable.auto.commit": "false",
         "enable.partition.eof": "true",
         # An offset that is gone is an error, and no other one is read for it.
         "auto.offset.reset": "error",
     }
-    return asked.repartition(len(shares)).mapInArrow(lambda batches: _read(batches, own), columns)
+    return share_rows.repartition(len(shares)).mapInArrow(lambda batches: _read(batches, consumer_options), columns)
 
 
 def _read(batches: Iterable[Any], options: dict[str, Any]) -> Iterator[Any]:
@@ -143,10 +143,10 @@ def _headers(message: Any) -> list[tuple[str, bytes | None]]:
         first = cause.object.decode(errors="replace")
     # confluent-kafka has them all the same, now without an error: such a key is a NULL in its tuple, and Python would
     # crash where it looks at that. The garbage collector sees what the tuple has besides.
-    found = _HEADERS(message)
-    lacking = [at for at, each in enumerate(found) if len(gc.get_referents(each)) < len(each)]
+    headers = _HEADERS(message)
+    lacking = [at for at, each in enumerate(headers) if len(gc.get_referents(each)) < len(each)]
     keys = {**dict.fromkeys(lacking, "\ufffd"), lacking[0]: first}
-    return [(keys[at] if at in keys else each[0], each[1]) for at, each in enumerate(found)]
+    return [(keys[at] if at in keys else each[0], each[1]) for at, each in enumerate(headers)]
 
 
 def _batch(rows: list[tuple[Any, ...]]) -> Any:

@@ -38,17 +38,17 @@ class GlueRegistry:
         assert config.glue is not None
         self._glue, self._storage = config.glue, storage
         self._wait_s = config.wait.total_seconds()
-        self._known: dict[SchemaId, RegisteredSchema] = {}
+        self._schemas: dict[SchemaId, RegisteredSchema] = {}
 
     def writer(self, id: SchemaId) -> RegisteredSchema | None:
         """The schema of a version's id; None where Glue says that there is none."""
-        if id not in self._known:
+        if id not in self._schemas:
             ask = partial(self._client.get_schema_version, SchemaVersionId=id)
-            found = self._ask(f"schema version {id}", ask)
-            if found is None:
+            answer = self._ask(f"schema version {id}", ask)
+            if answer is None:
                 return None
-            self._known[id] = _registered(found)
-        return self._known[id]
+            self._schemas[id] = _registered(answer)
+        return self._schemas[id]
 
     def version(self, subject: str, writer: RegisteredSchema) -> int | None:
         """The version of its schema that it is."""
@@ -69,23 +69,23 @@ class GlueRegistry:
             SchemaId=self._schema(subject),
             SchemaVersionNumber={"LatestVersion": True},
         )
-        found = self._ask(f"the newest version of {subject}", ask)
-        if found is None or found.get("Status", "AVAILABLE") != "AVAILABLE":
+        answer = self._ask(f"the newest version of {subject}", ask)
+        if answer is None or answer.get("Status", "AVAILABLE") != "AVAILABLE":
             return None
-        schema = _registered(found)
+        schema = _registered(answer)
         return schema, schema.version or 0
 
     def compatibility(self, subject: str) -> str:
         """What Glue asks of a schema's next version; empty where there is no such schema."""
-        found = self._ask(
+        answer = self._ask(
             f"the compatibility of {subject}", partial(self._client.get_schema, SchemaId=self._schema(subject))
         )
-        return str(found["Compatibility"]).replace("_ALL", "_TRANSITIVE") if found else ""
+        return str(answer["Compatibility"]).replace("_ALL", "_TRANSITIVE") if answer else ""
 
     def _schema(self, name: str) -> dict[str, str]:
         return {"RegistryName": self._glue.registry, "SchemaName": name}
 
-    def _ask(self, what: str, question: Callable[..., Answer]) -> Answer | None:
+    def _ask(self, subject: str, question: Callable[..., Answer]) -> Answer | None:
         """The answer, None for "no such"; what passes is waited for."""
         from botocore import exceptions
         from botocore.parsers import ResponseParserError
@@ -101,9 +101,9 @@ class GlueRegistry:
                     return None
                 reason = _short(error)
                 if code not in _PASSING and status < 500 and status != 429:
-                    raise self._refused(what, reason) from None
+                    raise self._refused(subject, reason) from None
             except exceptions.SSLError as error:
-                raise self._refused(what, _short(error)) from None
+                raise self._refused(subject, _short(error)) from None
             except (
                 exceptions.ConnectionError,
                 exceptions.HTTPClientError,
@@ -113,9 +113,9 @@ class GlueRegistry:
             ) as error:
                 reason = _short(error)
             except exceptions.BotoCoreError as error:
-                raise self._refused(what, _short(error)) from None
+                raise self._refused(subject, _short(error)) from None
             if not tries.again():
-                raise self._unreachable(what, reason)
+                raise self._unreachable(subject, reason)
 
     @cached_property
     def _client(self) -> Any:
@@ -137,8 +137,8 @@ class GlueRegistry:
             session = boto3.Session()
             keys = {} if session.get_credentials() else self._storage.aws_keys
             # boto3 itself looks at AWS_DEFAULT_REGION alone.
-            found = os.environ.get("AWS_REGION") or session.region_name
-            region = self._glue.region or found or self._storage.region
+            default_region = os.environ.get("AWS_REGION") or session.region_name
+            region = self._glue.region or default_region or self._storage.region
             with direct(self._glue.endpoint or os.environ.get("AWS_ENDPOINT_URL_GLUE", "")):
                 return session.client(
                     "glue", region_name=region, endpoint_url=self._glue.endpoint, config=options, **keys
@@ -149,29 +149,29 @@ class GlueRegistry:
 
     @property
     def _where(self) -> str:
-        found = self.__dict__.get("_client")
-        return f"AWS Glue at {found.meta.endpoint_url}" if found else "AWS Glue"
+        client = self.__dict__.get("_client")
+        return f"AWS Glue at {client.meta.endpoint_url}" if client else "AWS Glue"
 
-    def _unreachable(self, what: str, reason: str) -> RegistryUnreachable:
+    def _unreachable(self, subject: str, reason: str) -> RegistryUnreachable:
         return RegistryUnreachable(
-            f"{self._where} did not answer for {self._wait_s:g} s, asked for {what}: {reason}",
+            f"{self._where} did not answer for {self._wait_s:g} s, asked for {subject}: {reason}",
             cure="look at the network to Glue's endpoint, or correct registry.glue.region or registry.glue.endpoint; "
             "nothing was lost, run again",
         )
 
-    def _refused(self, what: str, reason: str) -> RegistryRefused:
+    def _refused(self, subject: str, reason: str) -> RegistryRefused:
         return RegistryRefused(
-            f"{self._where} is not to be had, asked for {what}: {reason}",
+            f"{self._where} is not to be had, asked for {subject}: {reason}",
             cure="look at the keys (AWS_PROFILE, AWS_ACCESS_KEY_ID or the machine's role, else storage.access_key) and "
             "at registry.glue.region, and allow glue:GetSchemaVersion and glue:GetSchema; nothing was lost, run again",
         )
 
 
-def _registered(found: Answer) -> RegisteredSchema:
+def _registered(answer: Answer) -> RegisteredSchema:
     # arn:aws:glue:REGION:ACCOUNT:schema/REGISTRY/SCHEMA
-    subject = found["SchemaArn"].partition(":schema/")[2]
-    schema = RegisteredSchema.of(found["SchemaVersionId"], found["DataFormat"], found["SchemaDefinition"])
-    return schema.registered(subject, int(found["VersionNumber"]))
+    subject = answer["SchemaArn"].partition(":schema/")[2]
+    schema = RegisteredSchema.of(answer["SchemaVersionId"], answer["DataFormat"], answer["SchemaDefinition"])
+    return schema.registered(subject, int(answer["VersionNumber"]))
 
 
 def _short(error: Exception) -> str:

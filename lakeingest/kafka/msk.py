@@ -37,9 +37,9 @@ def tokens(servers: str) -> Callable[[str], tuple[str, float]]:
         token("")
     except (AttributeError, BotoCoreError, ClientError, ValueError) as failed:
         # The signer has an AttributeError for "there are none".
-        told = "" if isinstance(failed, AttributeError) else f": {failed}"
+        reason = "" if isinstance(failed, AttributeError) else f": {failed}"
         raise SetupError(
-            f"no keys of AWS are to be found, with which to come into MSK by IAM{told}",
+            f"no keys of AWS are to be found, with which to come into MSK by IAM{reason}",
             cure="let this process have a role, or export AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
         ) from None
     return token
@@ -47,8 +47,8 @@ def tokens(servers: str) -> Callable[[str], tuple[str, float]]:
 
 def region_named(servers: str) -> str | None:
     """The region that the names of MSK's brokers have; None where they are no such names."""
-    named = _REGION.search(servers)
-    return named.group(1).lower() if named else None
+    match = _REGION.search(servers)
+    return match.group(1).lower() if match else None
 
 
 def region_of(servers: str) -> str:

@@ -56,7 +56,7 @@ class Reach:
 def reach(
     first: Frontier,
     last: Frontier,
-    found: Mapping[tuple[str, int], tuple[int, datetime]],
+    offsets: Mapping[tuple[str, int], tuple[int, datetime]],
     moment: datetime,
     now: datetime,
 ) -> Reach:
@@ -67,19 +67,19 @@ def reach(
 
     Args:
         first, last: first offsets kept; ends, open transactions included.
-        found: the first offset with a time as late as the moment, and the timestamp of the first record from there on;
-            without partitions that have none. Where that record is earlier, the offset is a marker's, and the record to
+        offsets: the first offset with a time as late as the moment, and the timestamp of the first record from there
+            on; without partitions that have none. Where that record is earlier, the offset is a marker's, and the record to
             be found lies somewhere behind.
         moment: the one that is over.
         now: before Kafka was asked.
     """
-    early = {tp: offset for tp, (offset, at) in found.items() if moment <= at <= now}
+    early = {tp: offset for tp, (offset, at) in offsets.items() if moment <= at <= now}
     return Reach({tp: min(end, early.get(tp, end)) for tp, end in last.items()}, first)
 
 
-def topic_id(told: str | None) -> str:
+def topic_id(text: str | None) -> str:
     """A topic's id; "" for none, and for the one of zeros that stands for none (KIP-516)."""
-    return told if told and told.strip("A=") else ""
+    return text if text and text.strip("A=") else ""
 
 
 def starts(source: Source, topics: Topics, frontier: Frontier) -> dict[tuple[str, int], int]:
@@ -92,11 +92,13 @@ def starts(source: Source, topics: Topics, frontier: Frontier) -> dict[tuple[str
         SourceChanged: the frontier lies after the last one, as it does when a topic was made anew.
         UsageError: Kafka does not hold the offset where source.start lets it begin.
     """
-    known = {topic for topic, _ in frontier}
+    consumed_topics = {topic for topic, _ in frontier}
     begin = {}
     for tp, last in topics.last.items():
         first = topics.first[tp]
-        begin[tp] = frontier[tp] if tp in frontier else _fresh(source, tp, first, last, is_new=tp[0] not in known)
+        begin[tp] = (
+            frontier[tp] if tp in frontier else _fresh(source, tp, first, last, is_new=tp[0] not in consumed_topics)
+        )
         if begin[tp] < first:
             raise OffsetsLost(
                 f"{tp[0]}-{tp[1]}: offsets {begin[tp]} to {first - 1} were never read, and Kafka no longer has them",
@@ -148,13 +150,13 @@ def next_ranges(begin: Frontier, end: Frontier, max_records: int) -> OffsetRange
     backlog = {tp: max(0, end.get(tp, start) - start) for tp, start in begin.items()}
     total = sum(backlog.values())
     room = min(total, max_records)
-    ranges, given, seen = [], 0, 0
+    ranges, before, running = [], 0, 0
     for (topic, partition), start in sorted(begin.items()):
         # Rounding the running sum, not each share, gives out exactly `room` in the end.
-        seen += backlog[topic, partition]
-        upto = room * seen // total if total else 0
-        ranges.append(OffsetRange(topic, partition, start, start + upto - given))
-        given = upto
+        running += backlog[topic, partition]
+        upto = room * running // total if total else 0
+        ranges.append(OffsetRange(topic, partition, start, start + upto - before))
+        before = upto
     return OffsetRanges(tuple(ranges))
 
 

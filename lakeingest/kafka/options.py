@@ -21,7 +21,7 @@ _AS_TEXT = re.compile(r"ssl\.(ca|certificate|key|keystore)\..*|ssl_\w+|https\.ca
 _OIDC = "sasl.oauthbearer."
 
 
-def given(source: Source) -> dict[str, str]:
+def of_file(source: Source) -> dict[str, str]:
     """`source.options` as the file has them. The values hold secrets: never print them."""
     return {name: secret.get_secret_value() for name, secret in source.options.items()}
 
@@ -35,7 +35,7 @@ def librdkafka(source: Source, servers: str) -> dict[str, Any]:
         SetupError: see `msk.tokens`.
     """
     proofs(source)
-    return _with_tokens(given(source), servers)
+    return _with_tokens(of_file(source), servers)
 
 
 def for_executors(source: Source, servers: str) -> dict[str, Any]:
@@ -44,37 +44,37 @@ def for_executors(source: Source, servers: str) -> dict[str, Any]:
     Raises:
         UsageError, SourceUnreachable, SetupError: see `librdkafka`.
     """
-    options: dict[str, Any] = given(source)
-    kept = {name: value for name, value in options.items() if not _AS_TEXT.fullmatch(name)}
+    options: dict[str, Any] = of_file(source)
+    others_of_file = {name: value for name, value in options.items() if not _AS_TEXT.fullmatch(name)}
     for of in ("ssl", "https"):
         if authorities := pem.authorities(options, of):
-            kept[f"{of}.ca.pem"] = authorities
+            others_of_file[f"{of}.ca.pem"] = authorities
     if identity := pem.identity(options):
-        kept |= dict(zip(("ssl.certificate.pem", "ssl.key.pem"), identity, strict=True))
-    return _with_tokens(kept, servers)
+        others_of_file |= dict(zip(("ssl.certificate.pem", "ssl.key.pem"), identity, strict=True))
+    return _with_tokens(others_of_file, servers)
 
 
 def proofs(source: Source) -> tuple[Any, ...]:
     """What the files of certificates and keys hold now; see `pem`."""
-    options = given(source)
+    options = of_file(source)
     return (pem.authorities(options), pem.authorities(options, "https"), pem.identity(options))
 
 
 def _with_tokens(options: Mapping[str, Any], servers: str) -> dict[str, Any]:
     if mechanism(options) != MSK_IAM:
         return dict(options)
-    kept = {name: value for name, value in options.items() if name not in ("sasl.mechanism", "sasl.mechanisms")}
-    return {**kept, "sasl.mechanism": "OAUTHBEARER", "oauth_cb": msk.tokens(servers)}
+    rest = {name: value for name, value in options.items() if name not in ("sasl.mechanism", "sasl.mechanisms")}
+    return {**rest, "sasl.mechanism": "OAUTHBEARER", "oauth_cb": msk.tokens(servers)}
 
 
 def without_values(source: Source, text: str) -> str:
     """A message of librdkafka's without the values of the options, which may be secrets."""
-    return _hidden(text, (value for value in given(source).values() if len(value) > 3))
+    return _hidden(text, (value for value in of_file(source).values() if len(value) > 3))
 
 
 def without_secrets(source: Source, text: str) -> str:
     """A text of a server's without those values of the options that are secrets."""
-    return _hidden(text, (value for name, value in given(source).items() if _SECRET.search(name) and value))
+    return _hidden(text, (value for name, value in of_file(source).items() if _SECRET.search(name) and value))
 
 
 def _hidden(text: str, values: Iterable[str]) -> str:
@@ -98,25 +98,25 @@ def for_java(
     Raises:
         UsageError, SourceUnreachable: see `pem.identity` and `pem.authorities`.
     """
-    options = given(source)
-    ours = {
+    options = of_file(source)
+    java_options = {
         name: value
         for name, value in options.items()
         if not (_AS_TEXT.fullmatch(name) or name.startswith(_OIDC) or name in _TRANSLATED)
     }
     if (protocol := options.get("security.protocol")) is not None:
-        ours["security.protocol"] = protocol.strip().upper()
+        java_options["security.protocol"] = protocol.strip().upper()
     if (algorithm := options.get("ssl.endpoint.identification.algorithm")) is not None:
         # Java's word for none is nothing at all.
-        ours["ssl.endpoint.identification.algorithm"] = "" if algorithm.strip().lower() == "none" else "https"
+        java_options["ssl.endpoint.identification.algorithm"] = "" if algorithm.strip().lower() == "none" else "https"
     if authorities := pem.authorities(options):
-        ours |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": authorities}
+        java_options |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": authorities}
     if identity := pem.identity(options):
         chain, key = identity
         store = {"ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": chain, "ssl.keystore.key": key}
-        ours |= store
-    ours |= _login(options, package, msk_package)
-    return {f"kafka.{name}": value for name, value in ours.items()}
+        java_options |= store
+    java_options |= _login(options, package, msk_package)
+    return {f"kafka.{name}": value for name, value in java_options.items()}
 
 
 _TRANSLATED = (
@@ -128,45 +128,45 @@ _TRANSLATED = (
 def _login(options: Mapping[str, str], package: str, msk_package: str) -> dict[str, str]:
     """How Java's client proves who it is by SASL."""
     chosen = mechanism(options)
-    ours = {"sasl.mechanism": chosen} if chosen else {}
+    login = {"sasl.mechanism": chosen} if chosen else {}
     user, password = options.get("sasl.username"), options.get("sasl.password")
     if chosen == "OAUTHBEARER":
-        return ours | _oidc(options, f"{package}.common.security.oauthbearer")
+        return login | _oidc(options, f"{package}.common.security.oauthbearer")
     if chosen == MSK_IAM:
         handler = f"{msk_package}.auth.iam.IAMClientCallbackHandler"
-        ours["sasl.jaas.config"] = f"{msk_package}.auth.iam.IAMLoginModule required;"
-        return {**ours, "sasl.client.callback.handler.class": handler}
+        login["sasl.jaas.config"] = f"{msk_package}.auth.iam.IAMLoginModule required;"
+        return {**login, "sasl.client.callback.handler.class": handler}
     if user is not None and password is not None:
         module = "scram.ScramLoginModule" if chosen.startswith("SCRAM") else "plain.PlainLoginModule"
-        ours["sasl.jaas.config"] = _jaas(
+        login["sasl.jaas.config"] = _jaas(
             f"{package}.common.security.{module}", {"username": user, "password": password}
         )
-    return ours
+    return login
 
 
 def _oidc(options: Mapping[str, str], package: str) -> dict[str, str]:
     """Java's client asks for tokens by itself, with what stands in its login's configuration."""
-    said = oidc(options)
-    login = {"clientId": said["client.id"], "clientSecret": said["client.secret"]}
-    if scope := said.get("scope"):
+    client = oidc(options)
+    login = {"clientId": client["client.id"], "clientSecret": client["client.secret"]}
+    if scope := client.get("scope"):
         login["scope"] = scope
-    for pair in filter(None, said.get("extensions", "").split(",")):
+    for pair in filter(None, client.get("extensions", "").split(",")):
         name, _, value = pair.partition("=")
         login[f"extension_{name.strip()}"] = value.strip()
     if authorities := pem.authorities(options, "https"):
         login |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": authorities}
-    ours = {
+    java_options = {
         "sasl.jaas.config": _jaas(f"{package}.OAuthBearerLoginModule", login),
         "sasl.login.callback.handler.class": f"{package}.OAuthBearerLoginCallbackHandler",
-        f"{_OIDC}token.endpoint.url": said["token.endpoint.url"],
+        f"{_OIDC}token.endpoint.url": client["token.endpoint.url"],
         "sasl.login.connect.timeout.ms": str(_LOGIN_S * 1000),
         "sasl.login.read.timeout.ms": str(_LOGIN_S * 1000),
         # For how long it asks again where the server has an error; by itself for ten seconds.
         "sasl.login.retry.backoff.max.ms": "2000",
     }
-    if claim := said.get("sub.claim.name"):
-        ours[f"{_OIDC}sub.claim.name"] = claim
-    return ours
+    if claim := client.get("sub.claim.name"):
+        java_options[f"{_OIDC}sub.claim.name"] = claim
+    return java_options
 
 
 def _jaas(module: str, options: Mapping[str, str]) -> str:
@@ -182,5 +182,5 @@ def group(pipeline: str, source: Source) -> str:
     Spark refuses to go on with a name whose options have changed, as they do when a password is rotated. What is made
     of them says nothing about them outside this process.
     """
-    options = json.dumps(given(source), sort_keys=True).encode()
+    options = json.dumps(of_file(source), sort_keys=True).encode()
     return f"lakeingest-{pipeline}-{hashlib.blake2s(options, key=_SALT, digest_size=4).hexdigest()}"

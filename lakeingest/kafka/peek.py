@@ -27,8 +27,8 @@ def times(source: Source, servers: str, starts: Frontier, ends: Frontier) -> dic
     Raises:
         SourceUnreachable: Kafka gives no records.
     """
-    found = read(source, servers, dict(starts), dict(ends), len(starts), each=1)
-    millis = {(m.topic(), m.partition()): m.timestamp()[1] for m in found}
+    messages = read(source, servers, dict(starts), dict(ends), len(starts), each=1)
+    millis = {(m.topic(), m.partition()): m.timestamp()[1] for m in messages}
     return {tp: datetime.fromtimestamp(at / 1000, UTC) for tp, at in millis.items() if 0 <= at < _FAR}
 
 
@@ -48,7 +48,7 @@ def read(
     """
     from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-    own = {
+    consumer_options = {
         "bootstrap.servers": servers,
         # The client wants a name; a group is neither joined nor committed to.
         "group.id": "lakeingest-init",
@@ -61,12 +61,12 @@ def read(
         # A batch that is larger is given all the same.
         **({"fetch.message.max.bytes": _OF_ONE_BYTES, "queued.min.messages": 1} if each == 1 else {}),
     }
-    consumer: Any = Consumer({**options.librdkafka(source, servers), **own})
-    found, size, waiting, left = list[Any](), 0, set(starts), dict.fromkeys(starts, each or most)
+    consumer: Any = Consumer({**options.librdkafka(source, servers), **consumer_options})
+    messages, size, waiting, remaining = list[Any](), 0, set(starts), dict.fromkeys(starts, each or most)
     until = time.monotonic() + _PATIENCE_S
     try:
         consumer.assign([TopicPartition(*tp, offset) for tp, offset in starts.items()])
-        while waiting and len(found) < most and size < _MOST_BYTES and time.monotonic() < until:
+        while waiting and len(messages) < most and size < _MOST_BYTES and time.monotonic() < until:
             message = consumer.poll(0.5)
             if message is None:
                 continue
@@ -83,11 +83,11 @@ def read(
                 continue
             if place not in waiting:
                 continue
-            found.append(message)
+            messages.append(message)
             size += len(message)
-            left[place] -= 1
-            if message.offset() + 1 >= ends[place] or not left[place]:
+            remaining[place] -= 1
+            if message.offset() + 1 >= ends[place] or not remaining[place]:
                 waiting.discard(place)
     finally:
         consumer.close()
-    return found
+    return messages

@@ -44,15 +44,15 @@ def identity(options: Mapping[str, str]) -> tuple[str, str] | None:
         UsageError: they cannot be read, do not belong together, or the key is of a kind that Java's client cannot take.
         SourceUnreachable: the certificate has expired, or is not valid yet; one that is renewed is read anew.
     """
-    found = _from_store(options) if "ssl.keystore.location" in options else _from_pem(options)
-    if found is None:
+    files = _from_store(options) if "ssl.keystore.location" in options else _from_pem(options)
+    if files is None:
         return None
     from cryptography import x509
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric import dsa, ec, rsa
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-    where, chain, key = found
+    where, chain, key = files
     if not isinstance(key, (rsa.RSAPrivateKey, ec.EllipticCurvePrivateKey, dsa.DSAPrivateKey)):
         raise UsageError(
             f"the client's key, in {where}, is of a kind that Spark's reader (Java's client) cannot take",
@@ -90,9 +90,9 @@ def _check_dates(certificate: Any, where: str) -> None:
     now, begin, end = datetime.now(UTC), certificate.not_valid_before_utc, certificate.not_valid_after_utc
     if begin <= now <= end:
         return
-    told = f"expired at {end:%Y-%m-%d %H:%M} UTC" if now > end else f"is not valid before {begin:%Y-%m-%d %H:%M} UTC"
+    problem = f"expired at {end:%Y-%m-%d %H:%M} UTC" if now > end else f"is not valid before {begin:%Y-%m-%d %H:%M} UTC"
     raise SourceUnreachable(
-        f"the client's certificate, in {where}, {told}",
+        f"the client's certificate, in {where}, {problem}",
         cure="renew it, or correct the clock of this machine; nothing was lost, run again",
     )
 
@@ -118,18 +118,18 @@ def _from_pem(options: Mapping[str, str]) -> tuple[str, str, Any] | None:
             cure="write ssl.certificate.location and ssl.key.location, both",
         )
     (where, text), (of_key, key) = parts
-    named = f"{where} {options[where]}" if where.endswith(".location") else where
+    place = f"{where} {options[where]}" if where.endswith(".location") else where
     chain = "\n".join(_certificates(where, text)) + "\n"
     password = options.get("ssl.key.password")
     try:
-        return named, chain, load_pem_private_key(key.encode(), password.encode() if password else None)
+        return place, chain, load_pem_private_key(key.encode(), password.encode() if password else None)
     except TypeError:
         # A password that is not needed: librdkafka takes no notice of it.
         if not password:
             raise UsageError(
                 f"the key of {of_key} is encrypted", cure="write its password as ssl.key.password"
             ) from None
-        return named, chain, load_pem_private_key(key.encode(), None)
+        return place, chain, load_pem_private_key(key.encode(), None)
     except (ValueError, UnsupportedAlgorithm):
         raise UsageError(
             f"the key of {of_key} cannot be opened: it is no key in PEM, of a kind that is not known, or "
@@ -163,13 +163,13 @@ def _from_store(options: Mapping[str, str]) -> tuple[str, str, Any]:
 
 
 def _certificates(where: str, text: str) -> list[str]:
-    found = _CERTIFICATE.findall(text)
-    if not found:
+    certificates = _CERTIFICATE.findall(text)
+    if not certificates:
         raise UsageError(
             f"{where} of source.options holds no certificate",
             cure="let it be PEM: lines from -----BEGIN CERTIFICATE----- to -----END CERTIFICATE-----",
         )
-    return found
+    return certificates
 
 
 def _files(path: Path) -> list[Path]:
@@ -189,9 +189,9 @@ def _read(option: str, path: Path) -> str:
 
 def _unreadable(option: str, path: Path, failed: Exception) -> UsageError:
     # A file that has the key itself where its path should stand must not be told.
-    shown = path if "-----" not in str(path) and len(str(path)) < 300 else "…"
+    place = path if "-----" not in str(path) and len(str(path)) < 300 else "…"
     why = failed.strerror if isinstance(failed, OSError) else "it is not text"
     return UsageError(
-        f"{option} of source.options cannot be read: {shown}: {why}",
+        f"{option} of source.options cannot be read: {place}: {why}",
         cure=f"correct {option}, or let the user of this process read that file",
     )

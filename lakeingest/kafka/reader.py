@@ -50,25 +50,25 @@ def frame(
         SetupError: see `consumer.frame`.
         UsageError, SourceUnreachable: see `options.for_java`.
     """
-    taken: dict[str, dict[str, list[int]]] = {
+    spans: dict[str, dict[str, list[int]]] = {
         topic: {p: span for p, span in partitions.items() if span[1] > span[0]}
         for topic, partitions in ranges.to_json().items()
     }
-    taken = {topic: partitions for topic, partitions in taken.items() if partitions}
-    if not taken:
+    spans = {topic: partitions for topic, partitions in spans.items() if partitions}
+    if not spans:
         return spark.createDataFrame([], _COLUMNS)
     if by_consumer:
-        theirs = {"bootstrap.servers": bootstrap_servers, "isolation.level": READ_COMMITTED}
-        theirs["group.id"] = options.group(pipeline, source)
-        return consumer.frame(spark, options.for_executors(source, bootstrap_servers) | theirs, ranges, _COLUMNS)
+        group_options = {"bootstrap.servers": bootstrap_servers, "isolation.level": READ_COMMITTED}
+        group_options["group.id"] = options.group(pipeline, source)
+        return consumer.frame(spark, options.for_executors(source, bootstrap_servers) | group_options, ranges, _COLUMNS)
     can = capabilities.of(spark)
-    asked = {
+    reader_options = {
         "kafka.bootstrap.servers": bootstrap_servers,
         "kafka.group.id": options.group(pipeline, source),
         "kafka.isolation.level": READ_COMMITTED,
-        "assign": json.dumps({topic: sorted(map(int, ps)) for topic, ps in taken.items()}),
-        "startingOffsets": json.dumps({t: {p: span[0] for p, span in ps.items()} for t, ps in taken.items()}),
-        "endingOffsets": json.dumps({t: {p: span[1] for p, span in ps.items()} for t, ps in taken.items()}),
+        "assign": json.dumps({topic: sorted(map(int, ps)) for topic, ps in spans.items()}),
+        "startingOffsets": json.dumps({t: {p: span[0] for p, span in ps.items()} for t, ps in spans.items()}),
+        "endingOffsets": json.dumps({t: {p: span[1] for p, span in ps.items()} for t, ps in spans.items()}),
         "includeHeaders": "true",
         "failOnDataLoss": "true",
         # The default of 500 costs a sixth of the time of reading; how much is held is bounded by bytes.
@@ -79,7 +79,7 @@ def frame(
         "maxRecordsPerPartition": str(_MOST_IN_A_TASK),
         **options.for_java(source, can.kafka_package, can.msk_package),
     }
-    reader = spark.read.format("kafka").options(**asked)
+    reader = spark.read.format("kafka").options(**reader_options)
     names = {
         "topic": TOPIC,
         "partition": PARTITION,
@@ -90,6 +90,6 @@ def frame(
         "headers": HEADERS,
     }
     read = reader.load().withColumn("timestamp", timestamps.within_years(F.col("timestamp")))
-    records = read.select(*(F.col(theirs).alias(ours) for theirs, ours in names.items()))
+    records = read.select(*(F.col(group_options).alias(column) for group_options, column in names.items()))
     fewer = -(-ranges.offsets // _LEAST_IN_A_TASK)
-    return records.coalesce(fewer) if fewer < sum(map(len, taken.values())) else records
+    return records.coalesce(fewer) if fewer < sum(map(len, spans.values())) else records

@@ -35,11 +35,11 @@ class Refusal:
     """Why we are not let in.
 
     Attributes:
-        what: in words, without a secret.
+        message: in words, without a secret.
         cure: what to do about it.
     """
 
-    what: str
+    message: str
     cure: str
 
 
@@ -52,94 +52,94 @@ def of(error: Any, source: Source) -> Refusal | None:
     """What such an error of librdkafka's means; None where it is none. May ask the broker for its certificate."""
     if not is_one(error):
         return None
-    said, given = options.without_secrets(source, error.str()), options.given(source)
-    if said.startswith(_TOKEN):
-        return _no_token(said.removeprefix(f"{_TOKEN}: "), given)
+    reason, file_options = options.without_secrets(source, error.str()), options.of_file(source)
+    if reason.startswith(_TOKEN):
+        return _no_token(reason.removeprefix(f"{_TOKEN}: "), file_options)
     if error.name() == "_AUTHENTICATION":
-        return no_token(source) or _not_let_in(said, given)
-    if "verify failed" in said:
-        return _not_trusted(said, given)
-    if "alert" in said:
-        return _of_client(said, given)
-    return Refusal(said, _ADDRESS)
+        return no_token(source) or _not_let_in(reason, file_options)
+    if "verify failed" in reason:
+        return _not_trusted(reason, file_options)
+    if "alert" in reason:
+        return _of_client(reason, file_options)
+    return Refusal(reason, _ADDRESS)
 
 
 def no_token(source: Source) -> Refusal | None:
     """What is wrong with the server that gives tokens, by one request to it; None where nothing is, or none is used."""
-    given = options.given(source)
-    if mechanism(given) != "OAUTHBEARER":
+    file_options = options.of_file(source)
+    if mechanism(file_options) != "OAUTHBEARER":
         return None
-    said = oidc(given)
-    client, secret, url = (said[name] for name in ("client.id", "client.secret", "token.endpoint.url"))
+    client_options = oidc(file_options)
+    client, secret, url = (client_options[name] for name in ("client.id", "client.secret", "token.endpoint.url"))
     form = {"grant_type": "client_credentials"}
-    if scope := said.get("scope"):
+    if scope := client_options.get("scope"):
         form["scope"] = scope
     basic = b64encode(f"{client}:{secret}".encode()).decode()
     try:
         request = Request(url, urlencode(form).encode(), {"Authorization": f"Basic {basic}"})
-        context = ssl.create_default_context(cadata=pem.authorities(given, "https") or None)
+        context = ssl.create_default_context(cadata=pem.authorities(file_options, "https") or None)
         with build_opener(HTTPSHandler(context=context)).open(request, timeout=_WAIT_S) as answer:
             answer.read()
     except HTTPError as failed:
-        return _no_token(f"it answers {failed.code}", given)
+        return _no_token(f"it answers {failed.code}", file_options)
     except (URLError, HTTPException, OSError, ValueError) as failed:
-        told = failed.reason if isinstance(failed, URLError) else failed
-        return _no_token(options.without_secrets(source, f"Could not connect: {told}"), given)
+        reason = failed.reason if isinstance(failed, URLError) else failed
+        return _no_token(options.without_secrets(source, f"Could not connect: {reason}"), file_options)
     return None
 
 
-def _no_token(said: str, given: Mapping[str, str]) -> Refusal:
-    url = urlsplit(given.get("sasl.oauthbearer.token.endpoint.url", ""))
+def _no_token(reason: str, file_options: Mapping[str, str]) -> Refusal:
+    url = urlsplit(file_options.get("sasl.oauthbearer.token.endpoint.url", ""))
     # What else stands in it may be a secret.
     where = f"{url.scheme}://{url.hostname}" + (f":{url.port}" if url.port else "")
-    what = f"no token comes from {where} (sasl.oauthbearer.token.endpoint.url): {said}"
-    if re.search(r"certificate|trust anchor|SSL", said):
+    message = f"no token comes from {where} (sasl.oauthbearer.token.endpoint.url): {reason}"
+    if re.search(r"certificate|trust anchor|SSL", reason):
         cure = "let https.ca.location in source.options name the CA of that server's certificate"
-    elif re.search(r"[Cc]ould not (connect|resolve)|timed? ?out|refused", said):
+    elif re.search(r"[Cc]ould not (connect|resolve)|timed? ?out|refused", reason):
         cure = "start that server, or correct the URL or the way to it (a proxy, a firewall)"
-    elif re.search(r"invalid_client|unauthorized_client|access_denied|\b40[013]\b", said):
+    elif re.search(r"invalid_client|unauthorized_client|access_denied|\b40[013]\b", reason):
         cure = "correct sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret, or let that server know them"
-    elif re.search(r"unexpired|expired", said):
+    elif re.search(r"unexpired|expired", reason):
         cure = "set the clocks of that server and of this machine, and let its tokens be good for some minutes"
-    elif "scope" in said:
+    elif "scope" in reason:
         cure = "correct sasl.oauthbearer.scope"
     else:
         cure = "look at that server and its log"
-    return Refusal(what, cure)
+    return Refusal(message, cure)
 
 
-def _not_let_in(said: str, given: Mapping[str, str]) -> Refusal:
-    chosen = mechanism(given)
+def _not_let_in(reason: str, file_options: Mapping[str, str]) -> Refusal:
+    chosen = mechanism(file_options)
     if chosen == "OAUTHBEARER":
         return Refusal(
-            f"the broker does not take the token: {said}",
+            f"the broker does not take the token: {reason}",
             "let the broker know the issuer (its JWKS, issuer and audience), correct sasl.oauthbearer.scope, and set "
             "the clocks: an expired token is not taken either",
         )
     if chosen == "AWS_MSK_IAM":
         return Refusal(
-            f"the broker does not take the token: {said}",
+            f"the broker does not take the token: {reason}",
             "let the IAM role of this process connect (kafka-cluster:Connect, DescribeTopic, ReadData), and write the "
             "port of IAM (9098) into source.bootstrap_servers",
         )
-    return Refusal(said, _LOGIN)
+    return Refusal(reason, _LOGIN)
 
 
-def _of_client(said: str, given: Mapping[str, str]) -> Refusal:
+def _of_client(reason: str, file_options: Mapping[str, str]) -> Refusal:
     """The broker has broken the handshake off by an alert, which is of our certificate."""
     try:
-        identity = pem.identity(given)
+        identity = pem.identity(file_options)
     except Exception as wrong:
         return Refusal(str(getattr(wrong, "what", wrong)), str(getattr(wrong, "cure", "correct source.options")))
-    if not re.search(r"certificate|unknown ca", said):
-        return Refusal(said, f"let broker and client have a version of TLS in common, and {_TRUST}")
+    if not re.search(r"certificate|unknown ca", reason):
+        return Refusal(reason, f"let broker and client have a version of TLS in common, and {_TRUST}")
     if identity is None:
         return Refusal(
-            f"the broker asks for a client's certificate, and source.options name none: {said}",
+            f"the broker asks for a client's certificate, and source.options name none: {reason}",
             "write ssl.certificate.location and ssl.key.location into source.options",
         )
     return Refusal(
-        f"the broker does not trust the client's certificate ({pem.issued(identity[0])}): {said}",
+        f"the broker does not trust the client's certificate ({pem.issued(identity[0])}): {reason}",
         "let it be issued by an authority that the broker's trust store has, for clients, and not be revoked",
     )
 
@@ -154,19 +154,21 @@ _OF_CODES = {
 """The cure for each of OpenSSL's codes: not valid yet, expired, another host, another address."""
 
 
-def _not_trusted(said: str, given: Mapping[str, str]) -> Refusal:
-    place = _PLACE.search(said)
+def _not_trusted(reason: str, file_options: Mapping[str, str]) -> Refusal:
+    place = _PLACE.search(reason)
     if place is None:
-        return Refusal(said, _ADDRESS)
+        return Refusal(reason, _ADDRESS)
     host, port = place.group(1).strip("[]"), int(place.group(2))
     try:
-        context = ssl.create_default_context(cadata=pem.authorities(given) or None)
-        context.check_hostname = given.get("ssl.endpoint.identification.algorithm", "https").strip().lower() != "none"
+        context = ssl.create_default_context(cadata=pem.authorities(file_options) or None)
+        context.check_hostname = (
+            file_options.get("ssl.endpoint.identification.algorithm", "https").strip().lower() != "none"
+        )
         with socket.create_connection((host, port), _WAIT_S) as line, context.wrap_socket(line, server_hostname=host):
-            return Refusal(said, _ADDRESS)
+            return Refusal(reason, _ADDRESS)
     except ssl.SSLCertVerificationError as failed:
         why, code = failed.verify_message, failed.verify_code
     except (OSError, ValueError):
-        return Refusal(said, _ADDRESS)
-    what = f"the certificate of the broker {host}:{port} is not trusted (certificate verify failed): {why}"
-    return Refusal(what, _OF_CODES.get(code, _TRUST))
+        return Refusal(reason, _ADDRESS)
+    message = f"the certificate of the broker {host}:{port} is not trusted (certificate verify failed): {why}"
+    return Refusal(message, _OF_CODES.get(code, _TRUST))

@@ -165,42 +165,42 @@ class Registry:
             return None
         until = self._until()
         self._client.clear_latest_caches()
-        found = self._ask(f"the newest version of {subject}", until, partial(self._client.get_latest_version, subject))
-        if found is None or found.schema_id is None or found.version is None:
+        answer = self._ask(f"the newest version of {subject}", until, partial(self._client.get_latest_version, subject))
+        if answer is None or answer.schema_id is None or answer.version is None:
             return None
-        if found.schema_id not in self._writers:
-            self._writers[found.schema_id] = self._writer(found.schema_id, found.schema, until)
-        return self._writers[found.schema_id], found.version
+        if answer.schema_id not in self._writers:
+            self._writers[answer.schema_id] = self._writer(answer.schema_id, answer.schema, until)
+        return self._writers[answer.schema_id], answer.version
 
     def compatibility(self, subject: str) -> str:
         """What the registry asks of a subject's next version: the subject's own level, or else that of all."""
         until = self._until()
-        own = partial(self._client.get_compatibility, subject)
-        found = self._ask(f"the compatibility of {subject}", until, own)
-        return found or self._ask("the compatibility of all subjects", until, self._client.get_compatibility) or "NONE"
+        of_subject = partial(self._client.get_compatibility, subject)
+        level = self._ask(f"the compatibility of {subject}", until, of_subject)
+        return level or self._ask("the compatibility of all subjects", until, self._client.get_compatibility) or "NONE"
 
     def _writer(self, id: int, schema: Schema, until: float) -> RegisteredSchema:
         references: dict[str, str] = {}
         self._collect(schema, until, references, set())
         return RegisteredSchema.of(id, schema.schema_type or "AVRO", schema.schema_str or "", tuple(references.items()))
 
-    def _collect(self, schema: Schema, until: float, found: dict[str, str], seen: set[str]) -> None:
+    def _collect(self, schema: Schema, until: float, texts: dict[str, str], names: set[str]) -> None:
         for reference in schema.references or ():
             name, subject, version = reference.name, reference.subject, reference.version
-            if not name or not subject or version is None or name in seen or len(seen) == _MOST_REFERENCES:
+            if not name or not subject or version is None or name in names or len(names) == _MOST_REFERENCES:
                 continue
-            seen.add(name)
+            names.add(name)
             question = partial(self._client.get_version, subject, version, deleted=True)
-            held = self._ask(f"version {version} of {subject}", until, question)
+            reference_schema = self._ask(f"version {version} of {subject}", until, question)
             # One that is gone is left out: then the schema does not parse, and that is said of its records.
-            if held is not None:
-                self._collect(held.schema, until, found, seen)
-                found[name] = held.schema.schema_str or ""
+            if reference_schema is not None:
+                self._collect(reference_schema.schema, until, texts, names)
+                texts[name] = reference_schema.schema.schema_str or ""
 
     def _until(self) -> float:
         return time.monotonic() + self._wait_s
 
-    def _ask(self, what: str, until: float, question: Callable[[], T]) -> T | None:
+    def _ask(self, subject: str, until: float, question: Callable[[], T]) -> T | None:
         """The answer, None for "no such"; what passes is waited for."""
         from confluent_kafka.schema_registry.error import OAuthTokenError, SchemaRegistryError
         from httpx2 import LocalProtocolError, TransportError
@@ -216,31 +216,31 @@ class Registry:
                 reason = f"HTTP {status}, {self._plain(error.error_message or 'without a word of a registry')}"
                 # A plain 404 may be a gateway's whose registry is not up yet.
                 if status not in (*_PASSING, 404):
-                    raise self._refused(what, reason) from None
+                    raise self._refused(subject, reason) from None
             except (LocalProtocolError, UnicodeEncodeError):
                 # Its text repeats the header, in whatever spelling.
-                raise self._refused(what, "a value cannot be sent; is there a line break in it?") from None
+                raise self._refused(subject, "a value cannot be sent; is there a line break in it?") from None
             except TransportError as error:
                 reason = self._plain(str(error)) or type(error).__name__
                 if _untrusted(error):
-                    raise self._refused(what, reason) from None
+                    raise self._refused(subject, reason) from None
             except OAuthTokenError as error:
                 reason = self._plain(f"no token: {error.message}")
             except json.JSONDecodeError:
                 reason = "the answer is not JSON"
             if not tries.again():
-                raise self._unreachable(what, reason)
+                raise self._unreachable(subject, reason)
 
-    def _unreachable(self, what: str, reason: str) -> RegistryUnreachable:
+    def _unreachable(self, subject: str, reason: str) -> RegistryUnreachable:
         return RegistryUnreachable(
-            f"the schema registry at {self._url} did not answer for {self._wait_s:g} s, asked for {what}: {reason}",
+            f"the schema registry at {self._url} did not answer for {self._wait_s:g} s, asked for {subject}: {reason}",
             cure="start the registry, or correct registry.url (its path included, as in /apis/ccompat/v7); "
             "nothing was lost, run again",
         )
 
-    def _refused(self, what: str, reason: str) -> RegistryRefused:
+    def _refused(self, subject: str, reason: str) -> RegistryRefused:
         return RegistryRefused(
-            f"the schema registry at {self._url} is not to be had, asked for {what}: {reason}",
+            f"the schema registry at {self._url} is not to be had, asked for {subject}: {reason}",
             cure="correct registry.options (basic.auth.user.info, bearer.auth.token, ssl.ca.location) or registry.url; "
             "nothing was lost, run again",
         )
@@ -249,10 +249,10 @@ class Registry:
         from confluent_kafka.schema_registry import SchemaRegistryClient
 
         # The client's own retries would multiply ours.
-        own = {"url": self._url, "timeout": min(REQUEST_S, max(self._wait_s, 0.1)), "max.retries": 0}
+        client_options = {"url": self._url, "timeout": min(REQUEST_S, max(self._wait_s, 0.1)), "max.retries": 0}
         try:
             with direct(self._url):
-                return SchemaRegistryClient({**self._options, **own})
+                return SchemaRegistryClient({**self._options, **client_options})
         except (ValueError, TypeError, OSError) as error:
             raise UsageError(
                 f"registry.options cannot be used: {self._plain(str(error))}",

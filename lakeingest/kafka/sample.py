@@ -27,8 +27,10 @@ def newest(source: Source, servers: str, most: int) -> list[Record]:
     topics = Broker(source, servers).topics()
     ends = {tp: end for tp, end in topics.last.items() if end > topics.first[tp]}
     share = max(1, most // max(len(ends), 1))
-    found = peek.read(source, servers, {tp: max(topics.first[tp], end - share) for tp, end in ends.items()}, ends, most)
-    if not found and ends:
+    messages = peek.read(
+        source, servers, {tp: max(topics.first[tp], end - share) for tp, end in ends.items()}, ends, most
+    )
+    if not messages and ends:
         # The newest offsets hold no record: markers of transactions, or what compaction has left.
-        found = peek.read(source, servers, {tp: topics.first[tp] for tp in ends}, ends, most)
-    return [Record(m.key(), m.value(), frozenset(name for name, _ in m.headers() or ())) for m in found]
+        messages = peek.read(source, servers, {tp: topics.first[tp] for tp in ends}, ends, most)
+    return [Record(m.key(), m.value(), frozenset(name for name, _ in m.headers() or ())) for m in messages]

@@ -110,21 +110,21 @@ def fetch(
     Raises:
         SetupError: no Java, no network, too little disk, or a file that is not the pinned one.
     """
-    wanted = listed(group, listing)
+    artifacts = listed(group, listing)
     folder = (cache or cache_dir()) / group
-    files = tuple(folder / artifact.file for artifact in wanted)
+    files = tuple(folder / artifact.file for artifact in artifacts)
     stamp = folder / ".complete"
-    if _is_complete(stamp, wanted, folder):
+    if _is_complete(stamp, artifacts, folder):
         return files
     need_disk(folder)
     with locked(folder / ".lock"):
-        if not _is_complete(stamp, wanted, folder):
-            missing = [a for a in wanted if not (folder / a.file).is_file() or _sha256(folder / a.file) != a.sha256]
+        if not _is_complete(stamp, artifacts, folder):
+            missing = [a for a in artifacts if not (folder / a.file).is_file() or _sha256(folder / a.file) != a.sha256]
             with tempfile.TemporaryDirectory(prefix=".fetching-", dir=folder) as scratch:
                 if missing:
                     (download or ivy)(missing, Path(scratch))
                 _move_in(missing, Path(scratch), folder)
-            stamp.write_text(_stamp(wanted, folder), encoding="utf-8")
+            stamp.write_text(_stamp(artifacts, folder), encoding="utf-8")
     return files
 
 
@@ -133,15 +133,15 @@ def missing(group: str) -> tuple[Artifact, ...]:
     return tuple(artifact for artifact in listed(group) if not (cache_dir() / group / artifact.file).is_file())
 
 
-def _is_complete(stamp: Path, wanted: Sequence[Artifact], folder: Path) -> bool:
+def _is_complete(stamp: Path, artifacts: Sequence[Artifact], folder: Path) -> bool:
     try:
-        return stamp.read_text(encoding="utf-8") == _stamp(wanted, folder)
+        return stamp.read_text(encoding="utf-8") == _stamp(artifacts, folder)
     except FileNotFoundError:
         return False
 
 
-def _stamp(wanted: Sequence[Artifact], folder: Path) -> str:
-    return "".join(f"{a.sha256} {(folder / a.file).stat().st_size} {a.file}\n" for a in wanted)
+def _stamp(artifacts: Sequence[Artifact], folder: Path) -> str:
+    return "".join(f"{a.sha256} {(folder / a.file).stat().st_size} {a.file}\n" for a in artifacts)
 
 
 def _move_in(missing: Sequence[Artifact], scratch: Path, folder: Path) -> None:
@@ -149,10 +149,10 @@ def _move_in(missing: Sequence[Artifact], scratch: Path, folder: Path) -> None:
         file = scratch / artifact.file
         if not file.is_file():
             raise SetupError(f"{artifact.file} was not downloaded", cure=_OFFLINE)
-        found = _sha256(file)
-        if found != artifact.sha256:
+        digest = _sha256(file)
+        if digest != artifact.sha256:
             raise SetupError(
-                f"{artifact.file} is not the pinned file: sha256 {found} instead of {artifact.sha256}; it was removed",
+                f"{artifact.file} is not the pinned file: sha256 {digest} instead of {artifact.sha256}; it was removed",
                 cure="run the same again; if it stays so, the mirror or proxy in between serves another file: ask "
                 "whoever keeps it",
             )
@@ -201,13 +201,13 @@ def _ivy_jar() -> Path:
 
 def _watch(process: subprocess.Popen[bytes], home: Path, total: int) -> None:
     """Show progress until the process ends; end it when no byte came for two minutes."""
-    seen, since = -1, time.monotonic()
+    last_size, since = -1, time.monotonic()
     try:
         with _progress(total) as show:
             while process.poll() is None:
                 size = _size(home / "cache")
-                if size != seen:
-                    seen, since = size, time.monotonic()
+                if size != last_size:
+                    last_size, since = size, time.monotonic()
                 show((home / "log").read_text(errors="replace").count("[SUCCESSFUL ]"), size)
                 if time.monotonic() - since > _STALLED_AFTER:
                     raise SetupError(f"the download stood still for {_STALLED_AFTER:.0f} s", cure=_OFFLINE)
@@ -229,7 +229,7 @@ def _size(folder: Path) -> int:
 def _progress(total: int) -> Iterator[Callable[[int, int], None]]:
     if not sys.stderr.isatty():
         sys.stderr.write(f"fetching {total} artifacts\n")
-        yield lambda done, size: None
+        yield lambda bytes_, size: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -237,4 +237,4 @@ def _progress(total: int) -> Iterator[Callable[[int, int], None]]:
     columns = (TextColumn("fetching artifacts"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[mb]} MB"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=total, mb="0")
-        yield lambda done, size: bar.update(task, completed=done, mb=f"{size / 1e6:.0f}")
+        yield lambda bytes_, size: bar.update(task, completed=bytes_, mb=f"{size / 1e6:.0f}")

@@ -134,9 +134,9 @@ class Kafka:
 def _format(start: Sequence[str], settings: str, cluster: str, more: Sequence[str]) -> None:
     # With "=", because an id may begin with "-".
     command = [*start, "format", f"--cluster-id={cluster}", "--ignore-formatted", "--config", settings, *more]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    if process.returncode:
         raise SetupError(
-            f"Kafka's storage tool refused to format: {(done.stderr or done.stdout).strip()}",
+            f"Kafka's storage tool refused to format: {(process.stderr or process.stdout).strip()}",
             cure="run `lakeingest stack down --wipe`, which deletes the stack's data, and start again",
         )

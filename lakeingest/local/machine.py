@@ -44,10 +44,10 @@ def _java_command() -> Path:
         if not command.is_file():
             raise SetupError(f"JAVA_HOME is {home}, but there is no {command}", cure=_CURE)
         return command
-    found = shutil.which("java")
-    if found is None:
+    path = shutil.which("java")
+    if path is None:
         raise SetupError("there is no Java on this machine: JAVA_HOME is not set, and the PATH has no java", cure=_CURE)
-    return Path(found)
+    return Path(path)
 
 
 def java_major(answer: str) -> int | None:
@@ -64,11 +64,11 @@ def need_disk(folder: Path, least: int = LEAST_DISK) -> None:
     Raises:
         SetupError: less is free.
     """
-    there = next(parent for parent in (folder, *folder.parents) if parent.exists())
-    free = shutil.disk_usage(there).free
+    existing_folder = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    free = shutil.disk_usage(existing_folder).free
     if free < least:
         raise SetupError(
-            f"only {free / 1024**3:.1f} GiB are free at {there}; {least / 1024**3:.1f} GiB are needed",
+            f"only {free / 1024**3:.1f} GiB are free at {existing_folder}; {least / 1024**3:.1f} GiB are needed",
             cure="free some space, or set LAKEINGEST_CACHE and LAKEINGEST_STATE to folders on a larger disk",
         )
 

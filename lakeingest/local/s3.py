@@ -124,7 +124,7 @@ def need() -> None:
 
 def _weed() -> Path:
     beside = Path(sysconfig.get_path("scripts")) / "weed"
-    found = beside if beside.is_file() else shutil.which("weed")
-    if found is None:
+    path = beside if beside.is_file() else shutil.which("weed")
+    if path is None:
         raise SetupError("there is no weed, the S3 server, beside lakeingest", cure=_CURE)
-    return Path(found)
+    return Path(path)

@@ -92,15 +92,15 @@ def _signal(server: ServerRecord, number: signal.Signals) -> None:
             os.kill(server.pid, number)
 
 
-def free_ports(names: Iterable[str], remembered: Mapping[str, int], taken: set[int]) -> dict[str, int]:
-    """A free port for each name: the remembered one if it still is, else another; adds them to `taken`."""
+def free_ports(names: Iterable[str], remembered: Mapping[str, int], used: set[int]) -> dict[str, int]:
+    """A free port for each name: the remembered one if it still is, else another; adds them to `used`."""
     ports = {}
     for name in names:
         port = remembered.get(name)
-        while port is None or port in taken or not _is_free(port):
+        while port is None or port in used or not _is_free(port):
             # Below the range that systems take for outgoing connections: those would get in between.
             port = random.randrange(20_000, 32_000)
-        taken.add(port)
+        used.add(port)
         ports[name] = port
     return ports
 

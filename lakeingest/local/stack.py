@@ -115,18 +115,18 @@ def status(state: Path | None = None) -> tuple[ServerStatus, ...]:
         SetupError: stack.json is there, but not readable.
     """
     record = read(state)
-    known = record.servers if record else {}
+    records = record.servers if record else {}
     logs = stack_dir(state) / "logs"
-    return tuple(_status_of(server, known.get(server.name), logs) for server in _SERVERS)
+    return tuple(_status_of(server, records.get(server.name), logs) for server in _SERVERS)
 
 
-def _status_of(server: Server, known: ServerRecord | None, logs: Path) -> ServerStatus:
+def _status_of(server: Server, record: ServerRecord | None, logs: Path) -> ServerStatus:
     log = logs / f"{server.name}.log"
-    if known is None or known.pid is None:
-        port = known.ports[_MAIN_PORT[server.name]] if known else None
+    if record is None or record.pid is None:
+        port = record.ports[_MAIN_PORT[server.name]] if record else None
         return ServerStatus(server.name, "stopped", port, None, server.version, log)
-    state = "died" if not known.alive() else "running" if known.ready else "starting"
-    return ServerStatus(server.name, state, known.ports[_MAIN_PORT[server.name]], known.pid, known.version, log)
+    state = "died" if not record.alive() else "running" if record.ready else "starting"
+    return ServerStatus(server.name, state, record.ports[_MAIN_PORT[server.name]], record.pid, record.version, log)
 
 
 @dataclass
@@ -138,14 +138,14 @@ class _Start:
     wait: float
     say: Callable[[str], None]
     began: set[str] = field(default_factory=set)
-    taken: set[int] = field(default_factory=set)
+    ports: set[int] = field(default_factory=set)
     guard: threading.Lock = field(default_factory=threading.Lock)
     failed: threading.Event = field(default_factory=threading.Event)
 
     def all(self) -> None:
         for server in self.record.servers.values():
             if server.alive():
-                self.taken |= set(server.ports.values())
+                self.ports |= set(server.ports.values())
         with ThreadPoolExecutor(len(_SERVERS)) as pool:
             pending = [pool.submit(self.one, server) for server in _SERVERS]
             try:
@@ -157,25 +157,25 @@ class _Start:
 
     def one(self, server: Server) -> None:
         try:
-            known = self.record.servers.get(server.name)
-            place = self.place(server, known)
-            if known is None or not known.alive():
-                known = self.launch(server, place)
-            self.wait_for(server, place, known)
+            record = self.record.servers.get(server.name)
+            place = self.place(server, record)
+            if record is None or not record.alive():
+                record = self.launch(server, place)
+            self.wait_for(server, place, record)
         except BaseException:
             self.failed.set()
             raise
 
-    def place(self, server: Server, known: ServerRecord | None) -> Place:
+    def place(self, server: Server, record: ServerRecord | None) -> Place:
         folder = stack_dir(self.state)
         data, logs = folder / "data" / server.name, folder / "logs"
         for needed in (data, logs):
             needed.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if known is not None and known.alive():
-            ports = dict(known.ports)
+        if record is not None and record.alive():
+            ports = dict(record.ports)
         else:
             with self.guard:
-                ports = free_ports(server.ports, known.ports if known else {}, self.taken)
+                ports = free_ports(server.ports, record.ports if record else {}, self.ports)
         return Place(data, logs, ports, self.record.access_key, self.record.secret_key)
 
     def launch(self, server: Server, place: Place) -> ServerRecord:
@@ -184,23 +184,23 @@ class _Start:
         self.say(f"{server.name}: starting")
         with self.guard:
             pid = spawn(command, env, place.logs / f"{server.name}.log", place.data)
-            known = ServerRecord(server.version, place.ports, pid, start_of(pid))
+            record = ServerRecord(server.version, place.ports, pid, start_of(pid))
             self.began.add(server.name)
-            self.record = self.record.having(server.name, known)
+            self.record = self.record.having(server.name, record)
             remember(self.record, self.state)
-        return known
+        return record
 
-    def wait_for(self, server: Server, place: Place, known: ServerRecord) -> None:
+    def wait_for(self, server: Server, place: Place, record: ServerRecord) -> None:
         until = time.monotonic() + self.wait
         while not server.ready(place):
             if self.failed.is_set():
                 return
-            if not known.alive():
+            if not record.alive():
                 raise _not_up(server, place, "ended by itself")
             if time.monotonic() > until:
                 raise _not_up(server, place, f"does not serve after {self.wait:.0f} s")
             time.sleep(0.1)
-        self.remember(server.name, replace(known, ready=True))
+        self.remember(server.name, replace(record, ready=True))
         self.say(f"{server.name}: ready")
 
     def remember(self, name: str, server: ServerRecord) -> None:
@@ -209,9 +209,9 @@ class _Start:
             remember(self.record, self.state)
 
     def undo(self) -> None:
-        ours = {name: server for name, server in self.record.servers.items() if name in self.began}
-        _end(ours)
-        for name, server in ours.items():
+        begun_servers = {name: server for name, server in self.record.servers.items() if name in self.began}
+        _end(begun_servers)
+        for name, server in begun_servers.items():
             self.remember(name, server.stopped())
 
 
@@ -224,14 +224,14 @@ def _end(servers: Mapping[str, ServerRecord]) -> None:
                 leftover.unlink(missing_ok=True)
 
 
-def _not_up(server: Server, place: Place, what: str) -> SetupError:
+def _not_up(server: Server, place: Place, problem: str) -> SetupError:
     lines: Sequence[str] = ()
     for log in sorted(place.logs.glob(f"{server.name}*.log"), key=lambda log: log.stat().st_mtime):
         text = log.read_text(encoding="utf-8", errors="replace")
         # Frames of a Java stack trace would push out what was said.
         lines = [line for line in text.splitlines() if line.strip() and not line.startswith("\tat ")] or lines
-    said = "\n".join(f"    {line[:300]}" for line in lines[-15:])
+    log_end = "\n".join(f"    {line[:300]}" for line in lines[-15:])
     return SetupError(
-        f"{server.name} ({server.version}) {what}; the last lines of its log:\n{said}",
+        f"{server.name} ({server.version}) {problem}; the last lines of its log:\n{log_end}",
         cure=f"read {place.logs}; if its data is at fault, `lakeingest stack down --wipe` deletes it",
     )

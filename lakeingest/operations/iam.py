@@ -258,7 +258,7 @@ class _Policy:
         source.commit_to_group may be committed to.
         """
         source = self.config.source
-        if mechanism(options.given(source)) != MSK_IAM or self.role == "reader":
+        if mechanism(options.of_file(source)) != MSK_IAM or self.role == "reader":
             return
         cluster, region = self._cluster
         topics = [f"topic/{cluster}/{_ANY}/{topic}" for topic in source.topics]
@@ -336,7 +336,7 @@ class _Policy:
         registry = self.config.registry.glue
         if storage.region and (self.config.table.catalog == "glue" or (registry and not registry.region)):
             yield f"Glue is asked in the region of AWS_REGION, where that is set; here it is {storage.region}'s"
-        by_iam = mechanism(options.given(self.config.source)) == MSK_IAM and self.role != "reader"
+        by_iam = mechanism(options.of_file(self.config.source)) == MSK_IAM and self.role != "reader"
         if self.number == _ANY and (self.config.table.catalog == "glue" or registry or by_iam):
             yield "no account is named, so any stands in the ARNs; write --account"
         if by_iam:

@@ -42,43 +42,47 @@ def frame(decoded: DataFrame, stages: Sequence[Stage], table: StructType) -> Dat
         table: the types that the table takes them as; those that no stage leaves are null.
     """
     nothing = F.lit(None).cast("int")
-    found = decoded.withColumns({FAILED: nothing, LEFT_OUT: nothing, WHY: nothing.cast("string")})
+    value_frame = decoded.withColumns({FAILED: nothing, LEFT_OUT: nothing, WHY: nothing.cast("string")})
     if RESCUED in decoded.columns:
-        found = found.withColumn(RESCUED, masks.rescued(F.col(RESCUED), hidden.rescued(stages)))
-    others = [name for name in found.columns if name not in {column.name for column in stages[0].before}]
+        value_frame = value_frame.withColumn(RESCUED, masks.rescued(F.col(RESCUED), hidden.rescued(stages)))
+    other_columns = [name for name in value_frame.columns if name not in {column.name for column in stages[0].before}]
     number = 0
     for stage in stages:
         try:
-            found = _done(found, stage, others, number)
+            value_frame = _after_step(value_frame, stage, other_columns, number)
             # Spark Connect looks at a frame when it is asked something of it, and not before.
-            _ = found.columns
+            _ = value_frame.columns
         except PySparkException as wrong:
-            said = str(wrong).strip().splitlines()[0]
-            raise UsageError(f"transform[{stage.at}]: Spark cannot do it: {said}", cure="correct the step") from wrong
+            message = str(wrong).strip().splitlines()[0]
+            raise UsageError(
+                f"transform[{stage.at}]: Spark cannot do it: {message}", cure="correct the step"
+            ) from wrong
         number += len(stage.expressions)
-    there = {column.name for column in stages[-1].after}
-    made = ((F.col(ddl.quoted(f.name)) if f.name in there else nothing).cast(f.dataType).alias(f.name) for f in table)
-    return found.select(*map(F.col, map(ddl.quoted, others)), *made)
+    names = {column.name for column in stages[-1].after}
+    columns = (
+        (F.col(ddl.quoted(f.name)) if f.name in names else nothing).cast(f.dataType).alias(f.name) for f in table
+    )
+    return value_frame.select(*map(F.col, map(ddl.quoted, other_columns)), *columns)
 
 
-def _done(found: DataFrame, stage: Stage, others: Sequence[str], number: int) -> DataFrame:
+def _after_step(frame: DataFrame, stage: Stage, other_columns: Sequence[str], number: int) -> DataFrame:
     """The frame behind a step.
 
     Args:
-        others: the columns that are no value's.
+        other_columns: the columns that are no value's.
         number: the number of the step's first expression among all.
     """
     if stage.step.kind == "where":
-        return _kept(found, stage, number)
+        return _after_conditions(frame, stage, number)
     if stage.step.kind == "own":
-        return _own(found, stage, others, number)
-    values = list(_masked(found, stage) if stage.step.kind == "mask" else _values(stage))
+        return _own_code(frame, stage, other_columns, number)
+    values = list(_masked(frame, stage) if stage.step.kind == "mask" else _values(stage))
     failed = _first(FAILED, [each.failed for each in stage.expressions.values()], number)
-    found = masks.of_record(found, stage)
-    return found.select(*(F.col(ddl.quoted(name)) for name in others if name != FAILED), failed, *values)
+    frame = masks.of_record(frame, stage)
+    return frame.select(*(F.col(ddl.quoted(name)) for name in other_columns if name != FAILED), failed, *values)
 
 
-def _own(found: DataFrame, stage: Stage, others: Sequence[str], number: int) -> DataFrame:
+def _own_code(frame: DataFrame, stage: Stage, other_columns: Sequence[str], number: int) -> DataFrame:
     """The columns that code of somebody's own computes, and why it refuses records.
 
     Raises:
@@ -86,38 +90,38 @@ def _own(found: DataFrame, stage: Stage, others: Sequence[str], number: int) -> 
     """
     (name,) = stage.step.names
     values = {column.name: F.col(ddl.quoted(column.name)) for column in (*stage.before, *OF_RECORD)}
-    own = {column.name.lower() for column in ddl.parse(extend.step(name).columns)}
+    declared = {column.name.lower() for column in ddl.parse(extend.step(name).columns)}
     try:
-        made = {key.lower(): value for key, value in extend.step(name).compute(values).items()}
-        reasons = [made.pop(extend.REFUSED, F.lit(None)).cast("string")]
-        if made.keys() != own:
-            raise ValueError(f"it made {', '.join(made) or 'nothing'}, and declares {', '.join(sorted(own))}")
+        computed = {key.lower(): value for key, value in extend.step(name).compute(values).items()}
+        reasons = [computed.pop(extend.REFUSED, F.lit(None)).cast("string")]
+        if computed.keys() != declared:
+            raise ValueError(f"it made {', '.join(computed) or 'nothing'}, and declares {', '.join(sorted(declared))}")
         for column in stage.after:
-            if column.name.lower() in own:
+            if column.name.lower() in declared:
                 # In a cast Spark takes nothing that makes several rows of one.
-                value = made[column.name.lower()].cast(types.of_columns([column])[0].dataType)
+                value = computed[column.name.lower()].cast(types.of_columns([column])[0].dataType)
                 values[column.name] = value
                 if not column.nullable:
                     reasons.append(F.when(value.isNull(), F.lit(f"{column.name} is required, and null")))
         untouched = F.col(FAILED).isNull() & F.col(LEFT_OUT).isNull()
         why = F.coalesce(WHY, F.when(untouched, F.coalesce(*reasons))).alias(WHY)
         after = [values[column.name].alias(column.name) for column in stage.after]
-        found = found.select(*(F.col(ddl.quoted(each)) for each in others if each != WHY), why, *after)
-        _ = found.columns
+        frame = frame.select(*(F.col(ddl.quoted(each)) for each in other_columns if each != WHY), why, *after)
+        _ = frame.columns
     except Exception as failed:
         raise UsageError(
             f"transform[{stage.at}].own: {name} makes no columns: {type(failed).__name__}: {failed}",
             cure="correct the class; see lakeingest.extend.Step",
         ) from failed
-    return found.withColumn(FAILED, _first(FAILED, [f"{WHY} IS NOT NULL"], number))
+    return frame.withColumn(FAILED, _first(FAILED, [f"{WHY} IS NOT NULL"], number))
 
 
 def _values(stage: Stage) -> Iterator[Column]:
     step = stage.step
     if step.kind == "flatten":
-        named = {name.lower() for name in step.names}
+        names = {name.lower() for name in step.names}
         for column in stage.before:
-            flat = column.name.lower() in named
+            flat = column.name.lower() in names
             paths = leaves(column) if flat else [(ddl.quoted(column.name), column)]
             yield from (F.expr(path).alias(leaf.name) for path, leaf in paths)
         return
@@ -136,19 +140,19 @@ def _values(stage: Stage) -> Iterator[Column]:
             yield (value.dropFields(*within) if within and step.kind == "drop" else value).alias(column.name)
 
 
-def _masked(found: DataFrame, stage: Stage) -> Iterator[Column]:
+def _masked(frame: DataFrame, stage: Stage) -> Iterator[Column]:
     for column in stage.before:
-        yield masks.hidden_value(found, F.col(ddl.quoted(column.name)), column.name, stage.step.masks).alias(
+        yield masks.hidden_value(frame, F.col(ddl.quoted(column.name)), column.name, stage.step.masks).alias(
             column.name
         )
 
 
-def _kept(found: DataFrame, stage: Stage, number: int) -> DataFrame:
+def _after_conditions(frame: DataFrame, stage: Stage, number: int) -> DataFrame:
     """Condition by condition: one that cannot be computed for a record is the last that it is held against."""
     for at, each in enumerate(stage.expressions.values(), number):
         unmet = f"NOT {each.failed} AND NOT coalesce({each.value}, false)"
-        found = found.withColumns({FAILED: _first(FAILED, [each.failed], at), LEFT_OUT: _first(LEFT_OUT, [unmet], at)})
-    return found
+        frame = frame.withColumns({FAILED: _first(FAILED, [each.failed], at), LEFT_OUT: _first(LEFT_OUT, [unmet], at)})
+    return frame
 
 
 def _first(name: str, tests: Sequence[str], number: int) -> Column:
@@ -163,17 +167,17 @@ def refusal(stages: Sequence[Stage]) -> Refusal:
     """Why a record is refused: an expression cannot be computed for it."""
 
     def why() -> Column:
-        said, hides = F.lit(None).cast("string"), hidden.hides([stage.step for stage in stages])
+        message, hides = F.lit(None).cast("string"), hidden.hides([stage.step for stage in stages])
         for at, (stage, name) in enumerate(_numbered(stages)):
             expression = stage.expressions[name]
-            asked = ", ".join(sorted(expression.columns))
-            text = F.lit(f"transform[{stage.at}].{stage.step.kind}.{name} cannot be computed of {asked}")
+            columns = ", ".join(sorted(expression.columns))
+            text = F.lit(f"transform[{stage.at}].{stage.step.kind}.{name} cannot be computed of {columns}")
             if stage.step.kind == "own":
                 # What it says may be a value that is masked.
-                own = F.lit(_WITHHELD) if hides else F.left(F.col(WHY), F.lit(500))
-                text = F.concat(F.lit(f"transform[{stage.at}].own.{name}: "), own)
-            said = F.when(F.col(FAILED) == at, text).otherwise(said)
-        return diagnosis("NOT_COMPUTED", said)
+                reason = F.lit(_WITHHELD) if hides else F.left(F.col(WHY), F.lit(500))
+                text = F.concat(F.lit(f"transform[{stage.at}].own.{name}: "), reason)
+            message = F.when(F.col(FAILED) == at, text).otherwise(message)
+        return diagnosis("NOT_COMPUTED", message)
 
     return Refusal(STAGE, F.col(FAILED).isNotNull(), why)
 
@@ -194,16 +198,16 @@ def counts(stages: Sequence[Stage]) -> list[Column]:
     ]
 
 
-def left_out(stages: Sequence[Stage], found: Mapping[str, Any]) -> dict[str, int]:
+def left_out(stages: Sequence[Stage], values: Mapping[str, Any]) -> dict[str, int]:
     """What was counted, by the conditions' names.
 
     Args:
-        found: the values of `counts`.
+        values: the values of `counts`.
     """
-    made = Counter[str]()
+    by_condition = Counter[str]()
     for at, name in _conditions(stages):
-        made[name] += found[f"{LEFT_OUT}_{at}"]
-    return {name: count for name, count in made.items() if count}
+        by_condition[name] += values[f"{LEFT_OUT}_{at}"]
+    return {name: count for name, count in by_condition.items() if count}
 
 
 def _conditions(stages: Sequence[Stage]) -> Iterator[tuple[int, str]]:

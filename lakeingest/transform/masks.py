@@ -26,11 +26,11 @@ _SALT = "_transform_salt"
 _MIDNIGHT = " 00:00:00"
 
 
-def hidden_value(found: DataFrame, value: Column, name: str, masks: Mapping[str, Mask]) -> Column:
+def hidden_value(frame: DataFrame, value: Column, name: str, masks: Mapping[str, Mask]) -> Column:
     """A column's value with those masks that lead to it, or to fields within it.
 
     Args:
-        found: the frame that has it.
+        frame: the frame that has it.
         name: the column's.
     """
     for path, mask in masks.items():
@@ -38,8 +38,8 @@ def hidden_value(found: DataFrame, value: Column, name: str, masks: Mapping[str,
         if top.lower() != name.lower():
             continue
         part = reduce(getitem, within.split("."), value) if within else value
-        text = _canonical(part, found.select(part).schema[0].dataType) if mask.kind == "hash" else part
-        masked = _mask(text, mask, _salt(found, mask))
+        text = _canonical(part, frame.select(part).schema[0].dataType) if mask.kind == "hash" else part
+        masked = _mask(text, mask, _salt(frame, mask))
         value = value.withField(ddl.quoted_path(within), masked) if within else masked
     return value
 
@@ -48,8 +48,10 @@ def _mask(value: Column, mask: Mask, salt: Column) -> Column:
     if mask.kind == "hash":
         return F.sha2(F.concat(salt, value), 256)
     if mask.kind == "last":
-        kept = F.when(F.length(value) > mask.kept_characters, F.right(value, F.lit(mask.kept_characters))).otherwise("")
-        return F.when(value.isNotNull(), F.concat(F.lit("***"), kept))
+        visible = F.when(F.length(value) > mask.kept_characters, F.right(value, F.lit(mask.kept_characters))).otherwise(
+            ""
+        )
+        return F.when(value.isNotNull(), F.concat(F.lit("***"), visible))
     if mask.kind == "constant":
         return F.when(value.isNotNull(), F.lit(mask.text))
     return F.when(F.lit(False), value)
@@ -73,20 +75,20 @@ def _canonical(value: Column, kind: T.DataType) -> Column:
     return text
 
 
-def of_record(found: DataFrame, stage: Stage) -> DataFrame:
+def of_record(frame: DataFrame, stage: Stage) -> DataFrame:
     """The frame with key and headers as they are behind a step."""
     steps = [stage.step]
-    if hidden.paths(steps, KEY) and KEY in found.columns:
-        found = found.withColumn(KEY, _key(found, stage.step))
+    if hidden.paths(steps, KEY) and KEY in frame.columns:
+        frame = frame.withColumn(KEY, _key(frame, stage.step))
     for path in hidden.paths(steps, HEADERS):
         name, mask = path.partition(".")[2], stage.step.masks.get(path)
         if not name:
-            found = found.withColumn(HEADERS, F.when(F.lit(False), F.col(HEADERS)))
+            frame = frame.withColumn(HEADERS, F.when(F.lit(False), F.col(HEADERS)))
         elif mask is None:
-            found = found.withColumn(HEADERS, F.filter(HEADERS, lambda header: ~_called(header, name)))  # noqa: B023
+            frame = frame.withColumn(HEADERS, F.filter(HEADERS, lambda header: ~_called(header, name)))  # noqa: B023
         else:
-            found = _header(found, name, mask)
-    return found
+            frame = _header(frame, name, mask)
+    return frame
 
 
 def _called(header: Column, name: str) -> Column:
@@ -94,15 +96,15 @@ def _called(header: Column, name: str) -> Column:
     return F.coalesce(F.lower(header["key"]) == F.lower(F.lit(name)), F.lit(False))
 
 
-def _key(found: DataFrame, step: Step) -> Column:
-    value = hidden_value(found, F.col(KEY), KEY, step.masks)
+def _key(frame: DataFrame, step: Step) -> Column:
+    value = hidden_value(frame, F.col(KEY), KEY, step.masks)
     drops = [path.partition(".")[2] for path in step.names if hidden.column_of(path) == KEY]
     if "" in drops:
         return F.when(F.lit(False), value)
     return value.dropFields(*map(ddl.quoted_path, drops)) if drops else value
 
 
-def _header(found: DataFrame, name: str, mask: Mask) -> DataFrame:
+def _header(frame: DataFrame, name: str, mask: Mask) -> DataFrame:
     """The frame with the headers of a name masked."""
 
     def masked(header: Column) -> Column:
@@ -110,13 +112,13 @@ def _header(found: DataFrame, name: str, mask: Mask) -> DataFrame:
         return F.when(_called(header, name), header.withField("value", value)).otherwise(header)
 
     # Where functions of elements stand Spark takes no subquery, which a secret is.
-    salted = found.withColumn(_SALT, _salt(found, mask))
+    salted = frame.withColumn(_SALT, _salt(frame, mask))
     return salted.withColumn(HEADERS, F.transform(HEADERS, masked)).drop(_SALT)
 
 
-def _salt(found: DataFrame, mask: Mask) -> Column:
+def _salt(frame: DataFrame, mask: Mask) -> Column:
     """STRING: null where the mask has none."""
-    return secret.column(found.sparkSession, mask.text) if mask.kind == "hash" else F.lit(None).cast("string")
+    return secret.column(frame.sparkSession, mask.text) if mask.kind == "hash" else F.lit(None).cast("string")
 
 
 def rescued(text: Column, left_out: Hidden) -> Column:
@@ -150,18 +152,18 @@ def _pruned(
         write, read: what makes JSON of a field, and a field of JSON.
     """
 
-    def kept(name: Column, _: Column) -> Column:
+    def is_visible(name: Column, _: Column) -> Column:
         lower, test = F.lower(name), F.lit(True)
         if left_out.kept_names is not None:
             test = lower.isin(*left_out.kept_names)
         return test & ~lower.isin(*left_out.left_out) if left_out.left_out else test
 
     def looked_into(name: Column, value: Column) -> Column:
-        found = value
+        result = value
         for each in left_out.looked_into:
             within = read(_without(write(value), left_out.within(each)))
-            found = F.when(F.lower(name) == each, within).otherwise(found)
-        return found
+            result = F.when(F.lower(name) == each, within).otherwise(result)
+        return result
 
-    fields = F.map_filter(fields, kept)
+    fields = F.map_filter(fields, is_visible)
     return F.transform_values(fields, looked_into) if left_out.looked_into else fields

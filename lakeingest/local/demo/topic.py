@@ -26,7 +26,7 @@ def fill(bootstrap_servers: str, topic: str, partitions: int, records: Iterable[
     """
     from confluent_kafka import Producer
 
-    held = _held(bootstrap_servers, topic, partitions)
+    existing = _record_counts(bootstrap_servers, topic, partitions)
     failed: list[str] = []
     producer = Producer(
         {
@@ -42,18 +42,18 @@ def fill(bootstrap_servers: str, topic: str, partitions: int, records: Iterable[
         if error is not None:
             failed.append(str(error))
 
-    sent, seen = 0, [0] * partitions
+    produced, position = 0, [0] * partitions
     for number, (partition, key, value) in enumerate(records, start=1):
-        seen[partition] += 1
-        if seen[partition] > held[partition]:
-            made = value if isinstance(value, bytes) else value()
+        position[partition] += 1
+        if position[partition] > existing[partition]:
+            payload = value if isinstance(value, bytes) else value()
             while True:
                 try:
-                    producer.produce(topic, made, key, partition, on_delivery=delivered)
+                    producer.produce(topic, payload, key, partition, on_delivery=delivered)
                     break
                 except BufferError:
                     producer.poll(0.1)
-            sent += 1
+            produced += 1
         if number % 10_000 == 0:
             producer.poll(0)
     if producer.flush(120) or failed:
@@ -61,10 +61,10 @@ def fill(bootstrap_servers: str, topic: str, partitions: int, records: Iterable[
             f"Kafka at {bootstrap_servers} did not take every record: {failed[:1] or 'no answer'}",
             cure="look at the broker (`lakeingest stack status`), then run this again: it goes on where it stopped",
         )
-    return sent
+    return produced
 
 
-def _held(bootstrap_servers: str, topic: str, partitions: int) -> list[int]:
+def _record_counts(bootstrap_servers: str, topic: str, partitions: int) -> list[int]:
     """How many records each partition holds; the topic is made if it is missing."""
     from confluent_kafka import TopicPartition
     from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
@@ -73,6 +73,6 @@ def _held(bootstrap_servers: str, topic: str, partitions: int) -> list[int]:
     if topic not in admin.list_topics(timeout=30).topics:
         admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(30)
         return [0] * partitions
-    asked = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in range(partitions)}
-    ends = {tp.partition: future.result(30).offset for tp, future in admin.list_offsets(asked).items()}
+    specs = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in range(partitions)}
+    ends = {tp.partition: future.result(30).offset for tp, future in admin.list_offsets(specs).items()}
     return [ends[partition] for partition in range(partitions)]

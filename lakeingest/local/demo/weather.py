@@ -87,8 +87,8 @@ def records() -> Iterator[Observation]:
     """
     rows = sorted(nycflights.rows("weather"), key=lambda row: (row["time_hour"] or "", row["origin"] or ""))
     for number, row in enumerate(rows, start=1):
-        found = _observation(row)
-        yield found if number % 500 else _damaged(number // 500, found, row)
+        observation = _observation(row)
+        yield observation if number % 500 else _damaged(number // 500, observation, row)
 
 
 def _observation(row: dict[str, str | None]) -> Observation:
@@ -153,5 +153,5 @@ def produce(bootstrap_servers: str, registry: str) -> int:
             return UNKNOWN_ID
         return int(client.register_schema(SUBJECT, Schema(SCHEMAS[version], "AVRO")))
 
-    sent = ((each.partition, each.key, partial(each.value, id)) for each in records())
-    return topic.fill(bootstrap_servers, TOPIC, len(AIRPORTS), sent)
+    messages = ((each.partition, each.key, partial(each.value, id)) for each in records())
+    return topic.fill(bootstrap_servers, TOPIC, len(AIRPORTS), messages)

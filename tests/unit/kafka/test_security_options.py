@@ -372,7 +372,7 @@ def test_why_there_is_no_token(said: str, cure: str) -> None:
     found = refusals.of(Heard("_AUTHENTICATION", f"Failed to acquire SASL OAUTHBEARER token: {said}"), source(given))
     assert found is not None
     assert cure in found.cure
-    assert "no token comes from https://issuer.test (" in found.what
+    assert "no token comes from https://issuer.test (" in found.message
     assert "hush-" not in f"{found}"
 
 
