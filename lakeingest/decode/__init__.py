@@ -38,7 +38,7 @@ class Shape:
         strict: whether a JSON field that is not declared stops the batch, so that the table can follow it.
         stages: the transforms between decoding and the table, if there are any. They may make another type of the key,
             or leave it out (see `table_key`).
-        made: the columns that they leave, as the table takes them.
+        table_value: the columns that they leave, as the table takes them.
         early: the records of a batch for which some columns of the value are not there yet, in their order.
     """
 
@@ -47,13 +47,13 @@ class Shape:
     writers: Mapping[Side, SchemaBranches] = field(default_factory=dict)
     strict: bool = False
     stages: tuple[Stage, ...] = ()
-    made: T.StructType | None = None
+    table_value: T.StructType | None = None
     early: tuple[Segment, ...] = ()
 
     @property
     def table(self) -> T.StructType:
         """The table's columns of the value."""
-        return self.value if self.made is None else self.made
+        return self.value if self.table_value is None else self.table_value
 
     @property
     def table_key(self) -> T.DataType | None:
@@ -62,8 +62,8 @@ class Shape:
         if self.key is None or not hidden.paths(steps, KEY):
             return self.key
         (column,) = types.ddl_columns(T.StructType([T.StructField(KEY, self.key)]))
-        made = hidden.key(steps, column.type)
-        return types.of_columns([ddl.Column(KEY, made)])[KEY].dataType if made else None
+        key_type = hidden.key(steps, column.type)
+        return types.of_columns([ddl.Column(KEY, key_type)])[KEY].dataType if key_type else None
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def _key(decode: config.Decode, shape: Shape) -> Decoded:
     return Decoded(
         parsed=({PARSED_KEY: json.parse(raw, schema, texts)},),
         columns={KEY: F.when(raw.isNotNull(), fields)},
-        refusals=(sniff.told(json.refusal("key", raw, parsed, schema, texts), raw, "json"), extra),
+        refusals=(sniff.with_hint(json.refusal("key", raw, parsed, schema, texts), raw, "json"), extra),
         dropped=F.lit(False),
     )
 
@@ -178,7 +178,7 @@ def _json(pipeline: config.PipelineConfig, name: str, raw: Column, columns: T.St
     parsed, texts = F.col(name), json.texts_of(pipeline.decode.value)
     # A null says nothing of a column that may be there already, or not.
     rescued = json.rescued(raw, parsed, schema, nulls=pipeline.compatibility == "FORWARD")
-    refusal = sniff.told(json.refusal("value", raw, parsed, schema, texts), raw, "json")
+    refusal = sniff.with_hint(json.refusal("value", raw, parsed, schema, texts), raw, "json")
     if strict:
         rescued = F.when(rescued.isNotNull() & ~refusal.when, F.raise_error(F.lit(UNKNOWN_SCHEMA)).cast("string"))
     return Decoded(
@@ -190,8 +190,8 @@ def _json(pipeline: config.PipelineConfig, name: str, raw: Column, columns: T.St
 
 
 def _written(side: Side, raw: Column, by: SchemaBranches, target: T.StructType, most: int) -> Decoded:
-    found = writers.read(side, raw, by, target, most)
-    return Decoded(found.stages, found.columns, found.refusals, F.lit(False))
+    decoded = writers.read(side, raw, by, target, most)
+    return Decoded(decoded.stages, decoded.columns, decoded.refusals, F.lit(False))
 
 
 def _scalar(stage: str, name: str, raw: Column, format: str) -> Decoded:
@@ -208,5 +208,5 @@ def _scalar(stage: str, name: str, raw: Column, format: str) -> Decoded:
     def withheld() -> Column:
         return diagnosis("INVALID_UTF8", F.lit("not UTF-8"))
 
-    refusal = sniff.told(Refusal(stage, broken, why, withheld=withheld), raw, "string")
+    refusal = sniff.with_hint(Refusal(stage, broken, why, withheld=withheld), raw, "string")
     return Decoded((), {name: text}, (refusal,), F.lit(False))

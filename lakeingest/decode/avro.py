@@ -80,8 +80,10 @@ class Reader:
         """A schema: for each reference a field that declares its types, then the value, then the fields behind it."""
         # What stands behind the value is the seal of from_avro's way.
         read: Any = (lambda text: _widened(json.loads(text))) if behind else json.loads
-        named = [{"name": f"declared{i}", "type": ["null", read(text)]} for i, text in enumerate(self.references)]
-        fields = [*named, {"name": "value", "type": read(self.text)}, *behind]
+        reference_fields = [
+            {"name": f"declared{i}", "type": ["null", read(text)]} for i, text in enumerate(self.references)
+        ]
+        fields = [*reference_fields, {"name": "value", "type": read(self.text)}, *behind]
         return json.dumps({"type": "record", "name": "LakeingestEnvelope", "fields": fields})
 
     @cached_property

@@ -38,13 +38,13 @@ def refusals(side: Side, raw: Column, inflated: Column, concerned: Column, most:
 
     def broken() -> Column:
         size = F.octet_length(raw).cast("string")
-        what = "what follows the header is not one whole stream of zlib, which the header announces"
-        return diagnosis("BROKEN_COMPRESSION", F.concat(F.lit(f"{side} has "), size, F.lit(f" bytes: {what}")))
+        problem = "what follows the header is not one whole stream of zlib, which the header announces"
+        return diagnosis("BROKEN_COMPRESSION", F.concat(F.lit(f"{side} has "), size, F.lit(f" bytes: {problem}")))
 
     def large() -> Column:
         size = F.octet_length(raw).cast("string")
-        what = f" bytes, and decompressed more than decode.max_bytes, which is {most}"
-        return diagnosis("TOO_LARGE", F.concat(F.lit(f"{side} has "), size, F.lit(what)))
+        limit = f" bytes, and decompressed more than decode.max_bytes, which is {most}"
+        return diagnosis("TOO_LARGE", F.concat(F.lit(f"{side} has "), size, F.lit(limit)))
 
     return (
         Refusal(side, concerned & inflated.isNull(), broken, withheld=broken),

@@ -40,32 +40,32 @@ def segment(segments: Sequence[Segment]) -> Column:
     of them.
     """
     partitions = sorted({partition for each in segments for partition in each.ends})
-    found = F.lit(0)
+    number = F.lit(0)
     for topic, partition in partitions:
         ends = F.array(*(F.lit(each.ends.get((topic, partition), _NEVER)) for each in segments))
         behind = F.size(F.filter(ends, lambda end: end <= F.col(OFFSET)))
-        found = F.when((F.col(TOPIC) == topic) & (F.col(PARTITION) == partition), behind).otherwise(found)
-    return found
+        number = F.when((F.col(TOPIC) == topic) & (F.col(PARTITION) == partition), behind).otherwise(number)
+    return number
 
 
 def columns_of(whole: T.StructType, schema: Schema) -> T.StructType:
     """The columns without the fields that the schema lacks."""
-    known = _known(whole, schema)
-    assert isinstance(known, T.StructType)
-    return known
+    columns = _part_of(whole, schema)
+    assert isinstance(columns, T.StructType)
+    return columns
 
 
-def _known(whole: T.DataType, schema: Schema) -> T.DataType:
+def _part_of(whole: T.DataType, schema: Schema) -> T.DataType:
     match whole:
         case T.StructType() if schema.type == "struct":
-            known = [(f, kind) for f in whole if (kind := schema.field(f.name))]
+            fields = [(f, kind) for f in whole if (kind := schema.field(f.name))]
             return T.StructType(
-                [T.StructField(f.name, _known(f.dataType, kind), f.nullable, f.metadata) for f, kind in known]
+                [T.StructField(f.name, _part_of(f.dataType, kind), f.nullable, f.metadata) for f, kind in fields]
             )
         case T.ArrayType() if schema.value:
-            return T.ArrayType(_known(whole.elementType, schema.value), whole.containsNull)
+            return T.ArrayType(_part_of(whole.elementType, schema.value), whole.containsNull)
         case T.MapType() if schema.value:
-            return T.MapType(whole.keyType, _known(whole.valueType, schema.value), whole.valueContainsNull)
+            return T.MapType(whole.keyType, _part_of(whole.valueType, schema.value), whole.valueContainsNull)
     return whole
 
 
@@ -75,11 +75,11 @@ def filled(value: Column, kind: T.DataType, whole: T.DataType) -> Column:
         return value
     match kind, whole:
         case T.StructType(), T.StructType():
-            known = {f.name: f.dataType for f in kind}
+            types = {f.name: f.dataType for f in kind}
             fields = [
                 (
-                    filled(value[f.name], known[f.name], f.dataType)
-                    if f.name in known
+                    filled(value[f.name], types[f.name], f.dataType)
+                    if f.name in types
                     else F.lit(None).cast(f.dataType)
                 ).alias(f.name)
                 for f in whole

@@ -117,12 +117,12 @@ class Glue:
         return header[1:2] == bytes((_ZLIB,))
 
     def strange(self, raw: Column) -> Column:
-        what = "AWS Glue's format begins with a byte 0x03, a byte 0x00 or 0x05 (zlib), and a version's id of 16 bytes"
+        rule = "AWS Glue's format begins with a byte 0x03, a byte 0x00 or 0x05 (zlib), and a version's id of 16 bytes"
         other = F.concat(
-            F.lit(f"{what}: of a compression 0x"), F.hex(F.substring(raw, 2, 1)), F.lit(" nothing is known")
+            F.lit(f"{rule}: of a compression 0x"), F.hex(F.substring(raw, 2, 1)), F.lit(" nothing is known")
         )
         headed = (F.octet_length(raw) >= self.size) & (F.substring(raw, 1, 1) == F.lit(bytearray((3,))))
-        return F.when(headed, other).otherwise(F.lit(what))
+        return F.when(headed, other).otherwise(F.lit(rule))
 
     def unknown(self, raw: Column) -> Column:
         return F.concat(F.lit("AWS Glue has no schema version "), self.id_of(raw))

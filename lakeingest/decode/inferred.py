@@ -63,20 +63,22 @@ def columns(declared: T.StructType, current: Schema | None) -> T.StructType:
     return grown
 
 
-def _columns(ours: T.DataType, seen: T.DataType) -> T.DataType:
-    match ours, seen:
+def _columns(columns: T.DataType, observed: T.DataType) -> T.DataType:
+    match columns, observed:
         case T.StructType(), T.StructType():
-            more, taken = {f.name: f.dataType for f in seen}, {f.name.lower() for f in ours}
+            more, names = {f.name: f.dataType for f in observed}, {f.name.lower() for f in columns}
             fields = [
-                T.StructField(f.name, _columns(f.dataType, more.get(f.name, f.dataType)), f.nullable) for f in ours
+                T.StructField(f.name, _columns(f.dataType, more.get(f.name, f.dataType)), f.nullable) for f in columns
             ]
-            return T.StructType([*fields, *(f for f in seen if f.name.lower() not in taken)])
+            return T.StructType([*fields, *(f for f in observed if f.name.lower() not in names)])
         case T.ArrayType(), T.ArrayType():
-            return T.ArrayType(_columns(ours.elementType, seen.elementType), ours.containsNull)
+            return T.ArrayType(_columns(columns.elementType, observed.elementType), columns.containsNull)
         case T.MapType(), T.MapType():
-            return T.MapType(ours.keyType, _columns(ours.valueType, seen.valueType), ours.valueContainsNull)
+            return T.MapType(
+                columns.keyType, _columns(columns.valueType, observed.valueType), columns.valueContainsNull
+            )
         case _:
-            return ours
+            return columns
 
 
 def declared(text: str, before: Schema | None, version: int, *, observes: bool) -> Schema:
@@ -87,13 +89,13 @@ def declared(text: str, before: Schema | None, version: int, *, observes: bool) 
             then, with the type that it has; else it is gone.
     """
     schema = model.from_columns(ddl.parse(text))
-    names, kept = {f.name for f in schema.fields}, []
+    names, now_declared = {f.name for f in schema.fields}, []
     for field in before.fields if before else ():
         if field.name in names or field.schema.doc == OBSERVED:
-            kept.append(field)
+            now_declared.append(field)
         elif observes:
-            kept.append(replace(field, schema=replace(field.schema, optional=True, doc=OBSERVED)))
-    return replace(_grown(schema, replace(schema, fields=tuple(kept))), version=version)
+            now_declared.append(replace(field, schema=replace(field.schema, optional=True, doc=OBSERVED)))
+    return replace(_grown(schema, replace(schema, fields=tuple(now_declared))), version=version)
 
 
 def with_fields(current: Schema, fields: Mapping[str, Schema], version: int) -> Schema:
@@ -102,15 +104,15 @@ def with_fields(current: Schema, fields: Mapping[str, Schema], version: int) -> 
     return replace(_grown(current, model.struct(marked)), version=version)
 
 
-def _grown(ours: Schema, seen: Schema) -> Schema:
-    """With the fields that only `seen` has; what both have, fitted when it was read, and keeps our type."""
-    if ours.type != seen.type:
-        return ours
-    if ours.value and seen.value:
-        return replace(ours, value=_grown(ours.value, seen.value))
-    taken = {f.name.lower() for f in ours.fields}
-    fields = [replace(f, schema=_grown(f.schema, seen.field(f.name) or f.schema)) for f in ours.fields]
-    return replace(ours, fields=(*fields, *(f for f in seen.fields if f.name.lower() not in taken)))
+def _grown(schema: Schema, observed: Schema) -> Schema:
+    """With the fields that only `observed` has; what both have, fitted when it was read, and keeps our type."""
+    if schema.type != observed.type:
+        return schema
+    if schema.value and observed.value:
+        return replace(schema, value=_grown(schema.value, observed.value))
+    names = {f.name.lower() for f in schema.fields}
+    fields = [replace(f, schema=_grown(f.schema, observed.field(f.name) or f.schema)) for f in schema.fields]
+    return replace(schema, fields=(*fields, *(f for f in observed.fields if f.name.lower() not in names)))
 
 
 @dataclass(frozen=True)
@@ -170,56 +172,57 @@ def _types(rows: DataFrame) -> list[tuple[Types, Place, Mapping[TopicPartition, 
     time = F.coalesce(F.unix_micros(TIMESTAMP), F.lit(0))
     first = F.min(F.struct(OFFSET, time)).alias("first")
     firsts = rows.where(text.isNotNull()).groupBy(kinds, TOPIC, PARTITION).agg(first).where("types IS NOT NULL")
-    met: dict[Types, dict[TopicPartition, tuple[int, int]]] = {}
+    places_by_types: dict[Types, dict[TopicPartition, tuple[int, int]]] = {}
     for row in firsts.orderBy("first").limit(_MOST_TYPES).collect():
-        places = met.setdefault(tuple(map(tuple, row["types"])), {})
+        places = places_by_types.setdefault(tuple(map(tuple, row["types"])), {})
         places[row[TOPIC], row[PARTITION]] = tuple(row["first"])
     return [
-        (kind, place, {p: offset for p, (offset, _) in met[kind].items()}) for kind, (_, place) in in_order(met).items()
+        (kind, place, {p: offset for p, (offset, _) in places_by_types[kind].items()})
+        for kind, (_, place) in in_order(places_by_types).items()
     ]
 
 
 def _folded(kinds_met: Sequence[tuple[Types, Place, Mapping[TopicPartition, int]]], shape: T.StructType) -> Undeclared:
     """What each field is after all records; one that does not fit what is before it is refused, and adds nothing."""
     names = shape.fieldNames()
-    taken = {name.lower(): name for name in names}
-    seen: dict[str, tuple[Schema | None, Place]] = {}
+    name_by_lower = {name.lower(): name for name in names}
+    observed: dict[str, tuple[Schema | None, Place]] = {}
     wide = set[str]()
     typing, splits = _Typing(), list[Split]()
 
     def before(name: str) -> Schema | None:
-        return seen[name][0] if name in seen else None
+        return observed[name][0] if name in observed else None
 
     for at, (types_of_fields, place, _) in enumerate(kinds_met):
         # A name that differs from another one's in upper and lower case alone can be no other column.
         kinds = {
             name: _kind(type)
-            if taken.get(name.lower(), name) == name and (name in names or not name.startswith("_"))
+            if name_by_lower.get(name.lower(), name) == name and (name in names or not name.startswith("_"))
             else None
             for name, type in types_of_fields
         }
-        if not all(_takes(ours, kind) for name, kind in kinds.items() if kind and (ours := before(name))):
+        if not all(_takes(column, kind) for name, kind in kinds.items() if kind and (column := before(name))):
             continue
-        told = {name: _schema(name, kind) if kind else None for name, kind in kinds.items()}
-        grown = {n: _grown(before(n) or schema, schema) for n, schema in told.items() if schema is not None}
+        schemas = {name: _schema(name, kind) if kind else None for name, kind in kinds.items()}
+        grown = {n: _grown(before(n) or schema, schema) for n, schema in schemas.items() if schema is not None}
         if typing.follow(kinds, grown):
             if len(splits) == _MOST_SPLITS:
                 break
-            splits.append(Split(_ends(kinds_met[at:]), {n: schema for n, (schema, _) in seen.items() if schema}))
-        for name, schema in told.items():
-            if name in wide or (name not in seen and len(seen) == MOST):
+            splits.append(Split(_ends(kinds_met[at:]), {n: schema for n, (schema, _) in observed.items() if schema}))
+        for name, schema in schemas.items():
+            if name in wide or (name not in observed and len(observed) == MOST):
                 continue
-            if taken.setdefault(name.lower(), name) != name:
-                seen[name] = (None, place)
-            elif (ours := before(name)) is None:
+            if name_by_lower.setdefault(name.lower(), name) != name:
+                observed[name] = (None, place)
+            elif (column := before(name)) is None:
                 # Fields are in the order in which they have types.
-                seen.pop(name, None)
-                seen[name] = (schema, place)
+                observed.pop(name, None)
+                observed[name] = (schema, place)
             elif schema is not None:
                 if len(model.type_text(grown[name])) > _LONGEST_TYPE:
                     wide.add(name)
-                seen[name] = (None if name in wide else grown[name], seen[name][1])
-    return Undeclared(seen, splits)
+                observed[name] = (None if name in wide else grown[name], observed[name][1])
+    return Undeclared(observed, splits)
 
 
 class _Typing:
@@ -257,13 +260,13 @@ def _untyped(kind: ddl.Type, path: _Path, typed: Collection[_Path]) -> set[_Path
     """Of all that has no type within a field, and got none from an earlier record; null says nothing."""
     if str(kind) == _VOID:
         return set()
-    here = {path} if path not in typed and _told(kind) is None else set[_Path]()
+    untyped = {path} if path not in typed and _typed_part(kind) is None else set[_Path]()
     match kind:
         case ddl.Struct(fields):
-            return here.union(*(_untyped(f.type, (*path, f.name), typed) for f in fields))
+            return untyped.union(*(_untyped(f.type, (*path, f.name), typed) for f in fields))
         case ddl.Array(element):
-            return here | _untyped(element, (*path, _EACH), typed)
-    return here
+            return untyped | _untyped(element, (*path, _EACH), typed)
+    return untyped
 
 
 def _related(one: _Path, other: _Path) -> bool:
@@ -280,28 +283,28 @@ def _ends(kinds_met: Sequence[tuple[Types, Place, Mapping[TopicPartition, int]]]
     return ends
 
 
-def _takes(ours: Schema, seen: ddl.Type) -> bool:
+def _takes(column: Schema, kind: ddl.Type) -> bool:
     """Whether a value of the type that was seen fits a column of ours, but for its fields that we have not."""
-    match seen:
-        case ddl.Atomic(name) if name == _VOID or ours.type == "string":
+    match kind:
+        case ddl.Atomic(name) if name == _VOID or column.type == "string":
             # A STRING takes any JSON.
             return True
         case ddl.Atomic(name):
-            return _takes_atomic(ours, name)
-        case ddl.Struct(fields) if ours.type == "struct":
-            both = [(ours.field(f.name), f.type) for f in fields]
-            return all(_takes(mine, other) for mine, other in both if mine)
-        case ddl.Array(element) if ours.type == "array" and ours.value:
-            return _takes(ours.value, element)
-    return ours.type == "string"
+            return _takes_atomic(column, name)
+        case ddl.Struct(fields) if column.type == "struct":
+            pairs = [(column.field(f.name), f.type) for f in fields]
+            return all(_takes(inner, other) for inner, other in pairs if inner)
+        case ddl.Array(element) if column.type == "array" and column.value:
+            return _takes(column.value, element)
+    return column.type == "string"
 
 
-def _takes_atomic(ours: Schema, name: str) -> bool:
+def _takes_atomic(column: Schema, name: str) -> bool:
     if name == _EMPTY:
-        return ours.type == "struct"
+        return column.type == "struct"
     if name in ("bigint", _EXACT):
-        return ours.type in ("int64", "bytes") or (ours.type == "float64" and name != _EXACT)
-    return ours.type not in ("struct", "array", "map") and str(model.column_type(ours)) == name
+        return column.type in ("int64", "bytes") or (column.type == "float64" and name != _EXACT)
+    return column.type not in ("struct", "array", "map") and str(model.column_type(column)) == name
 
 
 @lru_cache(maxsize=10_000)
@@ -318,11 +321,11 @@ def _kind(type: str) -> ddl.Type | None:
 
 @lru_cache(maxsize=10_000)
 def _schema(name: str, kind: ddl.Type) -> Schema | None:
-    told = _told(kind)
-    if told is None:
+    type_ = _typed_part(kind)
+    if type_ is None:
         return None
     try:
-        schema = model.from_columns([ddl.Column(name, told)])
+        schema = model.from_columns([ddl.Column(name, type_)])
         model.value_columns(schema)
     except SchemaError:
         return None
@@ -338,15 +341,15 @@ def _as_ddl(part: re.Match[str]) -> str:
     return _MARKS.get(text, text)
 
 
-def _told(kind: ddl.Type) -> ddl.Type | None:
+def _typed_part(kind: ddl.Type) -> ddl.Type | None:
     """A type without the parts of which nothing is known yet."""
     match kind:
         case ddl.Struct(fields):
-            known = [replace(f, type=told) for f in fields if (told := _told(f.type)) is not None]
-            return ddl.Struct(tuple(known)) if known else None
+            typed_fields = [replace(f, type=part) for f in fields if (part := _typed_part(f.type)) is not None]
+            return ddl.Struct(tuple(typed_fields)) if typed_fields else None
         case ddl.Array(element):
-            told = _told(element)
-            return None if told is None else ddl.Array(told)
+            part = _typed_part(element)
+            return None if part is None else ddl.Array(part)
     if str(kind) == _EXACT:
         return ddl.Atomic("bigint")
     return None if str(kind) in (_VOID, _EMPTY, _NONE) else kind

@@ -73,8 +73,8 @@ class Reader:
         return explained(payload, self.schema, self.texts, withheld=withheld)["message"]
 
     def rescued(self, parsed: Column, dropped: tuple[str, ...], names: Schema) -> Column | None:
-        kept = T.StructType([f for f in self.schema if f.name not in dropped])
-        return rescued(parsed["text"], parsed["json"], kept)
+        remaining = T.StructType([f for f in self.schema if f.name not in dropped])
+        return rescued(parsed["text"], parsed["json"], remaining)
 
 
 def texts_of(format: ValueFormat | KeyFormat) -> Texts:
@@ -99,9 +99,9 @@ def parse(raw: Column, schema: T.StructType, texts: Texts) -> Column:
     bearing = parsed_type(schema, texts, marked=True)
     assert isinstance(bearing, T.StructType)
     if jvm.offered("json"):
-        own = [T.StructField(_SEAL, T.BooleanType()), T.StructField(_UNDECLARED, T.BooleanType())]
-        named = T.StructType([*bearing, *own]).json()
-        return F.call_function(jvm.function("json", f"round {named}" if texts.rounds else named), raw)
+        mark_fields = [T.StructField(_SEAL, T.BooleanType()), T.StructField(_UNDECLARED, T.BooleanType())]
+        schema_json = T.StructType([*bearing, *mark_fields]).json()
+        return F.call_function(jvm.function("json", f"round {schema_json}" if texts.rounds else schema_json), raw)
     sealed = [T.StructField(_SEAL, T.BooleanType()), T.StructField(_CORRUPT, T.StringType())]
     # As bytes: a text is cut by counting its characters.
     brace, member = F.lit(b"}"), f'"{_SEAL}":true}}'
@@ -112,9 +112,13 @@ def parse(raw: Column, schema: T.StructType, texts: Texts) -> Column:
     last = F.when(empty, F.lit(member.encode())).otherwise(F.lit(f",{member}".encode()))
     fields = parsed_type(schema, texts)
     assert isinstance(fields, T.StructType)
-    text, asked = raw.cast("string"), T.StructType([*fields, *sealed])
+    text, sealed_schema = raw.cast("string"), T.StructType([*fields, *sealed])
     read = numbers.in_text(
-        F.from_json(F.concat(opened, last).cast("string"), asked, _OPTIONS), text, fields, asked, _OPTIONS
+        F.from_json(F.concat(opened, last).cast("string"), sealed_schema, _OPTIONS),
+        text,
+        fields,
+        sealed_schema,
+        _OPTIONS,
     )
     odd = numbers.unreadable(text, bearing, _OPTIONS, rounds=texts.rounds) | numbers.lone_surrogate(text)
     return F.when(~odd, read)
@@ -205,9 +209,9 @@ def rescued(raw: Column, parsed: Column, schema: T.StructType, *, nulls: bool = 
 
     # A VARIANT changes numbers.
     fields = F.from_json(marked(text), "MAP<STRING, VARIANT>")
-    kept = unmarked(F.to_json(F.map_filter(fields, undeclared)))
+    undeclared_text = unmarked(F.to_json(F.map_filter(fields, undeclared)))
     # A text in which a nested object has a key twice is no VARIANT: it is kept whole.
-    return F.when(keep, F.coalesce(kept, text))
+    return F.when(keep, F.coalesce(undeclared_text, text))
 
 
 def _colons(text: Column) -> Column:

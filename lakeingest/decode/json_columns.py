@@ -53,9 +53,9 @@ def parsed_type(kind: T.DataType, texts: Texts, *, marked: bool = False) -> T.Da
 
 def marked(declared: T.StructType, whole: T.StructType) -> T.StructType:
     """All of a record's columns, those that no file declares as `numbers.EXACT`."""
-    found = _marked(declared, whole)
-    assert isinstance(found, T.StructType)
-    return found
+    struct = _marked(declared, whole)
+    assert isinstance(struct, T.StructType)
+    return struct
 
 
 def _marked(declared: T.DataType, whole: T.DataType) -> T.DataType:

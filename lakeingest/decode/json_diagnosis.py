@@ -55,9 +55,9 @@ def _diagnose(value: bytes | None, schema: dict[str, Any], texts: Texts, *, with
     except ValueError as error:
         return "BROKEN_JSON", "a number that nothing holds" if withheld else str(error)
     if not isinstance(record, Object):
-        shown = "" if withheld else f": {_short(record)}"
-        return "NOT_AN_OBJECT", f"a JSON object is needed, this is {_kind(record)}{shown}"
-    faults = (fault.withheld if withheld else fault.said for fault in faults_of(record, schema, texts))
+        text = "" if withheld else f": {_short(record)}"
+        return "NOT_AN_OBJECT", f"a JSON object is needed, this is {_kind(record)}{text}"
+    faults = (fault.withheld if withheld else fault.reason_and_message for fault in faults_of(record, schema, texts))
     halves = _halves(record, schema, withheld=withheld)
     return next(chain(halves, faults), ("UNREADABLE", "Spark's JSON parser refuses this record"))
 
@@ -70,8 +70,8 @@ def _halves(record: Object, schema: dict[str, Any], *, withheld: bool) -> Iterat
     elif half is not None:
         # Keys of maps, and names that no column has, may be values.
         columns = {column["name"] for column in schema["fields"]}
-        found = (name for name, value in record.pairs if name in columns and lone_surrogate(value))
-        yield "INVALID_UTF8", f"{next(found, 'the record')} {rule}"
+        names = (name for name, value in record.pairs if name in columns and lone_surrogate(value))
+        yield "INVALID_UTF8", f"{next(names, 'the record')} {rule}"
 
 
 @dataclass(frozen=True)
@@ -82,20 +82,20 @@ class Fault:
         path: the place, with * for any element of an array or map.
         kind: the type of Spark's that the value does not have; None where a required one is not there.
         value: the value.
-        said: reason code and message.
+        reason_and_message: reason code and message.
         rule: what the message says of the place, without any value of the record.
     """
 
     path: str
     kind: Any
     value: Any
-    said: tuple[str, str]
+    reason_and_message: tuple[str, str]
     rule: str
 
     @property
     def withheld(self) -> tuple[str, str]:
         """Reason code and message without any value of the record: keys of maps are values, too."""
-        return self.said[0], f"{self.path} {self.rule}"
+        return self.reason_and_message[0], f"{self.path} {self.rule}"
 
 
 def faults_of(
@@ -108,8 +108,8 @@ def faults_of(
     """
     for column in struct["fields"]:
         name = column["name"]
-        for own, value in record.pairs:
-            if own == name:
+        for key, value in record.pairs:
+            if key == name:
                 own_exact = exact or bool(column["metadata"].get("exact"))
                 yield from _misfits(value, column["type"], texts, place + name, path + name, exact=own_exact)
         if not column["nullable"] and record.get(name) is None:

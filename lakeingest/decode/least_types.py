@@ -40,11 +40,11 @@ def fitting(value: bytes, schema: dict[str, Any], texts: Texts = AS_IT_IS) -> di
         return None
     if faults is None or lone_surrogate(record) or any(fault.kind is None for fault in faults):
         return None
-    found: dict[str, str] = {}
+    types: dict[str, str] = {}
     for fault in faults:
         least = _least(fault.value, fault.kind, texts)
-        found[fault.path] = join(found.get(fault.path, least), least)
-    return found
+        types[fault.path] = join(types.get(fault.path, least), least)
+    return types
 
 
 def join(one: str, other: str) -> str:
@@ -52,13 +52,13 @@ def join(one: str, other: str) -> str:
 
     A whole number is a DOUBLE too, but no DECIMAL is: it would not be exact.
     """
-    both = {one, other}
-    if len(both) == 1:
+    names = {one, other}
+    if len(names) == 1:
         return one
     for chain in (tuple(_INTEGERS), _TIMES):
-        if both <= set(chain):
-            return max(both, key=chain.index)
-    if both <= {*_INTEGERS, *_REALS}:
+        if names <= set(chain):
+            return max(names, key=chain.index)
+    if names <= {*_INTEGERS, *_REALS}:
         return "DOUBLE"
     (whole, places), (more, smaller) = _room(one), _room(other)
     return _decimal(max(whole, more), max(places, smaller))
@@ -92,15 +92,15 @@ def _least(value: Any, kind: Any, texts: Texts) -> str:
     ):
         # Else a text that is a DATE would be no TIMESTAMP.
         wider = ("TIMESTAMP",)
-    taken = (type for type in wider if fits(value, _SPARKS.get(type, type.lower()), texts))
-    return join(declared, next(taken, _ANYTHING))
+    fitting_types = (type for type in wider if fits(value, _SPARKS.get(type, type.lower()), texts))
+    return join(declared, next(fitting_types, _ANYTHING))
 
 
 def _whole(value: Any) -> tuple[str, ...]:
     """The DECIMAL for a whole number that no integer's type takes."""
     number = exact(value) if isinstance(value, int) else None
-    found = _ANYTHING if number is None else _decimal(*extent(number))
-    return () if found == _ANYTHING else (found,)
+    decimal = _ANYTHING if number is None else _decimal(*extent(number))
+    return () if decimal == _ANYTHING else (decimal,)
 
 
 def _is_time(value: Any) -> bool:

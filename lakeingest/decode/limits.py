@@ -19,7 +19,7 @@ def refusal(side: Side, raw: Column, most: int) -> Refusal:
     size = F.octet_length(raw)
 
     def why() -> Column:
-        told = F.concat(F.lit(f"{side} has "), size.cast("string"), F.lit(f" bytes, decode.max_bytes is {most}"))
-        return diagnosis("TOO_LARGE", told)
+        message = F.concat(F.lit(f"{side} has "), size.cast("string"), F.lit(f" bytes, decode.max_bytes is {most}"))
+        return diagnosis("TOO_LARGE", message)
 
     return Refusal(side, F.coalesce(size > most, F.lit(False)), why, withheld=why)

@@ -56,11 +56,11 @@ def unreadable(text: Column, schema: T.StructType, options: dict[str, str], *, r
     """
     bare = F.regexp_replace(F.regexp_replace(text, r"(?s)\\.", ""), '"[^"]*"', "")
     numbers = F.when(text.rlike(_EXPONENT), bare.rlike(_EXPONENT)).otherwise(F.lit(False))
-    asked = _as_text(schema, *_NUMERIC)
-    if asked is None:
+    text_type = _as_text(schema, *_NUMERIC)
+    if text_type is None:
         return numbers
     # Without quotes a number with a fraction would pass through a double on its way to a text.
-    read = F.from_json(F.regexp_replace(text, NUMBERS, '$1"$2"'), asked, options)
+    read = F.from_json(F.regexp_replace(text, NUMBERS, '$1"$2"'), text_type, options)
     suspect = "|".join(_suspects(list(_numbers(schema)), rounds))
     return numbers | F.coalesce(F.when(text.rlike(suspect), _within(read, schema, rounds)), F.lit(False))
 
@@ -94,26 +94,26 @@ def in_text(read: Column, text: Column, schema: T.StructType, whole: T.StructTyp
         read: of type `whole`: the fields of `schema`, and more, as the parser has them.
         text: the record's.
     """
-    asked = _as_text(schema, T.StringType)
-    if asked is None:
+    text_type = _as_text(schema, T.StringType)
+    if text_type is None:
         return read
-    again = F.from_json(marked(text), asked, options)
+    again = F.from_json(marked(text), text_type, options)
 
     def exact(read: Column) -> Column:
-        suspect = _any(read, asked, lambda each: each.rlike(_CHANGED)) & text.rlike(_FRACTION)
-        return F.when(suspect, _merged(read, again, asked, whole)).otherwise(read)
+        suspect = _any(read, text_type, lambda each: each.rlike(_CHANGED)) & text.rlike(_FRACTION)
+        return F.when(suspect, _merged(read, again, text_type, whole)).otherwise(read)
 
     # So that the record is parsed once.
     return F.transform(F.array(read), exact)[0]
 
 
-def _merged(read: Column, again: Column, asked: T.DataType, kind: T.DataType) -> Column:
-    """`read`, of type `kind`, with the texts out of `again`, which has `asked` of them."""
-    match asked, kind:
+def _merged(read: Column, again: Column, text_type: T.DataType, kind: T.DataType) -> Column:
+    """`read`, of type `kind`, with the texts out of `again`, which has `text_type` of them."""
+    match text_type, kind:
         case T.StructType(), T.StructType():
-            names = set(asked.names)
+            names = set(text_type.names)
             fields = (
-                _merged(read[f.name], again[f.name], asked[f.name].dataType, f.dataType)
+                _merged(read[f.name], again[f.name], text_type[f.name].dataType, f.dataType)
                 if f.name in names
                 else read[f.name]
                 for f in kind
@@ -121,13 +121,15 @@ def _merged(read: Column, again: Column, asked: T.DataType, kind: T.DataType) ->
             whole = F.struct(*(column.alias(f.name) for column, f in zip(fields, kind, strict=True)))
             return F.when(read.isNotNull(), whole)
         case T.ArrayType(), T.ArrayType():
-            return F.zip_with(read, again, lambda one, other: _merged(one, other, asked.elementType, kind.elementType))
+            return F.zip_with(
+                read, again, lambda one, other: _merged(one, other, text_type.elementType, kind.elementType)
+            )
         case T.MapType(), T.MapType():
             keys = F.map_keys(read)
             values = F.zip_with(
                 F.map_values(read),
                 F.map_values(again),
-                lambda one, other: _merged(one, other, asked.valueType, kind.valueType),
+                lambda one, other: _merged(one, other, text_type.valueType, kind.valueType),
             )
             return maps.of_entries(keys, values)
     return unmarked(again)
@@ -165,12 +167,12 @@ def _as_text(kind: T.DataType, *leaves: type[T.DataType]) -> Any:
     match kind:
         case T.StructType():
             inner = {f.name: _as_text(f.dataType, *leaves) for f in kind}
-            fields = [T.StructField(name, found) for name, found in inner.items() if found]
+            fields = [T.StructField(name, text_type) for name, text_type in inner.items() if text_type]
             return T.StructType(fields) if fields else None
         case T.ArrayType():
-            return T.ArrayType(found) if (found := _as_text(kind.elementType, *leaves)) else None
+            return T.ArrayType(text_type) if (text_type := _as_text(kind.elementType, *leaves)) else None
         case T.MapType():
-            return T.MapType(T.StringType(), found) if (found := _as_text(kind.valueType, *leaves)) else None
+            return T.MapType(T.StringType(), text_type) if (text_type := _as_text(kind.valueType, *leaves)) else None
     return T.StringType() if isinstance(kind, leaves) else None
 
 
@@ -178,8 +180,8 @@ def _any(value: Column, kind: T.DataType, test: Callable[[Column], Column]) -> C
     """BOOLEAN, never null: whether the test is true of a leaf of a value that `_as_text` gave the type of."""
     match kind:
         case T.StructType():
-            found = [_any(value[f.name], f.dataType, test) for f in kind]
-            return reduce(Column.__or__, found)
+            tests = [_any(value[f.name], f.dataType, test) for f in kind]
+            return reduce(Column.__or__, tests)
         case T.ArrayType():
             return F.coalesce(F.exists(value, lambda each: _any(each, kind.elementType, test)), F.lit(False))
         case T.MapType():
@@ -193,8 +195,8 @@ def _within(value: Column, kind: T.DataType, rounds: bool, exact: bool = False) 
     match kind:
         case T.StructType():
             fields = [f for f in kind if _as_text(f.dataType, *_NUMERIC)]
-            found = [_within(value[f.name], f.dataType, rounds, exact or f.metadata == EXACT) for f in fields]
-            return reduce(Column.__or__, found)
+            tests = [_within(value[f.name], f.dataType, rounds, exact or f.metadata == EXACT) for f in fields]
+            return reduce(Column.__or__, tests)
         case T.ArrayType():
             within = F.exists(value, lambda each: _within(each, kind.elementType, rounds, exact))
             return F.coalesce(within, F.lit(False))

@@ -26,11 +26,11 @@ def in_order(firsts: Mapping[Kind, Mapping[TopicPartition, tuple[int, int]]]) ->
             queues.setdefault(partition, []).append((offset, time, kind))
     for queue in queues.values():
         queue.sort(reverse=True)
-    met: dict[Kind, tuple[int, Place]] = {}
+    first_places: dict[Kind, tuple[int, Place]] = {}
     while queues:
         partition = min(queues, key=lambda each: (queues[each][-1][1], each))
         offset, _, kind = queues[partition].pop()
-        met.setdefault(kind, (len(met), (*partition, offset)))
+        first_places.setdefault(kind, (len(first_places), (*partition, offset)))
         if not queues[partition]:
             del queues[partition]
-    return met
+    return first_places

@@ -112,8 +112,8 @@ def _drops(source: Schema, names: Schema, target: T.DataType | None) -> bool:
     if isinstance(target, T.StructType):
         return bool(dropped(source, names, target))
     if isinstance(target, T.ArrayType):
-        theirs, ours = _parts(source.value, names.value)
-        return _drops(theirs, ours, target.elementType)
+        item_source, item_names = _parts(source.value, names.value)
+        return _drops(item_source, item_names, target.elementType)
     if isinstance(target, T.MapType):
         (key, key_names), (inner, inner_names) = _parts(source.key, names.key), _parts(source.value, names.value)
         return _drops(key, key_names, target.keyType) or _drops(inner, inner_names, target.valueType)

@@ -65,14 +65,14 @@ def read(
             required = _required(schema, projection.struct_type(schema))
             reading = Reading(schema, json.Reader(required, json.texts_of(format)), schema.name)
         case _:
-            found = _message(text, references, indexes)
-            if found is None:
+            message = _message(text, references, indexes)
+            if message is None:
                 return None
-            reading = found
+            reading = message
     defaults.check(reading.schema)
-    taken = [name for name in projection.struct_type(reading.schema).fieldNames() if is_reserved(name)]
-    if taken:
-        raise SchemaError(f"{', '.join(taken)}: a column of lakeingest's own has that name")
+    reserved = [name for name in projection.struct_type(reading.schema).fieldNames() if is_reserved(name)]
+    if reserved:
+        raise SchemaError(f"{', '.join(reserved)}: a column of lakeingest's own has that name")
     return reading
 
 

@@ -26,13 +26,13 @@ class _Look:
 
     Attributes:
         pattern: what they begin with, in hexadecimal digits.
-        said: what they look like, and the cure; with {id} where they bear one.
+        text: what they look like, and the cure; with {id} where they bear one.
         id_at: the byte at which the four of a schema's id begin, counted from 1.
         formats: those that have such bytes themselves, and are told nothing.
     """
 
     pattern: str
-    said: str
+    text: str
     id_at: int = 0
     formats: tuple[str, ...] = ()
 
@@ -84,23 +84,23 @@ def of(value: bytes, format: str, side: str = "value") -> str | None:
     for look in _LOOKS:
         if format not in look.formats and re.match(look.pattern, digits):
             number = int.from_bytes(value[look.id_at - 1 :][:4], "big") if look.id_at else 0
-            return f"looks like {look.said.format(id=number, side=side)}"
+            return f"looks like {look.text.format(id=number, side=side)}"
     return None
 
 
 def hint(raw: Column, format: str, side: str) -> Column:
     """STRING: the same of a column of bytes; null where there is nothing to say."""
     digits = F.hex(F.substring(raw, 1, LENGTH))
-    found = F.lit(None).cast("string")
+    looks = F.lit(None).cast("string")
     for look in reversed([look for look in _LOOKS if format not in look.formats]):
-        before, _, after = look.said.format(id=_ID, side=side).partition(_ID)
+        before, _, after = look.text.format(id=_ID, side=side).partition(_ID)
         number = F.conv(F.hex(F.substring(raw, look.id_at, 4)), 16, 10) if look.id_at else F.lit("")
-        said = F.concat(F.lit(f"looks like {before}"), number, F.lit(after))
-        found = F.when(digits.rlike(f"^{look.pattern}"), said).otherwise(found)
-    return found
+        text = F.concat(F.lit(f"looks like {before}"), number, F.lit(after))
+        looks = F.when(digits.rlike(f"^{look.pattern}"), text).otherwise(looks)
+    return looks
 
 
-def told(refusal: Refusal, raw: Column, format: str) -> Refusal:
+def with_hint(refusal: Refusal, raw: Column, format: str) -> Refusal:
     """The refusal, which says besides what the bytes look like: of a refused record alone, a clean one pays nothing."""
 
     def hinted(why: Column) -> Column:

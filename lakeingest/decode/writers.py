@@ -113,13 +113,13 @@ class SchemaBranches:
     """One side of a batch's records: who wrote them, and which columns take their fields.
 
     Attributes:
-        known: what becomes of the records of each schema, by the header that they begin with. Of two headers that begin
-            alike the longer one stands first.
+        branches: what becomes of the records of each schema, by the header that they begin with. Of two headers that
+            begin alike the longer one stands first.
         framing: the header that records begin with; None for plain Avro, which has none.
         strict: whether an unknown header stops the batch; else its record is refused.
     """
 
-    known: tuple[SchemaBranch | RefusedSchema, ...] = ()
+    branches: tuple[SchemaBranch | RefusedSchema, ...] = ()
     framing: Framing | None = field(default_factory=Confluent)
     strict: bool = True
 
@@ -144,7 +144,7 @@ def read(side: Side, raw: Column, writers: SchemaBranches, target: T.StructType,
     """
     framing = writers.framing
     which = F.col(f"_{side}_writer")
-    usable = {i: w for i, w in enumerate(writers.known) if isinstance(w, SchemaBranch)}
+    usable = {i: w for i, w in enumerate(writers.branches) if isinstance(w, SchemaBranch)}
     parsed = {i: f"_{side}_parsed_{i}" for i in usable}
     packed = [i for i, w in usable.items() if framing and framing.compressed(w.header)]
     is_packed, unpacked = _true(which.isin(packed)), f"_{side}_unpacked"
@@ -176,7 +176,7 @@ def read(side: Side, raw: Column, writers: SchemaBranches, target: T.StructType,
         *(_headers(raw, which, side, framing) if framing else ()),
         *_verdicts(which, writers),
         *(compressed.refusals(side, raw, F.col(unpacked), is_packed, most) if packed else ()),
-        sniff.told(misfit, raw, format),
+        sniff.with_hint(misfit, raw, format),
     )
     return Read(tuple(stage for stage in stages if stage), columns, refusals)
 
@@ -185,7 +185,7 @@ def headers(
     kafka: DataFrame,
     framing: Framing,
     sides: Mapping[Side, str],
-    known: Mapping[Side, Sequence[bytes]],
+    known_headers: Mapping[Side, Sequence[bytes]],
     indexed: Collection[Side],
 ) -> list[tuple[Side, bytes, dict[TopicPartition, tuple[int, int]]]]:
     """The headers in a batch that are not known yet, each with its first record of each partition: offset, and
@@ -195,14 +195,14 @@ def headers(
 
     Args:
         sides: the side → the column of its bytes.
-        known: per side, the headers that have a branch already.
+        known_headers: per side, the headers that have a branch already.
         indexed: the sides whose headers have Protobuf's message indexes.
     """
     parts = []
     for side, name in sides.items():
         raw = F.col(name)
         new = framing.begins(raw) & ~in_record_header(side)
-        for header in known[side]:
+        for header in known_headers[side]:
             new = new & ~raw.startswith(F.lit(bytearray(header)))
         whole = _indexed(raw, framing.size) if side in indexed else F.substring(raw, 1, framing.size)
         parts.append(kafka.where(new).select(F.lit(side).alias("side"), whole.alias("header"), *COORDINATES, TIMESTAMP))
@@ -212,10 +212,10 @@ def headers(
     counted = firsts.agg(first, F.count("*").alias("records")).groupBy("side", "header")
     places = F.collect_list(F.struct(TOPIC, PARTITION, "first")).alias("places")
     frequent = counted.agg(places, F.sum("records").alias("records")).orderBy(F.desc("records"))
-    found = frequent.limit(_MOST_HEADERS).collect()
+    rows = frequent.limit(_MOST_HEADERS).collect()
     return [
         (row["side"], bytes(row["header"]), {(topic, at): tuple(first) for topic, at, first in row["places"]})
-        for row in found
+        for row in rows
     ]
 
 
@@ -236,8 +236,8 @@ def _which(side: Side, raw: Column, writers: SchemaBranches) -> Column:
         unknown_id = F.concat(F.lit(UNKNOWN_SCHEMA), F.hex(F.substring(raw, 1, framing.size)))
         unknown = F.when(framing.begins(raw), F.raise_error(unknown_id)).cast("int")
     none = (in_record_header(side), F.lit(None).cast("int"))
-    known = [(raw.startswith(F.lit(bytearray(w.header))), F.lit(i)) for i, w in enumerate(writers.known)]
-    return _cases([none, *known], unknown)
+    branches = [(raw.startswith(F.lit(bytearray(w.header))), F.lit(i)) for i, w in enumerate(writers.branches)]
+    return _cases([none, *branches], unknown)
 
 
 def _members(
@@ -284,16 +284,16 @@ def _headers(raw: Column, which: Column, side: Side, framing: Framing) -> tuple[
     no_id = raw.isNotNull() & ~framed & ~elsewhere
     return (
         Refusal(side, of_nobody(raw.isNotNull() & elsewhere), lambda: _elsewhere(side), withheld=lambda: bare),
-        sniff.told(Refusal(side, of_nobody(no_id), strange, withheld=none), raw, framing.format),
-        sniff.told(Refusal(side, of_nobody(framed & ~elsewhere), unknown, withheld=unknown), raw, framing.format),
+        sniff.with_hint(Refusal(side, of_nobody(no_id), strange, withheld=none), raw, framing.format),
+        sniff.with_hint(Refusal(side, of_nobody(framed & ~elsewhere), unknown, withheld=unknown), raw, framing.format),
     )
 
 
 def _elsewhere(side: Side) -> Column:
-    named = F.filter(HEADERS, lambda header: header["key"] == RECORD_HEADER[side])
-    value = F.hex(F.substring(F.try_element_at(named, F.lit(-1))["value"], 1, 17))
-    said = f"{_unread(side)}; the header is 0x"
-    return diagnosis("SCHEMA_ID_IN_HEADER", F.concat(F.lit(said), F.coalesce(value, F.lit(""))))
+    id_headers = F.filter(HEADERS, lambda header: header["key"] == RECORD_HEADER[side])
+    value = F.hex(F.substring(F.try_element_at(id_headers, F.lit(-1))["value"], 1, 17))
+    text = f"{_unread(side)}; the header is 0x"
+    return diagnosis("SCHEMA_ID_IN_HEADER", F.concat(F.lit(text), F.coalesce(value, F.lit(""))))
 
 
 def _unread(side: Side) -> str:
@@ -304,7 +304,7 @@ def _unread(side: Side) -> str:
 
 
 def _verdicts(which: Column, writers: SchemaBranches) -> tuple[Refusal, ...]:
-    refused = {i: w for i, w in enumerate(writers.known) if isinstance(w, RefusedSchema)}
+    refused = {i: w for i, w in enumerate(writers.branches) if isinstance(w, RefusedSchema)}
     if not refused:
         return ()
 
@@ -321,10 +321,10 @@ def _misfit(
     sizes = {i: F.octet_length(payload) for i, payload in payloads.items()}
     begins = _case(which, {i: F.hex(F.substring(payloads[i], 1, 32)) for i in usable}, T.StringType())
     whys = {i: w.reader.why(F.when(which == i, payloads[i]), withheld=withheld) for i, w in usable.items()}
-    found = _case(which, {i: why for i, why in whys.items() if why is not None}, T.StringType())
-    told = F.coalesce(found, F.lit("cut short, bytes too many, or written with another schema"))
+    reason = _case(which, {i: why for i, why in whys.items() if why is not None}, T.StringType())
+    message = F.coalesce(reason, F.lit("cut short, bytes too many, or written with another schema"))
     if not withheld:
-        told = F.concat(told, F.lit("; begins with 0x"), begins)
+        message = F.concat(message, F.lit("; begins with 0x"), begins)
     size = _case(which, sizes, T.IntegerType()).cast("string")
     return diagnosis(
         "PAYLOAD_MISMATCH",
@@ -334,7 +334,7 @@ def _misfit(
             F.lit(" bytes that is none of "),
             labels,
             F.lit(": "),
-            told,
+            message,
         ),
     )
 

@@ -61,11 +61,11 @@ def mostly(kwargs: Kwargs) -> float:
     return 1.0 if share is None else float(share)
 
 
-def problems(kind: str, kwargs: Kwargs, known: Sequence[ddl.Column]) -> Iterator[str]:
+def problems(kind: str, kwargs: Kwargs, schema: Sequence[ddl.Column]) -> Iterator[str]:
     """What is wrong with the arguments of an expectation of this type.
 
     Args:
-        known: the columns of a record's value; empty where only the records will tell.
+        schema: the columns of a record's value; empty where only the records will tell.
     """
     required, optional = KNOWN[kind]
     for name in sorted(required - set(kwargs)):
@@ -77,35 +77,35 @@ def problems(kind: str, kwargs: Kwargs, known: Sequence[ddl.Column]) -> Iterator
         if name in kwargs and not (isinstance(kwargs[name], list) and kwargs[name]):
             yield f".{name}: not a list with values; write [one, other]"
             return
-    found = [*_columns(kind, kwargs, known), *_bounds(kind, kwargs), *_patterns(kwargs), *_pairs(kwargs)]
-    yield from found
+    texts = [*_columns(kind, kwargs, schema), *_bounds(kind, kwargs), *_patterns(kwargs), *_pairs(kwargs)]
+    yield from texts
     yield from _reaches_out(kwargs)
     if "unexpected_rows_query" in kwargs:
-        names = (*RESERVED, *(column.name for column in known))
+        names = (*RESERVED, *(column.name for column in schema))
         yield from (
             f".unexpected_rows_query: {each}" for each in query.problems(kwargs["unexpected_rows_query"], names)
         )
     condition = kwargs.get("row_condition")
     if condition is not None:
-        yield from _condition(".row_condition", condition, known)
-    if not found and not required - set(kwargs):
-        yield from _types(kind, kwargs, known)
+        yield from _condition(".row_condition", condition, schema)
+    if not texts and not required - set(kwargs):
+        yield from _types(kind, kwargs, schema)
 
 
-def _columns(kind: str, kwargs: Kwargs, known: Sequence[ddl.Column]) -> Iterator[str]:
-    named = {f".{name}": kwargs[name] for name in _COLUMN_ARGUMENTS if name in kwargs}
+def _columns(kind: str, kwargs: Kwargs, schema: Sequence[ddl.Column]) -> Iterator[str]:
+    names_by_place = {f".{name}": kwargs[name] for name in _COLUMN_ARGUMENTS if name in kwargs}
     if isinstance(kwargs.get("column_list"), list) and not kind.startswith("expect_table"):
-        named |= {f".column_list[{i}]": name for i, name in enumerate(kwargs["column_list"])}
-    for where, name in named.items():
-        yield from _column(where, name, known)
+        names_by_place |= {f".column_list[{i}]": name for i, name in enumerate(kwargs["column_list"])}
+    for where, name in names_by_place.items():
+        yield from _column(where, name, schema)
 
 
-def _column(where: str, name: Any, known: Sequence[ddl.Column]) -> Iterator[str]:
+def _column(where: str, name: Any, schema: Sequence[ddl.Column]) -> Iterator[str]:
     if not isinstance(name, str):
         yield f"{where}: not the name of a column; write it in quotes"
     # Without columns: records bring their schema, and nobody knows it before the run.
-    elif known and name not in RESERVED and ddl.find(known, name) is None:
-        names = [c.name for c in known]
+    elif schema and name not in RESERVED and ddl.find(schema, name) is None:
+        names = [c.name for c in schema]
         yield f'{where}: "{name}" is not among the columns; {meant(name, names)}declared: {", ".join(names)}'
 
 
@@ -142,13 +142,13 @@ def _patterns(kwargs: Kwargs) -> Iterator[str]:
 
 def _reaches_out(kwargs: Kwargs) -> Iterator[str]:
     """What Great Expectations would fill in from elsewhere, and what a JSON schema would fetch or read from a file."""
-    left: list[tuple[str, Any]] = [("", kwargs)]
-    while left:
-        where, value = left.pop()
+    pending: list[tuple[str, Any]] = [("", kwargs)]
+    while pending:
+        where, value = pending.pop()
         if isinstance(value, list):
-            left += [(f"{where}[{i}]", each) for i, each in enumerate(value)]
+            pending += [(f"{where}[{i}]", each) for i, each in enumerate(value)]
         elif isinstance(value, dict):
-            left += [(f"{where}.{name}", each) for name, each in value.items()]
+            pending += [(f"{where}.{name}", each) for name, each in value.items()]
         elif where.endswith(_REFERENCES) and isinstance(value, str) and not value.startswith("#"):
             yield f"{where}: {json.dumps(value)} leads out of the suite; put what is there into $defs, as #/$defs/name"
         elif where.endswith(".$PARAMETER"):
@@ -161,7 +161,7 @@ def _pairs(kwargs: Kwargs) -> Iterator[str]:
             yield f".value_pairs_set[{i}]: not a pair; write [one, other]"
 
 
-def _condition(where: str, condition: Any, known: Sequence[ddl.Column], depth: int = 0) -> Iterator[str]:
+def _condition(where: str, condition: Any, schema: Sequence[ddl.Column], depth: int = 0) -> Iterator[str]:
     kind = condition.get("type") if isinstance(condition, dict) else None
     if isinstance(condition, str):
         yield f"{where}: text is not run as SQL or Python here; {_CONDITION}"
@@ -171,10 +171,10 @@ def _condition(where: str, condition: Any, known: Sequence[ddl.Column], depth: i
             yield f"{where}.conditions: not a list with conditions; {_CONDITION}"
             return
         for i, each in enumerate(conditions):
-            yield from _condition(f"{where}.conditions[{i}]", each, known, depth + 1)
+            yield from _condition(f"{where}.conditions[{i}]", each, schema, depth + 1)
     elif kind in ("comparison", "nullity") and isinstance(condition.get("column"), dict):
         name = condition["column"].get("name")
-        yield from _column(f"{where}.column.name", name, known)
+        yield from _column(f"{where}.column.name", name, schema)
         if kind == "nullity":
             if not isinstance(condition.get("is_null"), bool):
                 yield f"{where}.is_null: neither true nor false; write one of them"
@@ -188,16 +188,16 @@ def _condition(where: str, condition: Any, known: Sequence[ddl.Column], depth: i
             yield f'{where}.parameter: nothing equals null; write {{"type": "nullity", …}}'
         elif isinstance(name, str):
             values = value if isinstance(value, list) else [value]
-            yield from _comparable(f"{where}.parameter", name, values, known)
+            yield from _comparable(f"{where}.parameter", name, values, schema)
     else:
         yield f"{where}: not a condition; {_CONDITION}"
 
 
-def _types(kind: str, kwargs: Kwargs, known: Sequence[ddl.Column]) -> Iterator[str]:
+def _types(kind: str, kwargs: Kwargs, schema: Sequence[ddl.Column]) -> Iterator[str]:
     """Values that no value of their column can be compared with: Spark would end the batch for them."""
     one = kwargs.get("column")
     if one is not None:
-        of = _kind(one, known)
+        of = _kind(one, schema)
         if of not in (None, "string") and any(word in kind for word in _OF_TEXT):
             yield f".column: {one} is {of}, and {kind} is about text; ask something else of it, or declare it STRING"
             return
@@ -205,22 +205,22 @@ def _types(kind: str, kwargs: Kwargs, known: Sequence[ddl.Column]) -> Iterator[s
             for name in ("min_value", "max_value", "value_set"):
                 value = kwargs.get(name)
                 if value is not None:
-                    yield from _comparable(f".{name}", one, value if isinstance(value, list) else [value], known)
+                    yield from _comparable(f".{name}", one, value if isinstance(value, list) else [value], schema)
     for i, column in enumerate(columns(kwargs) if "value_pairs_set" in kwargs else ()):
-        yield from _comparable(".value_pairs_set", column, [pair[i] for pair in kwargs["value_pairs_set"]], known)
+        yield from _comparable(".value_pairs_set", column, [pair[i] for pair in kwargs["value_pairs_set"]], schema)
     if kind in _COMPARING:
-        yield from _pairwise(columns(kwargs), known)
+        yield from _pairwise(columns(kwargs), schema)
     if kind == "expect_multicolumn_sum_to_equal":
         for i, column in enumerate(kwargs["column_list"]):
-            if _kind(column, known) not in (None, *_NUMBERS):
-                of = _kind(column, known)
+            if _kind(column, schema) not in (None, *_NUMBERS):
+                of = _kind(column, schema)
                 yield f".column_list[{i}]: {column} is {of}, and only numbers have a sum; leave it out"
 
 
-def _pairwise(names: Sequence[str], known: Sequence[ddl.Column]) -> Iterator[str]:
+def _pairwise(names: Sequence[str], schema: Sequence[ddl.Column]) -> Iterator[str]:
     """Columns that cannot be compared with each other: Spark would end the batch for them."""
     for one, other in combinations(names, 2):
-        of, and_of = _kind(one, known), _kind(other, known)
+        of, and_of = _kind(one, schema), _kind(other, schema)
         if of is not None and and_of is not None and not _of_a_kind(of, and_of):
             yield f": {one} is {of} and {other} is {and_of}, which cannot be compared; ask it of columns of one type"
 
@@ -234,14 +234,14 @@ def _of_a_kind(one: str, other: str) -> bool:
     return one == other or any({one, other} <= set(family) for family in (_NUMBERS, _TIMES))
 
 
-def _kind(name: str, known: Sequence[ddl.Column]) -> str | None:
+def _kind(name: str, schema: Sequence[ddl.Column]) -> str | None:
     """The name of a column's type without its parameters; None where it is not known."""
-    found = ddl.find(known, name)
-    return str(found.type).partition("(")[0].partition("<")[0] if found else None
+    column = ddl.find(schema, name)
+    return str(column.type).partition("(")[0].partition("<")[0] if column else None
 
 
-def _comparable(where: str, name: str, values: Sequence[Any], known: Sequence[ddl.Column]) -> Iterator[str]:
-    kind = _kind(name, known)
+def _comparable(where: str, name: str, values: Sequence[Any], schema: Sequence[ddl.Column]) -> Iterator[str]:
+    kind = _kind(name, schema)
     if kind is None:
         return
     for value in values:

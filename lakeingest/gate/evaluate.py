@@ -53,7 +53,7 @@ class Result:
     def to_json(self) -> dict[str, Any]:
         return {
             "expectation": self.rule.name,
-            "asked": self.rule.asked,
+            "asked": self.rule.arguments_text,
             "action": self.rule.action,
             "success": self.success,
             "evaluated": self.evaluated,
@@ -77,46 +77,46 @@ def metrics(watched: Sequence[Rule], columns: StructType) -> list[Column]:
         columns: the table's columns of the value.
     """
     decoded = ~F.col(UNDECODED)
-    found = [count_where(decoded).alias("decoded")]
+    metric_columns = [count_where(decoded).alias("decoded")]
     for i, rule in enumerate(watched):
         bad = decoded & predicates.unexpected(rule, columns)
-        text = F.concat_ws(", ", *(predicates.shown(name, columns) for name in rule.columns))
-        found += [
+        text = F.concat_ws(", ", *(predicates.value_text(name, columns) for name in rule.columns))
+        metric_columns += [
             count_where(decoded & predicates.present(rule, columns)).alias(f"present_{i}"),
             count_where(bad).alias(f"unexpected_{i}"),
             F.min(F.when(bad, text)).alias(f"least_{i}"),
             F.max(F.when(bad, text)).alias(f"most_{i}"),
         ]
-    return found
+    return metric_columns
 
 
-def of_batch(suite: Suite, rows: DataFrame, seen: Mapping[str, Any]) -> list[Result]:
+def of_batch(suite: Suite, rows: DataFrame, values: Mapping[str, Any]) -> list[Result]:
     """What is found of a batch before its commit: by all rules but those that set single records aside.
 
     Args:
         rows: what would be committed.
-        seen: what was observed of the batch.
+        values: what was observed of the batch.
 
     Raises:
         SetupError, UsageError: see `ask`.
     """
-    return in_order(suite, counted(suite, seen) + (ask(rows, suite.asked) if suite.asked else []))
+    return in_order(suite, counted(suite, values) + (ask(rows, suite.other_rules) if suite.other_rules else []))
 
 
-def in_order(suite: Suite, found: Sequence[Result]) -> list[Result]:
+def in_order(suite: Suite, results: Sequence[Result]) -> list[Result]:
     """Results in the order of the suite's file."""
-    return sorted(found, key=lambda each: suite.rules.index(each.rule))
+    return sorted(results, key=lambda each: suite.rules.index(each.rule))
 
 
-def counted(suite: Suite, seen: Mapping[str, Any]) -> list[Result]:
+def counted(suite: Suite, values: Mapping[str, Any]) -> list[Result]:
     """The results of what `metrics` counted."""
-    found = []
+    results = []
     for i, rule in enumerate(suite.watched):
-        present, unexpected = seen[f"present_{i}"], seen[f"unexpected_{i}"]
-        met = present == 0 or (present - unexpected) / present >= rule.mostly
-        sample = {value for value in (seen[f"least_{i}"], seen[f"most_{i}"]) if value is not None}
-        found.append(Result(rule, met, seen["decoded"], unexpected, sample=tuple(sorted(sample))))
-    return found
+        present, unexpected = values[f"present_{i}"], values[f"unexpected_{i}"]
+        success = present == 0 or (present - unexpected) / present >= rule.mostly
+        sample = {value for value in (values[f"least_{i}"], values[f"most_{i}"]) if value is not None}
+        results.append(Result(rule, success, values["decoded"], unexpected, sample=tuple(sorted(sample))))
+    return results
 
 
 def refused(suite: Suite, decoded: int, broken: Mapping[str, int]) -> list[Result]:
@@ -130,7 +130,7 @@ def refused(suite: Suite, decoded: int, broken: Mapping[str, int]) -> list[Resul
     return [Result(rule, count == 0, decoded, count) for rule, count in counts.items()]
 
 
-def ask(frame: DataFrame, asked: Sequence[Rule]) -> list[Result]:
+def ask(frame: DataFrame, rules: Sequence[Rule]) -> list[Result]:
     """Let Great Expectations validate a batch.
 
     Args:
@@ -140,8 +140,8 @@ def ask(frame: DataFrame, asked: Sequence[Rule]) -> list[Result]:
         SetupError: Great Expectations is not installed.
         UsageError: it cannot evaluate an expectation.
     """
-    gx = great_expectations(asked[0].type)
-    listed = [{"type": rule.type, "kwargs": dict(rule.kwargs), "meta": {"at": at}} for at, rule in enumerate(asked)]
+    gx = great_expectations(rules[0].type)
+    listed = [{"type": rule.type, "kwargs": dict(rule.kwargs), "meta": {"at": at}} for at, rule in enumerate(rules)]
     with _ASKING:
         batch = _batch(gx, frame)
         try:
@@ -151,7 +151,7 @@ def ask(frame: DataFrame, asked: Sequence[Rule]) -> list[Result]:
                 f"Great Expectations refuses the suite: {str(failed).strip()[:500]}", cure="correct the suite"
             ) from failed
     answers = sorted(answer.results, key=lambda each: each.expectation_config.meta["at"])
-    return [_answer(rule, each) for rule, each in zip(asked, answers, strict=True)]
+    return [_answer(rule, each) for rule, each in zip(rules, answers, strict=True)]
 
 
 def _batch(gx: Any, frame: DataFrame) -> Any:
@@ -165,11 +165,11 @@ def _batch(gx: Any, frame: DataFrame) -> Any:
     return asset.add_batch_definition_whole_dataframe("batch").get_batch({"dataframe": frame})
 
 
-def great_expectations(what: str) -> Any:
+def great_expectations(purpose: str) -> Any:
     """The package, which is imported only where it is needed: it takes seconds.
 
     Raises:
-        SetupError: it is not installed, and `what` needs it.
+        SetupError: it is not installed, and `purpose` needs it.
     """
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
     try:
@@ -179,7 +179,7 @@ def great_expectations(what: str) -> Any:
             import great_expectations
     except ImportError as missing:
         raise SetupError(
-            f"great_expectations is not installed, and the gate needs it for {what}",
+            f"great_expectations is not installed, and the gate needs it for {purpose}",
             cure="pip install 'lakeingest[gate]'",
         ) from missing
     logging.getLogger("great_expectations").setLevel(logging.ERROR)
@@ -192,13 +192,13 @@ def _answer(rule: Rule, answer: Any) -> Result:
         raise UsageError(
             f"Great Expectations cannot evaluate {rule.text}: {raised}", cure="correct the expectation, or leave it out"
         )
-    found = answer.result
-    observed = found.get("observed_value")
+    result = answer.result
+    observed = result.get("observed_value")
     return Result(
         rule,
         bool(answer.success),
-        found.get("element_count"),
-        found.get("unexpected_count"),
+        result.get("element_count"),
+        result.get("unexpected_count"),
         None if observed is None else json.dumps(observed, default=str),
-        tuple(str(value)[: predicates.SHOWN] for value in (found.get("partial_unexpected_list") or ())[:3]),
+        tuple(str(value)[: predicates.SHOWN] for value in (result.get("partial_unexpected_list") or ())[:3]),
     )

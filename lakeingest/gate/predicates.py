@@ -47,13 +47,13 @@ def unexpected(rule: Rule, columns: T.StructType) -> Column:
     Args:
         columns: the table's columns of the value, and their types.
     """
-    bad = ~COMPILED[rule.type](_named(rule.kwargs, columns), columns) & present(rule, columns)
+    bad = ~COMPILED[rule.type](_sql_arguments(rule.kwargs, columns), columns) & present(rule, columns)
     return F.coalesce(bad, F.lit(False))
 
 
 def present(rule: Rule, columns: T.StructType) -> Column:
     """Whether the row has a value for the rule; `mostly` is a share of these. BOOLEAN, never null."""
-    kwargs = _named(rule.kwargs, columns)
+    kwargs = _sql_arguments(rule.kwargs, columns)
     one = kwargs.get("column")
     about_null = one is None or rule.type.endswith("_be_null")
     applies = F.coalesce(_applies(kwargs), F.lit(False))
@@ -76,8 +76,8 @@ def _names(bad: Mapping[Rule, Column]) -> Column:
 
 
 def _says(rule: Rule, columns: T.StructType) -> Column:
-    told = (F.concat(F.lit(f"{name} is "), shown(name, columns)) for name in rule.columns)
-    values, kwargs = F.concat_ws(", ", *told), _named(rule.kwargs, columns)
+    texts = (F.concat(F.lit(f"{name} is "), value_text(name, columns)) for name in rule.columns)
+    values, kwargs = F.concat_ws(", ", *texts), _sql_arguments(rule.kwargs, columns)
     unjudged = _unjudged(kwargs)
     if unjudged is not None:
         size = F.length(_value(kwargs)).cast("string")
@@ -85,7 +85,7 @@ def _says(rule: Rule, columns: T.StructType) -> Column:
     return F.concat(values, F.lit(f": {rule.text}"))
 
 
-def shown(name: str, columns: T.StructType) -> Column:
+def value_text(name: str, columns: T.StructType) -> Column:
     """A value as text, cut short: STRING, never null."""
     text = F.coalesce(F.col(_name(name, columns)).cast("string"), F.lit("null"))
     return F.when(F.length(text) > SHOWN, F.concat(F.substring(text, 1, SHOWN), F.lit("…"))).otherwise(text)
@@ -94,16 +94,16 @@ def shown(name: str, columns: T.StructType) -> Column:
 # Which columns it is about -----------------------------------------------------------------------------------------
 
 
-def _named(kwargs: Kwargs, columns: T.StructType) -> Kwargs:
+def _sql_arguments(kwargs: Kwargs, columns: T.StructType) -> Kwargs:
     """The arguments with each column as SQL takes it: a dot may be part of its name, or lead into a struct."""
-    named: dict[str, Any] = {
+    names: dict[str, Any] = {
         key: _name(kwargs[key], columns) for key in ("column", "column_A", "column_B") if key in kwargs
     }
     if "column_list" in kwargs:
-        named["column_list"] = [_name(name, columns) for name in kwargs["column_list"]]
+        names["column_list"] = [_name(name, columns) for name in kwargs["column_list"]]
     if kwargs.get("row_condition"):
-        named["row_condition"] = _condition_named(kwargs["row_condition"], columns)
-    return {**kwargs, **named}
+        names["row_condition"] = _condition_named(kwargs["row_condition"], columns)
+    return {**kwargs, **names}
 
 
 def _condition_named(condition: Mapping[str, Any], columns: T.StructType) -> Mapping[str, Any]:
@@ -126,7 +126,7 @@ def _name(path: str, columns: T.DataType) -> str:
 
 def _applies(kwargs: Kwargs) -> Column:
     condition = kwargs.get("row_condition")
-    asked = _condition(condition) if condition else F.lit(True)
+    applies = _condition(condition) if condition else F.lit(True)
     names = arguments.columns(kwargs)
     nulls = [F.col(name).isNull() for name in names]
     match kwargs.get("ignore_row_if"):
@@ -138,7 +138,7 @@ def _applies(kwargs: Kwargs) -> Column:
             ignored = F.lit(False)
         case _:
             ignored = reduce(and_, nulls) if len(names) > 1 else F.lit(False)
-    return asked & ~ignored
+    return applies & ~ignored
 
 
 _OPERATORS: Mapping[str, Callable[[Column, Any], Column]] = MappingProxyType(
@@ -179,39 +179,41 @@ def _value(kwargs: Kwargs) -> Column:
 
 def _within(column: Column, kwargs: Kwargs) -> Column:
     low, high = kwargs.get("min_value"), kwargs.get("max_value")
-    met = F.lit(True)
+    within = F.lit(True)
     if low is not None:
-        met = column > low if kwargs.get("strict_min") else column >= low
+        within = column > low if kwargs.get("strict_min") else column >= low
     if high is not None:
-        met = met & (column < high if kwargs.get("strict_max") else column <= high)
-    return met
+        within = within & (column < high if kwargs.get("strict_max") else column <= high)
+    return within
 
 
-def _found(kwargs: Kwargs) -> list[Column]:
+def _matches(kwargs: Kwargs) -> list[Column]:
     """BOOLEAN for each pattern of a rule: whether the value matches; null where that cannot be told."""
     likes = [kwargs["like_pattern"]] if "like_pattern" in kwargs else kwargs.get("like_pattern_list", ())
     regexes = [kwargs["regex"]] if "regex" in kwargs else kwargs.get("regex_list", ())
-    found = [patterns.like(_value(kwargs), pattern, kwargs.get("escape")) for pattern in likes]
-    return found + [patterns.regex(_value(kwargs), pattern) for pattern in regexes]
+    matches = [patterns.like(_value(kwargs), pattern, kwargs.get("escape")) for pattern in likes]
+    return matches + [patterns.regex(_value(kwargs), pattern) for pattern in regexes]
 
 
 def _match(kwargs: Kwargs, _: T.StructType) -> Column:
-    found, join = _found(kwargs), and_
+    matches, join = _matches(kwargs), and_
     if kwargs.get("match_on", "any") == "any":
         # One pattern of all, as Great Expectations has it: a flag within holds for those behind it too.
-        found = [patterns.regex(_value(kwargs), "|".join(kwargs["regex_list"]))] if "regex_list" in kwargs else found
+        matches = (
+            [patterns.regex(_value(kwargs), "|".join(kwargs["regex_list"]))] if "regex_list" in kwargs else matches
+        )
         join = or_
-    return reduce(join, (F.coalesce(each, F.lit(False)) for each in found))
+    return reduce(join, (F.coalesce(each, F.lit(False)) for each in matches))
 
 
 def _match_none(kwargs: Kwargs, _: T.StructType) -> Column:
-    return ~reduce(or_, (F.coalesce(each, F.lit(True)) for each in _found(kwargs)))
+    return ~reduce(or_, (F.coalesce(each, F.lit(True)) for each in _matches(kwargs)))
 
 
 def _unjudged(kwargs: Kwargs) -> Column | None:
     """BOOLEAN: whether a value breaks its rule because nobody can tell if it matches; None for rules of no pattern."""
-    found = _found(kwargs)
-    return _value(kwargs).isNotNull() & reduce(or_, (each.isNull() for each in found)) if found else None
+    matches = _matches(kwargs)
+    return _value(kwargs).isNotNull() & reduce(or_, (each.isNull() for each in matches)) if matches else None
 
 
 def _pair(kwargs: Kwargs) -> tuple[Column, Column]:
@@ -220,9 +222,9 @@ def _pair(kwargs: Kwargs) -> tuple[Column, Column]:
 
 def _greater(kwargs: Kwargs, columns: T.StructType) -> Column:
     a, b = _alike(kwargs["column_A"], kwargs["column_B"], columns)
-    met = (a >= b) | a.eqNullSafe(b) if kwargs.get("or_equal") else a > b
+    greater = (a >= b) | a.eqNullSafe(b) if kwargs.get("or_equal") else a > b
     strange = [F.col(kwargs[side]).isNotNull() & each.isNull() for side, each in (("column_A", a), ("column_B", b))]
-    return F.when(reduce(or_, strange), F.lit(False)).otherwise(met)
+    return F.when(reduce(or_, strange), F.lit(False)).otherwise(greater)
 
 
 def _alike(a: str, b: str, columns: T.StructType) -> tuple[Column, Column]:
@@ -257,8 +259,8 @@ def _pair_in_set(kwargs: Kwargs, _: T.StructType) -> Column:
 
 
 def _all_equal(kwargs: Kwargs, columns: T.StructType) -> Column:
-    first, *others = kwargs["column_list"]
-    return reduce(and_, (_equal(first, other, columns) for other in others), F.lit(True))
+    first, *rest = kwargs["column_list"]
+    return reduce(and_, (_equal(first, other, columns) for other in rest), F.lit(True))
 
 
 def _all_different(kwargs: Kwargs, columns: T.StructType) -> Column:
@@ -286,8 +288,8 @@ def _type(columns: T.StructType, path: str) -> T.DataType:
 
 
 def _is_of(kwargs: Kwargs, columns: T.StructType, names: Sequence[str]) -> Column:
-    wanted = tuple(getattr(T, name) for name in names if isinstance(getattr(T, name, None), type))
-    return F.when(_value(kwargs).isNotNull(), F.lit(isinstance(_type(columns, kwargs["column"]), wanted)))
+    types = tuple(getattr(T, name) for name in names if isinstance(getattr(T, name, None), type))
+    return F.when(_value(kwargs).isNotNull(), F.lit(isinstance(_type(columns, kwargs["column"]), types)))
 
 
 def _once(kwargs: Kwargs, names: Sequence[str]) -> Column:
@@ -297,9 +299,9 @@ def _once(kwargs: Kwargs, names: Sequence[str]) -> Column:
 
 def _strftime(kwargs: Kwargs, _: T.StructType) -> Column:
     """The text fits the format, and its day is one that its month has."""
-    column, found = _value(kwargs), pattern(kwargs["strftime_format"])
-    assert found is not None
-    regex, places = found
+    column, parts = _value(kwargs), pattern(kwargs["strftime_format"])
+    assert parts is not None
+    regex, places = parts
     fits = column.rlike(regex)
     if not {"Y", "m", "d"} <= set(places):
         return fits

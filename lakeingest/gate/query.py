@@ -78,10 +78,10 @@ def problems(query: object, columns: Collection[str]) -> Iterator[str]:
         return
     try:
         text = _filled(query)
-        found = [*_words(text, columns)] or [*_parts(text)]
+        texts = [*_words(text, columns)] or [*_parts(text)]
     except _Unreadable as error:
-        found = [f"{error}"]
-    yield from dict.fromkeys(found)
+        texts = [f"{error}"]
+    yield from dict.fromkeys(texts)
 
 
 class _Unreadable(ValueError):
@@ -172,8 +172,8 @@ def _parts(text: str) -> Iterator[str]:
     allowed = (exp.Binary, exp.Func, *(getattr(exp, name) for name in _NODES.split() if hasattr(exp, name)))
     for node in query.walk():
         if not isinstance(node, allowed):
-            shown = _shown(node)
-            yield f"{shown} is not for a suite; ask with SELECT over {{batch}} alone"
+            part_text = _sql(node)
+            yield f"{part_text} is not for a suite; ask with SELECT over {{batch}} alone"
     yield from _tables(query)
 
 
@@ -185,22 +185,22 @@ def _tables(query: exp.Query) -> Iterator[str]:
     if any(each is not first for each in query.find_all(exp.With)):
         yield "has a WITH within; write it at the beginning"
         return
-    known = [_BATCH]
+    names = [_BATCH]
     for each in first.expressions if first is not None else ():
-        yield from _strange(each.this, known)
-        known.append(each.alias.lower())
+        yield from _strange(each.this, names)
+        names.append(each.alias.lower())
     within = {id(table) for table in first.find_all(exp.Table)} if first is not None else set()
-    yield from _strange(query, known, within)
+    yield from _strange(query, names, within)
 
 
-def _strange(query: Any, known: Sequence[str], but: Collection[int] = ()) -> Iterator[str]:
+def _strange(query: Any, names: Sequence[str], but: Collection[int] = ()) -> Iterator[str]:
     from sqlglot import exp
 
     for table in query.find_all(exp.Table):
         plain = {name for name, value in table.args.items() if value} <= {"this", "alias"}
-        if id(table) not in but and not (plain and table.name.lower() in known):
-            yield f"reads {_shown(table)}, and a suite has its batch alone; write {{batch}}"
+        if id(table) not in but and not (plain and table.name.lower() in names):
+            yield f"reads {_sql(table)}, and a suite has its batch alone; write {{batch}}"
 
 
-def _shown(node: Any) -> str:
+def _sql(node: Any) -> str:
     return str(node.sql(dialect="spark")).replace(_BATCH, "{batch}")[:80]

@@ -38,7 +38,7 @@ COLUMNS = (
 
 def rows(
     suite: Suite,
-    found: Sequence[Result],
+    results: Sequence[Result],
     *,
     pipeline: str,
     sequence: int,
@@ -50,7 +50,7 @@ def rows(
     offsets = json.dumps(ranges.to_json())
     return [
         (pipeline, sequence, now, outcome, suite.name, suite.fingerprint, *each.to_json().values(), offsets)
-        for each in found
+        for each in results
     ]
 
 
@@ -58,7 +58,9 @@ def newest(table: DataFrame, pipeline: str, batches: int) -> list[dict[str, Any]
     """The rows of a pipeline's newest batches, the newest first."""
     from pyspark.sql import functions as F
 
-    mine = table.where(F.col("pipeline") == pipeline)
-    times = [row["time"] for row in mine.select("time").distinct().orderBy(F.desc("time")).limit(batches).collect()]
-    listed = mine.where(F.col("time").isin(times)) if times else mine.limit(0)
+    of_pipeline = table.where(F.col("pipeline") == pipeline)
+    times = [
+        row["time"] for row in of_pipeline.select("time").distinct().orderBy(F.desc("time")).limit(batches).collect()
+    ]
+    listed = of_pipeline.where(F.col("time").isin(times)) if times else of_pipeline.limit(0)
     return [row.asDict() for row in listed.orderBy(F.desc("time"), "expectation").collect()]

@@ -21,11 +21,11 @@ def of_rows(name: str, rows: DataFrame) -> dict[str, Any]:
     plain = [
         f for f in rows.schema if not f.name.startswith("_") and isinstance(f.dataType, T.NumericType | T.StringType)
     ]
-    asked = []
+    metric_columns = []
     for f in plain:
         column = F.col(ddl.quoted(f.name))
-        asked += [F.count_if(column.isNull()), F.min(column), F.max(column), F.approx_count_distinct(column)]
-    values = iter(rows.agg(*asked).collect()[0]) if asked else iter(())
+        metric_columns += [F.count_if(column.isNull()), F.min(column), F.max(column), F.approx_count_distinct(column)]
+    values = iter(rows.agg(*metric_columns).collect()[0]) if metric_columns else iter(())
     expectations: list[dict[str, Any]] = []
     for f in plain:
         nulls, least, most, distinct = (next(values) for _ in range(4))
@@ -44,5 +44,5 @@ def of_rows(name: str, rows: DataFrame) -> dict[str, Any]:
     return {"name": name, "expectations": expectations}
 
 
-def _expect(what: str, **kwargs: Any) -> dict[str, Any]:
-    return {"type": f"expect_column_{what}", "kwargs": kwargs}
+def _expect(kind: str, **kwargs: Any) -> dict[str, Any]:
+    return {"type": f"expect_column_{kind}", "kwargs": kwargs}

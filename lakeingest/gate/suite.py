@@ -72,39 +72,39 @@ class Rule:
         return not self.refuses and (self.action != "warn" or not self.compiled)
 
     @property
-    def asked(self) -> str:
+    def arguments_text(self) -> str:
         """What it asks, as JSON."""
         return json.dumps({"type": self.type, "kwargs": self.kwargs})
 
     @property
     def text(self) -> str:
         """The type with all its arguments."""
-        shown = {name: value for name, value in self.kwargs.items() if value is not None}
-        return f"{self.type}({', '.join(f'{name}={json.dumps(value)}' for name, value in shown.items())})"
+        not_null = {name: value for name, value in self.kwargs.items() if value is not None}
+        return f"{self.type}({', '.join(f'{name}={json.dumps(value)}' for name, value in not_null.items())})"
 
 
 def brief(message: str) -> str:
     """A message in which each expectation that stands with all its arguments, as `Rule.text` has it, has its columns
     alone, as in its name.
     """
-    told, at = "", 0
-    for found in _TEXT.finditer(message):
-        if found.start() >= at and (given := _given(message, found.end())) is not None:
-            kwargs, end = given
-            told += f"{message[at : found.end()]}{', '.join(arguments.columns(kwargs))})"
+    text, at = "", 0
+    for match in _TEXT.finditer(message):
+        if match.start() >= at and (parsed := _arguments_at(message, match.end())) is not None:
+            kwargs, end = parsed
+            text += f"{message[at : match.end()]}{', '.join(arguments.columns(kwargs))})"
             at = end
-    return told + message[at:]
+    return text + message[at:]
 
 
-def _given(text: str, at: int) -> tuple[dict[str, Any], int] | None:
+def _arguments_at(text: str, at: int) -> tuple[dict[str, Any], int] | None:
     """The arguments that begin there, and where their parenthesis ends; None if there are none such."""
-    given: dict[str, Any] = {}
-    while found := _ARGUMENT.match(text, at):
+    kwargs: dict[str, Any] = {}
+    while match := _ARGUMENT.match(text, at):
         try:
-            given[found[1]], at = json.JSONDecoder().raw_decode(text, found.end())
+            kwargs[match[1]], at = json.JSONDecoder().raw_decode(text, match.end())
         except (ValueError, RecursionError):
             return None
-    return (given, at + 1) if text[at : at + 1] == ")" else None
+    return (kwargs, at + 1) if text[at : at + 1] == ")" else None
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class Suite:
         return tuple(rule for rule in self.rules if rule.compiled and not rule.refuses)
 
     @property
-    def asked(self) -> tuple[Rule, ...]:
+    def other_rules(self) -> tuple[Rule, ...]:
         """The rules that Great Expectations itself evaluates."""
         return tuple(rule for rule in self.rules if not rule.compiled)
 
@@ -141,12 +141,12 @@ class Suite:
         Raises:
             PipelineFileError: a column is not there, or cannot be compared; `problems` holds every mistake.
         """
-        found = (
+        texts = (
             f"{self.path}: expectations[{i}].kwargs{problem}"
             for i, rule in enumerate(self.rules)
             for problem in arguments.problems(rule.type, rule.kwargs, columns)
         )
-        if problems := list(found):
+        if problems := list(texts):
             raise failure(self.path, problems)
 
 
@@ -164,8 +164,8 @@ def load(gate: Gate, columns: Sequence[ddl.Column]) -> Suite:
     rules: list[Rule] = []
     for each in document["expectations"]:
         rules.append(_rule(each, gate, {rule.name for rule in rules}))
-    asked = json.dumps([(r.type, r.kwargs, r.action) for r in rules], sort_keys=True)
-    return Suite(document["name"], str(path), tuple(rules), hashlib.sha256(asked.encode()).hexdigest()[:16])
+    rules_text = json.dumps([(r.type, r.kwargs, r.action) for r in rules], sort_keys=True)
+    return Suite(document["name"], str(path), tuple(rules), hashlib.sha256(rules_text.encode()).hexdigest()[:16])
 
 
 def _compiled(kind: str, kwargs: Mapping[str, Any]) -> bool:
@@ -194,9 +194,9 @@ def _rule(expectation: Mapping[str, Any], gate: Gate, names: Set[str]) -> Rule:
 def _own_action(expectation: Mapping[str, Any]) -> Any:
     """What the expectation itself says is to be done; None where that is the pipeline file's matter."""
     meta = expectation.get("meta")
-    ours = meta.get("lakeingest") if isinstance(meta, dict) else None
-    own = ours.get("on_failure") if isinstance(ours, dict) else None
-    return "warn" if own is None and expectation.get("severity") in _MILD else own
+    lakeingest_meta = meta.get("lakeingest") if isinstance(meta, dict) else None
+    action = lakeingest_meta.get("on_failure") if isinstance(lakeingest_meta, dict) else None
+    return "warn" if action is None and expectation.get("severity") in _MILD else action
 
 
 def _document(path: Path) -> Any:
@@ -228,8 +228,8 @@ def _problems(document: Any, columns: Sequence[ddl.Column], gate: Gate) -> Itera
         yield f"expectations: required, and missing or empty; {_SHAPE}"
         return
     for i, expectation in enumerate(listed):
-        found = list(_expectation(expectation, columns))
-        for problem in found or _failure(expectation):
+        texts = list(_expectation(expectation, columns))
+        for problem in texts or _failure(expectation):
             yield f"expectations[{i}]{problem}"
 
 
@@ -256,19 +256,21 @@ def _expectation(expectation: Any, columns: Sequence[ddl.Column]) -> Iterator[st
 
 def _failure(expectation: Mapping[str, Any]) -> Iterator[str]:
     """What is wrong with an expectation's own severity or on_failure."""
-    kind, kwargs, own = expectation["type"], expectation.get("kwargs", {}), _own_action(expectation)
+    kind, kwargs, action = expectation["type"], expectation.get("kwargs", {}), _own_action(expectation)
     meta, severity = expectation.get("meta"), expectation.get("severity")
     if severity is not None and severity not in _SEVERITIES:
         yield f".severity: {json.dumps(severity)} is none; write one of {', '.join(_SEVERITIES)}"
     if meta is not None and not isinstance(meta, dict):
         yield ".meta: not a mapping; write notes by name"
         return
-    ours = (meta or {}).get("lakeingest")
-    if ours is not None and not (isinstance(ours, dict) and set(ours) <= {"on_failure"}):
+    lakeingest_meta = (meta or {}).get("lakeingest")
+    if lakeingest_meta is not None and not (
+        isinstance(lakeingest_meta, dict) and set(lakeingest_meta) <= {"on_failure"}
+    ):
         yield '.meta.lakeingest: not understood; write {"on_failure": "quarantine"}'
-    elif own is not None and own not in get_args(Action):
-        yield f".meta.lakeingest.on_failure: {json.dumps(own)} is none; write one of {', '.join(get_args(Action))}"
-    elif own == "quarantine" and kind in OF_ROWS:
+    elif action is not None and action not in get_args(Action):
+        yield f".meta.lakeingest.on_failure: {json.dumps(action)} is none; write one of {', '.join(get_args(Action))}"
+    elif action == "quarantine" and kind in OF_ROWS:
         if not _compiled(kind, kwargs):
             yield (
                 f".meta.lakeingest.on_failure: {kind} cannot be said as one predicate of a row, so that no row "

@@ -143,10 +143,8 @@ class Broker:
         from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
         places = [TopicPartition(topic, partition, offset) for (topic, partition), offset in sorted(frontier.items())]
-        groups = [ConsumerGroupTopicPartitions(group, places)]
-        self._of_group(
-            group, "Read", lambda: self._admin.alter_consumer_group_offsets(groups, request_timeout=_GRACE_S)
-        )
+        moves = [ConsumerGroupTopicPartitions(group, places)]
+        self._of_group(group, "Read", lambda: self._admin.alter_consumer_group_offsets(moves, request_timeout=_GRACE_S))
 
     def group(self, group: str) -> tuple[int, bool]:
         """How many members a consumer group has, and whether we may commit to it.

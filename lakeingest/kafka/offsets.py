@@ -68,8 +68,8 @@ def reach(
     Args:
         first, last: first offsets kept; ends, open transactions included.
         offsets: the first offset with a time as late as the moment, and the timestamp of the first record from there
-            on; without partitions that have none. Where that record is earlier, the offset is a marker's, and the record to
-            be found lies somewhere behind.
+            on; without partitions that have none. Where that record is earlier, the offset is a marker's, and the
+            record to be found lies somewhere behind.
         moment: the one that is over.
         now: before Kafka was asked.
     """

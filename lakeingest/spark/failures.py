@@ -32,13 +32,13 @@ class _Case:
     """What Spark may say, and what it means.
 
     Attributes:
-        said: a pattern that is searched in what the exceptions say; what it names can stand in `what` and `cure`.
+        pattern: a pattern that is searched in what the exceptions say; what it names can stand in `message` and `cure`.
         what, cure: with {path}, {bucket}, {where} (the store), {keys} (where they come from), {line} (of Spark's).
     """
 
     kind: type[LakeingestError]
-    said: str
-    what: str
+    pattern: str
+    message: str
     cure: str
 
 
@@ -296,17 +296,17 @@ _STORE = (
 )
 
 
-def check_managed(table: str, said: str) -> None:
+def check_managed(table: str, message: str) -> None:
     """Notice that a catalog keeps a table's newest commits: who reads the log in the store counts too few.
 
     Args:
-        said: what names the features of the table's protocol.
+        message: what names the features of the table's protocol.
 
     Raises:
         TableMismatch: it does.
     """
-    if re.search(r"\bcatalog(Managed|Owned)\b", said):
-        raise TableMismatch(_MANAGED.what.format(path=table), cure=_MANAGED.cure)
+    if re.search(r"\bcatalog(Managed|Owned)\b", message):
+        raise TableMismatch(_MANAGED.message.format(path=table), cure=_MANAGED.cure)
 
 
 _JAVAS = r"org\.apache\.kafka\..*"
@@ -413,35 +413,35 @@ def cause(error: LakeingestError, failed: Exception) -> Exception | None:
 
 def of_kafka(failed: Exception) -> LakeingestError | None:
     """What a failure of Spark means where Kafka did not let its reader in; None where it means something else."""
-    found = _meant(_KAFKA_SECURITY, "\n".join(_said(failed)))
-    if found is None:
+    match = _match_of(_KAFKA_SECURITY, "\n".join(_messages(failed)))
+    if match is None:
         return None
-    case, _ = found
-    return case.kind(case.what.format(line=summary(failed)), cure=case.cure)
+    case, _ = match
+    return case.kind(case.message.format(line=summary(failed)), cure=case.cure)
 
 
 def of_value(failed: Exception) -> LakeingestError | None:
     """What a failure of Spark means where an expression fails for a record; None where it means something else."""
-    found = _meant((_KAFKA, _OF_A_VALUE), "\n".join(_said(failed)))
-    if found is None or found[0] is _KAFKA:
+    match = _match_of((_KAFKA, _OF_A_VALUE), "\n".join(_messages(failed)))
+    if match is None or match[0] is _KAFKA:
         return None
-    return NotComputed(_OF_A_VALUE.what.format_map(found[1].groupdict()), cure=_OF_A_VALUE.cure)
+    return NotComputed(_OF_A_VALUE.message.format_map(match[1].groupdict()), cure=_OF_A_VALUE.cure)
 
 
-def _meant(cases: Iterable[_Case], said: str) -> tuple[_Case, re.Match[str]] | None:
-    matches = ((case, re.search(case.said, said, re.DOTALL)) for case in cases)
+def _match_of(cases: Iterable[_Case], text: str) -> tuple[_Case, re.Match[str]] | None:
+    matches = ((case, re.search(case.pattern, text, re.DOTALL)) for case in cases)
     return next(((case, match) for case, match in matches if match), None)
 
 
 def summary(failed: Exception) -> str:
     """The beginning of what Spark says, and the cause at the bottom of its stack traces."""
-    said = _said(failed)
-    causes = [line.removeprefix("Caused by: ") for line in said if line.startswith("Caused by: ")]
-    first = (said or [type(failed).__name__])[0][:300]
+    messages = _messages(failed)
+    causes = [line.removeprefix("Caused by: ") for line in messages if line.startswith("Caused by: ")]
+    first = (messages or [type(failed).__name__])[0][:300]
     return f"{first} (cause: {causes[-1][:300]})" if causes and causes[-1] not in first else first
 
 
-def _said(failed: Exception) -> list[str]:
+def _messages(failed: Exception) -> list[str]:
     """What the exceptions say, without the places that they passed."""
     lines = [line.strip(": \t") for line in str(failed).splitlines() if line.strip()]
     # What Python called comes first, where the error is one of the JVM's own.
@@ -458,16 +458,16 @@ def translate(path: str, failed: Exception) -> LakeingestError:
     text = str(failed)
     if REFUSAL in text:
         reason = text[text.index(REFUSAL) + len(REFUSAL) :].splitlines()[0]
-        what, _, cure = reason.partition("; ")
-        return UnsafeStore(what, cure=cure or "use a store that honours If-None-Match")
-    said, line = "\n".join(_said(failed)), summary(failed)
+        message, _, cure = reason.partition("; ")
+        return UnsafeStore(message, cure=cure or "use a store that honours If-None-Match")
+    stack_text, line = "\n".join(_messages(failed)), summary(failed)
     by_customer = location.is_path(path) and s3a.opened(path)[2].customer_key
-    if found := _meant(_CASES_OF_CUSTOMER if by_customer else _CASES, said):
-        case, match = found
+    if case_match := _match_of(_CASES_OF_CUSTOMER if by_customer else _CASES, stack_text):
+        case, match = case_match
         facts = {**_facts(path), **match.groupdict(), "line": line, "anew": _ANEW}
         if file := match.groupdict().get("file"):
             facts["path"] = _owner(file, path)
-        return case.kind(case.what.format_map(facts), cure=case.cure.format_map(facts))
+        return case.kind(case.message.format_map(facts), cure=case.cure.format_map(facts))
     return StorageUnreachable(
         f"{path}: {line}",
         cure="look at the end of Spark's log (logs/NAME/COMMAND-TIME.log in the state folder, or the platform's), then "

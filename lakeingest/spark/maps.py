@@ -64,9 +64,9 @@ def _last(keys: Column, values: Column) -> Column:
     places = F.array_sort(F.transform(_let(placed, last), lambda each: each["i"]))
     return _let(
         F.struct(pairs.alias("pairs"), places.alias("places")),
-        lambda found: F.map_from_arrays(
-            F.transform(found["places"], lambda i: F.get(found["pairs"]["keys"], i)),
-            F.transform(found["places"], lambda i: F.get(found["pairs"]["values"], i)),
+        lambda struct: F.map_from_arrays(
+            F.transform(struct["places"], lambda i: F.get(struct["pairs"]["keys"], i)),
+            F.transform(struct["places"], lambda i: F.get(struct["pairs"]["values"], i)),
         ),
     )
 

@@ -137,23 +137,23 @@ def s3a_options(storage: Storage) -> dict[str, str]:
 
 
 def _role(role: Role) -> dict[str, str]:
-    said = {
+    values = {
         "arn": role.arn,
         "external.id": role.external,
         "session.name": role.session_name,
         "session.duration": f"{int(role.duration.total_seconds())}s",
     }
-    return {f"fs.s3a.assumed.role.{name}": value for name, value in said.items() if value is not None}
+    return {f"fs.s3a.assumed.role.{name}": value for name, value in values.items() if value is not None}
 
 
 def options(storage: Storage, paths: Iterable[str]) -> dict[str, str]:
     """The same for the buckets of these paths alone."""
-    named = {}
+    by_bucket = {}
     for name, value in s3a_options(storage).items():
-        own = name.startswith("fs.s3a.") and not name.startswith(_OF_ALL)
+        per_bucket = name.startswith("fs.s3a.") and not name.startswith(_OF_ALL)
         for bucket in _buckets(paths):
-            named[f"fs.s3a.bucket.{bucket}.{name.removeprefix('fs.s3a.')}" if own else name] = value
-    return named
+            by_bucket[f"fs.s3a.bucket.{bucket}.{name.removeprefix('fs.s3a.')}" if per_bucket else name] = value
+    return by_bucket
 
 
 def let_in(session: SparkSession, storage: Storage, paths: Iterable[str]) -> None:
@@ -163,25 +163,25 @@ def let_in(session: SparkSession, storage: Storage, paths: Iterable[str]) -> Non
         UsageError: another pipeline of this process has opened one of them in another store.
     """
     paths = tuple(paths)
-    wanted = options(storage, paths)
-    theirs = {name for name in wanted if session.conf.get(name, None) not in (None, _SET.get(name))}
-    ours = {name: value for name, value in wanted.items() if name not in theirs}
-    places = {bucket: _where(session, ours, bucket) for bucket in _buckets(paths)}
+    settings = options(storage, paths)
+    preset = {name for name in settings if session.conf.get(name, None) not in (None, _SET.get(name))}
+    new_settings = {name: value for name, value in settings.items() if name not in preset}
+    places = {bucket: _where(session, new_settings, bucket) for bucket in _buckets(paths)}
     for bucket, place in places.items():
         opened = _OPENED.get(bucket, place)
         if opened != place:
             raise UsageError(
-                f"bucket {bucket} was opened in this process at {_told(opened)}, and this pipeline's is at "
-                f"{_told(place)}{_differing(opened, place)}: Spark would go on with the first",
+                f"bucket {bucket} was opened in this process at {_place_text(opened)}, and this pipeline's is at "
+                f"{_place_text(place)}{_differing(opened, place)}: Spark would go on with the first",
                 cure="run this pipeline in a process of its own",
             )
     _OPENED.update(places)
     by_customer = storage.encryption is not None and storage.encryption.type == "SSE-C"
-    found = {bucket: _keys(session, storage, bucket) for bucket in places}
-    _KEYS.update({bucket: replace(keys, customer_key=by_customer) for bucket, keys in found.items()})
-    for name, value in ours.items():
+    keys_by_bucket = {bucket: _keys(session, storage, bucket) for bucket in places}
+    _KEYS.update({bucket: replace(keys, customer_key=by_customer) for bucket, keys in keys_by_bucket.items()})
+    for name, value in new_settings.items():
         session.conf.set(name, value)
-    _SET.update(ours)
+    _SET.update(new_settings)
 
 
 def _buckets(paths: Iterable[str]) -> list[str]:
@@ -189,15 +189,15 @@ def _buckets(paths: Iterable[str]) -> list[str]:
     return sorted({place.bucket for place in places if place.on_s3})
 
 
-def _where(session: SparkSession, ours: Mapping[str, str], bucket: str) -> tuple[str, ...]:
+def _where(session: SparkSession, settings: Mapping[str, str], bucket: str) -> tuple[str, ...]:
     """What a bucket is opened with (_WHERE, _HOW): as it will be set, or as the session was started."""
-    found = []
-    for what in (*_WHERE, *_HOW):
-        own, general = f"fs.s3a.bucket.{bucket}.{what}", f"fs.s3a.{what}"
-        names = (own, f"spark.hadoop.{own}", general, f"spark.hadoop.{general}")
-        values = (ours.get(own), *(session.conf.get(name, None) for name in names))
-        found.append(next((value for value in values if value), "").rstrip("/"))
-    return tuple(found)
+    place = []
+    for option in (*_WHERE, *_HOW):
+        of_bucket, general = f"fs.s3a.bucket.{bucket}.{option}", f"fs.s3a.{option}"
+        names = (of_bucket, f"spark.hadoop.{of_bucket}", general, f"spark.hadoop.{general}")
+        values = (settings.get(of_bucket), *(session.conf.get(name, None) for name in names))
+        place.append(next((value for value in values if value), "").rstrip("/"))
+    return tuple(place)
 
 
 def _keys(session: SparkSession, storage: Storage, bucket: str) -> Keys:
@@ -225,11 +225,11 @@ def opened(path: str) -> tuple[str, str, Keys]:
 def _differing(one: tuple[str, ...], other: tuple[str, ...]) -> str:
     """The further options by name alone: a key may be among them."""
     pairs = zip(_HOW, one[len(_WHERE) :], other[len(_WHERE) :], strict=True)
-    names = [f"fs.s3a.{name}" for name, here, there in pairs if here != there]
+    names = [f"fs.s3a.{name}" for name, old_value, new_value in pairs if old_value != new_value]
     return f", with another {', '.join(names)}" if names else ""
 
 
-def _told(place: tuple[str, ...]) -> str:
+def _place_text(place: tuple[str, ...]) -> str:
     endpoint, region, path_style = place[: len(_WHERE)]
     style = "path style" if path_style == "true" else "host style"
     return f"{endpoint or 'AWS'} (region {region or 'not set'}, {style})"

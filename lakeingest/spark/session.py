@@ -145,13 +145,13 @@ def _offer_functions(session: SparkSession) -> None:
 
     if not capabilities.of(session).own_functions:
         return
-    own = T.StructType([T.StructField(name, T.BooleanType()) for name in "ab"])
+    flags = T.StructType([T.StructField(name, T.BooleanType()) for name in "ab"])
     nothing = {"type": "record", "name": "r", "fields": [{"name": "f", "type": "null"}]}
     # Not of literals: the driver would answer by itself.
     payload, text = F.when(F.col("id") >= 0, F.lit(b"{}")), F.col("id").cast("string")
-    asked = {"json": (own.json(), payload), "avro": (json.dumps(nothing), payload), "pattern": ("rlike 0", text)}
-    asked["zlib"] = ("inflate 1", payload)
-    for kind, (name, value) in asked.items():
+    trials = {"json": (flags.json(), payload), "avro": (json.dumps(nothing), payload), "pattern": ("rlike 0", text)}
+    trials["zlib"] = ("inflate 1", payload)
+    for kind, (name, value) in trials.items():
         if session.conf.get(jvm.catalog(kind), None) is not None:
             continue
         session.conf.set(jvm.catalog(kind), jvm.FUNCTIONS[kind])

@@ -9,8 +9,8 @@ from lakeingest.spark import jvm
 UTC = "spark.sql.session.timeZone"
 S3A = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 AVRO_LIMITS = " ".join(
-    f"-Dorg.apache.avro.limits.{what}.maxLength={most}"
-    for what, most in (("bytes", 2**27), ("string", 2**27), ("collectionItems", 10**7))
+    f"-Dorg.apache.avro.limits.{part}.maxLength={most}"
+    for part, most in (("bytes", 2**27), ("string", 2**27), ("collectionItems", 10**7))
 )
 """A damaged Avro record may claim two billion elements; Avro makes room for them before it reads the first one. So an
 item of more than 128 MiB, and a collection of more than ten million, makes the record unreadable, and not the JVM."""

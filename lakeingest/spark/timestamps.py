@@ -47,18 +47,18 @@ def local(raw: Column, kind: T.DataType, zone: str) -> Column:
         zone: an IANA time zone.
     """
     if isinstance(kind, T.StringType):
-        there = F.coalesce(_shifted(_instant_of_text(raw), zone), local_from_text(raw).cast("timestamp"))
+        clock = F.coalesce(_shifted(_instant_of_text(raw), zone), local_from_text(raw).cast("timestamp"))
     elif isinstance(kind, T.IntegerType | T.LongType):
-        there = _shifted(_instant(raw.cast("bigint")), zone)
+        clock = _shifted(_instant(raw.cast("bigint")), zone)
     elif isinstance(kind, T.DateType):
-        there = F.when(raw.between(F.lit("0001-01-01").cast("date"), F.lit("9999-12-31").cast("date")), raw).cast(
+        clock = F.when(raw.between(F.lit("0001-01-01").cast("date"), F.lit("9999-12-31").cast("date")), raw).cast(
             "timestamp"
         )
     elif isinstance(kind, T.TimestampNTZType):
-        there = raw.cast("timestamp")
+        clock = raw.cast("timestamp")
     else:
-        there = _shifted(raw, zone)
-    return within_years(there)
+        clock = _shifted(raw, zone)
+    return within_years(clock)
 
 
 def within_years(time: Column) -> Column:
@@ -68,7 +68,7 @@ def within_years(time: Column) -> Column:
 
 def from_text(raw: Column, zone: str) -> Column:
     """The instant that a string means, as TIMESTAMP: see `local` for what it may look like; null if it is none."""
-    return within_years(F.coalesce(_instant_of_text(raw), _there(local_from_text(raw), zone)))
+    return within_years(F.coalesce(_instant_of_text(raw), _instant_in(local_from_text(raw), zone)))
 
 
 def from_iso(raw: Column, zone: str, *, zoned: bool) -> Column:
@@ -78,13 +78,13 @@ def from_iso(raw: Column, zone: str, *, zoned: bool) -> Column:
     """
     if zoned:
         return within_years(F.regexp_replace(raw, r"([+-]\d{2})(\d{2})\z", "$1:$2").try_cast("timestamp"))
-    return within_years(_there(raw.try_cast("timestamp_ntz"), zone))
+    return within_years(_instant_in(raw.try_cast("timestamp_ntz"), zone))
 
 
-def _there(clock: Column, zone: str) -> Column:
+def _instant_in(clock: Column, zone: str) -> Column:
     """The instant at which it is that time in a zone."""
-    here = clock.cast("timestamp")
-    return here if zone == "UTC" else F.to_utc_timestamp(here, zone)
+    instant = clock.cast("timestamp")
+    return instant if zone == "UTC" else F.to_utc_timestamp(instant, zone)
 
 
 def local_from_text(raw: Column) -> Column:
@@ -99,24 +99,24 @@ def _instant_of_text(raw: Column) -> Column:
     whole = F.regexp_replace(seconds, r"([+-]\d{2})(\d{2})\z", "$1:$2")
     # Finding a zone by its name takes Spark longer than all else; the session's own, UTC, it knows.
     zone = F.when(raw.endswith("Z"), F.lit(1)).when(raw.endswith("+00:00"), F.lit(6)).otherwise(F.lit(0))
-    named = F.substring(raw, F.lit(1), F.octet_length(raw) - zone)
+    clock = F.substring(raw, F.lit(1), F.octet_length(raw) - zone)
     return (
-        F.when(raw.rlike(_COMMON), named.try_cast("timestamp"))
+        F.when(raw.rlike(_COMMON), clock.try_cast("timestamp"))
         .when(raw.rlike(_DIGITS), _instant(raw.try_cast("bigint")))
         .when(raw.rlike(_ISO) & raw.rlike(_ZONE), whole.try_cast("timestamp"))
     )
 
 
-def start(there: Column, every: str | timedelta) -> Column:
+def start(local_time: Column, every: str | timedelta) -> Column:
     """The start of the period in which a local time lies.
 
     Args:
-        there: a local time (see `local`).
+        local_time: a local time (see `local`).
         every: hour, day, month, year, or a positive duration that is counted from 1970-01-01T00:00 local time.
     """
     if isinstance(every, str):
-        return F.date_trunc(every, there)
-    micros = F.unix_micros(there)
+        return F.date_trunc(every, local_time)
+    micros = F.unix_micros(local_time)
     return F.timestamp_micros(micros - F.pmod(micros, F.lit(every // _MICROSECOND)))
 
 
@@ -140,8 +140,8 @@ def why_not(raw: Column, kind: T.DataType) -> Column:
 
 def _instant(millis: Column) -> Column:
     # timestamp_millis raises on overflow in every mode, so that nothing beyond the years may reach it.
-    known = millis.between(F.lit((_FIRST - _DAY) // 1000), F.lit((_LAST + _DAY) // 1000))
-    return F.timestamp_millis(F.when(known, millis))
+    in_range = millis.between(F.lit((_FIRST - _DAY) // 1000), F.lit((_LAST + _DAY) // 1000))
+    return F.timestamp_millis(F.when(in_range, millis))
 
 
 def _shifted(instant: Column, zone: str) -> Column:

@@ -22,14 +22,14 @@ def of_columns(columns: Sequence[ddl.Column]) -> T.StructType:
     return T.StructType.fromJson(json.loads(ddl.to_json(columns)))
 
 
-def ddl_columns(there: StructType, *, required: bool = False) -> tuple[ddl.Column, ...]:
+def ddl_columns(table_schema: StructType, *, required: bool = False) -> tuple[ddl.Column, ...]:
     """A table's columns as the rules of compatibility know columns.
 
     Args:
         required: whether NOT NULL is kept, too, which makes a struct another type.
     """
     return tuple(
-        ddl.Column(f.name, _declared(f.dataType, required=required), f.nullable or not required) for f in there
+        ddl.Column(f.name, _declared(f.dataType, required=required), f.nullable or not required) for f in table_schema
     )
 
 
@@ -43,48 +43,56 @@ def _declared(kind: DataType, *, required: bool) -> ddl.Type:
     return ddl.Atomic(kind.simpleString())
 
 
-def fitted(there: StructType, wanted: StructType) -> StructType:
+def fitted(table_schema: StructType, target_schema: StructType) -> StructType:
     """The columns to write: those that are wanted, as wide and with as many nested fields as the table has them.
 
     What is wanted NOT NULL stays so, because decoding refuses by it what Delta would stop the whole batch for.
     """
-    held = {field.name.lower(): field.dataType for field in there}
+    types_by_name = {field.name.lower(): field.dataType for field in table_schema}
     return T.StructType(
-        [T.StructField(f.name, _fitted(held.get(f.name.lower(), f.dataType), f.dataType), f.nullable) for f in wanted]
+        [
+            T.StructField(f.name, _fitted(types_by_name.get(f.name.lower(), f.dataType), f.dataType), f.nullable)
+            for f in target_schema
+        ]
     )
 
 
-def _fitted(held: DataType, wanted: DataType) -> DataType:
-    if isinstance(held, T.StructType) and isinstance(wanted, T.StructType):
-        names = {f.name.lower() for f in wanted}
-        kept = [T.StructField(f.name, f.dataType) for f in held if f.name.lower() not in names]
-        return T.StructType([*fitted(held, wanted), *kept])
-    if isinstance(held, T.ArrayType) and isinstance(wanted, T.ArrayType):
-        return T.ArrayType(_fitted(held.elementType, wanted.elementType))
-    if isinstance(held, T.MapType) and isinstance(wanted, T.MapType):
-        return T.MapType(_fitted(held.keyType, wanted.keyType), _fitted(held.valueType, wanted.valueType))
-    return wanted if delta_widens(held.simpleString(), wanted.simpleString()) else held
+def _fitted(old: DataType, target: DataType) -> DataType:
+    if isinstance(old, T.StructType) and isinstance(target, T.StructType):
+        names = {f.name.lower() for f in target}
+        others_of_table = [T.StructField(f.name, f.dataType) for f in old if f.name.lower() not in names]
+        return T.StructType([*fitted(old, target), *others_of_table])
+    if isinstance(old, T.ArrayType) and isinstance(target, T.ArrayType):
+        return T.ArrayType(_fitted(old.elementType, target.elementType))
+    if isinstance(old, T.MapType) and isinstance(target, T.MapType):
+        return T.MapType(_fitted(old.keyType, target.keyType), _fitted(old.valueType, target.valueType))
+    return target if delta_widens(old.simpleString(), target.simpleString()) else old
 
 
-def has_new_fields(there: DataType, wanted: DataType) -> bool:
-    """Whether a field of `wanted`, a nested one perhaps, is not in the table."""
-    if isinstance(there, T.StructType) and isinstance(wanted, T.StructType):
-        held = {field.name.lower(): field.dataType for field in there}
-        return any(f.name.lower() not in held or has_new_fields(held[f.name.lower()], f.dataType) for f in wanted)
-    if isinstance(there, T.ArrayType) and isinstance(wanted, T.ArrayType):
-        return has_new_fields(there.elementType, wanted.elementType)
-    if isinstance(there, T.MapType) and isinstance(wanted, T.MapType):
-        return has_new_fields(there.keyType, wanted.keyType) or has_new_fields(there.valueType, wanted.valueType)
+def has_new_fields(table_type: DataType, target: DataType) -> bool:
+    """Whether a field of `target`, a nested one perhaps, is not in the table."""
+    if isinstance(table_type, T.StructType) and isinstance(target, T.StructType):
+        types_by_name = {field.name.lower(): field.dataType for field in table_type}
+        return any(
+            f.name.lower() not in types_by_name or has_new_fields(types_by_name[f.name.lower()], f.dataType)
+            for f in target
+        )
+    if isinstance(table_type, T.ArrayType) and isinstance(target, T.ArrayType):
+        return has_new_fields(table_type.elementType, target.elementType)
+    if isinstance(table_type, T.MapType) and isinstance(target, T.MapType):
+        return has_new_fields(table_type.keyType, target.keyType) or has_new_fields(
+            table_type.valueType, target.valueType
+        )
     return False
 
 
-def demanded(wanted: StructType) -> StructType:
+def demanded(target_schema: StructType) -> StructType:
     """The columns with NOT NULL as a table can demand it: not within what may be null itself, or be empty.
 
     Delta demands a field of a struct that is null, too, and nothing of elements. There decoding alone refuses.
     """
     return T.StructType(
-        [T.StructField(f.name, _demanded(f.dataType, f.nullable), f.nullable, f.metadata) for f in wanted]
+        [T.StructField(f.name, _demanded(f.dataType, f.nullable), f.nullable, f.metadata) for f in target_schema]
     )
 
 
@@ -111,9 +119,9 @@ def has_ntz(kind: DataType) -> bool:
     return isinstance(kind, T.TimestampNTZType)
 
 
-def not_null_fields(there: StructType, path: str = "") -> Iterator[tuple[str, str | None]]:
+def not_null_fields(table_schema: StructType, path: str = "") -> Iterator[tuple[str, str | None]]:
     """The fields that are NOT NULL, through structs: a path as ALTER COLUMN takes it, and a column's name."""
-    for field in there:
+    for field in table_schema:
         name = f"{path}{ddl.quoted(field.name)}"
         if not field.nullable:
             yield name, None if path else field.name
@@ -139,35 +147,35 @@ def sql_column(field: T.StructField, between: str = " ", *, not_null: bool = Tru
     return f"{ddl.quoted(field.name)}{between}{sql_type(field.dataType, not_null=not_null)}{constraint}"
 
 
-def widened(there: StructType, wanted: StructType, *, adds: bool = False) -> StructType:
+def widened(table_schema: StructType, target_schema: StructType, *, adds: bool = False) -> StructType:
     """The columns of a table as they are once those that are wanted wider have become so.
 
     Args:
         adds: whether it gets the fields that it lacks, too, behind its own, as Delta adds them.
     """
-    held = {field.name.lower(): field.dataType for field in wanted}
-    own = [
-        T.StructField(f.name, _widened(f.dataType, held[f.name.lower()], adds=adds), f.nullable, f.metadata)
-        if f.name.lower() in held
+    types_by_name = {field.name.lower(): field.dataType for field in target_schema}
+    table_fields = [
+        T.StructField(f.name, _widened(f.dataType, types_by_name[f.name.lower()], adds=adds), f.nullable, f.metadata)
+        if f.name.lower() in types_by_name
         else f
-        for f in there
+        for f in table_schema
     ]
-    names = {field.name.lower() for field in there}
-    return T.StructType([*own, *(f for f in wanted if adds and f.name.lower() not in names)])
+    names = {field.name.lower() for field in table_schema}
+    return T.StructType([*table_fields, *(f for f in target_schema if adds and f.name.lower() not in names)])
 
 
-def _widened(there: DataType, wanted: DataType, *, adds: bool) -> DataType:
-    if isinstance(there, T.StructType) and isinstance(wanted, T.StructType):
-        return widened(there, wanted, adds=adds)
-    if isinstance(there, T.ArrayType) and isinstance(wanted, T.ArrayType):
-        return T.ArrayType(_widened(there.elementType, wanted.elementType, adds=adds), there.containsNull)
-    if isinstance(there, T.MapType) and isinstance(wanted, T.MapType):
+def _widened(table_type: DataType, target: DataType, *, adds: bool) -> DataType:
+    if isinstance(table_type, T.StructType) and isinstance(target, T.StructType):
+        return widened(table_type, target, adds=adds)
+    if isinstance(table_type, T.ArrayType) and isinstance(target, T.ArrayType):
+        return T.ArrayType(_widened(table_type.elementType, target.elementType, adds=adds), table_type.containsNull)
+    if isinstance(table_type, T.MapType) and isinstance(target, T.MapType):
         key, value = (
-            _widened(mine, other, adds=adds)
-            for mine, other in ((there.keyType, wanted.keyType), (there.valueType, wanted.valueType))
+            _widened(old, other, adds=adds)
+            for old, other in ((table_type.keyType, target.keyType), (table_type.valueType, target.valueType))
         )
-        return T.MapType(key, value, there.valueContainsNull)
-    return wanted
+        return T.MapType(key, value, table_type.valueContainsNull)
+    return target
 
 
 def comments(kind: DataType, path: str = "") -> Iterator[tuple[str, str | None]]:
@@ -185,25 +193,29 @@ def comments(kind: DataType, path: str = "") -> Iterator[tuple[str, str | None]]
             yield from comments(kind.valueType, f"{path}.value")
 
 
-def new_comments(there: StructType, wanted: StructType) -> dict[str, str]:
+def new_comments(table_schema: StructType, target_schema: StructType) -> dict[str, str]:
     """The fields of a table that are wanted with another comment: a path as ALTER COLUMN takes it, and the comment."""
-    held = {path.lower(): (path, text) for path, text in comments(there)}
-    found = ((*held.get(path.lower(), (None, None)), text) for path, text in comments(wanted) if text is not None)
-    return {path: text for path, before, text in found if path is not None and text != before}
+    comments_by_path = {path.lower(): (path, text) for path, text in comments(table_schema)}
+    comment_pairs = (
+        (*comments_by_path.get(path.lower(), (None, None)), text)
+        for path, text in comments(target_schema)
+        if text is not None
+    )
+    return {path: text for path, before, text in comment_pairs if path is not None and text != before}
 
 
-def widenings(there: DataType, wanted: DataType, path: str = "") -> Iterator[tuple[str, str]]:
+def widenings(table_type: DataType, target: DataType, path: str = "") -> Iterator[tuple[str, str]]:
     """The columns to be widened: a path as ALTER COLUMN takes it, and the type."""
-    if isinstance(there, T.StructType) and isinstance(wanted, T.StructType):
-        held = {field.name.lower(): field for field in there}
-        for f in wanted:
-            if (old := held.get(f.name.lower())) is not None:
+    if isinstance(table_type, T.StructType) and isinstance(target, T.StructType):
+        fields_by_name = {field.name.lower(): field for field in table_type}
+        for f in target:
+            if (old := fields_by_name.get(f.name.lower())) is not None:
                 name = ddl.quoted(old.name)
                 yield from widenings(old.dataType, f.dataType, f"{path}.{name}" if path else name)
-    elif isinstance(there, T.ArrayType) and isinstance(wanted, T.ArrayType):
-        yield from widenings(there.elementType, wanted.elementType, f"{path}.element")
-    elif isinstance(there, T.MapType) and isinstance(wanted, T.MapType):
-        yield from widenings(there.keyType, wanted.keyType, f"{path}.key")
-        yield from widenings(there.valueType, wanted.valueType, f"{path}.value")
-    elif there.simpleString() != wanted.simpleString():
-        yield path, wanted.simpleString()
+    elif isinstance(table_type, T.ArrayType) and isinstance(target, T.ArrayType):
+        yield from widenings(table_type.elementType, target.elementType, f"{path}.element")
+    elif isinstance(table_type, T.MapType) and isinstance(target, T.MapType):
+        yield from widenings(table_type.keyType, target.keyType, f"{path}.key")
+        yield from widenings(table_type.valueType, target.valueType, f"{path}.value")
+    elif table_type.simpleString() != target.simpleString():
+        yield path, target.simpleString()

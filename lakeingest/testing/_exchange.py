@@ -58,16 +58,16 @@ class Exchange:
         self._url = URL(upstream + raw.raw_path, encoded=True)
         self._session = session
         self._transport = raw.transport
-        self._begun = b""
+        self._first_bytes = b""
         self._withheld = raw.headers.get("Expect", "").lower() == "100-continue"
 
     async def look(self) -> None:
         """Read what a rule may look into."""
         request = self.request
         if request.kind == "PUT" and "_delta_log/" in request.key and request.key.endswith(".json"):
-            self._begun = b"".join([piece async for piece in self._body(_TEXT_BYTES + 1)])
-            if len(self._begun) <= _TEXT_BYTES:
-                self.request = _request(self._raw, _unframed(self._raw, self._begun).decode(errors="replace"))
+            self._first_bytes = b"".join([piece async for piece in self._body(_TEXT_BYTES + 1)])
+            if len(self._first_bytes) <= _TEXT_BYTES:
+                self.request = _request(self._raw, _unframed(self._raw, self._first_bytes).decode(errors="replace"))
 
     @asynccontextmanager
     async def forward(self, bytes_per_second: float | None = None) -> AsyncIterator[ClientResponse]:
@@ -131,9 +131,9 @@ class Exchange:
         if self._withheld and self._transport is not None:
             self._withheld = False
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        if self._begun:
-            yield self._begun
-            self._begun = b""
+        if self._first_bytes:
+            yield self._first_bytes
+            self._first_bytes = b""
         total = 0
         while (enough is None or total < enough) and (piece := await self._raw.content.readany()):
             yield piece

@@ -63,8 +63,8 @@ def balance(spark: SparkSession, config: PipelineConfig, manifest: Manifest, *qu
     places = (config.quarantine.identifier, *quarantines)
     rows = [row for place in places for row in _refused(spark, place).collect()]
     refused = {tuple(row)[:3]: row[3] for row in rows}
-    found = Counter(table) + Counter(tuple(row)[:3] for row in rows)
-    nowhere = manifest.keys() - found.keys()
+    count_by_place = Counter(table) + Counter(tuple(row)[:3] for row in rows)
+    nowhere = manifest.keys() - count_by_place.keys()
     dropped = {place for place in nowhere if manifest[place] is None and config.decode.on_null == "ignore"}
     return Balance(
         produced=len(manifest),
@@ -72,8 +72,8 @@ def balance(spark: SparkSession, config: PipelineConfig, manifest: Manifest, *qu
         quarantine=len(rows),
         dropped=len(dropped),
         missing=tuple(sorted(nowhere - dropped)),
-        double=tuple(sorted(place for place, count in found.items() if count > 1)),
-        foreign=tuple(sorted(found.keys() - manifest.keys())),
+        double=tuple(sorted(place for place, count in count_by_place.items() if count > 1)),
+        foreign=tuple(sorted(count_by_place.keys() - manifest.keys())),
         changed=tuple(sorted(p for p, found_hash in refused.items() if p in manifest and manifest[p] != found_hash)),
     )
 

@@ -313,10 +313,10 @@ async def _half(answer: ClientResponse) -> AsyncIterator[bytes]:
         body = await answer.read()
         yield body[: len(body) // 2]
         return
-    left = answer.content_length // 2
-    while left and (piece := await answer.content.read(left)):
+    remaining = answer.content_length // 2
+    while remaining and (piece := await answer.content.read(remaining)):
         yield piece
-        left -= len(piece)
+        remaining -= len(piece)
 
 
 async def _once(body: bytes) -> AsyncIterator[bytes]:

@@ -73,16 +73,16 @@ def end_at(
     Returns:
         An event that is set when the step is reached.
     """
-    there = threading.Event()
+    at_step = threading.Event()
 
     def ending() -> None:
-        there.set()
+        at_step.set()
         end()
 
     # A JVM that was killed may hold its connections for some moments: what it asked must not come through meanwhile.
     act = call_after(ending) if step in _AFTER else call_instead(ending)
     s3.fault(lambda request: reached(step, request, table, quarantine), act, times=1, skip=batch - 1)
-    return there
+    return at_step
 
 
 def cut_off_at(s3: S3Proxy, step: Step, table: str, quarantine: str, *, batch: int = 1) -> threading.Event:
@@ -94,17 +94,17 @@ def cut_off_at(s3: S3Proxy, step: Step, table: str, quarantine: str, *, batch: i
         An event that is set when the step is reached.
     """
     if step in _AFTER:
-        there = end_at(s3, step, table, quarantine, lambda: None, batch=batch)
+        at_step = end_at(s3, step, table, quarantine, lambda: None, batch=batch)
     else:
-        there = threading.Event()
+        at_step = threading.Event()
 
         async def refuse(exchange: Exchange) -> StreamResponse:
-            there.set()
+            at_step.set()
             return await denied()(exchange)
 
         s3.fault(lambda request: reached(step, request, table, quarantine), refuse, times=1, skip=batch - 1)
-    s3.fault(lambda _: there.is_set(), denied())
-    return there
+    s3.fault(lambda _: at_step.is_set(), denied())
+    return at_step
 
 
 def _within(request: Request, path: str) -> str | None:

@@ -83,8 +83,12 @@ class Capabilities:
     def remembers(self, table: str) -> bool:
         """Whether the catalog of a table's name keeps it when the session ends."""
         catalog, _, rest = table.partition(".")
-        own = "." in rest and catalog != "spark_catalog" and self.setting(f"spark.sql.catalog.{catalog}") is not None
-        return own or self.databricks or self.connect or self.setting("spark.sql.catalogImplementation") == "hive"
+        own_catalog = (
+            "." in rest and catalog != "spark_catalog" and self.setting(f"spark.sql.catalog.{catalog}") is not None
+        )
+        return (
+            own_catalog or self.databricks or self.connect or self.setting("spark.sql.catalogImplementation") == "hive"
+        )
 
     def setting(self, name: str) -> str | None:
         """What the session is set to; None also where its platform does not tell."""

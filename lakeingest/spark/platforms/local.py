@@ -46,8 +46,8 @@ def start(name: str) -> SparkSession:
     archive, recording = ("", None) if folder else _class_archive(java, files)
     master = os.environ.get("SPARK_MASTER", "local[*]")
     # One of the user's own says how Spark logs.
-    own = folder is not None and Path(folder, "log4j2.properties").exists()
-    logs = "" if own else f"-Dlog4j2.configurationFile={jvm.LOGGING.as_uri()}"
+    has_log_config = folder is not None and Path(folder, "log4j2.properties").exists()
+    logs = "" if has_log_config else f"-Dlog4j2.configurationFile={jvm.LOGGING.as_uri()}"
     started = settings(master, files, f"{archive} {QUIET} {logs}")
     if _on_this_machine(master):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -97,11 +97,11 @@ def settings(master: str, files: list[str], of_driver: str = "") -> dict[str, st
         files: see `jars`.
         of_driver: options of its JVM besides.
     """
-    here = _on_this_machine(master)
+    on_this_machine = _on_this_machine(master)
     # Spark's default of 200 is for a cluster; there it merges those that are small.
     of_cluster = {"spark.sql.shuffle.partitions"}
     return {
-        **{name: value for name, value in OWN.items() if here or name not in of_cluster},
+        **{name: value for name, value in OWN.items() if on_this_machine or name not in of_cluster},
         # A batch's garbage is short-lived: the parallel collector costs 5 to 8 % less than the default one.
         "spark.driver.extraJavaOptions": f"-XX:+UseParallelGC {COMPILED} {of_driver} {AVRO_LIMITS}",
         "spark.executor.extraJavaOptions": f"{COMPILED} {AVRO_LIMITS}",
@@ -127,7 +127,7 @@ def _class_archive(java: Path, jars: list[str]) -> tuple[str, Path | None]:
     import pyspark
 
     files = [(path, os.stat(path)) for path in (str(java.resolve()), pyspark.__file__, *jars)]
-    parts = (pyspark.__version__, *(f"{path} {found.st_size} {found.st_mtime_ns}" for path, found in files))
+    parts = (pyspark.__version__, *(f"{path} {stat.st_size} {stat.st_mtime_ns}" for path, stat in files))
     name = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
     archive = artifacts.cache_dir() / "spark" / f"classes-{name}.jsa"
     with suppress(OSError):
