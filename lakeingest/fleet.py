@@ -223,4 +223,4 @@ def _check_apart(one: PipelineConfig, other: PipelineConfig) -> None:
                 cure="give one of them a table of its own; or name both topics in one file; or run the second in a "
                 "process of its own",
             )
-        raise UsageError(clash.what, cure=clash.cure)
+        raise UsageError(clash.text, cure=clash.cure)

@@ -46,8 +46,8 @@ from lakeingest.errors import LakeingestError
 from lakeingest.spark import launch
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(value: bool) -> None:
+    if value:
         from lakeingest import __version__
 
         Output().line(f"lakeingest {__version__}")

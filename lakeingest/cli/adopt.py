@@ -62,9 +62,9 @@ def adopt(
 
         lakeingest adopt pipelines/flights.yaml --from-group connect-flights-sink
     """
-    given = {"--coordinates": coordinates, "--frontier": frontier, "--from-group": from_group}
-    if len(named := [name for name, value in given.items() if value is not None]) > 1:
-        raise UsageError(f"{' and '.join(named)} exclude each other", cure="say in one way where the pipeline goes on")
+    ways = {"--coordinates": coordinates, "--frontier": frontier, "--from-group": from_group}
+    if len(names := [name for name, value in ways.items() if value is not None]) > 1:
+        raise UsageError(f"{' and '.join(names)} exclude each other", cure="say in one way where the pipeline goes on")
     columns = None if coordinates is None else _coordinates(coordinates)
     offsets = None if frontier is None else _frontier(frontier)
     import lakeingest
@@ -85,13 +85,17 @@ def _coordinates(text: str) -> dict[str, str]:
         UsageError: it says something else.
     """
     parts = [part.partition("=") for part in text.split(",")]
-    found = {name.strip(): column.strip() for name, _, column in parts}
-    if len(found) != len(parts) or not {"partition", "offset"} <= found.keys() <= {*_PARTS} or not all(found.values()):
+    columns = {name.strip(): column.strip() for name, _, column in parts}
+    if (
+        len(columns) != len(parts)
+        or not {"partition", "offset"} <= columns.keys() <= {*_PARTS}
+        or not all(columns.values())
+    ):
         raise UsageError(
             f"--coordinates {text!r} does not name the columns of partition and offset, and of nothing but topic",
             cure="write topic=COLUMN,partition=COLUMN,offset=COLUMN; a topic in quotes, topic='flights', is no column",
         )
-    return found
+    return columns
 
 
 def _frontier(text: str) -> dict[tuple[str, int], int]:
@@ -100,15 +104,15 @@ def _frontier(text: str) -> dict[tuple[str, int], int]:
     Raises:
         UsageError: it says something else.
     """
-    found = dict[tuple[str, int], int]()
+    offsets = dict[tuple[str, int], int]()
     for part in text.split(","):
         place, _, offset = part.strip().rpartition("=")
         topic, _, partition = place.rpartition(":")
         numbers = (partition, offset)
-        if not (topic and all(n.isascii() and n.isdecimal() for n in numbers)) or (topic, int(partition)) in found:
+        if not (topic and all(n.isascii() and n.isdecimal() for n in numbers)) or (topic, int(partition)) in offsets:
             raise UsageError(
                 f"--frontier {text!r}: {part.strip()!r} is no new partition with its offset",
                 cure="write each partition once, as in flights:0=336776,flights:1=336002",
             )
-        found[topic, int(partition)] = int(offset)
-    return found
+        offsets[topic, int(partition)] = int(offset)
+    return offsets

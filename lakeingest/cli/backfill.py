@@ -91,15 +91,15 @@ def backfill(
         return
     name = f"{pipeline.config.name}:backfill"
     stop = threading.Event()
-    with watching.watched(log_format, None, [name]) as watch, live(out, name, watch, "left") as shown:
-        shown.says("reading the tables' logs …")
-        with finishing(stop, shown), watch.failing(name, stop):
+    with watching.watched(log_format, None, [name]) as watch, live(out, name, watch, "left") as display:
+        display.says("reading the tables' logs …")
+        with finishing(stop, display), watch.failing(name, stop):
             result = pipeline.backfill(
                 since,
                 until,
                 max_records=max_records,
                 rate=rate,
-                on_event=shown.heard,
+                on_event=display.heard,
                 stop=stop,
                 accept_gap=accept_gap,
                 accept_held=accept_held,

@@ -19,9 +19,9 @@ _TIMEOUT_S = 2.0
 
 def files(incomplete: str) -> list[str]:
     """Pipeline files in the folder that is begun, and below; behind FILE: the topics that its pattern matches."""
-    name, colon, begun = incomplete.rpartition(":")
+    name, colon, topic_start = incomplete.rpartition(":")
     if colon and Path(name).is_file():
-        return [f"{name}:{topic}" for topic in _of_pattern(Path(name)) if topic.startswith(begun)]
+        return [f"{name}:{topic}" for topic in _of_pattern(Path(name)) if topic.startswith(topic_start)]
     # What is written before the last slash stays as it is written, as in ./ and ../
     prefix = incomplete[: incomplete.rfind("/") + 1]
     folder = Path(prefix or ".")
@@ -32,15 +32,15 @@ def _below(folder: Path) -> Iterator[str]:
     """The pipeline files in a folder and below, from there."""
     from lakeingest.config import folder as pipeline_files
 
-    seen = 0
+    count = 0
     for path, within, names in os.walk(folder):
-        here = Path(path).relative_to(folder)
-        deep = len(here.parts) >= _DEEPEST
+        relative = Path(path).relative_to(folder)
+        deep = len(relative.parts) >= _DEEPEST
         within[:] = [] if deep else sorted(w for w in within if not w.startswith(".") and w not in _SKIPPED)
-        seen += len(within) + len(names)
-        if seen > _MOST:
+        count += len(within) + len(names)
+        if count > _MOST:
             return
-        yield from (str(here / name) for name in sorted(names) if pipeline_files.looks_like_one(Path(path, name)))
+        yield from (str(relative / name) for name in sorted(names) if pipeline_files.looks_like_one(Path(path, name)))
 
 
 def _of_pattern(file: Path) -> list[str]:
@@ -51,10 +51,10 @@ def _of_pattern(file: Path) -> list[str]:
     from lakeingest.kafka.broker import Broker
 
     with suppress(LakeingestError):
-        found = pipeline_file.read_any(file, os.environ)
-        if isinstance(found, PerTopic):
-            broker = Broker(found.example.source, endpoints.addresses(found.example)[0], timeout_s=_TIMEOUT_S)
-            return [name for name in broker.names() if found.pattern.fullmatch(name)]
+        config = pipeline_file.read_any(file, os.environ)
+        if isinstance(config, PerTopic):
+            broker = Broker(config.example.source, endpoints.addresses(config.example)[0], timeout_s=_TIMEOUT_S)
+            return [name for name in broker.names() if config.pattern.fullmatch(name)]
     return []
 
 

@@ -55,20 +55,20 @@ def contract(
         for rule in (suite.rules if suite else ())
     ]
     columns = _columns(config)
-    made = odcs.document(config, columns, checks)
+    document = odcs.document(config, columns, checks)
     if columns is None and not config.columns:
         raise UsageError(
             f"there is no table of {config.name!r} yet, and its file declares no columns",
             cure="run the pipeline first: its records bring the columns",
         )
-    text = written.document(made)
+    text = written.document(document)
     if to is None:
         out.lines(text.rstrip("\n"))
     else:
         _write(to, text, force=force)
         of = "of the table as it is" if columns is not None else "that the file declares: there is no table to read yet"
         out.line(f"{to} is written, with the columns {of}.")
-    out.result(made)
+    out.result(document)
 
 
 def _columns(config: PipelineConfig) -> list[dict[str, Any]] | None:
@@ -79,10 +79,10 @@ def _columns(config: PipelineConfig) -> list[dict[str, Any]] | None:
 
     try:
         log = OfflineLog(config.table.identifier, endpoints.storage(config))
-        found: list[dict[str, Any]] = json.loads(log.state.metadata["schemaString"])["fields"]
+        fields: list[dict[str, Any]] = json.loads(log.state.metadata["schemaString"])["fields"]
     except (Unreadable, LakeingestError):
         return None
-    return found
+    return fields
 
 
 def _write(path: Path, text: str, *, force: bool) -> None:

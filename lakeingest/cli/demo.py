@@ -93,8 +93,8 @@ def _send_flights(out: Output, addresses: Addresses) -> None:
 
     out.line(f"2. {flights.RECORDS:,} flights of 2013 into topic {flights.TOPIC!r}, {flights.DAMAGED} of them damaged")
     with out.progress("sending flights"):
-        sent = flights.produce(addresses.kafka)
-    _sent(out, sent)
+        count = flights.produce(addresses.kafka)
+    _tell_count(out, count)
 
 
 def _send_weather(out: Output, addresses: Addresses) -> None:
@@ -105,12 +105,12 @@ def _send_weather(out: Output, addresses: Addresses) -> None:
         f"{weather.SUBJECT} and a trial of a fourth, {weather.DAMAGED} of them damaged"
     )
     with out.progress("sending weather"):
-        sent = weather.produce(addresses.kafka, addresses.registry)
-    _sent(out, sent)
+        count = weather.produce(addresses.kafka, addresses.registry)
+    _tell_count(out, count)
 
 
-def _sent(out: Output, sent: int) -> None:
-    out.line(f"   sent {sent:,}" + ("" if sent else " (the topic holds them all)"))
+def _tell_count(out: Output, count: int) -> None:
+    out.line(f"   sent {count:,}" + ("" if count else " (the topic holds them all)"))
 
 
 def _show(file: Path, out: Output, *, versions: bool) -> None:
@@ -152,5 +152,5 @@ def _show_versions(pipeline: Pipeline, out: Output) -> None:
 def _command() -> str:
     """How this command line was called: by its name, or by a path as in a virtual environment that is not active."""
     called = Path(sys.argv[0])
-    found = shutil.which(called.name)
-    return called.name if found and Path(found).samefile(called) else os.path.relpath(called)
+    path = shutil.which(called.name)
+    return called.name if path and Path(path).samefile(called) else os.path.relpath(called)

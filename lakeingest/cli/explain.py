@@ -64,23 +64,23 @@ def reasons() -> dict[str, Entry]:
 
 def groups() -> dict[str, Entry]:
     """The classes of errors that only group others, and so are in no message."""
-    known, found = entries(), {}
+    runbook, group_entries = entries(), {}
     for name, error in vars(errors).items():
-        if isinstance(error, type) and issubclass(error, LakeingestError) and name not in known:
-            below = ", ".join(sorted(each for each in known if issubclass(getattr(errors, each, object), error)))
+        if isinstance(error, type) and issubclass(error, LakeingestError) and name not in runbook:
+            below = ", ".join(sorted(each for each in runbook if issubclass(getattr(errors, each, object), error)))
             means = (error.__doc__ or "").partition("\n")[0]
             do = "Follow the cure in the message, and read the entry of the class that it names."
-            found[name] = Entry(name, error.exit_code, means, f"It stands for {below}.", do)
-    return found
+            group_entries[name] = Entry(name, error.exit_code, means, f"It stands for {below}.", do)
+    return group_entries
 
 
 def _entry(section: str) -> Entry:
     name, _, text = section.partition("\n")
     code = getattr(getattr(errors, name, None), "exit_code", None)
     heads = "".join(rf"\*\*{part}\.\*\*\s(.*)" for part in PARTS)
-    found = re.fullmatch(heads, text.strip(), flags=re.DOTALL)
-    assert found, f"{name}: not the three parts of an entry"
-    return Entry(name, code, *(part.strip() for part in found.groups()))
+    match = re.fullmatch(heads, text.strip(), flags=re.DOTALL)
+    assert match, f"{name}: not the three parts of an entry"
+    return Entry(name, code, *(part.strip() for part in match.groups()))
 
 
 def explain(
@@ -104,40 +104,40 @@ def explain(
 
         lakeingest explain WRONG_TYPE
     """
-    out, known, why = Output.of(output), entries(), reasons()
+    out, runbook, why = Output.of(output), entries(), reasons()
     if name is None:
-        alerts = {e.name for e in known.values() if e.is_alert}
+        alerts = {e.name for e in runbook.values() if e.is_alert}
         rows = [
             [e.name, "" if e.exit_code is None else e.exit_code, e.first]
-            for e in known.values()
+            for e in runbook.values()
             if e.name not in alerts
         ]
         out.table("lakeingest explain NAME", ("name", "exit code", "what it means"), rows)
         out.table(
             "alerts of infra/prometheus/alerts.yml",
             ("alert", "what it means"),
-            [[e.name, e.first] for e in known.values() if e.name in alerts],
+            [[e.name, e.first] for e in runbook.values() if e.name in alerts],
         )
         out.table(
             "why a record is in quarantine", ("reason", "what it means"), [[e.name, e.first] for e in why.values()]
         )
-        listed = [{"name": e.name, "exit_code": e.exit_code, "means": e.first} for e in known.values()]
+        listed = [{"name": e.name, "exit_code": e.exit_code, "means": e.first} for e in runbook.values()]
         out.result({"entries": listed, "reasons": [{"name": e.name, "means": e.first} for e in why.values()]})
         return
-    entry = _called(name, known | why | groups())
+    entry = _called(name, runbook | why | groups())
     out.markdown(entry.markdown())
     out.result(asdict(entry))
 
 
-def _called(name: str, known: dict[str, Entry]) -> Entry:
+def _called(name: str, named_entries: dict[str, Entry]) -> Entry:
     """The entry of that name, however its letters are written.
 
     Raises:
         UsageError: there is none; one of nearly the same letters is suggested.
     """
-    by_lower = {each.lower(): entry for each, entry in known.items()}
-    if (found := by_lower.get(name.lower())) is not None:
-        return found
+    by_lower = {each.lower(): entry for each, entry in named_entries.items()}
+    if (known_entry := by_lower.get(name.lower())) is not None:
+        return known_entry
     nearest = get_close_matches(name.lower(), by_lower, n=1)
     hint = f"did you mean {by_lower[nearest[0]].name}? " if nearest else ""
     raise UsageError(

@@ -112,8 +112,8 @@ class Board:
 def _ending(ended: Ended) -> str:
     if ended.failure is None:
         return f"{ended.outcome}: {number_of(ended.counts.consumed, 'record')} in {number_of(ended.commits, 'commit')}"
-    what = ended.failure.what if isinstance(ended.failure, LakeingestError) else repr(ended.failure)
-    return f"{ended.outcome}: {what}"
+    message = ended.failure.what if isinstance(ended.failure, LakeingestError) else repr(ended.failure)
+    return f"{ended.outcome}: {message}"
 
 
 def _tell(out: Output, outcomes: Outcomes, *, logged: bool = False) -> None:

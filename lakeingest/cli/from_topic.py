@@ -61,7 +61,7 @@ def of_topic(topic: str, where: Where) -> str:
     from lakeingest.kafka import sample as newest
     from lakeingest.operations import sample
 
-    config = _asked(topic, where)
+    config = _checked_config(topic, where)
     servers = endpoints.addresses(config)[0]
     names = _names(config, servers)
     if topic not in names:
@@ -77,8 +77,8 @@ def of_topic(topic: str, where: Where) -> str:
     keys, values, headers = zip(*records, strict=True)
     # Asked of registries alone that somebody has named: brokers of one's own have their own.
     asks = where.brokers is None or where.registry is not None
-    found = sample.inferred(values, keys, _registered(config) if asks else lambda id: None, headers)
-    return text(topic, found, where)
+    inferred = sample.inferred(values, keys, _registered(config) if asks else lambda id: None, headers)
+    return text(topic, inferred, where)
 
 
 def topics(timeout_s: float = 30.0) -> list[str]:
@@ -86,13 +86,13 @@ def topics(timeout_s: float = 30.0) -> list[str]:
     from lakeingest.ingest import endpoints
 
     try:
-        config = _asked("any", Where())
+        config = _checked_config("any", Where())
         return _names(config, endpoints.addresses(config)[0], timeout_s)
     except (SetupError, SourceError):
         return []
 
 
-def _asked(topic: str, where: Where) -> PipelineConfig:
+def _checked_config(topic: str, where: Where) -> PipelineConfig:
     """What is asked for, checked as in a file."""
     from lakeingest.config import file
     from lakeingest.local import running
@@ -146,25 +146,25 @@ def text(topic: str, sample: Sampled, where: Where) -> str:
         (),
     )
     for partition in partitions:
-        made = "\n".join(_lines(topic, sample, partition, where)) + "\n"
+        yaml = "\n".join(_lines(topic, sample, partition, where)) + "\n"
         with suppress(PipelineFileError):
-            _check(made)
-            return made
+            _check(yaml)
+            return yaml
     # It says what is wrong, which is a fault of ours.
-    _check(made)
-    return made
+    _check(yaml)
+    return yaml
 
 
-def _check(made: str) -> None:
+def _check(yaml: str) -> None:
     from lakeingest.config import file, yaml_text
 
-    file.from_mapping(yaml_text.parse(made).data, os.environ)
+    file.from_mapping(yaml_text.parse(yaml).data, os.environ)
 
 
 def _lines(topic: str, sample: Sampled, partition: tuple[str, ...], where: Where) -> Iterator[str]:
     name = re.sub(r"^[^A-Za-z0-9]+", "", topic)[:200] or "pipeline"
     yield from starter.HEAD.splitlines()
-    yield from _told(
+    yield from _comment_lines(
         "", f"Made from a sample: the newest {number_of(sample.records, 'record')} of topic {topic}. {_LOOK}"
     )
     yield f"name: {_scalar(name)}"
@@ -175,7 +175,7 @@ def _lines(topic: str, sample: Sampled, partition: tuple[str, ...], where: Where
         yield f"  url: {json.dumps(where.registry)}"
     if sample.columns_ddl:
         yield "schema:"
-        yield from _told(
+        yield from _comment_lines(
             "  ", "No column is NOT NULL: that a field is in each record of a sample does not mean it always is."
         )
         yield from _why(sample, "schema.columns")
@@ -230,14 +230,14 @@ def _block(option: str, ddl_text: str) -> Iterator[str]:
 
 
 def _why(sample: Sampled, option: str) -> Iterator[str]:
-    said = sample.reasons.get(option, ())
-    for sentence in said[:_MOST_TOLD]:
-        yield from _told("  ", f"{sentence}.")
-    if len(said) > _MOST_TOLD:
-        yield f"  # … and {len(said) - _MOST_TOLD:,} more of that kind."
+    sentences = sample.reasons.get(option, ())
+    for sentence in sentences[:_MOST_TOLD]:
+        yield from _comment_lines("  ", f"{sentence}.")
+    if len(sentences) > _MOST_TOLD:
+        yield f"  # … and {len(sentences) - _MOST_TOLD:,} more of that kind."
 
 
-def _told(indent: str, sentence: str) -> Iterator[str]:
+def _comment_lines(indent: str, sentence: str) -> Iterator[str]:
     for line in textwrap.wrap(sentence, _WIDTH - len(indent), break_on_hyphens=False):
         yield f"{indent}# {line}"
 

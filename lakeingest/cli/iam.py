@@ -57,9 +57,15 @@ def iam(
 
     out = Output.of(output)
     config = pipeline_file.read_any(file, os.environ)
-    asked = (role, account, export_to or ())
-    found = iam.policy_of_pattern(config, *asked) if isinstance(config, PerTopic) else iam.policy(config, *asked)
-    out.lines(as_json(found.document))
+    options = (role, account, export_to or ())
+    policy = iam.policy_of_pattern(config, *options) if isinstance(config, PerTopic) else iam.policy(config, *options)
+    out.lines(as_json(policy.document))
     out.result(
-        {"pipeline": config.name, "role": role, "policy": found.document, "keys": found.keys, "notes": [*found.notes]}
+        {
+            "pipeline": config.name,
+            "role": role,
+            "policy": policy.document,
+            "keys": policy.keys,
+            "notes": [*policy.notes],
+        }
     )

@@ -81,24 +81,24 @@ def import_confluent(
         out.show(comparison)
         return
     options, of_worker = confluent.read(config), confluent.read(worker) if worker else {}
-    made = confluent.translate(options, of_worker)
+    connector = confluent.translate(options, of_worker)
     start: dict[str, dict[int, int]] = {}
     columns: dict[str, str] = {}
     if offsets:
-        with out.progress(f"asking Kafka where the group {made.group} stands …"):
-            start = _offsets(made)
-    if sample and "schema.columns" in made.missing:
+        with out.progress(f"asking Kafka where the group {connector.group} stands …"):
+            start = _offsets(connector)
+    if sample and "schema.columns" in connector.missing:
         with out.progress("looking at the newest records …"):
-            columns = _columns(made)
+            columns = _columns(connector)
     if start or columns:
-        made = confluent.translate(options, of_worker, start=start, columns=columns)
-    paths = {to / name: text for name, text in made.files.items()}
+        connector = confluent.translate(options, of_worker, start=start, columns=columns)
+    paths = {to / name: text for name, text in connector.files.items()}
     if not dry_run:
         _write(paths, force=force)
-    out.show(ConnectorImport(made, paths, dry_run))
+    out.show(ConnectorImport(connector, paths, dry_run))
 
 
-def _offsets(made: Imported) -> dict[str, dict[int, int]]:
+def _offsets(connector: Imported) -> dict[str, dict[int, int]]:
     """Where the connector's consumer group stands: topic → partition → offset.
 
     Raises:
@@ -108,21 +108,23 @@ def _offsets(made: Imported) -> dict[str, dict[int, int]]:
     """
     from lakeingest.kafka.broker import Broker
 
-    source = _source(made)
+    source = _source(connector)
     assert source.bootstrap_servers is not None
-    found: dict[str, dict[int, int]] = {}
-    for (topic, partition), offset in sorted(Broker(source, source.bootstrap_servers).committed(made.group).items()):
-        if made.reads(topic):
-            found.setdefault(topic, {})[partition] = offset
-    if not found:
+    offsets: dict[str, dict[int, int]] = {}
+    for (topic, partition), offset in sorted(
+        Broker(source, source.bootstrap_servers).committed(connector.group).items()
+    ):
+        if connector.reads(topic):
+            offsets.setdefault(topic, {})[partition] = offset
+    if not offsets:
         raise UsageError(
-            f"the group {made.group} has committed no offset in the connector's topics",
+            f"the group {connector.group} has committed no offset in the connector's topics",
             cure="import without --offsets (source.start says where to begin), or correct consumer.override.group.id",
         )
-    return found
+    return offsets
 
 
-def _columns(made: Imported) -> dict[str, str]:
+def _columns(connector: Imported) -> dict[str, str]:
     """The columns of each topic's values, as DDL, that its newest records have; none for a topic without records.
 
     Raises:
@@ -133,29 +135,29 @@ def _columns(made: Imported) -> dict[str, str]:
     from lakeingest.kafka.sample import newest
     from lakeingest.operations.sample import inferred
 
-    source, found = _source(made), {}
+    source, columns_by_topic = _source(connector), {}
     assert source.bootstrap_servers is not None
-    for topic in made.topics:
+    for topic in connector.topics:
         if records := newest(source.model_copy(update={"topics": (topic,)}), source.bootstrap_servers, RECORDS):
             keys, values, _ = zip(*records, strict=True)
-            found[topic] = inferred(values, keys).columns_ddl
-    return {topic: columns for topic, columns in found.items() if columns}
+            columns_by_topic[topic] = inferred(values, keys).columns_ddl
+    return {topic: columns for topic, columns in columns_by_topic.items() if columns}
 
 
-def _source(made: Imported) -> Source:
+def _source(connector: Imported) -> Source:
     """How Kafka is reached, as the file says, with the environment filled in."""
     from lakeingest.config import file
 
     decode, table = {"value": {"format": "bytes"}}, {"path": "/import"}
-    values = {"name": "import", "table": table, "decode": decode, "source": made.source}
+    values = {"name": "import", "table": table, "decode": decode, "source": connector.source}
     return file.from_mapping(values, os.environ).source
 
 
 def _write(paths: dict[Path, str], *, force: bool) -> None:
-    there = [str(path) for path in paths if path.exists()]
-    if there and not force:
+    existing = [str(path) for path in paths if path.exists()]
+    if existing and not force:
         raise UsageError(
-            f"{', '.join(there)} exists; nothing was written",
+            f"{', '.join(existing)} exists; nothing was written",
             cure="name another folder with --to, or overwrite with --force",
         )
     for path, text in paths.items():

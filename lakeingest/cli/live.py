@@ -62,7 +62,7 @@ class Live:
         self._of_lag = lag
         self.behind = dict[str, LakeingestError]()
         self._out, self._name, self._refused, self._records = out, name, 0, 0
-        self._begun = time.monotonic()
+        self._start = time.monotonic()
         self._idle_since = ""
         self._status = None
         self._watch = watch or Watch()
@@ -102,21 +102,21 @@ class Live:
             case GroupUpdate():
                 self.group(event)
 
-    def commit(self, done: Committed) -> None:
+    def commit(self, committed: Committed) -> None:
         """A batch was committed."""
         self.commits += 1
         self._idle_since = ""
-        self.lag = done.lag
-        self._records += done.counts.consumed
-        self._refused += done.counts.refused
-        rate = done.counts.consumed / done.seconds if done.seconds else 0.0
+        self.lag = committed.lag
+        self._records += committed.counts.consumed
+        self._refused += committed.counts.refused
+        rate = committed.counts.consumed / committed.seconds if committed.seconds else 0.0
         text = (
-            f"{number_of(self._records, 'record')} · {rate:,.0f}/s · {self._of_lag} {done.lag:,} · refused "
+            f"{number_of(self._records, 'record')} · {rate:,.0f}/s · {self._of_lag} {committed.lag:,} · refused "
             f"{self._refused:,} · "
-            f"commit {done.sequence} at {_now()}"
+            f"commit {committed.sequence} at {_now()}"
         )
-        if self._redrawn and done.lag and rate:
-            text += f" · about {duration(done.lag / rate)} left"
+        if self._redrawn and committed.lag and rate:
+            text += f" · about {duration(committed.lag / rate)} left"
         self.tell(text)
 
     def look(self, look: Looked) -> None:
@@ -126,12 +126,12 @@ class Live:
         if look.lag:
             # Else the last commit stands there, with what is left behind it.
             if self._redrawn and (waited or not self.commits):
-                self.tell(f"{number_of(look.lag, 'new record')} · {self._done(look)}")
+                self.tell(f"{number_of(look.lag, 'new record')} · {self._of_this_run(look)}")
         elif self._redrawn or not (self.commits or waited):
             partitions = number_of(look.partitions, "partition")
-            self.tell(f"no new records since {self._idle_since} · lag 0 in {partitions} · {self._done(look)}")
+            self.tell(f"no new records since {self._idle_since} · lag 0 in {partitions} · {self._of_this_run(look)}")
 
-    def _done(self, look: Looked) -> str:
+    def _of_this_run(self, look: Looked) -> str:
         if self.commits:
             return f"{number_of(self._records, 'record')}, {self._refused:,} refused, commit {look.sequence}"
         return f"last commit {look.sequence}" if look.sequence else "nothing committed yet"
@@ -175,19 +175,19 @@ def _now() -> str:
 @contextmanager
 def live(out: Output, name: str, watch: Watch, lag: str = "lag") -> Iterator[Live]:
     """Show a run within the block; see `Live`."""
-    shown = Live(out, name, watch=watch, lag=lag)
+    display = Live(out, name, watch=watch, lag=lag)
     try:
-        yield shown
+        yield display
     finally:
-        shown.end()
+        display.end()
 
 
 @contextmanager
-def finishing(stop: threading.Event, shown: Shown) -> Iterator[None]:
+def finishing(stop: threading.Event, display: Shown) -> Iterator[None]:
     """Let Ctrl-C and SIGTERM set `stop`; a second Ctrl-C ends at once, which loses nothing either."""
 
     def give_up() -> None:
-        shown.end()
+        display.end()
         sys.stdout.write(f"stopped: the batch in hand took longer than {GRACE_S:.0f} s more, and was given up\n")
         sys.stdout.flush()
         # No clean-up: Spark would wait for the batch. Its JVM ends with this process.
@@ -202,7 +202,7 @@ def finishing(stop: threading.Event, shown: Shown) -> Iterator[None]:
         if not stop.is_set():
             giving_up.start()
         stop.set()
-        shown.says("finishing the batch in hand …")
+        display.says("finishing the batch in hand …")
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -46,22 +46,22 @@ def tell(folder: Path, out: Output) -> None:
         stack = running()
     except SetupError as error:
         broken = error
-    found = [*pipeline_files.files(folder), *pipeline_files.files(folder / "pipelines")]
-    told = [(file, *_of_file(file, stack)) for file in found[:_MOST]]
+    files = [*pipeline_files.files(folder), *pipeline_files.files(folder / "pipelines")]
+    outcomes = [(file, *_of_file(file, stack)) for file in files[:_MOST]]
     out.line(f"embedded stack: {'running' if stack else 'not running'}")
     if broken:
         out.line(f"  {broken.what}")
         out.line(f"  cure: {broken.cure}")
-    elif not stack and (not told or any(says == _WAITS for _, says, _ in told)):
+    elif not stack and (not outcomes or any(says == _WAITS for _, says, _ in outcomes)):
         _show(out, [_UP])
-    if not told:
+    if not outcomes:
         out.line("pipeline files: none here, and none in pipelines/")
         _show(out, [_SAMPLE, _INIT])
-    for file, says, steps in told:
+    for file, says, steps in outcomes:
         out.line(f"{file}: {says}")
         _show(out, steps)
-    if len(found) > _MOST:
-        out.line(f"… and {number_of(len(found) - _MOST, 'pipeline file')} more")
+    if len(files) > _MOST:
+        out.line(f"… and {number_of(len(files) - _MOST, 'pipeline file')} more")
     out.line()
     out.line("All commands: lakeingest --help")
 
@@ -84,20 +84,20 @@ def _of_file(file: Path, stack: Addresses | None) -> tuple[str, list[Step]]:
 
     name = shlex.quote(str(file))
     try:
-        found = pipeline_file.read_any(file, os.environ)
-        gate.load(found.example if isinstance(found, PerTopic) else found)
+        config = pipeline_file.read_any(file, os.environ)
+        gate.load(config.example if isinstance(config, PerTopic) else config)
     except PipelineFileError as error:
         return number_of(len(error.problems), "mistake"), [(f"lakeingest check {name}", "name each, with its cure")]
     plan = (f"lakeingest plan {name}", "see what a run would do; writes nothing")
     run = (f"lakeingest run {name}", "ingest, until Ctrl-C")
     status = (f"lakeingest status {name}", "frontier and lag, last commits, files")
     refused = (f"lakeingest quarantine list {name}", "what was refused, and why")
-    source = (found.example if isinstance(found, PerTopic) else found).source
+    source = (config.example if isinstance(config, PerTopic) else config).source
     if source.bootstrap_servers is None and source.table is None and not stack:
         return _WAITS, []
-    match _ran(found, stack):
+    match _ran(config, stack):
         case True:
-            stands = _stands(found) if isinstance(found, PipelineConfig) else None
+            stands = _stands(config) if isinstance(config, PipelineConfig) else None
             if stands is None:
                 return "good; its table is there", [status, refused, run]
             count = stands.tables["quarantine"]["rows"]
@@ -106,7 +106,7 @@ def _of_file(file: Path, stack: Addresses | None) -> tuple[str, list[Step]]:
         case False:
             return "good; it has never run", [plan, run]
         case None:
-            return "good", [plan, run, *([] if isinstance(found, PerTopic) else [status])]
+            return "good", [plan, run, *([] if isinstance(config, PerTopic) else [status])]
 
 
 def _stands(config: PipelineConfig) -> Status | None:
@@ -127,16 +127,16 @@ def _stands(config: PipelineConfig) -> Status | None:
         return None
 
 
-def _ran(found: PipelineConfig | PerTopic, stack: Addresses | None) -> bool | None:
+def _ran(config: PipelineConfig | PerTopic, stack: Addresses | None) -> bool | None:
     """Whether the table's log is there; None where only a catalog or a distant store could tell."""
     from lakeingest.config import PipelineConfig, location
 
-    if not isinstance(found, PipelineConfig) or found.table.path is None:
+    if not isinstance(config, PipelineConfig) or config.table.path is None:
         return None
-    place = location.place(found.table.path)
+    place = location.place(config.table.path)
     if not place.on_s3:
         return Path("/", *place.steps, "_delta_log").is_dir()
-    if stack is None or found.source.bootstrap_servers is not None or found.storage.model_fields_set:
+    if stack is None or config.source.bootstrap_servers is not None or config.storage.model_fields_set:
         return None
     from lakeingest.local import s3
 

@@ -96,22 +96,22 @@ class Output:
         heads = [_cell(name) for name in columns]
         cells = [[_cell(value, longest) for value in row] for row in rows]
         widths = [max(_width(head), *(_width(row[at]) for row in cells), 0) for at, head in enumerate(heads)]
-        shown = list(range(len(columns)))
+        positions = list(range(len(columns)))
         for name in spare:
-            if sum(min(widths[at], _FOLDED) + _GAP for at in shown) <= self.width:
+            if sum(min(widths[at], _FOLDED) + _GAP for at in positions) <= self.width:
                 break
-            shown.remove(columns.index(name))
+            positions.remove(columns.index(name))
         table = Table(
             title=Text(printable(title)), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
         )
-        for at in shown:
+        for at in positions:
             # A number or a time is no easier to read in two lines.
             whole = widths[at] <= _FOLDED
             table.add_column(heads[at], overflow="ellipsis" if whole else "fold", no_wrap=whole)
         for row in cells:
-            table.add_row(*(row[at] for at in shown))
+            table.add_row(*(row[at] for at in positions))
         Console(width=self.width).print(table)
-        if left_out := [name for name in spare if columns.index(name) not in shown]:
+        if left_out := [name for name in spare if columns.index(name) not in positions]:
             self.line(f"left out at this width, and in --output json: {', '.join(left_out)}")
         if any(_is_cut(cell, longest) for row in cells for cell in row):
             self.line("what ends with … is longer: --output json has it whole")
@@ -122,8 +122,8 @@ class Output:
         from rich.console import Console
 
         # Without a terminal, and without COLUMNS, rich assumes 80 characters: too few for whoever reads a log.
-        asked = sys.stdout.isatty() or os.environ.get("COLUMNS")
-        return Console().width if asked else 140
+        width_matters = sys.stdout.isatty() or os.environ.get("COLUMNS")
+        return Console().width if width_matters else 140
 
     @contextmanager
     def progress(self, text: str) -> Iterator[Callable[[str], None]]:

@@ -61,19 +61,19 @@ def check(
         for notice in result["notices"]:
             out.line(f"  {notice}")
     problems = [problem for result in results for problem in result["problems"]]
-    problems += _clashes(found for result in results if (found := result.pop("found", None)) is not None)
+    problems += _clashes(config for result in results if (config := result.pop("found", None)) is not None)
     out.result({"ok": not problems, "files": results})
     if problems:
         wrong = [result["file"] for result in results if not result["ok"]]
-        said = f"{len(wrong)} of {len(files)} files" if wrong else "the pipelines together"
-        raise failure(wrong[0] if len(wrong) == 1 else said, problems)
+        summary = f"{len(wrong)} of {len(files)} files" if wrong else "the pipelines together"
+        raise failure(wrong[0] if len(wrong) == 1 else summary, problems)
 
 
-def _clashes(found: Iterable[PipelineConfig | PerTopic]) -> list[str]:
+def _clashes(configs: Iterable[PipelineConfig | PerTopic]) -> list[str]:
     """Tables of two pipelines in one place; two that write one main table are none: each runs in its own process."""
     from lakeingest.config import PipelineConfig, places
 
-    read = [*found]
+    read = [*configs]
     alone = [each for each in read if isinstance(each, PipelineConfig)]
     topics = sorted({topic for each in alone for topic in each.source.topics})
     for each in read:
@@ -81,7 +81,7 @@ def _clashes(found: Iterable[PipelineConfig | PerTopic]) -> list[str]:
             # Which topics there are besides, Kafka says.
             alone += [each.of(topic) for topic in topics if each.pattern.fullmatch(topic)]
     return [
-        f"{clash.what}; {clash.cure}"
+        f"{clash.text}; {clash.cure}"
         for one, other in combinations(alone, 2)
         for clash in places.clashes(one, other)
         if not places.shares_table(clash, one, other)
@@ -96,11 +96,11 @@ def _checked(file: Path, *, online: bool) -> dict[str, Any]:
 
     result: dict[str, Any] = {"file": str(file), "ok": True, "problems": [], "notices": []}
     try:
-        found = pipeline_file.read_any(file, os.environ)
-        if isinstance(found, PerTopic):
-            result["notices"].append(f"a pipeline for each topic that {found.pattern.pattern!r} matches")
-        pipeline = found.example if isinstance(found, PerTopic) else found
-        result["found"] = found
+        config = pipeline_file.read_any(file, os.environ)
+        if isinstance(config, PerTopic):
+            result["notices"].append(f"a pipeline for each topic that {config.pattern.pattern!r} matches")
+        pipeline = config.example if isinstance(config, PerTopic) else config
+        result["found"] = config
         result["notices"] += consistency.notices(pipeline.columns, pipeline.partition)
         result["notices"] += hiding.notices(
             pipeline.decode, pipeline.compatibility, pipeline.quarantine, pipeline.steps
@@ -111,7 +111,7 @@ def _checked(file: Path, *, online: bool) -> dict[str, Any]:
         if online:
             from lakeingest.operations import online as registry
 
-            result["notices"] += [*registry.topics(found), *registry.disagreements(pipeline)]
+            result["notices"] += [*registry.topics(config), *registry.disagreements(pipeline)]
     except PipelineFileError as error:
         result.pop("found", None)
         return {**result, "ok": False, "problems": list(error.problems)}
@@ -137,22 +137,22 @@ def describe(
         UsageError: there is no such part.
     """
     from lakeingest.config import options
-    from lakeingest.config.mistakes import meant
+    from lakeingest.config.mistakes import did_you_mean
 
     out = Output.of(output)
     if json_schema:
         # The schema is JSON, whichever output is asked for.
         Output(is_json=True).result(schema())
         return
-    found = options.find(part)
-    if found is None:
-        known = options.parts()
-        cure = f"{meant(part, known)}write one of {', '.join(known)}"
+    option = options.find(part)
+    if option is None:
+        names = options.parts()
+        cure = f"{did_you_mean(part, names)}write one of {', '.join(names)}"
         raise UsageError(f'"{part}" is no part of a pipeline file', cure=cure)
-    out.result(_plain(found))
-    if not found.options:
-        out.table(found.path, _HEADINGS, [_row(found)])
-    for each in _parts(found):
+    out.result(_plain(option))
+    if not option.options:
+        out.table(option.path, _HEADINGS, [_row(option)])
+    for each in _parts(option):
         rows = sorted((_row(o) for o in each.options), key=lambda row: row[2] != "required")
         out.table(f"{each.path or 'pipeline file'}: {each.meaning}", _HEADINGS, rows)
 
@@ -228,9 +228,9 @@ def init(
     from lakeingest.cli import starter
 
     out = Output()
-    given = {"--brokers": brokers, "--registry": registry, "--option": option}
-    if from_topic is None and any(given.values()):
-        name = next(name for name, value in given.items() if value)
+    options = {"--brokers": brokers, "--registry": registry, "--option": option}
+    if from_topic is None and any(options.values()):
+        name = next(name for name, value in options.items() if value)
         raise UsageError(f"{name} is for --from-topic", cure="name a topic: --from-topic TOPIC")
     if from_topic is None and file is None and sys.stdin.isatty() and sys.stdout.isatty():
         from_topic = _ask(sampled.topics())
@@ -257,11 +257,11 @@ def init(
         out.line(f"{file} is written from a sample of {from_topic}; look at it, then: lakeingest plan {name}")
 
 
-def _options(given: Sequence[str]) -> dict[str, str]:
+def _options(texts: Sequence[str]) -> dict[str, str]:
     from lakeingest.config.confluent import translation
 
     options = {}
-    for each in given:
+    for each in texts:
         name, equals, value = each.partition("=")
         if not (name and equals):
             raise UsageError(f"--option {name!r} is not NAME=VALUE", cure="as in --option security.protocol=SASL_SSL")
@@ -276,8 +276,8 @@ def _ask(topics: list[str]) -> str | None:
     """The topic that whoever sits there wants a file for; None for a file to fill in."""
     if not topics:
         return None
-    shown = ", ".join(topics[:20]) + (f" and {len(topics) - 20:,} more" if len(topics) > 20 else "")
-    Output().line(f"topics of the embedded stack: {shown}")
+    names = ", ".join(topics[:20]) + (f" and {len(topics) - 20:,} more" if len(topics) > 20 else "")
+    Output().line(f"topics of the embedded stack: {names}")
     try:
         # typer's own prompt would end with 1 where somebody presses Ctrl-C.
         answer = input("Topic to write the file from (Enter: a file to fill in): ")

@@ -53,10 +53,10 @@ def show(
     if place is None:
         raise UsageError(f"{coordinates!r} is no coordinate", cure="write topic-partition:offset, as in flights-2:1041")
     with out.progress("reading quarantine …"):
-        found = lakeingest.load(file).quarantined_record(*place)
-    if found is None:
+        row = lakeingest.load(file).quarantined_record(*place)
+    if row is None:
         raise UsageError(f"{coordinates} is not in quarantine", cure="`lakeingest quarantine list` shows what is")
-    record = {name: _text(value) for name, value in found.items()}
+    record = {name: _text(value) for name, value in row.items()}
     for name, value in record.items():
         out.line(f"{name:>12}  {value}")
     out.result(record)

@@ -63,13 +63,14 @@ def read(
 
     config = pipeline_file.read(file, os.environ)
     since, until = operation.within(at) if at is not None else (None, None)
-    wanted = operation.Wanted(topic, partition, from_offset, to_offset, since, until, key)
+    selection = operation.Wanted(topic, partition, from_offset, to_offset, since, until, key)
     out, count = Output(), 0
-    with operation.records(config, endpoints.storage(config), wanted) as found:
-        for record in islice(found.records, limit):
+    with operation.records(config, endpoints.storage(config), selection) as reading:
+        for record in islice(reading.records, limit):
             out.record(record)
             count += 1
         files = (
-            f"{opened:,} of {number_of(standing, 'file')} of {name}" for name, (opened, standing) in found.files.items()
+            f"{opened:,} of {number_of(standing, 'file')} of {name}"
+            for name, (opened, standing) in reading.files.items()
         )
         out.aside(f"{number_of(count, 'record')}; opened {', '.join(files)}")

@@ -75,13 +75,13 @@ def report(
     if chosen is not None:
         page.check(chosen, force=force)
     with out.progress("reading the tables …") as say:
-        found = facts.gather(pipelines, samples=samples, audited=audit, say=say)
-        size = page.write(found, chosen) if chosen is not None else 0
-    for told in found:
-        out.line(f"{told.pipeline}: {told.verdict.label}. {told.verdict.sentence}")
+        all_facts = facts.gather(pipelines, samples=samples, audited=audit, say=say)
+        size = page.write(all_facts, chosen) if chosen is not None else 0
+    for one in all_facts:
+        out.line(f"{one.pipeline}: {one.verdict.label}. {one.verdict.sentence}")
     if chosen is not None:
         out.line(f"open {chosen} ({size / 1e6:.1f} MB)")
-    out.result({"pipelines": [told.to_json() for told in found], "page": None if chosen is None else str(chosen)})
+    out.result({"pipelines": [one.to_json() for one in all_facts], "page": None if chosen is None else str(chosen)})
 
 
 def page_of(files: Sequence[PipelineConfig | PerTopic]) -> str:
@@ -94,19 +94,19 @@ def page_of(files: Sequence[PipelineConfig | PerTopic]) -> str:
     """
     # Neither a module of the current folder in place of ours, nor a Ctrl-C that is the run's.
     command = [sys.executable, "-P", "-c", "from lakeingest.cli import report; report.answer()"]
-    made = subprocess.run(
+    process = subprocess.run(
         command, input=pickle.dumps(list(files)), capture_output=True, check=False, start_new_session=True
     )
-    if made.returncode == _REFUSED:
-        raise SetupError(**json.loads(made.stdout))
-    if made.returncode == -signal.SIGALRM:
+    if process.returncode == _REFUSED:
+        raise SetupError(**json.loads(process.stdout))
+    if process.returncode == -signal.SIGALRM:
         raise SetupError(
             f"the tables, or Kafka, did not answer within {WITHIN_S} seconds",
             cure="run `lakeingest doctor`, which says who does not",
         )
-    if made.returncode:
-        raise RuntimeError(made.stderr.decode(errors="replace")[-4000:] or f"it ended with {made.returncode}")
-    return made.stdout.decode()
+    if process.returncode:
+        raise RuntimeError(process.stderr.decode(errors="replace")[-4000:] or f"it ended with {process.returncode}")
+    return process.stdout.decode()
 
 
 def answer() -> None:
@@ -114,13 +114,13 @@ def answer() -> None:
     signal.alarm(WITHIN_S)
     os.nice(_NICE)
     try:
-        sys.stdout.buffer.write(made(pickle.load(sys.stdin.buffer)).encode())
+        sys.stdout.buffer.write(page_text(pickle.load(sys.stdin.buffer)).encode())
     except LakeingestError as failed:
         sys.stdout.write(json.dumps({"what": failed.what, "cure": failed.cure}))
         sys.exit(_REFUSED)
 
 
-def made(files: Sequence[PipelineConfig | PerTopic]) -> str:
+def page_text(files: Sequence[PipelineConfig | PerTopic]) -> str:
     """The page of pipelines: without Spark, without an audit, without values of records.
 
     Raises:

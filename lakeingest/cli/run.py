@@ -106,8 +106,8 @@ def run(
     }
     read = pipeline_file.read_all(files, os.environ)
     alone = None if len(files) > 1 or files[0].is_dir() or not isinstance(read[0], PipelineConfig) else read[0]
-    if alone is None and (given := [f"--{name.replace('_', '-')}" for name, value in accept.items() if value]):
-        raise UsageError(f"{given[0]} is for one pipeline", cure="run that pipeline with it, alone, once")
+    if alone is None and (options := [f"--{name.replace('_', '-')}" for name, value in accept.items() if value]):
+        raise UsageError(f"{options[0]} is for one pipeline", cure="run that pipeline with it, alone, once")
     with watching.watched(
         log_format, listen, [each.name for each in read], partial(report.page_of, read), listen_name or ()
     ) as watch:
@@ -129,11 +129,11 @@ def of_one(
     from lakeingest.operations.results.run import RunSummary
 
     stop, name = threading.Event(), pipeline.config.name
-    with live(out, name, watch) as shown:
-        shown.says("starting Spark …")
+    with live(out, name, watch) as display:
+        display.says("starting Spark …")
         with watch.failing(name):
             _ = pipeline.spark
-        with finishing(stop, shown), watch.failing(name, stop):
-            shown.says("reading the tables' logs …")
-            total = pipeline.run(until_caught_up=until_caught_up, on_event=shown.heard, stop=stop, **accept)
-    return RunSummary(name, shown.commits, total, shown.lag, shown.behind, stop.is_set())
+        with finishing(stop, display), watch.failing(name, stop):
+            display.says("reading the tables' logs …")
+            total = pipeline.run(until_caught_up=until_caught_up, on_event=display.heard, stop=stop, **accept)
+    return RunSummary(name, display.commits, total, display.lag, display.behind, stop.is_set())

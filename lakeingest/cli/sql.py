@@ -63,15 +63,17 @@ def sql(
 def _show(out: Output, answer: Answer) -> None:
     names = [name for name, _ in answer.columns]
     texts = [["NULL" if value is None else str(value) for value in row] for row in answer.rows]
-    shown = _fitting(names, texts, out.width)
+    fitting = _fitting(names, texts, out.width)
     total = len(answer.rows) + answer.left_out
     if not out.is_json:
-        out.table(number_of(total, "row"), names[:shown], [row[:shown] for row in texts])
+        out.table(number_of(total, "row"), names[:fitting], [row[:fitting] for row in texts])
     if answer.left_out:
         out.line(f"{number_of(answer.left_out, 'row')} left out: --limit {total} prints all")
-    if shown < len(names):
-        left = ", ".join(names[shown:])
-        out.line(f"{number_of(len(names) - shown, 'column')} left out, for which the line is too short: {left}")
+    if fitting < len(names):
+        names_left_out = ", ".join(names[fitting:])
+        out.line(
+            f"{number_of(len(names) - fitting, 'column')} left out, for which the line is too short: {names_left_out}"
+        )
         out.line("name the columns that you want, or write --output json")
     distinct = _distinct(names)
     columns = [{"name": name, "type": kind} for name, (_, kind) in zip(distinct, answer.columns, strict=True)]
@@ -91,14 +93,14 @@ def _fitting(names: Sequence[str], rows: Sequence[Sequence[str]], width: int) ->
 
 def _distinct(names: Sequence[str]) -> list[str]:
     """The names, a later one of the same with a number behind it, as in n_2."""
-    found: list[str] = []
+    columns: list[str] = []
     for name in names:
-        number, own = 1, name
-        while own in found:
+        number, column = 1, name
+        while column in columns:
             number += 1
-            own = f"{name}_{number}"
-        found.append(own)
-    return found
+            column = f"{name}_{number}"
+        columns.append(column)
+    return columns
 
 
 def _openers(file: Path, config: PipelineConfig, storage: Storage) -> Openers:

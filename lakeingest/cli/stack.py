@@ -68,8 +68,8 @@ def down(
     from lakeingest.local import stack
 
     ran = stack.down(state, wipe=wipe)
-    what = "the embedded stack is down" if ran else "the embedded stack was not running"
-    Output.of("text").line(what + (", and its data is deleted" if wipe else ""))
+    sentence = "the embedded stack is down" if ran else "the embedded stack was not running"
+    Output.of("text").line(sentence + (", and its data is deleted" if wipe else ""))
 
 
 @app.command()

@@ -70,10 +70,10 @@ def _written(option: Option, indent: str) -> Iterator[str]:
         for kind in option.options:
             yield from _item(kind, indent + "  ")
     elif option.many:
-        first, *others = option.options
+        first, *rest = option.options
         yield from _note(first, indent + "  ")
         yield f"{indent}  - {first.name}: {_value(first)}"
-        for each in others:
+        for each in rest:
             yield from _note(replace(each, meaning=f"Or {each.name}: {_value(each)}. {each.meaning}"), indent + "  ")
     else:
         within = _default_kind(option) if option.chooser else option
@@ -90,8 +90,8 @@ def _within(part: Option, indent: str) -> Iterator[str]:
     for option in part.options:
         if (option.options and option.default is None) or option.path in _INSTEAD:
             # Beside the others it would be one too many.
-            told = f"Or {option.name}: {_value(option)}. {option.meaning} See `lakeingest describe {option.path}`."
-            yield from _note(replace(option, meaning=told), indent)
+            meaning = f"Or {option.name}: {_value(option)}. {option.meaning} See `lakeingest describe {option.path}`."
+            yield from _note(replace(option, meaning=meaning), indent)
             continue
         yield from _note(option, indent)
         mark = "" if _active(option) or option.options else "#"

@@ -134,8 +134,8 @@ def watched(
             log = Log(format, _to_stderr)
         watch = Watch(log, endpoint, as_json=format == "json")
         if endpoint:
-            told = f"listening on {endpoint.url}"
-            watch.says(told) if log else _to_stderr(f"{told}\n")
+            message = f"listening on {endpoint.url}"
+            watch.says(message) if log else _to_stderr(f"{message}\n")
         yield watch
     finally:
         if log:

@@ -184,15 +184,15 @@ def _contract(
 ) -> Iterator[Mistake]:
     if contract is None:
         return
-    known = decode and schema and decode.value.format not in ("string", "bytes")
-    found = promises.mistakes(
+    is_typed = decode and schema and decode.value.format not in ("string", "bytes")
+    pairs = promises.mistakes(
         contract,
         partition,
         trigger=trigger,
-        compatibility=compatibility(decode, schema) if decode and schema and known else None,
+        compatibility=compatibility(decode, schema) if decode and schema and is_typed else None,
         comment=comment,
     )
-    yield from (Mistake(where, text) for where, text in found)
+    yield from (Mistake(where, text) for where, text in pairs)
 
 
 def _transformed(
@@ -203,11 +203,11 @@ def _transformed(
     # What code of somebody's own makes, only running it tells.
     before = list(takewhile(lambda step: step.kind != "own", steps)) if declared else []
     try:
-        found = transforms.apply(before, declared)
+        columns = transforms.apply(before, declared)
         transforms.check_alone(steps)
     except TransformError as wrong:
         return (), (wrong,)
-    return found if len(before) == len(steps) else (), ()
+    return columns if len(before) == len(steps) else (), ()
 
 
 def notices(declared: Sequence[ddl.Column], partition: Sequence[parts.Partition]) -> Iterator[str]:
@@ -257,9 +257,9 @@ def _format(decode: parts.Decode, schema: parts.Schema) -> Iterator[Mistake]:
     if name == "json" and not schema.columns:
         yield Mistake(where, "required, and missing; declare the value's fields, as in 'flight INT, carrier STRING'")
     if name != "json" and schema.columns:
-        whose = "whose one column is called value" if text else "whose columns the schema of the records gives"
+        reason = "whose one column is called value" if text else "whose columns the schema of the records gives"
         cure = "drop schema.columns, or write format: json"
-        yield Mistake(where, f"not for decode.value.format {name}, {whose}; {cure}")
+        yield Mistake(where, f"not for decode.value.format {name}, {reason}; {cure}")
     if text and schema.compatibility:
         yield Mistake(
             ("schema", "compatibility"),
@@ -342,18 +342,18 @@ def _places(
     if gate and table and gate.results is None:
         tables["gate", "results"] = results(table, gate)
     if quarantine and (table or quarantine.identifier):
-        there = aside(table, quarantine) if table else quarantine.identifier
-        tables["quarantine", "path" if location.is_path(there) else "name"] = there
+        place = aside(table, quarantine) if table else quarantine.identifier
+        tables["quarantine", "path" if location.is_path(place) else "name"] = place
     if gate and gate.results is not None:
         tables["gate", "results"] = gate.results
     if contract and contract.completeness and (table or contract.completeness.table):
-        there = completeness(table, contract) if table else str(contract.completeness.table)
-        tables["contract", "completeness", "table"] = there
-    for (one, there), (other, here) in combinations(tables.items(), 2):
-        if location.one_place(there, here):
+        place = completeness(table, contract) if table else str(contract.completeness.table)
+        tables["contract", "completeness", "table"] = place
+    for (one, place), (other, other_place) in combinations(tables.items(), 2):
+        if location.one_place(place, other_place):
             yield Mistake(
                 other,
-                f'"{here}" and {".".join(one)} "{there}" are the same or lie within each other; '
-                f"write a {'path beside it' if location.is_path(there) else 'name'}, "
-                f'as in "{there.rstrip("/")}_{other[-2]}"',
+                f'"{other_place}" and {".".join(one)} "{place}" are the same or lie within each other; '
+                f"write a {'path beside it' if location.is_path(place) else 'name'}, "
+                f'as in "{place.rstrip("/")}_{other[-2]}"',
             )

@@ -26,7 +26,7 @@ from lakeingest.config.per_topic import PerTopic
 from lakeingest.config.storage import Storage
 from lakeingest.config.transform import Transform
 from lakeingest.config.values import SchemaFile
-from lakeingest.config.variables import Variables, named
+from lakeingest.config.variables import Variables, names_in
 from lakeingest.errors import PipelineFileError
 from lakeingest.schema.readers import Reader
 
@@ -43,11 +43,13 @@ def read(path: Path, environment: Mapping[str, str]) -> PipelineConfig:
     Raises:
         PipelineFileError: the file cannot be read, or is wrong; `problems` holds every mistake.
     """
-    found = read_any(path, environment)
-    if isinstance(found, PerTopic):
-        text = f"{path}: for each topic that {found.pattern.pattern!r} matches a pipeline; name one, as in {path}:TOPIC"
+    config = read_any(path, environment)
+    if isinstance(config, PerTopic):
+        text = (
+            f"{path}: for each topic that {config.pattern.pattern!r} matches a pipeline; name one, as in {path}:TOPIC"
+        )
         raise failure(str(path), [text])
-    return found
+    return config
 
 
 def read_any(path: Path, environment: Mapping[str, str]) -> PipelineConfig | PerTopic:
@@ -75,8 +77,8 @@ def read_any(path: Path, environment: Mapping[str, str]) -> PipelineConfig | Per
     parsed = _Parsed(file, document, dict(environment), (*twice, *((document.line(m.path), m) for m in shared)))
     if pattern is None:
         return parsed.of(None)
-    made = parsed.of(topic or per_topic.EXAMPLE)
-    return made if topic else PerTopic(str(document.data["name"]), pattern, made, parsed.of)
+    config = parsed.of(topic or per_topic.EXAMPLE)
+    return config if topic else PerTopic(str(document.data["name"]), pattern, config, parsed.of)
 
 
 @dataclass(frozen=True)
@@ -98,15 +100,15 @@ class _Parsed:
         Raises:
             PipelineFileError: the file is wrong.
         """
-        told, made = [*self.mistakes], None
+        by_line, config = [*self.mistakes], None
         try:
-            made = _check(self.document.data, self.environment, self.file.parent, topic)
+            config = _check(self.document.data, self.environment, self.file.parent, topic)
         except _Mistaken as error:
-            told += ((self.document.line(m.path), m) for m in error.mistakes)
-        if made is None or told:
-            told.sort(key=lambda each: each[0])
-            raise failure(str(self.file), [f"{self.file}:{line}: {_place(m)}" for line, m in told])
-        return made
+            by_line += ((self.document.line(m.path), m) for m in error.mistakes)
+        if config is None or by_line:
+            by_line.sort(key=lambda each: each[0])
+            raise failure(str(self.file), [f"{self.file}:{line}: {_place(m)}" for line, m in by_line])
+        return config
 
 
 def read_all(files: Iterable[Path], environment: Mapping[str, str]) -> list[PipelineConfig | PerTopic]:
@@ -116,15 +118,15 @@ def read_all(files: Iterable[Path], environment: Mapping[str, str]) -> list[Pipe
         PipelineFileError: with the mistakes of all files.
         UsageError: a folder has none.
     """
-    found, problems = [], list[str]()
+    configs, problems = [], list[str]()
     for file in folder.expanded(files):
         try:
-            found.append(read_any(file, environment))
+            configs.append(read_any(file, environment))
         except PipelineFileError as wrong:
             problems += wrong.problems
     if problems:
         raise failure("the pipelines", problems)
-    return found
+    return configs
 
 
 def variables(path: Path, part: str) -> dict[str, tuple[str, ...]]:
@@ -132,7 +134,7 @@ def variables(path: Path, part: str) -> dict[str, tuple[str, ...]]:
     file, _ = _parted(path)
     # A pipe gives its text once.
     options = (yaml_text.parse(_text(file)).data or {}).get(part) or {}
-    return {option: names for option, value in options.items() if (names := named(value))}
+    return {option: names for option, value in options.items() if (names := names_in(value))}
 
 
 def from_mapping(
@@ -162,14 +164,14 @@ def text(path: Path) -> str:
         ValueError: the path has a NUL character.
         UnicodeDecodeError: it is not UTF-8.
     """
-    there = path.stat()
-    if not stat.S_ISREG(there.st_mode) and not stat.S_ISDIR(there.st_mode):
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
         raise OSError(errno.EINVAL, "no regular file")
     with path.open("rb") as file:
-        held = file.read(_LARGEST + 1)
-    if len(held) > _LARGEST:
+        content = file.read(_LARGEST + 1)
+    if len(content) > _LARGEST:
         raise OSError(errno.EFBIG, f"larger than {_LARGEST:,} bytes")
-    return held.decode("utf-8-sig")
+    return content.decode("utf-8-sig")
 
 
 def failure(name: str, problems: list[str]) -> PipelineFileError:
@@ -180,9 +182,9 @@ def failure(name: str, problems: list[str]) -> PipelineFileError:
 
 
 class _Mistaken(Exception):
-    def __init__(self, found: list[Mistake]) -> None:
-        super().__init__(found)
-        self.mistakes = found
+    def __init__(self, mistakes: list[Mistake]) -> None:
+        super().__init__(mistakes)
+        self.mistakes = mistakes
 
 
 def _text(path: Path) -> str:
@@ -229,10 +231,10 @@ def _check(data: Any, environment: Mapping[str, str], folder: Path, topic: str |
         pipeline = PipelineConfig.model_validate(values)
     except ValidationError as error:
         unset = {m.path for m in missing}
-        found = [m for m in mistakes.of(error, values, variables.filled) if m.path not in unset]
-        told = unset | {m.path for m in found}
-        found += [m for m in _disagreements(values) if m.path not in told]
-        raise _Mistaken([*missing, *(variables.as_written(m, values) for m in found)]) from None
+        of_values = [m for m in mistakes.of(error, values, variables.filled) if m.path not in unset]
+        paths = unset | {m.path for m in of_values}
+        of_values += [m for m in _disagreements(values) if m.path not in paths]
+        raise _Mistaken([*missing, *(variables.as_written(m, values) for m in of_values)]) from None
     if missing:
         raise _Mistaken(missing)
     return pipeline
@@ -282,11 +284,11 @@ def _disagreements(values: dict[str, Any]) -> Iterator[Mistake]:
         registry=_valid(parts.Registry, values.get("registry", {})),
         contract=_valid(Contract, values["contract"]) if "contract" in values else None,
         trigger=_valid(parts.Trigger, values.get("trigger", {})),
-        source=_valid(parts.Source, _known(parts.Source, values.get("source"))),
+        source=_valid(parts.Source, _own_options(parts.Source, values.get("source"))),
     )
 
 
-def _known(kind: type[Part], value: Any) -> Any:
+def _own_options(kind: type[Part], value: Any) -> Any:
     """The values of a part's own options: what another one is missing for is told beside an unknown one."""
     return {k: v for k, v in value.items() if k in kind.model_fields} if isinstance(value, dict) else value
 

@@ -46,12 +46,12 @@ def expanded(files: Iterable[Path]) -> list[Path]:
     Raises:
         UsageError: a folder has none.
     """
-    found: list[Path] = []
+    paths: list[Path] = []
     for each in files:
         within = sorted(f for f in each.iterdir() if f.suffix in SUFFIXES) if each.is_dir() else [each]
         if not within:
             raise UsageError(
                 f"{each} holds no pipeline file", cure="name a folder with files that end in .yaml or .yml"
             )
-        found += within
-    return list({file.resolve(): file for file in found}.values())
+        paths += within
+    return list({file.resolve(): file for file in paths}.values())

@@ -45,15 +45,15 @@ def notices(
             f"transform hides _rescued, and under {compatibility} new fields become columns, in the clear; to hide "
             "these too, write schema.compatibility: FORWARD, or keep with the columns that may be seen"
         )
-    what = ", ".join(dict.fromkeys((*masked, *dropped)))
+    columns = ", ".join(dict.fromkeys((*masked, *dropped)))
     if clear := list(_in_the_clear(decode, steps)):
         yield (
-            f"transform hides {what}; written as it came, in quarantine too: {', '.join(clear)}; mask or drop these, "
-            "too, if they may hold the same, as in mask: {_key: null}"
+            f"transform hides {columns}; written as it came, in quarantine too: {', '.join(clear)}; mask or drop "
+            "these, too, if they may hold the same, as in mask: {_key: null}"
         )
     if quarantine.keep_bytes in (None, "plain"):
         yield (
-            f"quarantine keeps the bytes of refused records as they came, {what} among them; write "
+            f"quarantine keeps the bytes of refused records as they came, {columns} among them; write "
             "quarantine.keep_bytes: encrypted, or never"
         )
     elif quarantine.keep_bytes == "never":
@@ -65,15 +65,15 @@ def notices(
 
 def _in_the_clear(decode: parts.Decode, steps: Sequence[Step]) -> Iterator[str]:
     """What of a record no step hides, or hides in part."""
-    there = {
+    is_kept = {
         hidden.KEY: True,
         hidden.HEADERS: decode.headers,
         hidden.RESCUED: decode.value.format not in ("string", "bytes"),
     }
-    for column in (name for name, has in there.items() if has):
-        named = hidden.paths(steps, column)
-        if column not in (path.lower() for path in named):
-            yield f"{column} but for {', '.join(named)}" if named else column
+    for column in (name for name, has in is_kept.items() if has):
+        hidden_paths = hidden.paths(steps, column)
+        if column not in (path.lower() for path in hidden_paths):
+            yield f"{column} but for {', '.join(hidden_paths)}" if hidden_paths else column
 
 
 def _masked(steps: Sequence[Step]) -> list[str]:

@@ -63,23 +63,23 @@ def check(value: dict[str, SecretStr]) -> dict[str, SecretStr]:
     Raises:
         ValueError: they hold what no file may give, what loads code, or what only one of the two clients knows.
     """
-    if taken := [name for name in value if name.strip().endswith("_cb") or name.strip() in _FUNCTIONS]:
-        raise ValueError(f"holds what only a program can give, and no file: {', '.join(taken)}; drop it")
-    if taken := [name for name in value if name.strip() in _RUNS_CODE]:
-        raise ValueError(f"holds what would load or run a program: {', '.join(taken)}; drop it")
-    if taken := [name for name in value if name.strip() in _READERS_OWN]:
-        raise ValueError(f"holds what Spark's Kafka reader decides by itself: {', '.join(taken)}; drop it")
+    if forbidden := [name for name in value if name.strip().endswith("_cb") or name.strip() in _FUNCTIONS]:
+        raise ValueError(f"holds what only a program can give, and no file: {', '.join(forbidden)}; drop it")
+    if forbidden := [name for name in value if name.strip() in _RUNS_CODE]:
+        raise ValueError(f"holds what would load or run a program: {', '.join(forbidden)}; drop it")
+    if forbidden := [name for name in value if name.strip() in _READERS_OWN]:
+        raise ValueError(f"holds what Spark's Kafka reader decides by itself: {', '.join(forbidden)}; drop it")
     for name in value:
         if name in _ELSEWHERE:
             raise ValueError(f"holds {name}; drop it: {_ELSEWHERE[name]}")
     if any(module in each.get_secret_value() for each in value.values() for module in _CALLS_OUT):
         raise ValueError("holds a login module that fetches code from elsewhere; write another one")
     for name in value:
-        known = "sasl.oauthbearer.grant.type" if name.startswith("sasl.oauthbearer.assertion.") else name
-        if known in _ONE_CLIENT_ALONE:
+        librdkafka_name = "sasl.oauthbearer.grant.type" if name.startswith("sasl.oauthbearer.assertion.") else name
+        if librdkafka_name in _ONE_CLIENT_ALONE:
             raise ValueError(
                 f"holds {name}, which Spark's reader (Java's client) does not know, so that it would read without; "
-                f"drop it, and {_ONE_CLIENT_ALONE[known]}"
+                f"drop it, and {_ONE_CLIENT_ALONE[librdkafka_name]}"
             )
     for problem in _disagreements({name: each.get_secret_value() for name, each in value.items()}):
         raise ValueError(problem)
@@ -114,10 +114,10 @@ def _disagreements(options: Mapping[str, str]) -> Iterator[str]:
     if mechanism(options) == "OAUTHBEARER":
         if options.get("sasl.oauthbearer.method", "").strip().lower() != "oidc":
             yield "holds sasl.mechanism: OAUTHBEARER; write sasl.oauthbearer.method: oidc, which both clients know"
-        given = oidc(options)
-        if lacking := [f"sasl.oauthbearer.{name}" for name in OIDC if not given.get(name)]:
+        client = oidc(options)
+        if lacking := [f"sasl.oauthbearer.{name}" for name in OIDC if not client.get(name)]:
             yield f"holds sasl.oauthbearer.method: oidc without {', '.join(lacking)}; write it"
-        elif not is_http(url := given["token.endpoint.url"]) or "@" in urlsplit(url).netloc:
+        elif not is_http(url := client["token.endpoint.url"]) or "@" in urlsplit(url).netloc:
             yield (
                 "holds sasl.oauthbearer.token.endpoint.url; write an http or https URL without user and password, as "
                 "in https://login.example.com/oauth2/token"

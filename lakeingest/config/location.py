@@ -85,8 +85,8 @@ def parents(path: str) -> list[str]:
     """
     of = _real(path)
     root = f"{of.scheme}://{of.bucket}" if of.on_s3 else ""
-    found = ["/".join((root, *of.steps[:end])) for end in range(len(of.steps) - 1, 0, -1)]
-    return found if of.on_s3 else [each for each in found if _has_log(Path(each))]
+    folders = ["/".join((root, *of.steps[:end])) for end in range(len(of.steps) - 1, 0, -1)]
+    return folders if of.on_s3 else [each for each in folders if _has_log(Path(each))]
 
 
 def _has_log(folder: Path) -> bool:
@@ -119,18 +119,18 @@ def checked(path: str) -> str:
         raise ValueError("empty; write a path, as in 's3a://lake/flights'")
     if strange := _NO_PATH.search(path):
         raise ValueError(f"holds the character {strange[0]!r}, which no table's path may have; write another path")
-    there = place(path)
-    if ".." in there.steps:
+    address = place(path)
+    if ".." in address.steps:
         raise ValueError("leads upwards with ..; write where it leads to")
-    if there.on_s3:
-        _check_s3(path, there)
-    elif there.scheme not in ("", "file") or there.bucket:
+    if address.on_s3:
+        _check_s3(path, address)
+    elif address.scheme not in ("", "file") or address.bucket:
         raise ValueError(
             f"{path.partition('/')[0]}// is no store that is supported; write s3a://bucket/path, or a local path from /"
         )
     elif not PurePath(path.removeprefix("file:")).is_absolute():
         raise ValueError("relative, and so another place for each process; write s3a://bucket/path, or a path from /")
-    elif not there.steps:
+    elif not address.steps:
         raise ValueError("the root itself; a table needs a folder of its own, as in '/data/flights'")
     return path
 
@@ -144,20 +144,20 @@ def check_option(option: str, path: str) -> None:
     try:
         checked(path)
     except ValueError as wrong:
-        what, _, cure = str(wrong).partition("; ")
-        raise UsageError(f"{option} {path!r}: {what}", cure=cure) from None
+        problem, _, cure = str(wrong).partition("; ")
+        raise UsageError(f"{option} {path!r}: {problem}", cure=cure) from None
 
 
-def _check_s3(path: str, there: Place) -> None:
-    if not path.startswith(f"{there.scheme}://"):
-        raise ValueError(f"not an address of S3; write it in lower case, as in '{there.scheme}://lake/flights'")
-    if not there.bucket:
-        raise ValueError(f"no bucket or path behind {there.scheme}://; write it as in 's3a://lake/flights'")
-    if "@" in there.bucket or ":" in there.bucket:
+def _check_s3(path: str, address: Place) -> None:
+    if not path.startswith(f"{address.scheme}://"):
+        raise ValueError(f"not an address of S3; write it in lower case, as in '{address.scheme}://lake/flights'")
+    if not address.bucket:
+        raise ValueError(f"no bucket or path behind {address.scheme}://; write it as in 's3a://lake/flights'")
+    if "@" in address.bucket or ":" in address.bucket:
         raise ValueError("holds more than a bucket before its path; write keys and endpoint under storage")
-    if not there.steps:
+    if not address.steps:
         raise ValueError("a bucket without a path; a table needs a folder of its own, as in 's3a://lake/flights'")
-    if (size := len("/".join(there.steps).encode())) > MAX_KEY - _WITHIN:
+    if (size := len("/".join(address.steps).encode())) > MAX_KEY - _WITHIN:
         raise ValueError(
             f"{size} bytes behind the bucket, and a key of S3 has {MAX_KEY}, with the names of files; write a path of "
             f"at most {MAX_KEY - _WITHIN}"

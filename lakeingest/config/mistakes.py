@@ -35,9 +35,9 @@ def of(error: ValidationError, values: Any, filled: Mapping[Path, str]) -> Itera
             yield from _one(detail, values, filled)
 
 
-def meant(word: str, known: list[str]) -> str:
+def did_you_mean(word: str, words: list[str]) -> str:
     """`did you mean …? ` when a known word is close, else nothing."""
-    close = get_close_matches(word.lower(), known, n=1)
+    close = get_close_matches(word.lower(), words, n=1)
     return f"did you mean {close[0]}? " if close else ""
 
 
@@ -46,8 +46,8 @@ def _one(detail: ErrorDetails, values: Any, filled: Mapping[Path, str]) -> Itera
     of_key = detail["loc"][-1:] == ("[key]",)
     option, path = options.follow(detail["loc"][:-1] if of_key else detail["loc"])
     kind, context = detail["type"], detail.get("ctx", {})
-    shown = "" if kind in ("missing", "extra_forbidden") else _shown(path, option, values, filled)
-    shown = json.dumps(path[-1], ensure_ascii=False) if of_key else shown
+    value_text = "" if kind in ("missing", "extra_forbidden") else _value_text(path, option, values, filled)
+    value_text = json.dumps(path[-1], ensure_ascii=False) if of_key else value_text
     if kind == "extra_forbidden":
         yield Mistake(path, _unknown(detail))
     elif kind == "missing":
@@ -57,28 +57,30 @@ def _one(detail: ErrorDetails, values: Any, filled: Mapping[Path, str]) -> Itera
     elif kind == "union_tag_invalid" and option:
         chosen = (*path, str(option.chooser))
         tag = filled.get(chosen, str(context["tag"]))
-        hint = "" if chosen in filled else meant(tag, [o.name for o in option.options])
+        hint = "" if chosen in filled else did_you_mean(tag, [o.name for o in option.options])
         yield Mistake(chosen, f'"{tag}" is not one of {_kinds(option)}' + (f"; {hint.strip()}" if hint else ""))
     elif kind == "value_error" and isinstance(context["error"], DdlError):
         yield from (Mistake(path, problem) for problem in context["error"].problems)
     elif kind == "value_error":
         text = str(context["error"])
-        yield Mistake(path, f"{shown} is {text}" if text.startswith("not ") else f"{shown}: {text}")
+        yield Mistake(path, f"{value_text} is {text}" if text.startswith("not ") else f"{value_text}: {text}")
     else:
-        yield Mistake(path, _wrong(kind, context, shown, option, path in filled))
+        yield Mistake(path, _wrong(kind, context, value_text, option, path in filled))
 
 
-def _wrong(kind: str, context: Mapping[str, Any], shown: str, option: Option | None, hidden: bool) -> str:
+def _wrong(kind: str, context: Mapping[str, Any], value_text: str, option: Option | None, hidden: bool) -> str:
     if option and option.options and not kind.startswith("tuple"):
-        known = ", ".join(o.name for o in option.options) if not option.chooser else str(option.chooser)
-        return f"{shown}, where options are expected; write them beneath, indented, as name: value (known: {known})"
+        names = ", ".join(o.name for o in option.options) if not option.chooser else str(option.chooser)
+        return (
+            f"{value_text}, where options are expected; write them beneath, indented, as name: value (known: {names})"
+        )
     if kind.startswith("tuple"):
-        return f"{shown} is not a list; write each item behind a dash, or all as [one, other]"
+        return f"{value_text} is not a list; write each item behind a dash, or all as [one, other]"
     if kind == "literal_error" and option:
-        hint = "" if hidden else meant(shown.strip('"'), option.type.removeprefix("one of ").split(", "))
-        return f"{shown} is not {option.type}" + (f"; {hint.strip()}" if hint else "")
+        hint = "" if hidden else did_you_mean(value_text.strip('"'), option.type.removeprefix("one of ").split(", "))
+        return f"{value_text} is not {option.type}" + (f"; {hint.strip()}" if hint else "")
     if kind == "string_type":
-        return f"{shown} is not text; write text, in quotes if it looks like a number or a date"
+        return f"{value_text} is not text; write text, in quotes if it looks like a number or a date"
     allowed = f"is not {_article(option.type)}; write one{_as_in(option)}" if option else "is not allowed"
     if kind == "greater_than":
         allowed = f"is too small; write a number above {context['gt']}"
@@ -86,14 +88,14 @@ def _wrong(kind: str, context: Mapping[str, Any], shown: str, option: Option | N
         allowed = f"is too large; write a number up to {context['le']}"
     if kind in ("too_short", "string_too_short"):
         return f"empty; write at least one{_as_in(option)}"
-    return f"{shown} {allowed}"
+    return f"{value_text} {allowed}"
 
 
 def _unknown(detail: ErrorDetails) -> str:
     *outer, name = detail["loc"]
     around, _ = options.follow(outer)
-    known = [o.name for o in around.options] if around else []
-    return f"unknown option; {meant(str(name), known)}allowed: {', '.join(known)}"
+    names = [o.name for o in around.options] if around else []
+    return f"unknown option; {did_you_mean(str(name), names)}allowed: {', '.join(names)}"
 
 
 def _kinds(option: Option) -> str:
@@ -112,7 +114,7 @@ def _article(words: str) -> str:
     return words if words.startswith(("one of", "true or", "options")) else f"a {words}"
 
 
-def _shown(path: Path, option: Option | None, values: Any, filled: Mapping[Path, str]) -> str:
+def _value_text(path: Path, option: Option | None, values: Any, filled: Mapping[Path, str]) -> str:
     """The value as an error may show it: never a secret, nor what came from the environment, nor a whole part."""
     if option is None or option.secret:
         return "the value (not shown)"

@@ -74,7 +74,7 @@ def document(
         checks: what the gate's suite asks.
     """
     promised = config.contract
-    made: dict[str, Any] = {
+    values: dict[str, Any] = {
         "kind": "DataContract",
         "apiVersion": API,
         "id": config.known_as,
@@ -88,20 +88,20 @@ def document(
         "slaProperties": [*_sla(config)],
         "customProperties": [*_custom(config)],
     }
-    return {name: value for name, value in made.items() if value}
+    return {name: value for name, value in values.items() if value}
 
 
 def _server(config: PipelineConfig) -> dict[str, Any]:
     table = config.table
-    known: dict[str, Any] = {"server": "table", "format": "delta"}
+    base: dict[str, Any] = {"server": "table", "format": "delta"}
     if table.path is None:
         *catalog, schema, _ = str(table.name).split(".")
-        return {**known, "type": "custom", "schema": schema, **({"catalog": catalog[0]} if catalog else {})}
+        return {**base, "type": "custom", "schema": schema, **({"catalog": catalog[0]} if catalog else {})}
     place = location.place(table.path)
     if not place.on_s3:
-        return {**known, "type": "local", "path": table.path}
+        return {**base, "type": "local", "path": table.path}
     endpoint = {"endpointUrl": config.storage.endpoint} if config.storage.endpoint else {}
-    return {**known, "type": "s3", "location": f"s3://{'/'.join((place.bucket, *place.steps))}", **endpoint}
+    return {**base, "type": "s3", "location": f"s3://{'/'.join((place.bucket, *place.steps))}", **endpoint}
 
 
 def _object(
@@ -109,29 +109,29 @@ def _object(
 ) -> dict[str, Any]:
     by_column: dict[str, list[dict[str, Any]]] = {}
     of_table: list[dict[str, Any]] = []
-    there = [*columns] if columns is not None else [*_declared(config)]
-    names = {column["name"] for column in there}
+    fields = [*columns] if columns is not None else [*_declared(config)]
+    names = {column["name"] for column in fields}
     for check in checks:
         one = len(check.columns) == 1 and check.columns[0] in names
         (by_column.setdefault(check.columns[0], []) if one else of_table).append(_quality(check))
     parts = [*_partition_columns(config)]
-    made = []
-    for column in there:
+    properties = []
+    for column in fields:
         name = column["name"]
-        found = _property(column)
+        entry = _property(column)
         if name in _KEY:
-            found |= {"primaryKey": True, "primaryKeyPosition": _KEY.index(name) + 1}
+            entry |= {"primaryKey": True, "primaryKeyPosition": _KEY.index(name) + 1}
         if name in parts:
-            found |= {"partitioned": True, "partitionKeyPosition": parts.index(name) + 1}
+            entry |= {"partitioned": True, "partitionKeyPosition": parts.index(name) + 1}
         if name in by_column:
-            found["quality"] = by_column[name]
-        made.append(found)
+            entry["quality"] = by_column[name]
+        properties.append(entry)
     identifier = config.table.identifier
     short = location.place(identifier).steps[-1] if location.is_path(identifier) else identifier.rpartition(".")[2]
     table = {"name": short, "physicalName": identifier, "physicalType": "table", "logicalType": "object"}
     if config.comment:
         table["description"] = config.comment
-    return {**table, "properties": made, **({"quality": of_table} if of_table else {})}
+    return {**table, "properties": properties, **({"quality": of_table} if of_table else {})}
 
 
 def _declared(config: PipelineConfig) -> Iterator[dict[str, Any]]:
@@ -139,9 +139,9 @@ def _declared(config: PipelineConfig) -> Iterator[dict[str, Any]]:
     yield from json.loads(ddl.to_json(config.columns))["fields"]
     for name, (kind, comment) in _OWN.items():
         yield {"name": name, "type": kind, "nullable": name == TIMESTAMP, "metadata": {"comment": comment}}
-    known = {column.name for column in config.columns}
+    names = {column.name for column in config.columns}
     for name in _partition_columns(config):
-        if name not in known:
+        if name not in names:
             part = next(p for p in config.partition if name in _names(p))
             kind = "string"
             if isinstance(part, TimePartition):
@@ -176,26 +176,26 @@ def _word(name: str) -> str:
 
 
 def _property(field: Mapping[str, Any]) -> dict[str, Any]:
-    found = {"name": field["name"], **_type(field["type"])}
+    entry = {"name": field["name"], **_type(field["type"])}
     if not field["nullable"]:
-        found["required"] = True
+        entry["required"] = True
     if comment := (field.get("metadata") or {}).get("comment"):
-        found["description"] = comment
-    return found
+        entry["description"] = comment
+    return entry
 
 
 def _type(kind: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {"physicalType": _physical(kind)}
+    physical: dict[str, Any] = {"physicalType": _physical(kind)}
     if isinstance(kind, str):
         # The standard's schema takes a property without a logical type for a map.
         logical = "number" if kind.startswith("decimal") else _LOGICAL.get(kind, "object")
-        return {"logicalType": logical, **found}
+        return {"logicalType": logical, **physical}
     match kind["type"]:
         case "struct":
-            return {"logicalType": "object", **found, "properties": [_property(each) for each in kind["fields"]]}
+            return {"logicalType": "object", **physical, "properties": [_property(each) for each in kind["fields"]]}
         case "array":
-            return {"logicalType": "array", **found, "items": _type(kind["elementType"])}
-    return {"logicalType": "object", **found}
+            return {"logicalType": "array", **physical, "items": _type(kind["elementType"])}
+    return {"logicalType": "object", **physical}
 
 
 def _physical(kind: Any) -> str:
@@ -222,8 +222,8 @@ def _quality(check: Check) -> dict[str, Any]:
 
 
 def _member(owner: str) -> dict[str, str]:
-    both = _PERSON.fullmatch(owner)
-    return {"username": both[2], "name": both[1], "role": "owner"} if both else {"username": owner, "role": "owner"}
+    match = _PERSON.fullmatch(owner)
+    return {"username": match[2], "name": match[1], "role": "owner"} if match else {"username": owner, "role": "owner"}
 
 
 def _sla(config: PipelineConfig) -> Iterator[dict[str, Any]]:
@@ -266,7 +266,7 @@ def _agreed(name: str, value: timedelta, element: str, more: str = "") -> dict[s
 
 def _custom(config: PipelineConfig) -> Iterator[dict[str, Any]]:
     promised = config.contract
-    found: dict[str, Any] = {
+    values: dict[str, Any] = {
         "topics": [*config.source.topics] or None,
         "bronze": config.source.table,
         "valueFormat": config.decode.value.format,
@@ -274,13 +274,13 @@ def _custom(config: PipelineConfig) -> Iterator[dict[str, Any]]:
         "readers": [*config.readers] or None,
     }
     if promised is not None:
-        found["compatibility"] = promised.compatibility
-        found["mayReplay"] = None if promised.may_replay is None else [*promised.may_replay]
-        found["mayAccept"] = None if promised.may_accept is None else [*promised.may_accept]
-        found["completenessTable"] = promised.completeness.table if promised.completeness else None
-    yield from ({"property": name, "value": value} for name, value in found.items() if value is not None)
+        values["compatibility"] = promised.compatibility
+        values["mayReplay"] = None if promised.may_replay is None else [*promised.may_replay]
+        values["mayAccept"] = None if promised.may_accept is None else [*promised.may_accept]
+        values["completenessTable"] = promised.completeness.table if promised.completeness else None
+    yield from ({"property": name, "value": value} for name, value in values.items() if value is not None)
 
 
 def _partition(part: Any) -> dict[str, Any]:
-    given = {name: getattr(part, name) for name in ("by", *sorted(part.model_fields_set - {"by"}))}
-    return {n: duration_text(v) if isinstance(v, timedelta) else v for n, v in given.items() if v is not None}
+    values = {name: getattr(part, name) for name in ("by", *sorted(part.model_fields_set - {"by"}))}
+    return {n: duration_text(v) if isinstance(v, timedelta) else v for n, v in values.items() if v is not None}

@@ -62,10 +62,10 @@ def tree() -> Option:
 
 def find(path: str) -> Option | None:
     """The option at a dotted path such as `partition.time`; None if there is none."""
-    found: Option | None = tree()
+    option: Option | None = tree()
     for name in path.split(".") if path else ():
-        found = found.get(name) if found else None
-    return found
+        option = option.get(name) if option else None
+    return option
 
 
 def parts(option: Option | None = None) -> list[str]:
@@ -146,10 +146,10 @@ def _read(hint: Any) -> tuple[str | None, Any, str | None]:
             words = words or next((e.words for e in extras if isinstance(e, Kind)), None)
             chooser = chooser or next((e.discriminator for e in extras if isinstance(e, FieldInfo)), None)
             continue
-        left = [a for a in get_args(hint) if a is not NoneType]
-        if len(left) > 1:
+        hints = [a for a in get_args(hint) if a is not NoneType]
+        if len(hints) > 1:
             break
-        hint = left[0]
+        hint = hints[0]
     if get_origin(hint) is Literal:
         choices = get_args(hint)
         words = words or (f"one of {', '.join(map(str, choices))}" if len(choices) > 1 else f"the word {choices[0]}")

@@ -82,10 +82,10 @@ def check_locale(locale: str) -> None:
     """
     from locale import locale_alias
 
-    known = {alias.partition(".")[0].partition("@")[0] for alias in locale_alias.values()}
-    known |= {name.partition("_")[0] for name in known}
-    if locale.replace("-", "_") not in known:
-        close = get_close_matches(locale.replace("-", "_"), known, n=1, cutoff=0.75)
+    languages = {alias.partition(".")[0].partition("@")[0] for alias in locale_alias.values()}
+    languages |= {name.partition("_")[0] for name in languages}
+    if locale.replace("-", "_") not in languages:
+        close = get_close_matches(locale.replace("-", "_"), languages, n=1, cutoff=0.75)
         raise FormatError((f"not a locale; {f'did you mean {close[0]}?' if close else 'write one such as en_US'}",))
 
 
@@ -120,7 +120,7 @@ def mistakes(
         columns: the names of the value's columns, which no partition column may bear (compared without case, as
             Spark does). A top-level field without a `name` partitions by the value column itself.
     """
-    taken = {name.lower(): "a column of the value" for name in columns}
+    holders = {name.lower(): "a column of the value" for name in columns}
     for position, part in partition.items():
         where: tuple[str | int, ...] = ("partition", position)
         try:
@@ -132,8 +132,8 @@ def mistakes(
             continue
         for name in names:
             option = {"time": "format", "field": "name"}.get(part.by, "by")
-            yield from (((*where, option), text) for text in _name(name, part, taken))
-            taken[name.lower()] = f"a column of partition[{position}]"
+            yield from (((*where, option), text) for text in _name(name, part, holders))
+            holders[name.lower()] = f"a column of partition[{position}]"
 
 
 def _time(part: TimePartition) -> Iterator[tuple[str, str]]:
@@ -159,9 +159,9 @@ def _names(part: Partition) -> tuple[str, ...]:
     return (KAFKA_PARTITION,) if isinstance(part, KafkaPartition) else (field_name(part),)
 
 
-def _name(name: str, part: Partition, taken: Mapping[str, str]) -> Iterator[str]:
+def _name(name: str, part: Partition, holders: Mapping[str, str]) -> Iterator[str]:
     itself = isinstance(part, FieldPartition) and name == part.field
-    holder = taken.get(name.lower())
+    holder = holders.get(name.lower())
     if holder and not (itself and holder == "a column of the value"):
         yield f"{name!r} is already {holder}; give the partition column another name"
     if name.startswith("_"):

@@ -77,7 +77,7 @@ class Source(Part):
     )
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         """What is read, in a few words."""
         return ", ".join([*([self.table] if self.table else []), *self.topics])
 
@@ -172,8 +172,8 @@ class Registry(Part):
 
     @model_validator(mode="after")
     def _is_one(self) -> Registry:
-        if self.glue is not None and (others := [name for name in ("url", "options") if getattr(self, name)]):
-            raise ValueError(f"names two registries, glue and {' and '.join(others)}; drop one of the two")
+        if self.glue is not None and (of_http := [name for name in ("url", "options") if getattr(self, name)]):
+            raise ValueError(f"names two registries, glue and {' and '.join(of_http)}; drop one of the two")
         return self
 
 

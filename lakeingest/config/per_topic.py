@@ -54,16 +54,18 @@ def pattern(data: Any, mistakes: list[Mistake]) -> re.Pattern[str] | None:
     try:
         return re.compile(topics.get("pattern", ""))
     except (re.error, TypeError) as error:
-        said = f"{json.dumps(topics['pattern'])} is no regular expression: {error}; write one as in 'orders-.*'"
-        mistakes.append(Mistake((*where, "pattern"), said))
+        text = f"{json.dumps(topics['pattern'])} is no regular expression: {error}; write one as in 'orders-.*'"
+        mistakes.append(Mistake((*where, "pattern"), text))
         return re.compile("")
 
 
 def of_one(source: Mapping[str, Any], topic: str) -> dict[str, Any]:
     """What `source` is for one topic: of the offsets to start at, its own."""
     start = source.get("start")
-    own = {"start": {topic: start[topic]} if topic in start else "earliest"} if isinstance(start, Mapping) else {}
-    return {**source, **own, "topics": [topic]}
+    start_of_topic = (
+        {"start": {topic: start[topic]} if topic in start else "earliest"} if isinstance(start, Mapping) else {}
+    )
+    return {**source, **start_of_topic, "topics": [topic]}
 
 
 def _shared(data: Mapping[str, Any]) -> Iterator[Mistake]:

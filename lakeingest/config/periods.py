@@ -100,10 +100,10 @@ class Periods:
 
     def ended(self, instant: datetime) -> datetime:
         """The local start of the newest period that an instant (aware) lies behind."""
-        found = self.of(instant)
-        while self.end(found) > instant or self._skipped(found):
-            found = self.start(found - _MICROSECOND)
-        return found
+        period = self.of(instant)
+        while self.end(period) > instant or self._skipped(period):
+            period = self.start(period - _MICROSECOND)
+        return period
 
     def between(self, first: datetime, last: datetime) -> Iterator[datetime]:
         """The periods from one to another, both included, without those that the clock skips."""
@@ -127,14 +127,14 @@ class Periods:
 
     def parse(self, values: Sequence[str | None]) -> datetime | None:
         """The period of the partition with these values; None where they are no period's."""
-        found: dict[str, str] = {}
+        digits: dict[str, str] = {}
         for segment, value in zip(self._segments, values, strict=True):
             pattern = segment.pattern or "yyyy-MM-dd"
             match = re.fullmatch(_expression(pattern), value or "")
             if match is None:
                 return None
-            found |= match.groupdict()
-        numbers = [int(found.get(token, least)) for token, least in zip(_DIGITS, (1, 1, 1, 0, 0, 0), strict=True)]
+            digits |= match.groupdict()
+        numbers = [int(digits.get(token, least)) for token, least in zip(_DIGITS, (1, 1, 1, 0, 0, 0), strict=True)]
         try:
             start = datetime(*numbers)  # type: ignore[arg-type]
         except ValueError:
@@ -219,8 +219,8 @@ def mistakes(partition: Mapping[int, Partition]) -> Iterator[tuple[tuple[str | i
                     ("partition", at, "format"),
                     f"{match[0]} cannot be followed by contract.completeness; write {', '.join(_DIGITS)}",
                 )
-    there = {match[0] for s in segments for match in _TOKEN.finditer(s.pattern or "yyyy-MM-dd") if match[2]}
-    if missing := [token for token in needed if token not in there]:
+    tokens = {match[0] for s in segments for match in _TOKEN.finditer(s.pattern or "yyyy-MM-dd") if match[2]}
+    if missing := [token for token in needed if token not in tokens]:
         yield (
             ("partition", at, "format"),
             f"does not tell the periods apart, as contract.completeness needs it; add {', '.join(missing)}",
@@ -250,15 +250,15 @@ def _formatted(pattern: str, start: datetime) -> str:
 
 def _expression(pattern: str) -> str:
     """A pattern as a regular expression with a group for each token."""
-    seen: set[str] = set()
+    tokens: set[str] = set()
 
     def text(match: re.Match[str]) -> str:
         token = match[0]
         if not match[2]:
             return re.escape(token if match[1] is None else match[1] or "'")
-        if token in seen:
+        if token in tokens:
             return f"(?P={token})"
-        seen.add(token)
+        tokens.add(token)
         return rf"(?P<{token}>[0-9]{{{_DIGITS[token]}}})"
 
     return _TOKEN.sub(text, pattern)

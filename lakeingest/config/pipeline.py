@@ -163,17 +163,17 @@ class PipelineConfig(Part):
 
     @field_validator("quarantine")
     @classmethod
-    def _beside(cls, given: Quarantine, others: ValidationInfo) -> Quarantine:
+    def _beside(cls, quarantine: Quarantine, info: ValidationInfo) -> Quarantine:
         # A table that is wrong in itself is not among the others.
-        if given.identifier or "table" not in others.data:
-            return given
-        there = consistency.aside(others.data["table"], given)
-        return given.model_copy(update={"path" if location.is_path(there) else "name": there})
+        if quarantine.identifier or "table" not in info.data:
+            return quarantine
+        place = consistency.aside(info.data["table"], quarantine)
+        return quarantine.model_copy(update={"path" if location.is_path(place) else "name": place})
 
     @model_validator(mode="after")
     def _agree(self) -> PipelineConfig:
         partition = dict(enumerate(self.partition))
-        found = tuple(
+        mistakes = tuple(
             consistency.mistakes(
                 self.decode,
                 self.schema_,
@@ -190,7 +190,7 @@ class PipelineConfig(Part):
                 source=self.source,
             )
         )
-        if found:
-            summary = "; ".join(f"{'.'.join(map(str, m.path))}: {m.text}" for m in found)
-            raise PydanticCustomError("disagree", "{summary}", {"summary": summary, "mistakes": found})
+        if mistakes:
+            summary = "; ".join(f"{'.'.join(map(str, m.path))}: {m.text}" for m in mistakes)
+            raise PydanticCustomError("disagree", "{summary}", {"summary": summary, "mistakes": mistakes})
         return self

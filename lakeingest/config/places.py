@@ -19,13 +19,13 @@ class Clash:
 
     Attributes:
         one, other: which table of each pipeline: as its option is called, without path or name.
-        what: which they are, and where.
+        text: which they are, and where.
         cure: what to do about it.
     """
 
     one: str
     other: str
-    what: str
+    text: str
     cure: str
 
 
@@ -34,15 +34,17 @@ def clashes(one: PipelineConfig, other: PipelineConfig) -> Iterator[Clash]:
 
     Two main tables are told too: pipelines of different topics may write one, each in a process of its own.
     """
-    for mine, here in _places(one):
-        for yours, there in _places(other):
-            if not location.one_place(here, there) or (mine == yours and mine in _SHARED and _same(here, there)):
+    for table, place in _places(one):
+        for other_table, other_place in _places(other):
+            if not location.one_place(place, other_place) or (
+                table == other_table and table in _SHARED and _same(place, other_place)
+            ):
                 continue
             yield Clash(
-                mine,
-                yours,
-                f"{mine} of pipeline {one.name!r} ({here}) and {yours} of {other.name!r} ({there}) are the same, or "
-                "one lies within the other",
+                table,
+                other_table,
+                f"{table} of pipeline {one.name!r} ({place}) and {other_table} of {other.name!r} ({other_place}) "
+                "are the same, or one lies within the other",
                 "give one of them another place, that which has no records yet; of topics that one pattern matches: "
                 "let the pattern leave one out, as in '(?!orders_quarantine$)orders.*', or, for new tables, write "
                 "quarantine.path with {topic} in a folder of its own, as in s3a://lake/refused/{topic}",

@@ -192,12 +192,12 @@ class Storage(Part):
     @property
     def aws_keys(self) -> dict[str, str]:
         """Its keys under the names that boto3 has for them; none where the platform's are taken. Never print them."""
-        given = {
+        secrets = {
             "aws_access_key_id": self.access_key,
             "aws_secret_access_key": self.secret_key,
             "aws_session_token": self.session_token,
         }
-        return {name: secret.get_secret_value() for name, secret in given.items() if secret is not None}
+        return {name: secret.get_secret_value() for name, secret in secrets.items() if secret is not None}
 
     @property
     def beyond_arrow(self) -> str:
@@ -240,11 +240,11 @@ class Storage(Part):
                 )
         return self
 
-    def _check_region(self, arn: str, whose: str) -> None:
+    def _check_region(self, arn: str, option: str) -> None:
         region = arn.split(":")[3]
         if self.region is not None and region != self.region:
             raise ValueError(
-                f"{whose} is in {region}, and region is {self.region}: S3 reaches none across regions; correct one of "
+                f"{option} is in {region}, and region is {self.region}: S3 reaches none across regions; correct one of "
                 "the two"
             )
 

@@ -147,10 +147,12 @@ def _iso(runs: Sequence[str]) -> str:
     """What is written in the place of a text."""
     groups = [_FIELDS[run].part for run in runs]
     groups += [part for part, names in (("month", {"MMM", "MMMM"}), ("hour", {"a"})) if names & set(runs)]
-    found = {part: f"${place}" for place, part in enumerate(groups, 1)}
-    date = f"{'20' if 'yy' in runs else ''}{found['year']}-{found['month']}-{found['day']}"
-    if "hour" not in found:
+    groups_by_part = {part: f"${place}" for place, part in enumerate(groups, 1)}
+    date = f"{'20' if 'yy' in runs else ''}{groups_by_part['year']}-{groups_by_part['month']}-{groups_by_part['day']}"
+    if "hour" not in groups_by_part:
         return date
-    fraction = f".{found['fraction']}" if "fraction" in found else ""
-    clock = f"T{found['hour']}:{found.get('minute', '00')}:{found.get('second', '00')}{fraction}"
-    return date + clock + found.get("offset", "")
+    fraction = f".{groups_by_part['fraction']}" if "fraction" in groups_by_part else ""
+    clock = (
+        f"T{groups_by_part['hour']}:{groups_by_part.get('minute', '00')}:{groups_by_part.get('second', '00')}{fraction}"
+    )
+    return date + clock + groups_by_part.get("offset", "")

@@ -32,17 +32,17 @@ def _type(text: str) -> str:
     return text
 
 
-def _mask(given: Any) -> Any:
-    match given:
+def _mask(value: Any) -> Any:
+    match value:
         case Mask():
-            return given
+            return value
         case None | "null":
             return Mask("null")
-        case {"hash": str(salt)} if len(given) == 1 and salt:
+        case {"hash": str(salt)} if len(value) == 1 and salt:
             return Mask("hash", salt)
-        case {"constant": str(text)} if len(given) == 1:
+        case {"constant": str(text)} if len(value) == 1:
             return Mask("constant", text)
-        case {"last": int(count)} if len(given) == 1 and 0 < count <= 100 and count is not True:
+        case {"last": int(count)} if len(value) == 1 and 0 < count <= 100 and count is not True:
             return Mask("last", kept_characters=count)
     raise ValueError("not a mask; write null, {hash: ${SALT}}, {last: 4} or {constant: hidden}")
 
@@ -115,10 +115,10 @@ class Transform(Part):
 
     @model_validator(mode="after")
     def _one(self) -> Transform:
-        if len(given := self.model_fields_set) != 1:
-            said = f"{len(given)} at once ({', '.join(sorted(given))})" if given else "none"
+        if len(names := self.model_fields_set) != 1:
+            count = f"{len(names)} at once ({', '.join(sorted(names))})" if names else "none"
             raise ValueError(
-                f"not one step, but {said}; write one of {', '.join(type(self).model_fields)} behind each dash"
+                f"not one step, but {count}; write one of {', '.join(type(self).model_fields)} behind each dash"
             )
         return self
 
@@ -126,9 +126,9 @@ class Transform(Part):
     def step(self) -> Step:
         """The step, as `schema.transforms` knows it."""
         (kind,) = self.model_fields_set
-        given = getattr(self, kind)
+        value = getattr(self, kind)
         if kind == "mask":
-            return Step("mask", masks=given)
+            return Step("mask", masks=value)
         if kind == "own":
-            return Step("own", (given,))
-        return Step(kind, texts=given) if isinstance(given, dict) else Step(kind, names=given)  # type: ignore[arg-type]
+            return Step("own", (value,))
+        return Step(kind, texts=value) if isinstance(value, dict) else Step(kind, names=value)  # type: ignore[arg-type]

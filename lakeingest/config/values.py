@@ -198,16 +198,16 @@ def _start(value: Any) -> Any:
     if value in ("earliest", "latest"):
         return value
     try:
-        found = {
+        offsets = {
             str(topic): {int(_whole(p)): int(_whole(offset)) for p, offset in each.items()}
             for topic, each in value.items()
         }
-        good = found and all(each and min(*each, *each.values()) >= 0 for each in found.values())
+        good = offsets and all(each and min(*each, *each.values()) >= 0 for each in offsets.values())
     except (AttributeError, TypeError, ValueError):
         good = False
     if not good:
         raise ValueError("no place to start; write earliest, latest, or offsets, as in {flights: {0: 1500, 1: 1498}}")
-    return found
+    return offsets
 
 
 def _brokers(value: str) -> str:
@@ -251,9 +251,9 @@ def _columns(value: str) -> str:
 
 def _value_columns(value: str) -> str:
     columns = ddl.parse(value)
-    taken = [c.name for c in columns if c.name.lower() in RESERVED or c.name.startswith("_")]
-    if taken:
-        raise ddl.DdlError([f"{name}: names that begin with _ are lakeingest's own; rename it" for name in taken])
+    reserved = [c.name for c in columns if c.name.lower() in RESERVED or c.name.startswith("_")]
+    if reserved:
+        raise ddl.DdlError([f"{name}: names that begin with _ are lakeingest's own; rename it" for name in reserved])
     return value
 
 
@@ -270,8 +270,8 @@ def _schema_file(value: Any) -> Any:
         names = [column.name for column in value.columns]
     except SchemaError as error:
         raise ValueError(f"not an Avro schema that can be used: {error}; correct that file") from None
-    if taken := [name for name in names if name.lower() in RESERVED]:
-        raise ValueError(f"{', '.join(taken)} is lakeingest's own name of a column; rename the field")
+    if reserved := [name for name in names if name.lower() in RESERVED]:
+        raise ValueError(f"{', '.join(reserved)} is lakeingest's own name of a column; rename the field")
     return value
 
 
@@ -292,8 +292,8 @@ _REGISTRY_OWN = {
 
 
 def _registry_options(value: dict[str, SecretStr]) -> dict[str, SecretStr]:
-    if taken := [f"{name} ({_REGISTRY_OWN[name]})" for name in value if name in _REGISTRY_OWN]:
-        raise ValueError(f"holds what lakeingest sets itself: {', '.join(taken)}; drop it")
+    if forbidden := [f"{name} ({_REGISTRY_OWN[name]})" for name in value if name in _REGISTRY_OWN]:
+        raise ValueError(f"holds what lakeingest sets itself: {', '.join(forbidden)}; drop it")
     return value
 
 
@@ -309,7 +309,7 @@ _HADOOP = re.compile(r"fs\.[A-Za-z0-9._-]+")
 _OF_TOPICS = rf"^({_NAME.pattern}|[A-Za-z0-9._-]*\{{topic\}}[A-Za-z0-9._-]*)$"
 
 
-def _own(value: str) -> str:
+def _class_name(value: str) -> str:
     """The name of a class of somebody's own."""
     if not extend.NAME.fullmatch(value):
         raise ValueError("not a class; write module:Class, or the name of an entry point")
@@ -317,7 +317,7 @@ def _own(value: str) -> str:
 
 
 Name = Annotated[str, AfterValidator(_name), Kind("name"), Field(json_schema_extra={"pattern": _OF_TOPICS})]
-Own = Annotated[str, AfterValidator(_own), Kind("class, or entry point")]
+Own = Annotated[str, AfterValidator(_class_name), Kind("class, or entry point")]
 Topic = Annotated[str, AfterValidator(_topic), Kind("topic")]
 Start = Annotated[
     Literal["earliest", "latest"] | dict[str, dict[int, int]],

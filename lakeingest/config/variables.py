@@ -26,7 +26,7 @@ _NAMES = (
 """Where a catalog's name of a table may stand, in which a topic's . and - become _."""
 
 
-def named(value: object) -> tuple[str, ...]:
+def names_in(value: object) -> tuple[str, ...]:
     """The variables that a text names."""
     return tuple(match[1] for match in _VARIABLE.finditer(value) if match[1]) if isinstance(value, str) else ()
 
@@ -52,8 +52,8 @@ class Variables:
         mask may be null, which hides a field.
         """
         if isinstance(value, Mapping):
-            kept = path[:1] == ("transform",) and path[2:] == ("mask",)
-            return {str(k): self.fill(v, (*path, str(k))) for k, v in value.items() if kept or v is not None}
+            nulls_stay = path[:1] == ("transform",) and path[2:] == ("mask",)
+            return {str(k): self.fill(v, (*path, str(k))) for k, v in value.items() if nulls_stay or v is not None}
         if isinstance(value, list | tuple):
             return [self.fill(v, (*path, i)) for i, v in enumerate(value)]
         if not isinstance(value, str) or not ("${" in value or (TOPIC in value and self.topic is not None)):

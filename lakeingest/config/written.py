@@ -32,12 +32,12 @@ def text(values: Mapping[str, Any], notes: Mapping[tuple[str, ...], str], head: 
     from ruamel.yaml.comments import CommentedMap
 
     def commented(part: Mapping[str, Any], path: tuple[str, ...]) -> CommentedMap:
-        made = CommentedMap()
+        mapping = CommentedMap()
         for name, value in part.items():
-            made[name] = commented(value, (*path, name)) if isinstance(value, Mapping) else value
+            mapping[name] = commented(value, (*path, name)) if isinstance(value, Mapping) else value
             if note := notes.get((*path, name)):
-                made.yaml_set_comment_before_after_key(name, _wrapped(note, len(path)), indent=2 * len(path))
-        return made
+                mapping.yaml_set_comment_before_after_key(name, _wrapped(note, len(path)), indent=2 * len(path))
+        return mapping
 
     lines = [line for each in head for line in textwrap.wrap(each, 110)]
     body = document(commented({name: values[name] for name in _ORDER if name in values}, ()))

@@ -51,13 +51,13 @@ class Document:
 
     def twice(self) -> Iterator[tuple[Path, int, int]]:
         """Every key that a mapping has twice: its path, and the lines of the second and the first."""
-        seen: dict[Path, int] = {}
-        told: set[Path] = set()
+        first_lines: dict[Path, int] = {}
+        reported: set[Path] = set()
         for path, line in self._places:
-            if path in seen and not any(path[:i] in told for i in range(len(path))):
-                told.add(path)
-                yield path, line, seen[path]
-            seen.setdefault(path, line)
+            if path in first_lines and not any(path[:i] in reported for i in range(len(path))):
+                reported.add(path)
+                yield path, line, first_lines[path]
+            first_lines.setdefault(path, line)
 
     @cached_property
     def _lines(self) -> dict[Path, int]:
@@ -86,7 +86,7 @@ def parse(text: str) -> Document:
         raise BadYaml(_TOO_DEEP, 1) from None
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise BadYaml(_said(error), mark.line + 1 if mark else 1) from None
+        raise BadYaml(_problem_text(error), mark.line + 1 if mark else 1) from None
     except (YAMLError, ValueError) as error:
         if isinstance(error, BadYaml):
             raise
@@ -99,7 +99,7 @@ def _yaml() -> YAML:
     return yaml
 
 
-def _said(error: MarkedYAMLError) -> str:
+def _problem_text(error: MarkedYAMLError) -> str:
     problem = str(error.problem or "")
     if isinstance(error, ComposerError) and "alias" in problem:
         return "not YAML: an alias (*name) that nothing defines; put a value that begins with * in quotes"
@@ -109,9 +109,15 @@ def _said(error: MarkedYAMLError) -> str:
         return "not YAML that is understood here: a tag (!name); put a value that begins with ! in quotes"
     if "\\t" in problem:
         return "not YAML: a tab; indent with blanks"
-    known = ("expected", "could not find", "mapping values are not allowed", "block sequence entries", "did not find")
-    what = problem.split(", but ", maxsplit=1)[0]
-    safe = what if what.startswith(known) else "it cannot be read from here on"
+    safe_beginnings = (
+        "expected",
+        "could not find",
+        "mapping values are not allowed",
+        "block sequence entries",
+        "did not find",
+    )
+    first_part = problem.split(", but ", maxsplit=1)[0]
+    safe = first_part if first_part.startswith(safe_beginnings) else "it cannot be read from here on"
     return f"not YAML: {safe}; look for a missing quote, bracket or colon, or a wrong indent, here or just above"
 
 

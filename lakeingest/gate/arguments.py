@@ -9,7 +9,7 @@ from datetime import datetime
 from itertools import combinations
 from typing import Any
 
-from lakeingest.config.mistakes import meant
+from lakeingest.config.mistakes import did_you_mean
 from lakeingest.gate import query
 from lakeingest.gate.expectations import EVERYWHERE, KNOWN
 from lakeingest.record import RESERVED
@@ -72,7 +72,7 @@ def problems(kind: str, kwargs: Kwargs, schema: Sequence[ddl.Column]) -> Iterato
         yield f".{name}: required by {kind}, and missing"
     for name in sorted(set(kwargs) - required - optional - EVERYWHERE):
         allowed = sorted(required | optional)
-        yield f".{name}: {kind} has no such argument; {meant(name, allowed)}allowed: {', '.join(allowed)}"
+        yield f".{name}: {kind} has no such argument; {did_you_mean(name, allowed)}allowed: {', '.join(allowed)}"
     for name in _LISTS:
         if name in kwargs and not (isinstance(kwargs[name], list) and kwargs[name]):
             yield f".{name}: not a list with values; write [one, other]"
@@ -106,7 +106,7 @@ def _column(where: str, name: Any, schema: Sequence[ddl.Column]) -> Iterator[str
     # Without columns: records bring their schema, and nobody knows it before the run.
     elif schema and name not in RESERVED and ddl.find(schema, name) is None:
         names = [c.name for c in schema]
-        yield f'{where}: "{name}" is not among the columns; {meant(name, names)}declared: {", ".join(names)}'
+        yield f'{where}: "{name}" is not among the columns; {did_you_mean(name, names)}declared: {", ".join(names)}'
 
 
 def _bounds(kind: str, kwargs: Kwargs) -> Iterator[str]:

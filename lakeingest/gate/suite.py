@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 
 from lakeingest.config import Gate
 from lakeingest.config.file import failure, text
-from lakeingest.config.mistakes import meant
+from lakeingest.config.mistakes import did_you_mean
 from lakeingest.gate import arguments
 from lakeingest.gate.expectations import KNOWN, OF_ROWS, ROWWISE, WINDOWED, WITHOUT_SPARK
 from lakeingest.gate.strftime import pattern
@@ -244,7 +244,7 @@ def _expectation(expectation: Any, columns: Sequence[ddl.Column]) -> Iterator[st
         )
         yield f".type: required, and missing{old}; name the expectation, as in expect_column_values_to_not_be_null"
     elif kind not in KNOWN:
-        yield f'.type: "{kind}" is no expectation of Great Expectations; {meant(kind, list(KNOWN))}see its gallery'
+        yield f'.type: "{kind}" is no expectation of Great Expectations; {did_you_mean(kind, [*KNOWN])}see its gallery'
     elif kind in WITHOUT_SPARK:
         yield f".type: {kind} cannot be evaluated on a batch of Spark's: {WITHOUT_SPARK[kind]}"
     elif not isinstance(kwargs, dict):

@@ -58,7 +58,7 @@ def look(path: Path, *, spark: bool = True) -> Iterator[Finding]:
     except PipelineFileError as wrong:
         yield Finding("file", "bad", "; ".join((wrong.what, *wrong.problems)), wrong.cure)
         return
-    yield Finding("file", "good", f"{config.name}: {config.source.told} → {config.table.identifier}")
+    yield Finding("file", "good", f"{config.name}: {config.source.text} → {config.table.identifier}")
     packages = [*_packages()]
     yield from packages
     yield from _machine()

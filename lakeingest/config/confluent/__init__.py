@@ -91,8 +91,8 @@ def translate(
         t.set("source.start", start, f"Where the consumer group {group} stood.")
     files = _files(t, sink.title, columns or {})
     outcomes.of_others(t)
-    told = sorted(t.told, key=lambda option: _ATTENTION.index(option.outcome))
-    return Imported(files, tuple(told), t.missing, tuple(t.environment), source, group, topics)
+    by_attention = sorted(t.outcomes, key=lambda option: _ATTENTION.index(option.outcome))
+    return Imported(files, tuple(by_attention), t.missing, tuple(t.environment), source, group, topics)
 
 
 def _files(t: Translation, sink: str, columns: Mapping[str, str]) -> dict[str, str]:
@@ -114,14 +114,16 @@ def _files(t: Translation, sink: str, columns: Mapping[str, str]) -> dict[str, s
     if several and not apart:
         alternatives = pattern or "|".join(re.escape(topic) for topic in topics)
         return {f"{name}.yaml": _written(t, sink, f"{name}-{TOPIC}", {"pattern": alternatives}, place=TOPIC)}
-    made = {}
+    texts_by_file = {}
     for topic in topics:
-        own = f"{name}-{_plain(topic)}" if apart else name
+        pipeline_name = f"{name}-{_plain(topic)}" if apart else name
         place = t.routed or topic
-        made[f"{own}.yaml"] = _written(t, sink, own, [topic], place=place, columns=columns.get(topic, ""))
+        texts_by_file[f"{pipeline_name}.yaml"] = _written(
+            t, sink, pipeline_name, [topic], place=place, columns=columns.get(topic, "")
+        )
     if columns.keys() >= set(topics):
         t.missing.pop("schema.columns", None)
-    return made
+    return texts_by_file
 
 
 def _plain(text: str) -> str:
@@ -138,6 +140,6 @@ def _written(t: Translation, sink: str, name: str, topics: Any, *, place: str, c
     head = [f"Made by lakeingest import-confluent, from the configuration of {sink}."]
     if t.environment:
         head.append(f"Export before running: {', '.join(t.environment)}.")
-    told = ("schema.columns",) if columns else ()
-    head += [f"Fill in {option}: {why}." for option, why in t.missing.items() if option not in told]
+    filled = ("schema.columns",) if columns else ()
+    head += [f"Fill in {option}: {why}." for option, why in t.missing.items() if option not in filled]
     return written.text({**values, "table": table}, t.notes, head)

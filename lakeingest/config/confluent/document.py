@@ -28,8 +28,8 @@ def read(path: Path) -> dict[str, str]:
         line = error.object[: error.start].count(b"\n") + 1
         raise UsageError(f"{path}:{line}: not UTF-8 text", cure="save the file as UTF-8") from None
     except (OSError, ValueError) as error:
-        said = error.strerror if isinstance(error, OSError) else error
-        raise UsageError(f"{path} cannot be read ({said})", cure="check the path") from None
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"{path} cannot be read ({reason})", cure="check the path") from None
     if len(text) > _LARGEST:
         raise UsageError(f"{path} is larger than {_LARGEST:,} bytes", cure="name the configuration of one connector")
     if text.lstrip()[:1] in ("{", "["):
@@ -39,7 +39,7 @@ def read(path: Path) -> dict[str, str]:
 
 def _of_json(path: Path, text: str) -> dict[str, str]:
     try:
-        found = json.loads(text, object_pairs_hook=lambda pairs: _once(path, pairs))
+        document = json.loads(text, object_pairs_hook=lambda pairs: _once(path, pairs))
     except json.JSONDecodeError as error:
         # The place is behind what is missing; a comma belongs to the end of the line before.
         missing = "a comma is missing before it" if "',' delimiter" in error.msg else error.msg
@@ -49,7 +49,7 @@ def _of_json(path: Path, text: str) -> dict[str, str]:
         ) from None
     except RecursionError:
         raise UsageError(f"{path}: nested too deeply", cure="name the configuration of a connector") from None
-    options = _config(found)
+    options = _config(document)
     if options is None:
         raise UsageError(
             f"{path}: no options of one connector",
@@ -67,18 +67,18 @@ def _once(path: Path, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def _config(found: Any) -> dict[str, Any] | None:
+def _config(document: Any) -> dict[str, Any] | None:
     """The options within the answers of Connect; the connector's name is one of them."""
-    if not isinstance(found, Mapping):
+    if not isinstance(document, Mapping):
         return None
-    if isinstance(found.get("config"), Mapping):
-        named = {"name": found["name"]} if "name" in found else {}
-        return {**named, **found["config"]}
-    inner = [value for value in found.values() if isinstance(value, Mapping)]
+    if isinstance(document.get("config"), Mapping):
+        name_option = {"name": document["name"]} if "name" in document else {}
+        return {**name_option, **document["config"]}
+    inner = [value for value in document.values() if isinstance(value, Mapping)]
     if not inner:
-        return dict(found)
+        return dict(document)
     (only,) = inner if len(inner) == 1 else (None,)
-    return _config(only.get("info", only)) if only is not None and len(found) == 1 else None
+    return _config(only.get("info", only)) if only is not None and len(document) == 1 else None
 
 
 def _text(value: Any) -> str:
@@ -89,9 +89,9 @@ def _of_properties(path: Path, text: str) -> dict[str, str]:
     import javaproperties
 
     try:
-        found = javaproperties.loads(text)
+        properties = javaproperties.loads(text)
     except javaproperties.InvalidUEscapeError as error:
         raise UsageError(f"{path}: {error}", cure=r"write \u and four hexadecimal digits") from None
-    if not any(found.values()):
+    if not any(properties.values()):
         raise UsageError(f"{path}: no options", cure="write name=value in each line, or JSON")
-    return dict(found)
+    return dict(properties)

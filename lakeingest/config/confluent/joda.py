@@ -26,14 +26,14 @@ def format_of(text: str, locale: str) -> tuple[str, tuple[str, ...]]:
     segments: list[str] = []
     named_here: list[str] = []
     for part in _SLASH.split(text.strip().strip("/")):
-        named = _NAMED.match(part)
-        name, pattern = part[: named.end()] if named else "", part[named.end() :] if named else part
+        match = _NAMED.match(part)
+        name, pattern = part[: match.end()] if match else "", part[match.end() :] if match else part
         pieces = _QUOTED.split(pattern)
         if not re.search("[A-Za-z]", "".join(pieces[::2])):
             differences.append(f"{part} names no time, and is left out: it would be the same for every record")
             continue
         spark = "".join(piece if at % 2 else piece.replace("Y", "y") for at, piece in enumerate(pieces))
-        if not named:
+        if not match:
             finest = next((letter for letter in _FINEST if letter in spark), None)
             if finest is None or len(pieces) > 1:
                 raise FormatError((f"{part!r}: a segment without a name; write 'name'=pattern",))
@@ -42,6 +42,6 @@ def format_of(text: str, locale: str) -> tuple[str, tuple[str, ...]]:
         segments.append(name + spark)
     if named_here:
         differences.append(f"a table's partitions have names: {', '.join(named_here)}")
-    made = "/".join(segments)
-    parse_format(made, locale)
-    return made, tuple(differences)
+    converted = "/".join(segments)
+    parse_format(converted, locale)
+    return converted, tuple(differences)

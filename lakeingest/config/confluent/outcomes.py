@@ -141,7 +141,7 @@ _ROWS = tuple(
 
 def of_others(t: Translation) -> None:
     """Tell of each option that no rule has decided."""
-    for name in list(t.given):
+    for name in list(t.options):
         for outcome, becomes, why, pattern in _ROWS:
             if pattern.fullmatch(name):
                 t.tell(name, outcome, becomes, why)

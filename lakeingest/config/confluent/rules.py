@@ -43,10 +43,10 @@ _LONGEST = 30 * _DAY
 
 def decode(t: Translation) -> None:
     """value.converter, key.converter, behavior.on.null.values."""
-    found = _value(t)
-    if found is None:
+    value_format = _value(t)
+    if value_format is None:
         t.missing["decode.value"] = "value.converter is not in the configuration, and so the worker's: see --worker"
-    if found == "json":
+    if value_format == "json":
         t.missing["schema.columns"] = "Connect takes JSON without columns, and a table needs them"
     key = _format(t, "key")
     if key in (*_BY_REGISTRY, "string") and t.yes("store.kafka.keys"):
@@ -68,23 +68,23 @@ def _format(t: Translation, side: str) -> str | None:
 def _value(t: Translation) -> str | None:
     """Write the format of the value; None where it is not known."""
     option, converter = "value.converter", simple(t.get("value.converter"))
-    found = _format(t, "value")
+    value_format = _format(t, "value")
     registry(t)
     strategy = simple(t.get(f"{option}.value.subject.name.strategy") or t.get("value.subject.name.strategy"))
     if strategy in _STRATEGIES:
         for name in (f"{option}.value.subject.name.strategy", "value.subject.name.strategy"):
             t.tell(name, "carried", "decode.value.subject")
-    if found is None:
+    if value_format is None:
         if converter:
             t.set("decode.value", {"format": "bytes"}, f"{converter} is not known here: its bytes are kept.")
         why = "a class of your own can decode them (transform: [{own: module:Class}])"
         t.tell(option, "impossible", "decode.value", f"not known here: the bytes are kept in the column value; {why}")
         return None
-    part = {"format": found}
-    if found in _BY_REGISTRY and _STRATEGIES.get(strategy, "topic") != "topic":
+    part = {"format": value_format}
+    if value_format in _BY_REGISTRY and _STRATEGIES.get(strategy, "topic") != "topic":
         part["subject"] = _STRATEGIES[strategy]
     t.set("decode.value", part)
-    envelope = found == "json" and t.yes(f"{option}.schemas.enable") is not False
+    envelope = value_format == "json" and t.yes(f"{option}.schemas.enable") is not False
     if envelope:
         why = (
             "each value is {schema, payload}, as schemas.enable is not false: declare payload STRUCT<…>, and write "
@@ -94,7 +94,7 @@ def _value(t: Translation) -> str | None:
         t.tell(option, "changed", "decode.value", why)
     t.tell(f"{option}.schemas.enable", "ignored", why="plain objects are what format json reads")
     t.tell(option, "carried", "decode.value")
-    return found
+    return value_format
 
 
 def registry(t: Translation) -> None:
@@ -104,12 +104,12 @@ def registry(t: Translation) -> None:
         t.set("registry.glue", {})
         for option, name in (("registry.name", "registry"), ("region", "region"), ("endpoint", "endpoint")):
             t.carry(f"{prefix}{option}", f"registry.glue.{name}")
-        for option in [o for o in t.given if o.startswith(f"{prefix}schema.registry.")]:
+        for option in [o for o in t.options if o.startswith(f"{prefix}schema.registry.")]:
             t.tell(option, "ignored", why="the schemas are AWS Glue's, as value.converter says")
     url = f"{prefix}schema.registry.url"
     if t.has_login(url):
         t.set("registry.url", t.text(url))
-        t.put("registry.options", "basic.auth.user.info", t.variable("SCHEMA_REGISTRY_USER_INFO"))
+        t.set_entry("registry.options", "basic.auth.user.info", t.variable("SCHEMA_REGISTRY_USER_INFO"))
         t.tell(url, "changed", "registry.url, registry.options", f"user and password: {HIDDEN}")
     t.carry(url, "registry.url")
     for start in (f"{prefix}schema.registry.", prefix):
@@ -129,8 +129,8 @@ def schema(t: Translation) -> None:
     mode = t.get("schema.compatibility", "NONE").upper()
     brings = t.file.get("decode", {}).get("value", {}).get("format") in _BY_REGISTRY
     if brings and mode in ("NONE", "BACKWARD", "FORWARD", "FULL"):
-        said = "" if "schema.compatibility" in t else "The sink's default. BACKWARD keeps the table's columns in order."
-        t.set("schema.compatibility", mode, said)
+        note = "" if "schema.compatibility" in t else "The sink's default. BACKWARD keeps the table's columns in order."
+        t.set("schema.compatibility", mode, note)
         t.tell("schema.compatibility", "carried", "schema.compatibility", "kept for the table, and not for each file")
 
 
@@ -290,7 +290,7 @@ def _encryption(t: Translation) -> None:
         t.carry("s3.acl.canned", "storage.acl")
     elif acl:
         canned = "".join(word.capitalize() for word in acl.split("-"))
-        t.put("storage.options", "fs.s3a.acl.default", canned)
+        t.set_entry("storage.options", "fs.s3a.acl.default", canned)
         t.tell("s3.acl.canned", "carried", "storage.options", f"fs.s3a.acl.default: {canned}")
 
 
@@ -299,8 +299,8 @@ def _network(t: Translation) -> None:
         t.tell("s3.wan.mode", "impossible", why="write the bucket's accelerated endpoint as storage.endpoint")
     proxy = re.fullmatch(r"(?:(https?)://)?([^:/]+)(?::(\d+))?/?", t.get("s3.proxy.url"))
     if proxy:
-        t.put("storage.options", "fs.s3a.proxy.host", proxy[2])
-        t.put("storage.options", "fs.s3a.proxy.port", proxy[3] or ("443" if proxy[1] == "https" else "80"))
+        t.set_entry("storage.options", "fs.s3a.proxy.host", proxy[2])
+        t.set_entry("storage.options", "fs.s3a.proxy.port", proxy[3] or ("443" if proxy[1] == "https" else "80"))
         t.tell("s3.proxy.url", "carried", "storage.options", "fs.s3a.proxy.host and .port")
     user = "fs.s3a.proxy.username"
     t.carry("s3.proxy.user", "storage.options", user, why=user)
@@ -354,29 +354,29 @@ def source(t: Translation) -> None:
     t.tell(f"{override}isolation.level", "ignored" if level != "read_uncommitted" else "changed", "source", why)
     if "kafka.key" in t or "kafka.secret" in t:
         for name, value in (("security.protocol", "SASL_SSL"), ("sasl.mechanism", "PLAIN")):
-            t.put("source.options", name, value)
-        t.put("source.options", "sasl.username", t.secret("kafka.key", "KAFKA_API_KEY"))
-        t.put("source.options", "sasl.password", t.secret("kafka.secret", "KAFKA_API_SECRET"))
-    for name in [o for o in t.given if re.match(rf"{re.escape(override)}(security|sasl|ssl)\.", o)]:
+            t.set_entry("source.options", name, value)
+        t.set_entry("source.options", "sasl.username", t.secret("kafka.key", "KAFKA_API_KEY"))
+        t.set_entry("source.options", "sasl.password", t.secret("kafka.secret", "KAFKA_API_SECRET"))
+    for name in [o for o in t.options if re.match(rf"{re.escape(override)}(security|sasl|ssl)\.", o)]:
         _security(t, name, name.removeprefix(override))
 
 
 def _security(t: Translation, name: str, option: str) -> None:
     if option == "sasl.jaas.config":
-        found = dict(re.findall(r'(username|password)\s*=\s*"', t.get(name)) and _JAAS.findall(t.get(name)))
-        if "password" not in found:
+        login = dict(re.findall(r'(username|password)\s*=\s*"', t.get(name)) and _JAAS.findall(t.get(name)))
+        if "password" not in login:
             t.tell(
                 name, "impossible", why="no user and password in it: write the login of librdkafka as source.options"
             )
             return
-        t.put("source.options", "sasl.username", t.variable("KAFKA_USER"))
-        t.put("source.options", "sasl.password", t.variable("KAFKA_PASSWORD"))
+        t.set_entry("source.options", "sasl.username", t.variable("KAFKA_USER"))
+        t.set_entry("source.options", "sasl.password", t.variable("KAFKA_PASSWORD"))
         t.tell(name, "carried", "source.options", HIDDEN)
     elif "keystore" in option or "truststore" in option or option in ("ssl.key.password", "sasl.login.class"):
         t.tell(name, "impossible", why="a Java keystore: write ssl.ca.location (PEM) into source.options")
     elif option in ("security.protocol", "sasl.mechanism", "ssl.endpoint.identification.algorithm"):
         value = t.text(name) or "none"
-        t.put("source.options", option, value)
+        t.set_entry("source.options", option, value)
         t.tell(name, "carried", "source.options")
     else:
         t.tell(name, "impossible", why="of Java's client alone: see librdkafka's option for it, in source.options")

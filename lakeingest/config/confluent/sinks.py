@@ -35,28 +35,37 @@ def of(options: Mapping[str, str]) -> Sink:
     for pattern, sink in _SINKS.items():
         if re.fullmatch(pattern, name):
             return sink
-    said = f"connector.class {name!r} is no S3 sink that is known" if name else "connector.class is missing"
+    message = f"connector.class {name!r} is no S3 sink that is known" if name else "connector.class is missing"
     titles = ", ".join(dict.fromkeys(sink.title for sink in _SINKS.values()))
-    raise UsageError(said, cure=f"name the configuration of one of these: {titles}")
+    raise UsageError(message, cure=f"name the configuration of one of these: {titles}")
 
 
 def begin(sink: Sink, options: Mapping[str, str], worker: Mapping[str, str]) -> Translation:
     """A translation of a sink's options, under Confluent's names, and of those of its worker that it does not set."""
     renamed = {sink.names.get(name, name): value for name, value in options.items()}
     names = {sink.names[name]: name for name in options if name in sink.names}
-    given = {**_of_worker(worker), **renamed}
-    made = {name: value for name, value in sink.more(options).items() if name not in given}
-    return Translation({**given, **made}, names, made.keys(), given.keys() - renamed.keys())
+    options_of_file = {**_of_worker(worker), **renamed}
+    derived = {name: value for name, value in sink.more(options).items() if name not in options_of_file}
+    return Translation({**options_of_file, **derived}, names, derived.keys(), options_of_file.keys() - renamed.keys())
 
 
 def _of_worker(worker: Mapping[str, str]) -> dict[str, str]:
     """What a worker's options say of all its connectors: the converters, and how its consumers reach Kafka."""
-    kept = {name: value for name, value in worker.items() if name.startswith(("key.converter", "value.converter"))}
+    converters = {
+        name: value for name, value in worker.items() if name.startswith(("key.converter", "value.converter"))
+    }
     reach = {name: value for name, value in worker.items() if name.startswith(("security.", "sasl.", "ssl."))}
-    own = {name: value for name, value in worker.items() if name.startswith("consumer.")}
-    consumer = {f"consumer.override.{name.removeprefix('consumer.')}": value for name, value in own.items()}
+    consumer_options = {name: value for name, value in worker.items() if name.startswith("consumer.")}
+    consumer = {
+        f"consumer.override.{name.removeprefix('consumer.')}": value for name, value in consumer_options.items()
+    }
     brokers = {"bootstrap.servers": worker["bootstrap.servers"]} if "bootstrap.servers" in worker else {}
-    return {**kept, **brokers, **{f"consumer.override.{name}": value for name, value in reach.items()}, **consumer}
+    return {
+        **converters,
+        **brokers,
+        **{f"consumer.override.{name}": value for name, value in reach.items()},
+        **consumer,
+    }
 
 
 _FORMATS = {
@@ -79,8 +88,8 @@ def _cloud(options: Mapping[str, str]) -> dict[str, str]:
         more["partition.duration.ms"] = "3600000" if hourly else "86400000"
         more["path.format"] = "'year'=YYYY/'month'=MM/'day'=dd" + ("/'hour'=HH" if hourly else "")
     for side, option in (("value", "input.data.format"), ("key", "input.key.format")):
-        if found := _FORMATS.get(options.get(option, "").upper()):
-            more[f"{side}.converter"] = found
+        if converter := _FORMATS.get(options.get(option, "").upper()):
+            more[f"{side}.converter"] = converter
     return more
 
 

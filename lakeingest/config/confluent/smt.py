@@ -36,8 +36,8 @@ def translate(t: Translation) -> None:
     steps: Steps = []
     lost = []
     for name in names:
-        found, whole = _one(t, f"transforms.{name}.")
-        steps += found
+        new_steps, whole = _one(t, f"transforms.{name}.")
+        steps += new_steps
         if not whole:
             lost.append(name)
     if steps:
@@ -48,7 +48,7 @@ def translate(t: Translation) -> None:
     if lost:
         t.tell("transforms", "impossible", why=f"{', '.join(lost)}: see the options of each")
     t.tell("transforms", "carried", "transform")
-    for option in [o for o in t.given if o.startswith("predicates.")]:
+    for option in [o for o in t.options if o.startswith("predicates.")]:
         t.tell(option, "ignored", why="taken into account where a transform names it")
     t.tell("predicates", "ignored", why="taken into account where a transform names it")
 
@@ -56,37 +56,37 @@ def translate(t: Translation) -> None:
 def _one(t: Translation, prefix: str) -> tuple[Steps, bool]:
     """The steps of one transform; whether it is carried over, or changed, and not lost."""
     kind, side = simple(t.get(f"{prefix}type")), t.get(f"{prefix}type").rpartition("$")[2]
-    given = {o.removeprefix(prefix): t.get(o) for o in t.given if o.startswith(prefix)}
+    options = {o.removeprefix(prefix): t.get(o) for o in t.options if o.startswith(prefix)}
     steps: Steps = []
     outcome: Outcome
     try:
-        applies = _predicate(t, given, kind)
+        applies = _predicate(t, options, kind)
         if applies is None:
             outcome, why = "ignored", "its predicate holds for no record of these topics"
         elif side == "Key":
             outcome, why = "ignored", _KEY_ONLY
         else:
-            steps, outcome, why = _KINDS.get(kind, _unknown)(t, given)
+            steps, outcome, why = _KINDS.get(kind, _unknown)(t, options)
     except _Unmapped as lost:
         outcome, why = "impossible", str(lost)
     becomes = ", ".join(dict.fromkeys(f"transform.{next(iter(step))}" for step in steps))
-    for option in [o for o in t.given if o.startswith(prefix)]:
+    for option in [o for o in t.options if o.startswith(prefix)]:
         t.tell(option, outcome, becomes, why)
     return steps, outcome != "impossible"
 
 
-def _predicate(t: Translation, given: Mapping[str, str], kind: str) -> bool | None:
+def _predicate(t: Translation, options: Mapping[str, str], kind: str) -> bool | None:
     """Whether a transform is for the records of these topics; None if for none of them.
 
     Raises:
         _Unmapped: for some.
     """
-    name = given.get("predicate")
+    name = options.get("predicate")
     if not name:
         return True
-    negated = given.get("negate", "").lower() == "true"
-    asked = simple(t.get(f"predicates.{name}.type"))
-    if asked == "TopicNameMatches":
+    negated = options.get("negate", "").lower() == "true"
+    predicate = simple(t.get(f"predicates.{name}.type"))
+    if predicate == "TopicNameMatches":
         try:
             matched = {
                 bool(re.fullmatch(t.get(f"predicates.{name}.pattern"), topic)) != negated for topic in _topics(t)
@@ -96,18 +96,18 @@ def _predicate(t: Translation, given: Mapping[str, str], kind: str) -> bool | No
         if len(matched) == 1:
             return True if matched.pop() else None
         raise _Unmapped("it is for some of the topics only: import those with a configuration of their own")
-    if asked == "HasHeaderKey" and kind == "Filter":
+    if predicate == "HasHeaderKey" and kind == "Filter":
         return True
-    if asked == "RecordIsTombstone" and kind == "Filter":
+    if predicate == "RecordIsTombstone" and kind == "Filter":
         if negated:
             raise _Unmapped("it leaves out all records but tombstones, and these hold no values for a table")
         return True
-    if asked == "RecordIsTombstone" and kind == "TombstoneHandler":
+    if predicate == "RecordIsTombstone" and kind == "TombstoneHandler":
         return None if negated else True
-    if asked == "RecordIsTombstone" and kind in _OF_VALUE:
+    if predicate == "RecordIsTombstone" and kind in _OF_VALUE:
         # A transform of the value leaves a record without one alone.
         return True if negated else None
-    raise _Unmapped(f"its predicate {asked or name} cannot be asked here; {_OWN}")
+    raise _Unmapped(f"its predicate {predicate or name} cannot be asked here; {_OWN}")
 
 
 _OF_VALUE = ("ReplaceField", "Cast", "MaskField", "InsertField", "TimestampConverter", "SetSchemaMetadata", "Flatten",
@@ -135,11 +135,11 @@ def _fields(text: str) -> list[str]:
     return names
 
 
-def _replace(_: Translation, given: Mapping[str, str]) -> tuple[Steps, Outcome, str]:
+def _replace(_: Translation, options: Mapping[str, str]) -> tuple[Steps, Outcome, str]:
     """The names of all three lists are those before the transform; names that are left out are not renamed."""
-    drop = _fields(given.get("exclude", given.get("blacklist", "")))
-    keep = [name for name in _fields(given.get("include", given.get("whitelist", ""))) if name not in drop]
-    pairs = dict(pair.split(":", 1) for pair in _listed(given.get("renames", "")) if ":" in pair)
+    drop = _fields(options.get("exclude", options.get("blacklist", "")))
+    keep = [name for name in _fields(options.get("include", options.get("whitelist", ""))) if name not in drop]
+    pairs = dict(pair.split(":", 1) for pair in _listed(options.get("renames", "")) if ":" in pair)
     renames = {old: new for old, new in pairs.items() if old not in drop and (old in keep or not keep)}
     steps: Steps = [{"keep": keep}] if keep else [{"drop": drop}] if drop else []
     clean, why = _clean(renames)
@@ -148,22 +148,22 @@ def _replace(_: Translation, given: Mapping[str, str]) -> tuple[Steps, Outcome, 
     return steps, "changed" if why else "carried", why
 
 
-def _clean(named: Mapping[str, str]) -> tuple[dict[str, str], str]:
+def _clean(names: Mapping[str, str]) -> tuple[dict[str, str], str]:
     """The same with new names that a table may have, and what is different about them.
 
     Raises:
         _Unmapped: two of them would be one.
     """
-    clean = {key: name.lstrip("_") or "inserted" for key, name in named.items()}
+    clean = {key: name.lstrip("_") or "inserted" for key, name in names.items()}
     if len({name.lower() for name in clean.values()}) < len(clean):
         raise _Unmapped(f"two names would be one without the _ that begins names of lakeingest's own; {_OWN}")
-    why = "" if clean == named else "names that begin with _ are lakeingest's own: the _ is left out"
+    why = "" if clean == names else "names that begin with _ are lakeingest's own: the _ is left out"
     return clean, why
 
 
-def _cast(_: Translation, given: Mapping[str, str]) -> tuple[Steps, Outcome, str]:
+def _cast(_: Translation, options: Mapping[str, str]) -> tuple[Steps, Outcome, str]:
     casts = {}
-    for pair in _fields(given.get("spec", "")):
+    for pair in _fields(options.get("spec", "")):
         name, colon, kind = pair.rpartition(":")
         if not colon or kind.strip() not in _TYPES:
             raise _Unmapped(f"{pair!r} casts the value as a whole, or to no type of a table's; {_OWN}")
@@ -175,26 +175,26 @@ def _cast(_: Translation, given: Mapping[str, str]) -> tuple[Steps, Outcome, str
     return [{"cast": casts}], "changed", why
 
 
-def _mask(_: Translation, given: Mapping[str, str]) -> tuple[Steps, Outcome, str]:
-    text, fields = given.get("replacement"), _fields(given.get("fields", ""))
+def _mask(_: Translation, options: Mapping[str, str]) -> tuple[Steps, Outcome, str]:
+    text, fields = options.get("replacement"), _fields(options.get("fields", ""))
     if text:
         why = "for texts; a number's mask has to be derived, as in derive: {a: CAST(0 AS INT)}"
         return [{"mask": {name: {"constant": text} for name in fields}}], "carried", why
     return [{"mask": dict.fromkeys(fields, "null")}], "changed", "null takes the place of 0 or of an empty text"
 
 
-def _insert(t: Translation, given: Mapping[str, str]) -> tuple[Steps, Outcome, str]:
+def _insert(t: Translation, options: Mapping[str, str]) -> tuple[Steps, Outcome, str]:
     columns = {
         "topic.field": _literal(t.routed) if t.routed else "_topic",
         "partition.field": "_partition",
         "offset.field": "_offset",
         "timestamp.field": "_timestamp",
     }
-    named = {option: re.sub("[!?]$", "", given[option]) for option in columns if given.get(option)}
-    if given.get("static.field") and "static.value" in given:
-        columns["static.field"] = _literal(given["static.value"])
-        named["static.field"] = re.sub("[!?]$", "", given["static.field"])
-    clean, why = _clean(named)
+    names = {option: re.sub("[!?]$", "", options[option]) for option in columns if options.get(option)}
+    if options.get("static.field") and "static.value" in options:
+        columns["static.field"] = _literal(options["static.value"])
+        names["static.field"] = re.sub("[!?]$", "", options["static.field"])
+    clean, why = _clean(names)
     reasons = [why] if why else []
     if "timestamp.field" in clean:
         reasons.append("a TIMESTAMP, and not a number of milliseconds, where records bring no schema")
@@ -219,9 +219,9 @@ _UNIX = {
 }
 
 
-def _timestamp(_: Translation, given: Mapping[str, str]) -> tuple[Steps, Outcome, str]:
-    field, target = "".join(_fields(given.get("field", ""))), given.get("target.type", "")
-    precision, pattern = given.get("unix.precision", "milliseconds"), given.get("format", "")
+def _timestamp(_: Translation, options: Mapping[str, str]) -> tuple[Steps, Outcome, str]:
+    field, target = "".join(_fields(options.get("field", ""))), options.get("target.type", "")
+    precision, pattern = options.get("unix.precision", "milliseconds"), options.get("format", "")
     if field and target == "unix" and precision in _UNIX and not pattern:
         why = f"{field} has to be a TIMESTAMP in the records, or in schema.columns"
         return (
@@ -240,19 +240,19 @@ def _timestamp(_: Translation, given: Mapping[str, str]) -> tuple[Steps, Outcome
     )
 
 
-def _filter(t: Translation, given: Mapping[str, str]) -> tuple[Steps, Outcome, str]:
-    if "filter.condition" in given or "filter.type" in given:
+def _filter(t: Translation, options: Mapping[str, str]) -> tuple[Steps, Outcome, str]:
+    if "filter.condition" in options or "filter.type" in options:
         raise _Unmapped(f'its condition has to be written as SQL: transform: [{{where: {{name: "…"}}}}]; or {_OWN}')
-    name = given.get("predicate")
+    name = options.get("predicate")
     if not name:
         raise _Unmapped("without a predicate it leaves out every record")
-    asked = simple(t.get(f"predicates.{name}.type"))
-    if asked == "RecordIsTombstone":
+    predicate = simple(t.get(f"predicates.{name}.type"))
+    if predicate == "RecordIsTombstone":
         t.set("decode.on_null", "ignore")
         return [], "carried", "as decode.on_null: ignore"
-    if asked == "HasHeaderKey":
+    if predicate == "HasHeaderKey":
         header = _literal(t.get(f"predicates.{name}.name"))
-        stays = "IS NOT NULL" if given.get("negate", "").lower() == "true" else "IS NULL"
+        stays = "IS NOT NULL" if options.get("negate", "").lower() == "true" else "IS NULL"
         why = "what is left out is counted under this name; a header without a text counts as none"
         return [{"where": {"filtered": f"header({header}) {stays}"}}], "changed", why
     raise _Unmapped("it leaves these topics out: leave them out of source.topics")
@@ -262,41 +262,41 @@ def _flatten(*_: Any) -> tuple[Steps, Outcome, str]:
     raise _Unmapped("name the structs, which the configuration does not: transform: [{flatten: [a, b]}] makes a_x, b_y")
 
 
-def _tombstones(t: Translation, given: Mapping[str, str]) -> tuple[Steps, Outcome, str]:
+def _tombstones(t: Translation, options: Mapping[str, str]) -> tuple[Steps, Outcome, str]:
     """TombstoneHandler: ignore and warn leave tombstones out, fail stops the task."""
-    if given.get("behavior", "warn").lower() == "fail":
+    if options.get("behavior", "warn").lower() == "fail":
         t.set("decode.on_null", "quarantine")
         return [], "changed", "as decode.on_null: quarantine; the task does not die"
     t.set("decode.on_null", "ignore")
     return [], "carried", "as decode.on_null: ignore"
 
 
-def _of_topic(t: Translation, given: Mapping[str, str]) -> tuple[Steps, Outcome, str]:
+def _of_topic(t: Translation, options: Mapping[str, str]) -> tuple[Steps, Outcome, str]:
     """RegexRouter: the sink names folders after the topic that it makes."""
     topics = _topics(t)
     if len(topics) != 1:
         raise _Unmapped("it gives topics other names in the bucket: write table.path as it shall be")
     # As Java writes it: $1 is a group, and a backslash takes the next letter as it is.
-    letters = re.findall(r"\\(.)|\$(\d)|(.)", given.get("replacement", ""), re.DOTALL)
+    letters = re.findall(r"\\(.)|\$(\d)|(.)", options.get("replacement", ""), re.DOTALL)
     try:
-        matches = re.fullmatch(given.get("regex", ""), topics[0])
-        named = re.sub(
-            given.get("regex", ""),
-            lambda found: "".join(
-                plain or (found[int(group)] or "" if group else letter) for plain, group, letter in letters
+        matches = re.fullmatch(options.get("regex", ""), topics[0])
+        topic_name = re.sub(
+            options.get("regex", ""),
+            lambda match: "".join(
+                plain or (match[int(group)] or "" if group else letter) for plain, group, letter in letters
             ),
             topics[0],
             count=1,
         )
     except (re.error, IndexError):
         raise _Unmapped("a regular expression of Java's that Python does not know: write table.path") from None
-    t.routed = named if matches else topics[0]
+    t.routed = topic_name if matches else topics[0]
     return [], "changed", f"the table is called {t.routed}"
 
 
-def _header_from(_: Translation, given: Mapping[str, str]) -> tuple[Steps, Outcome, str]:
+def _header_from(_: Translation, options: Mapping[str, str]) -> tuple[Steps, Outcome, str]:
     """The fields that are moved are gone from the value; no header comes of them."""
-    moved = _fields(given.get("fields", "")) if given.get("operation") == "move" else []
+    moved = _fields(options.get("fields", "")) if options.get("operation") == "move" else []
     return [{"drop": moved}] if moved else [], "changed", _HEADERS
 
 
@@ -311,8 +311,8 @@ def _lost(why: str) -> Callable[..., tuple[Steps, Outcome, str]]:
     return refuse
 
 
-def _unknown(_: Translation, given: Mapping[str, str]) -> tuple[Steps, Outcome, str]:
-    raise _Unmapped(f"{simple(given.get('type', '')) or 'a transform without a type'} has no counterpart; {_OWN}")
+def _unknown(_: Translation, options: Mapping[str, str]) -> tuple[Steps, Outcome, str]:
+    raise _Unmapped(f"{simple(options.get('type', '')) or 'a transform without a type'} has no counterpart; {_OWN}")
 
 
 _KINDS: dict[str, Callable[[Translation, Mapping[str, str]], tuple[Steps, Outcome, str]]] = {

@@ -49,11 +49,11 @@ class Translation:
     """Takes the options one by one, and remembers what became of each.
 
     Attributes:
-        given: name → value, under Confluent's names, of what is still to be looked at.
+        options: name → value, under Confluent's names, of what is still to be looked at.
         names: Confluent's name → the name that it was given under, where that is another.
         implied: names of options that another one implies: they are not told of.
         of_worker: names of those that the worker sets: they are told of where they are not carried over as they are.
-        told: what became of each option, in the order in which it was looked at.
+        outcomes: what became of each option, in the order in which it was looked at.
         file: the pipeline file's values.
         notes: path of an option of the pipeline file → the comment above it.
         environment: the variables that the pipeline file asks for.
@@ -61,11 +61,11 @@ class Translation:
         routed: what a transform calls the topic in the bucket; empty if none does.
     """
 
-    given: dict[str, str]
+    options: dict[str, str]
     names: Mapping[str, str] = field(default_factory=dict)
     implied: Collection[str] = ()
     of_worker: Collection[str] = ()
-    told: list[Option] = field(default_factory=list)
+    outcomes: list[Option] = field(default_factory=list)
     file: dict[str, Any] = field(default_factory=dict)
     notes: dict[tuple[str, ...], str] = field(default_factory=dict)
     environment: list[str] = field(default_factory=list)
@@ -73,11 +73,11 @@ class Translation:
     routed: str = ""
 
     def __contains__(self, name: str) -> bool:
-        return name in self.given
+        return name in self.options
 
     def get(self, name: str, default: str = "") -> str:
         """The value of an option, blanks around it left out; it stays to be told of."""
-        return self.given.get(name, default).strip()
+        return self.options.get(name, default).strip()
 
     def whole(self, name: str) -> int | None:
         """The value of an option that is a whole number; None if it is not given, or no such number."""
@@ -85,19 +85,19 @@ class Translation:
 
     def yes(self, name: str) -> bool | None:
         """Whether an option is true; None if it is not given."""
-        return self.get(name).lower() == "true" if name in self.given else None
+        return self.get(name).lower() == "true" if name in self.options else None
 
     def tell(self, name: str, outcome: Outcome, becomes: str = "", why: str = "") -> None:
         """Note what became of an option, if it was given."""
-        if name in self.given:
-            origin, value = self.names.get(name, name), self.given.pop(name)
+        if name in self.options:
+            origin, value = self.names.get(name, name), self.options.pop(name)
             if name in self.of_worker:
                 if outcome not in ("changed", "impossible"):
                     return
                 origin = f"{origin} (of the worker)"
             if name not in self.implied:
-                shown = "***" if is_secret(name) else _LOGIN.sub(r"\1***@", value)
-                self.told.append(Option(origin, shown, outcome, becomes, why))
+                text = "***" if is_secret(name) else _LOGIN.sub(r"\1***@", value)
+                self.outcomes.append(Option(origin, text, outcome, becomes, why))
 
     def set(self, path: str, value: Any, note: str = "") -> None:
         """Write an option of the pipeline file, with a comment above it."""
@@ -109,7 +109,7 @@ class Translation:
         if note:
             self.notes[*parts, last] = note
 
-    def put(self, path: str, name: str, value: str) -> None:
+    def set_entry(self, path: str, name: str, value: str) -> None:
         """Write an entry of one of the maps of the pipeline file, whose names have dots: source.options, …"""
         *parts, last = path.split(".")
         within = self.file
@@ -124,10 +124,10 @@ class Translation:
             secret: the variable that takes the value's place, where Connect asks no provider for it.
             why: by default, that a variable takes the place of a secret.
         """
-        if name in self.given:
+        if name in self.options:
             value = self.secret(name, secret) if secret else self.text(name)
             if key:
-                self.put(path, key, value)
+                self.set_entry(path, key, value)
             else:
                 self.set(path, value)
             self.tell(name, "carried", path, why or (HIDDEN if secret else ""))
@@ -144,17 +144,17 @@ class Translation:
 
     def secret(self, name: str, variable: str) -> str:
         """What stands for the secret value of an option: a variable, and never the value."""
-        found = _PROVIDED.fullmatch(self.get(name))
-        return self.variable(_variable(found[2]) if found else variable)
+        match = _PROVIDED.fullmatch(self.get(name))
+        return self.variable(_variable(match[2]) if match else variable)
 
     def text(self, name: str, default: str = "") -> str:
         """The value of an option as the pipeline file has it: what Connect asks a provider for becomes a variable, a
         user and password within a URL are left out.
         """
         parts, at, value = [], 0, _LOGIN.sub(r"\1", self.get(name, default))
-        for found in _PROVIDED.finditer(value):
-            parts += [value[at : found.start()].replace("${", "$${"), self.variable(_variable(found[2]))]
-            at = found.end()
+        for match in _PROVIDED.finditer(value):
+            parts += [value[at : match.start()].replace("${", "$${"), self.variable(_variable(match[2]))]
+            at = match.end()
         return "".join([*parts, value[at:].replace("${", "$${")])
 
 

@@ -9,7 +9,7 @@ from lakeingest.operations.results.html import html
 
 def headline(config: PipelineConfig) -> str:
     """A pipeline file in one line."""
-    return f"{config.name}: {config.source.told} → {config.table.identifier}"
+    return f"{config.name}: {config.source.text} → {config.table.identifier}"
 
 
 def as_html(config: PipelineConfig, address: str) -> str:

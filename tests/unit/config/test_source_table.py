@@ -26,11 +26,11 @@ def read(**parts: Any) -> PipelineConfig:
 def test_a_table_stands_for_kafka(table: str) -> None:
     """Topics may be left to it; its place is opened with the pipeline's own tables."""
     made = read(source={"table": table})
-    assert (made.source.topics, made.source.told) == ((), table)
+    assert (made.source.topics, made.source.text) == ((), table)
     assert table in (*made.paths, *made.names)
     assert table not in made.tables
     chosen = made.reading(["a", "b"])
-    assert (chosen.source.topics, chosen.source.told) == (("a", "b"), f"{table}, a, b")
+    assert (chosen.source.topics, chosen.source.text) == (("a", "b"), f"{table}, a, b")
 
 
 @pytest.mark.parametrize(

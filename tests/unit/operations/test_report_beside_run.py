@@ -97,10 +97,10 @@ def test_topics_of_a_pattern_need_kafka(monkeypatch: pytest.MonkeyPatch, folder:
     each = read_any(file, {})
     monkeypatch.setattr(Broker, "names", away)
     with pytest.raises(SourceUnreachable):
-        report.made([each])
+        report.page_text([each])
     monkeypatch.setattr(Broker, "names", lambda _: ["a1", "b"])
     monkeypatch.setattr(Broker, "topics", away)
-    shown = report.made([each])
+    shown = report.page_text([each])
     assert "p-a1" in shown
 
     assert "Never ran" in shown
