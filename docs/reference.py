@@ -435,7 +435,7 @@ def connectors() -> Iterator[str]:
     sys.path.insert(0, str(ROOT / "tests"))
     from support.pipelines import connectors as known
 
-    def told(name: str, options: Mapping[str, str]) -> confluent.Option:
+    def told(name: str, options: Mapping[str, str]) -> confluent.ConnectorOption:
         return next(option for option in confluent.translate(options).options if option.name == name)
 
     yield from ("# A connector's options, and what becomes of them", "")

@@ -24,7 +24,7 @@ PARTS = ("What it means", "What to look at", "What to do")
 
 
 @dataclass(frozen=True)
-class Entry:
+class RunbookEntry:
     """One entry of the runbook, in Markdown; `exit_code` is None where it is no error."""
 
     name: str
@@ -48,21 +48,21 @@ class Entry:
         return "\n\n".join([f"## {self.name}", *(f"**{part}.** {text}" for part, text in parts)])
 
 
-def entries() -> dict[str, Entry]:
+def entries() -> dict[str, RunbookEntry]:
     """Every entry by its name, in the order of the page."""
     _, *sections = re.split(r"^## ", RUNBOOK.read_text(encoding="utf-8"), flags=re.MULTILINE)
     return {entry.name: entry for entry in map(_entry, sections)}
 
 
-def reasons() -> dict[str, Entry]:
+def reasons() -> dict[str, RunbookEntry]:
     """The reasons for which a record may be refused, in the order of the page's table."""
     rows = re.findall(
         r"^\| ([A-Z][A-Z_0-9]+) \| (.*) \| (.*) \|$", RUNBOOK.read_text(encoding="utf-8"), flags=re.MULTILINE
     )
-    return {name: Entry(name, None, means, _LOOK, do) for name, means, do in rows}
+    return {name: RunbookEntry(name, None, means, _LOOK, do) for name, means, do in rows}
 
 
-def groups() -> dict[str, Entry]:
+def groups() -> dict[str, RunbookEntry]:
     """The classes of errors that only group others, and so are in no message."""
     runbook, group_entries = entries(), {}
     for name, error in vars(errors).items():
@@ -70,17 +70,17 @@ def groups() -> dict[str, Entry]:
             below = ", ".join(sorted(each for each in runbook if issubclass(getattr(errors, each, object), error)))
             means = (error.__doc__ or "").partition("\n")[0]
             do = "Follow the cure in the message, and read the entry of the class that it names."
-            group_entries[name] = Entry(name, error.exit_code, means, f"It stands for {below}.", do)
+            group_entries[name] = RunbookEntry(name, error.exit_code, means, f"It stands for {below}.", do)
     return group_entries
 
 
-def _entry(section: str) -> Entry:
+def _entry(section: str) -> RunbookEntry:
     name, _, text = section.partition("\n")
     code = getattr(getattr(errors, name, None), "exit_code", None)
     heads = "".join(rf"\*\*{part}\.\*\*\s(.*)" for part in PARTS)
     match = re.fullmatch(heads, text.strip(), flags=re.DOTALL)
     assert match, f"{name}: not the three parts of an entry"
-    return Entry(name, code, *(part.strip() for part in match.groups()))
+    return RunbookEntry(name, code, *(part.strip() for part in match.groups()))
 
 
 def explain(
@@ -129,7 +129,7 @@ def explain(
     out.result(asdict(entry))
 
 
-def _called(name: str, named_entries: dict[str, Entry]) -> Entry:
+def _called(name: str, named_entries: dict[str, RunbookEntry]) -> RunbookEntry:
     """The entry of that name, however its letters are written.
 
     Raises:

@@ -63,7 +63,7 @@ def read(
 
     config = pipeline_file.read(file, os.environ)
     since, until = operation.within(at) if at is not None else (None, None)
-    selection = operation.Wanted(topic, partition, from_offset, to_offset, since, until, key)
+    selection = operation.RecordSelection(topic, partition, from_offset, to_offset, since, until, key)
     out, count = Output(), 0
     with operation.records(config, endpoints.storage(config), selection) as reading:
         for record in islice(reading.records, limit):

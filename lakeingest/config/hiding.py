@@ -8,7 +8,7 @@ from typing import TypeAlias
 from lakeingest.config import parts
 from lakeingest.config.formats import JsonKey, KeyFormat
 from lakeingest.schema import ddl, hidden
-from lakeingest.schema.transforms import Step, TransformError
+from lakeingest.schema.transforms import TransformError, TransformStep
 
 _SHORTEST_KEY = 16
 
@@ -20,7 +20,7 @@ def mistakes(
     decode: parts.Decode | None,
     compatibility: parts.Compatibility | None,
     quarantine: parts.Quarantine | None,
-    steps: Sequence[Step],
+    steps: Sequence[TransformStep],
 ) -> Iterator[Found]:
     """What is missing, or cannot be hidden."""
     yield from _of_new_columns(compatibility, steps)
@@ -31,7 +31,10 @@ def mistakes(
 
 
 def notices(
-    decode: parts.Decode, compatibility: parts.Compatibility, quarantine: parts.Quarantine, steps: Sequence[Step]
+    decode: parts.Decode,
+    compatibility: parts.Compatibility,
+    quarantine: parts.Quarantine,
+    steps: Sequence[TransformStep],
 ) -> Iterator[str]:
     """What masks and drops leave readable: no mistake, but somebody who masks a field should know it."""
     masked, keeps = _masked(steps), any(step.kind == "keep" for step in steps)
@@ -63,7 +66,7 @@ def notices(
         )
 
 
-def _in_the_clear(decode: parts.Decode, steps: Sequence[Step]) -> Iterator[str]:
+def _in_the_clear(decode: parts.Decode, steps: Sequence[TransformStep]) -> Iterator[str]:
     """What of a record no step hides, or hides in part."""
     is_kept = {
         hidden.KEY: True,
@@ -76,18 +79,18 @@ def _in_the_clear(decode: parts.Decode, steps: Sequence[Step]) -> Iterator[str]:
             yield f"{column} but for {', '.join(hidden_paths)}" if hidden_paths else column
 
 
-def _masked(steps: Sequence[Step]) -> list[str]:
+def _masked(steps: Sequence[TransformStep]) -> list[str]:
     """What is masked, and what is dropped of key and headers."""
     dropped = [path for column in (hidden.KEY, hidden.HEADERS) for path in hidden.paths(steps, column)]
     return list(dict.fromkeys([path for step in steps for path in step.masks] + dropped))
 
 
-def _makes_columns(compatibility: parts.Compatibility, steps: Sequence[Step]) -> bool:
+def _makes_columns(compatibility: parts.Compatibility, steps: Sequence[TransformStep]) -> bool:
     """Whether a field that the file does not name becomes a column."""
     return compatibility != "FORWARD" and not any(step.kind == "keep" for step in steps)
 
 
-def _of_new_columns(compatibility: parts.Compatibility | None, steps: Sequence[Step]) -> Iterator[Found]:
+def _of_new_columns(compatibility: parts.Compatibility | None, steps: Sequence[TransformStep]) -> Iterator[Found]:
     """Fields that are hidden in _rescued alone, although they become columns."""
     if compatibility is None or not _makes_columns(compatibility, steps):
         return
@@ -102,7 +105,7 @@ def _of_new_columns(compatibility: parts.Compatibility | None, steps: Sequence[S
                 )
 
 
-def _of_key(key: KeyFormat, steps: Sequence[Step]) -> Iterator[Found]:
+def _of_key(key: KeyFormat, steps: Sequence[TransformStep]) -> Iterator[Found]:
     """What a step cannot hide of a key, where the file says what the key is."""
     kinds = {"string": ddl.Atomic("string"), "bytes": ddl.Atomic("binary")}
     kind = ddl.Struct(ddl.parse(key.columns)) if isinstance(key, JsonKey) else kinds.get(key.format)
@@ -113,7 +116,7 @@ def _of_key(key: KeyFormat, steps: Sequence[Step]) -> Iterator[Found]:
         yield ("transform", *wrong.path), wrong.text
 
 
-def _of_bytes(quarantine: parts.Quarantine, steps: Sequence[Step]) -> Iterator[Found]:
+def _of_bytes(quarantine: parts.Quarantine, steps: Sequence[TransformStep]) -> Iterator[Found]:
     where = ("quarantine", "keep_bytes")
     masked = _masked(steps)
     if masked and quarantine.keep_bytes is None:

@@ -279,7 +279,7 @@ class KafkaPartition(Part):
 Partition = Annotated[TimePartition | FieldPartition | KafkaPartition, Field(discriminator="by")]
 
 
-class _Known(Part):
+class _TableIdentity(Part):
     """A table that is known by its path or, without one, by its name."""
 
     path: Location | None
@@ -291,7 +291,7 @@ class _Known(Part):
         return self.path or self.name or ""
 
 
-class Table(_Known):
+class Table(_TableIdentity):
     """The Delta table that accepted records are written to."""
 
     path: Location | None = Field(
@@ -319,7 +319,7 @@ class Table(_Known):
     compression: Literal["zstd", "snappy", "gzip", "none"] = Field("zstd", description="Codec of the Parquet files.")
 
 
-class Quarantine(_Known):
+class Quarantine(_TableIdentity):
     """The Delta table for refused records: the dead-letter queue."""
 
     # The pipeline, which knows the table, fills in one of the two.

@@ -30,7 +30,7 @@ from lakeingest.config.transform import Transform
 from lakeingest.config.values import Name, Own
 from lakeingest.schema import ddl, readers, transforms
 from lakeingest.schema.readers import Reader
-from lakeingest.schema.transforms import Step
+from lakeingest.schema.transforms import TransformStep
 
 
 class PipelineConfig(Part):
@@ -101,7 +101,7 @@ class PipelineConfig(Part):
         return (*(each.own for each in self.transform if each.own is not None), *self.listeners)
 
     @cached_property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[TransformStep, ...]:
         """The transforms, as `schema.transforms` knows them."""
         return tuple(each.step for each in self.transform)
 

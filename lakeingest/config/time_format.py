@@ -25,7 +25,7 @@ _MONTHS = (
 )
 
 
-class _Field(NamedTuple):
+class _TimeField(NamedTuple):
     """What a run of letters reads: a part of a time, by a regular expression; whether the next digit may be its too."""
 
     part: str
@@ -34,20 +34,20 @@ class _Field(NamedTuple):
 
 
 _FIELDS = {
-    "yyyy": _Field("year", r"(?!0000)\d{4}"),
-    "yy": _Field("year", r"\d\d"),
-    "MMM": _Field("month", f"(?i:{'|'.join(name[:3] for name in _MONTHS)})"),
-    "MMMM": _Field("month", f"(?i:{'|'.join(_MONTHS)})"),
-    **{"S" * most: _Field("fraction", rf"\d{{1,{most}}}", True) for most in range(1, 10)},
-    "a": _Field("AM or PM", "(?i:AM|PM)"),
-    "XXX": _Field("offset", r"Z|[+-]\d\d:\d\d"),
-    "xxx": _Field("offset", r"[+-]\d\d:\d\d"),
-    "XX": _Field("offset", r"Z|[+-]\d{4}"),
-    **dict.fromkeys(("xx", "Z", "ZZ", "ZZZ"), _Field("offset", r"[+-]\d{4}")),
+    "yyyy": _TimeField("year", r"(?!0000)\d{4}"),
+    "yy": _TimeField("year", r"\d\d"),
+    "MMM": _TimeField("month", f"(?i:{'|'.join(name[:3] for name in _MONTHS)})"),
+    "MMMM": _TimeField("month", f"(?i:{'|'.join(_MONTHS)})"),
+    **{"S" * most: _TimeField("fraction", rf"\d{{1,{most}}}", True) for most in range(1, 10)},
+    "a": _TimeField("AM or PM", "(?i:AM|PM)"),
+    "XXX": _TimeField("offset", r"Z|[+-]\d\d:\d\d"),
+    "xxx": _TimeField("offset", r"[+-]\d\d:\d\d"),
+    "XX": _TimeField("offset", r"Z|[+-]\d{4}"),
+    **dict.fromkeys(("xx", "Z", "ZZ", "ZZZ"), _TimeField("offset", r"[+-]\d{4}")),
 }
 _TWO_DIGITS = {"M": "month", "d": "day", "H": "hour", "h": "hour of 12", "m": "minute", "s": "second"}
-_FIELDS |= {letter: _Field(part, r"\d\d?", True) for letter, part in _TWO_DIGITS.items()}
-_FIELDS |= {letter * 2: _Field(part, r"\d\d") for letter, part in _TWO_DIGITS.items()}
+_FIELDS |= {letter: _TimeField(part, r"\d\d?", True) for letter, part in _TWO_DIGITS.items()}
+_FIELDS |= {letter * 2: _TimeField(part, r"\d\d") for letter, part in _TWO_DIGITS.items()}
 _HALVES = (("AM", 0), ("PM", 12))
 _WRITTEN = {"year": "yyyy"} | {part: letter * 2 for letter, part in _TWO_DIGITS.items()}
 _NEEDS = {

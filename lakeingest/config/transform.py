@@ -10,7 +10,7 @@ from lakeingest.config.base import Part
 from lakeingest.config.values import Kind, Name, Own
 from lakeingest.record import is_reserved
 from lakeingest.schema import ddl
-from lakeingest.schema.transforms import Mask, Step
+from lakeingest.schema.transforms import Mask, TransformStep
 
 
 def _column(name: str) -> str:
@@ -123,12 +123,12 @@ class Transform(Part):
         return self
 
     @property
-    def step(self) -> Step:
+    def step(self) -> TransformStep:
         """The step, as `schema.transforms` knows it."""
         (kind,) = self.model_fields_set
         value = getattr(self, kind)
         if kind == "mask":
-            return Step("mask", masks=value)
+            return TransformStep("mask", masks=value)
         if kind == "own":
-            return Step("own", (value,))
-        return Step(kind, texts=value) if isinstance(value, dict) else Step(kind, names=value)  # type: ignore[arg-type]
+            return TransformStep("own", (value,))
+        return TransformStep(kind, texts=value) if isinstance(value, dict) else TransformStep(kind, names=value)  # type: ignore[arg-type]

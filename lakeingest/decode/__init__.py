@@ -15,7 +15,7 @@ from pyspark.sql import types as T
 
 from lakeingest import config
 from lakeingest.decode import json, json_columns, limits, sniff, writers
-from lakeingest.decode.early import SEGMENT, Segment, filled, segment
+from lakeingest.decode.early import SEGMENT, TypeSegment, filled, segment
 from lakeingest.decode.writers import SchemaBranches
 from lakeingest.record import HEADERS, KEY, RAW_KEY, RAW_VALUE, RESCUED, UNKNOWN_SCHEMA, Refusal, diagnosis
 from lakeingest.schema import ddl, hidden
@@ -48,7 +48,7 @@ class Shape:
     strict: bool = False
     stages: tuple[Stage, ...] = ()
     table_value: T.StructType | None = None
-    early: tuple[Segment, ...] = ()
+    early: tuple[TypeSegment, ...] = ()
 
     @property
     def table(self) -> T.StructType:

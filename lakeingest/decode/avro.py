@@ -39,7 +39,7 @@ _OPTIONS = {"mode": "PERMISSIVE", "enableStableIdentifiersForUnionType": "true"}
 
 
 @dataclass(frozen=True)
-class Reader:
+class AvroReader:
     """Reads what was written with one schema; `references` are the texts that it refers to, dependencies first."""
 
     text: str

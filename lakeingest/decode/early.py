@@ -23,7 +23,7 @@ _NEVER = 2**63 - 1
 
 
 @dataclass(frozen=True)
-class Segment:
+class TypeSegment:
     """The records of a batch that come before a field has a type.
 
     Attributes:
@@ -35,7 +35,7 @@ class Segment:
     columns: T.StructType
 
 
-def segment(segments: Sequence[Segment]) -> Column:
+def segment(segments: Sequence[TypeSegment]) -> Column:
     """INT: in which of the segments a record is, each of which begins where the last one ends; their number behind all
     of them.
     """

@@ -53,8 +53,8 @@ _OPTIONS = {
 
 
 @dataclass(frozen=True)
-class Reader:
-    """Reads JSON whose columns a JSON Schema says (see `writers.Reader`)."""
+class JsonReader:
+    """Reads JSON whose columns a JSON Schema says (see `writers.PayloadReader`)."""
 
     schema: T.StructType
     texts: Texts

@@ -75,7 +75,7 @@ def _halves(record: Object, schema: dict[str, Any], *, withheld: bool) -> Iterat
 
 
 @dataclass(frozen=True)
-class Fault:
+class FieldFault:
     """What is wrong in one place.
 
     Attributes:
@@ -100,7 +100,7 @@ class Fault:
 
 def faults_of(
     record: Object, struct: dict[str, Any], texts: Texts, place: str = "", path: str = "", *, exact: bool = False
-) -> Iterator[Fault]:
+) -> Iterator[FieldFault]:
     """All that is wrong with an object that was read, in the order of the columns.
 
     Args:
@@ -116,19 +116,19 @@ def faults_of(
             null = name in record
             rule = f"is required, and {'null' if null else 'missing'}"
             reason = "REQUIRED_NULL" if null else "REQUIRED_MISSING"
-            yield Fault(path + name, None, None, (reason, f"{place}{name} {rule}"), rule)
+            yield FieldFault(path + name, None, None, (reason, f"{place}{name} {rule}"), rule)
 
 
-def _misfits(value: Any, kind: Any, texts: Texts, place: str, path: str, *, exact: bool) -> Iterator[Fault]:
+def _misfits(value: Any, kind: Any, texts: Texts, place: str, path: str, *, exact: bool) -> Iterator[FieldFault]:
     if value is None or kind == "string":
         return
     if isinstance(kind, str):
         if not fits(value, kind, texts):
             rule = f"is no {_spelled(kind)}{_written(kind, texts)}"
-            yield Fault(path, kind, value, ("WRONG_TYPE", f"{place} = {_short(value)} {rule}"), rule)
+            yield FieldFault(path, kind, value, ("WRONG_TYPE", f"{place} = {_short(value)} {rule}"), rule)
         elif not fits(value, kind, texts, exact=exact):
             rule = "would be another number as DOUBLE: declare the column, as DECIMAL or STRING"
-            yield Fault(path, kind, value, ("WRONG_TYPE", f"{place} = {_short(value)} {rule}"), rule)
+            yield FieldFault(path, kind, value, ("WRONG_TYPE", f"{place} = {_short(value)} {rule}"), rule)
     elif kind["type"] == "struct" and isinstance(value, Object):
         yield from faults_of(value, kind, texts, place + ".", path + ".", exact=exact)
     elif kind["type"] == "array" and isinstance(value, list):
@@ -139,7 +139,7 @@ def _misfits(value: Any, kind: Any, texts: Texts, place: str, path: str, *, exac
             yield from _misfits(element, kind["valueType"], texts, f"{place}.{key}", f"{path}.*", exact=exact)
     else:
         rule = f"is no {kind['type'].upper()}"
-        yield Fault(path, kind, value, ("WRONG_TYPE", f"{place} = {_short(value)} {rule}"), rule)
+        yield FieldFault(path, kind, value, ("WRONG_TYPE", f"{place} = {_short(value)} {rule}"), rule)
 
 
 def _spelled(kind: str) -> str:

@@ -21,8 +21,8 @@ from lakeingest.schema.model import Schema
 
 
 @dataclass(frozen=True)
-class Reader:
-    """Reads messages of one type (see `writers.Reader`); `descriptors` as `schema.protobuf.compile` gives them."""
+class ProtobufReader:
+    """Reads messages of one type (see `writers.PayloadReader`); `descriptors`: see `schema.protobuf.compile`."""
 
     descriptors: bytes = field(repr=False)
     message: str

@@ -10,7 +10,7 @@ from pyspark.sql import types as T
 
 from lakeingest import config
 from lakeingest.decode import avro, json, projection
-from lakeingest.decode.writers import Reader
+from lakeingest.decode.writers import PayloadReader
 from lakeingest.record import is_reserved
 from lakeingest.schema.formats import avro as avro_schema
 from lakeingest.schema.formats import defaults, json_schema, wire
@@ -27,7 +27,7 @@ class Reading:
     """A schema, how it is read, and its record's full name (None for what is no record)."""
 
     schema: Schema
-    reader: Reader
+    reader: PayloadReader
     name: str | None
 
 
@@ -57,13 +57,13 @@ def read(
         case config.AvroFormat():
             texts = [reference for _, reference in references]
             schema = avro_schema.read(text, texts)
-            reading = Reading(schema, avro.Reader(text, tuple(texts)), schema.name)
+            reading = Reading(schema, avro.AvroReader(text, tuple(texts)), schema.name)
         case config.JsonSchemaFormat():
             schema = json_schema.read(text, references)
             if schema.type != "struct":
                 raise SchemaError(f"its root is no object, but {schema.type}; a record's fields become columns")
             required = _required(schema, projection.struct_type(schema))
-            reading = Reading(schema, json.Reader(required, json.texts_of(format)), schema.name)
+            reading = Reading(schema, json.JsonReader(required, json.texts_of(format)), schema.name)
         case _:
             message = _message(text, references, indexes)
             if message is None:
@@ -116,4 +116,6 @@ def _message(text: str, references: Sequence[tuple[str, str]], indexes: bytes) -
     message = protobuf_schema.messages(descriptors).get(path[0]) if path else None
     if message is None:
         return None
-    return Reading(protobuf_schema.read_message(descriptors, message), protobuf.Reader(descriptors, message), message)
+    return Reading(
+        protobuf_schema.read_message(descriptors, message), protobuf.ProtobufReader(descriptors, message), message
+    )

@@ -21,7 +21,7 @@ _ID = "{id}"
 
 
 @dataclass(frozen=True)
-class _Look:
+class _BytesPattern:
     """Bytes of one kind.
 
     Attributes:
@@ -40,30 +40,30 @@ class _Look:
 _REGISTRY = "write decode.{side}.format: avro, protobuf or json_schema, without schema_file and registry.glue"
 _UNPACK = "let the producer send it uncompressed (Kafka's own compression.type is no matter)"
 _LOOKS = (
-    _Look("(?:FFFE|FEFF|7B00|007B|5B00|005B)", "text in UTF-16; let the producer write UTF-8"),
-    _Look(
+    _BytesPattern("(?:FFFE|FEFF|7B00|007B|5B00|005B)", "text in UTF-16; let the producer write UTF-8"),
+    _BytesPattern(
         f"(?:EFBBBF)?{_BLANKS}(?:7B{_BLANKS}(?:22|7D)|5B{_BLANKS}(?:22|2D|3[0-9]|5B|5D|7B))",
         "JSON; write decode.{side}.format: json",
         formats=("json",),
     ),
-    _Look("1F8B08", f"data compressed with gzip; {_UNPACK}"),
-    _Look("28B52FFD", f"data compressed with zstd; {_UNPACK}"),
-    _Look("(?:FF060000734E61507059|82534E4150505900)", f"data compressed with snappy; {_UNPACK}"),
-    _Look("04224D18", f"data compressed with lz4; {_UNPACK}"),
-    _Look("4F626A01", "an Avro object container file; let the producer send each record by itself"),
-    _Look("C301", "Avro in its single-object encoding; let the producer use a schema registry's serializer"),
-    _Look(
+    _BytesPattern("1F8B08", f"data compressed with gzip; {_UNPACK}"),
+    _BytesPattern("28B52FFD", f"data compressed with zstd; {_UNPACK}"),
+    _BytesPattern("(?:FF060000734E61507059|82534E4150505900)", f"data compressed with snappy; {_UNPACK}"),
+    _BytesPattern("04224D18", f"data compressed with lz4; {_UNPACK}"),
+    _BytesPattern("4F626A01", "an Avro object container file; let the producer send each record by itself"),
+    _BytesPattern("C301", "Avro in its single-object encoding; let the producer use a schema registry's serializer"),
+    _BytesPattern(
         "03(?:00|05)[0-9A-F]{12}4[0-9A-F]{3}[89AB][0-9A-F]{3}[0-9A-F]{12}",
         "AWS Glue Schema Registry's framing (byte 3, a version's UUID); write decode.{side}.format: avro or "
         "json_schema, without schema_file, and registry.glue",
         formats=("glue",),
     ),
-    _Look(
+    _BytesPattern(
         "0000000000(?!00000000)[0-9A-F]{8}",
         f"Apicurio's framing of 8 bytes (byte 0, id {_ID}); let the producer's id handler write 4 bytes",
         id_at=6,
     ),
-    _Look(
+    _BytesPattern(
         "00(?!00000000)00[0-9A-F]{6}",
         f"a schema registry's framing (byte 0, schema id {_ID}); {_REGISTRY}",
         id_at=2,

@@ -44,7 +44,7 @@ _ALL = 2**31 - 1
 _MOST_HEADERS = 10_000
 
 
-class Reader(Protocol):
+class PayloadReader(Protocol):
     """Reads payloads of one schema."""
 
     def parse(self, payload: Column) -> Column:
@@ -91,7 +91,7 @@ class SchemaBranch:
     id: SchemaId | None
     label: str
     schema: Schema
-    reader: Reader
+    reader: PayloadReader
     names: Schema
 
 

@@ -74,7 +74,7 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class _Field:
+class _FrameValue:
     """A value within the frame: as an expression, its type, and as SQL unless the way leads through a map."""
 
     path: str
@@ -139,7 +139,7 @@ def _layout(part: Partition, schema: T.StructType, now: datetime) -> Layout:
     return _by_time(part, schema, now)
 
 
-def _by_field(part: FieldPartition, field: _Field) -> Layout:
+def _by_field(part: FieldPartition, field: _FrameValue) -> Layout:
     if not isinstance(field.type, _FIELDS):
         raise ValueError(f"{part.field!r} is {field.type.simpleString()}; choose an integer, a string or a boolean")
     name = partition_format.field_name(part)
@@ -168,7 +168,7 @@ def _by_time(part: TimePartition, schema: T.StructType, now: datetime) -> Layout
     return Layout(_periods(part, segments, there), (refusal,))
 
 
-def _no_time(field: _Field) -> Column:
+def _no_time(field: _FrameValue) -> Column:
     return diagnosis(NO_TIME, F.concat(F.lit(f"{field.path} "), timestamps.why_not(field.column, field.type)))
 
 
@@ -185,7 +185,7 @@ def _periods(
     )
 
 
-def _unstorable(field: _Field, name: str, *, required: bool) -> Refusal:
+def _unstorable(field: _FrameValue, name: str, *, required: bool) -> Refusal:
     """A string that no directory can bear would fail the whole batch in the middle of its write; one that a directory
     bears as another text would be that one in the table.
     """
@@ -212,7 +212,7 @@ def _unstorable(field: _Field, name: str, *, required: bool) -> Refusal:
     return Refusal(STAGE, when, why)
 
 
-def _too_long(columns: Sequence[PartitionColumn], fields: Mapping[str, _Field], path: str) -> tuple[Refusal, ...]:
+def _too_long(columns: Sequence[PartitionColumn], fields: Mapping[str, _FrameValue], path: str) -> tuple[Refusal, ...]:
     """Records of which the partitions together make a key that S3 does not take; none where that cannot be.
 
     Args:
@@ -239,11 +239,11 @@ def _too_long(columns: Sequence[PartitionColumn], fields: Mapping[str, _Field], 
     return (Refusal(STAGE, length > room, why, withheld=why),)
 
 
-def _kafka_time() -> _Field:
-    return _Field(TIMESTAMP, F.col(TIMESTAMP), T.TimestampType(), TIMESTAMP)
+def _kafka_time() -> _FrameValue:
+    return _FrameValue(TIMESTAMP, F.col(TIMESTAMP), T.TimestampType(), TIMESTAMP)
 
 
-def _find(schema: T.StructType, path: str) -> _Field:
+def _find(schema: T.StructType, path: str) -> _FrameValue:
     """The field at a dotted path through structs and maps.
 
     Raises:
@@ -262,7 +262,7 @@ def _find(schema: T.StructType, path: str) -> _Field:
             kind, sql = kind[step].dataType, f"{sql}.{ddl.quoted(step)}"
         elif isinstance(kind, T.MapType):
             kind, through_map = kind.valueType, True
-    return _Field(path, column, kind, None if through_map else sql, top.nullable)
+    return _FrameValue(path, column, kind, None if through_map else sql, top.nullable)
 
 
 def _key(kind: T.DataType, step: str, path: str) -> str | int:

@@ -18,7 +18,7 @@ from lakeingest.spark import secret
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from lakeingest.schema.transforms import Step
+    from lakeingest.schema.transforms import TransformStep
 
 ENCRYPTED, LEFT_OUT = "encrypted", "left out"
 _BYTES = ("value", "key", "headers")
@@ -29,7 +29,7 @@ _WITH = "_sealing_key"
 """A column for the key: where functions of elements stand Spark takes no subquery, which a secret is."""
 
 
-def sealed(rows: DataFrame, config: Quarantine, steps: Sequence[Step] = ()) -> DataFrame:
+def sealed(rows: DataFrame, config: Quarantine, steps: Sequence[TransformStep] = ()) -> DataFrame:
     """The rows with their bytes as the file lets them be kept; see `opened`.
 
     The value's, and those of the key and of headers where a step hides something of them: what the table has in the

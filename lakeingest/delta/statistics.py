@@ -13,7 +13,7 @@ from lakeingest.schema import ddl, hidden
 if TYPE_CHECKING:
     from pyspark.sql import types as T
 
-    from lakeingest.schema.transforms import Step
+    from lakeingest.schema.transforms import TransformStep
 
 LISTED, _FIRST = "delta.dataSkippingStatsColumns", "delta.dataSkippingNumIndexedCols"
 _DEFAULT = 32
@@ -25,7 +25,7 @@ def wanted(
     ours: str | None,
     columns: T.StructType,
     partitions: Collection[str],
-    steps: Sequence[Step],
+    steps: Sequence[TransformStep],
 ) -> str | None:
     """What `LISTED` has to be; None where nothing needs to be changed.
 
@@ -51,7 +51,7 @@ def wanted(
     return None if made == ours else made
 
 
-def _in_the_clear(steps: Sequence[Step]) -> set[str]:
+def _in_the_clear(steps: Sequence[TransformStep]) -> set[str]:
     """The columns beside those of the value that are not masked whole, where something is masked."""
     if not hidden.hides(steps):
         return set()

@@ -79,12 +79,12 @@ def problems(query: object, columns: Collection[str]) -> Iterator[str]:
     try:
         text = _filled(query)
         texts = [*_words(text, columns)] or [*_parts(text)]
-    except _Unreadable as error:
+    except _UnreadableQuery as error:
         texts = [f"{error}"]
     yield from dict.fromkeys(texts)
 
 
-class _Unreadable(ValueError):
+class _UnreadableQuery(ValueError):
     """The text is no query that can be looked at."""
 
 
@@ -95,19 +95,19 @@ def _filled(query: str) -> str:
         _Unreadable: it has another field than {batch}, or fills in what Spark's settings and environment hold.
     """
     if len(query) > _LONGEST:
-        raise _Unreadable(f"a query of {len(query):,} characters; write one of at most {_LONGEST:,}")
+        raise _UnreadableQuery(f"a query of {len(query):,} characters; write one of at most {_LONGEST:,}")
     try:
         fields = [field for field in Formatter().parse(query) if field[1] is not None]
     except ValueError as error:
-        raise _Unreadable(f"{error}; write {{batch}} for the batch, and a brace of your own twice") from None
+        raise _UnreadableQuery(f"{error}; write {{batch}} for the batch, and a brace of your own twice") from None
     for _, name, form, conversion in fields:
         if name != "batch" or form or conversion:
-            raise _Unreadable(f"{{{name}}} is not filled in; write {{batch}} alone, and a brace of your own twice")
+            raise _UnreadableQuery(f"{{{name}}} is not filled in; write {{batch}} alone, and a brace of your own twice")
     if not fields or _BATCH in query.lower():
-        raise _Unreadable("does not ask the batch; write {batch} as its table")
+        raise _UnreadableQuery("does not ask the batch; write {batch} as its table")
     text = query.format(batch=_BATCH)
     if "${" in text:
-        raise _Unreadable("${ fills in what Spark's settings or the environment hold; write the value itself")
+        raise _UnreadableQuery("${ fills in what Spark's settings or the environment hold; write the value itself")
     return text.rstrip("; \t\r\n\v\f")
 
 
@@ -119,7 +119,7 @@ def _words(text: str, columns: Collection[str]) -> Iterator[str]:
     try:
         tokens = Spark().tokenize(text)
     except TokenError:
-        raise _Unreadable("cannot be read: a quote is opened and never closed; close it") from None
+        raise _UnreadableQuery("cannot be read: a quote is opened and never closed; close it") from None
     if not tokens or tokens[0].text.upper() not in ("SELECT", "WITH", "("):
         yield "not a query; begin with SELECT, or with WITH"
     if any(token.comments for token in tokens):
@@ -161,14 +161,16 @@ def _parts(text: str) -> Iterator[str]:
         query = sqlglot.parse_one(text, dialect="spark")
     except ParseError as error:
         first = error.errors[0]
-        raise _Unreadable(f"not understood in column {first['col']}, or just before it; correct the query") from None
+        raise _UnreadableQuery(
+            f"not understood in column {first['col']}, or just before it; correct the query"
+        ) from None
     except Exception:
         # Its readers of functions take any arguments, and stumble over what they do not expect.
-        raise _Unreadable(
+        raise _UnreadableQuery(
             "cannot be read: nested too deep, or a bracket or an argument is missing; write it simpler"
         ) from None
     if not isinstance(query, exp.Query):
-        raise _Unreadable("not a query; begin with SELECT, or with WITH")
+        raise _UnreadableQuery("not a query; begin with SELECT, or with WITH")
     allowed = (exp.Binary, exp.Func, *(getattr(exp, name) for name in _NODES.split() if hasattr(exp, name)))
     for node in query.walk():
         if not isinstance(node, allowed):

@@ -35,7 +35,7 @@ from lakeingest.record import (
     diagnosis,
 )
 from lakeingest.schema import ddl, hidden
-from lakeingest.schema.transforms import Step
+from lakeingest.schema.transforms import TransformStep
 from lakeingest.spark import types
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class BatchPlan:
         return decoded + ((transform.refusal(stages),) if stages else ())
 
     @property
-    def _steps(self) -> list[Step]:
+    def _steps(self) -> list[TransformStep]:
         return [stage.step for stage in self.shape.stages]
 
     @cached_property

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from lakeingest.config import PipelineConfig, Storage, location
 from lakeingest.errors import SetupError
-from lakeingest.kafka.glue_registry import GlueRegistry
-from lakeingest.kafka.registry import Registry
+from lakeingest.kafka.glue_registry import GlueClient
+from lakeingest.kafka.registry import RegistryClient
 from lakeingest.local import running
 
 
@@ -62,7 +62,7 @@ def _registry_url(config: PipelineConfig) -> str:
     return stack.registry
 
 
-def registry(config: PipelineConfig) -> Registry | GlueRegistry:
+def registry(config: PipelineConfig) -> RegistryClient | GlueClient:
     """The schema registry; asked nothing yet.
 
     Raises:
@@ -70,5 +70,5 @@ def registry(config: PipelineConfig) -> Registry | GlueRegistry:
         UsageError: registry.options make no sense.
     """
     if config.registry.glue:
-        return GlueRegistry(config.registry, config.storage)
-    return Registry(config.registry, _registry_url(config))
+        return GlueClient(config.registry, config.storage)
+    return RegistryClient(config.registry, _registry_url(config))

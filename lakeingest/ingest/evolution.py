@@ -19,7 +19,7 @@ from pyspark.sql import types as T
 from lakeingest import config
 from lakeingest.config import PipelineConfig, file, uses_registry
 from lakeingest.decode import Shape, framing, inferred
-from lakeingest.decode.early import Segment, columns_of
+from lakeingest.decode.early import TypeSegment, columns_of
 from lakeingest.decode.order import TopicPartition
 from lakeingest.decode.readers import read
 from lakeingest.decode.writers import RefusedSchema, SchemaBranch, SchemaBranches
@@ -158,7 +158,7 @@ class Evolution:
             key = types.fitted(table, _alone(key))[KEY].dataType
         strict = self._observes and strict
         read = value if stages else made
-        early = tuple(Segment(ends, columns_of(read, schema)) for ends, schema in self._early)
+        early = tuple(TypeSegment(ends, columns_of(read, schema)) for ends, schema in self._early)
         found = Shape(read, key, sides, strict, stages, made if stages else None, early)
         if table is not None and masked and found.table_key is not None and KEY in table.names:
             was, becomes = _alone(table[KEY].dataType), _alone(found.table_key)

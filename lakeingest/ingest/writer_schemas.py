@@ -21,8 +21,8 @@ from lakeingest.decode import framing, sniff, writers
 from lakeingest.decode.order import Place, in_order
 from lakeingest.decode.readers import Reading, read
 from lakeingest.kafka import registry
-from lakeingest.kafka.glue_registry import GlueRegistry
-from lakeingest.kafka.registry import Registry
+from lakeingest.kafka.glue_registry import GlueClient
+from lakeingest.kafka.registry import RegistryClient
 from lakeingest.record import COORDINATES, OFFSET, PARTITION, RAW_KEY, RAW_VALUE, TOPIC
 from lakeingest.schema import model, transforms
 from lakeingest.schema.formats import wire
@@ -33,7 +33,7 @@ from lakeingest.schema.transforms import TransformError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-AnyRegistry = Registry | GlueRegistry
+AnyRegistry = RegistryClient | GlueClient
 Header = tuple[Side, bytes]
 SIDES: dict[Side, str] = {"key": RAW_KEY, "value": RAW_VALUE}
 """A side of a record → the column of its bytes."""

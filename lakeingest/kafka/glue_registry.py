@@ -1,4 +1,4 @@
-"""AWS Glue Schema Registry, through boto3: the same questions that `registry.Registry` answers.
+"""AWS Glue Schema Registry, through boto3: the same questions that `registry.RegistryClient` answers.
 
 An id is the UUID of one version of one schema, so nothing has to be derived from a topic's name. Glue has no references
 between schemas.
@@ -24,7 +24,7 @@ _PASSING = ("Throttling", "ThrottlingException", "RequestLimitExceeded", "TooMan
 Answer = Mapping[str, Any]
 
 
-class GlueRegistry:
+class GlueClient:
     """Asks AWS Glue.
 
     Raises:

@@ -31,7 +31,7 @@ _ADDRESS = f"{_TRUST}, and source.bootstrap_servers the broker as its certificat
 
 
 @dataclass(frozen=True)
-class Refusal:
+class AccessRefusal:
     """Why we are not let in.
 
     Attributes:
@@ -48,7 +48,7 @@ def is_one(error: Any) -> bool:
     return error.name() in ("_AUTHENTICATION", "_SSL") or "alert" in error.str()
 
 
-def of(error: Any, source: Source) -> Refusal | None:
+def of(error: Any, source: Source) -> AccessRefusal | None:
     """What such an error of librdkafka's means; None where it is none. May ask the broker for its certificate."""
     if not is_one(error):
         return None
@@ -61,10 +61,10 @@ def of(error: Any, source: Source) -> Refusal | None:
         return _not_trusted(reason, file_options)
     if "alert" in reason:
         return _of_client(reason, file_options)
-    return Refusal(reason, _ADDRESS)
+    return AccessRefusal(reason, _ADDRESS)
 
 
-def no_token(source: Source) -> Refusal | None:
+def no_token(source: Source) -> AccessRefusal | None:
     """What is wrong with the server that gives tokens, by one request to it; None where nothing is, or none is used."""
     file_options = options.of_file(source)
     if mechanism(file_options) != "OAUTHBEARER":
@@ -88,7 +88,7 @@ def no_token(source: Source) -> Refusal | None:
     return None
 
 
-def _no_token(reason: str, file_options: Mapping[str, str]) -> Refusal:
+def _no_token(reason: str, file_options: Mapping[str, str]) -> AccessRefusal:
     url = urlsplit(file_options.get("sasl.oauthbearer.token.endpoint.url", ""))
     # What else stands in it may be a secret.
     where = f"{url.scheme}://{url.hostname}" + (f":{url.port}" if url.port else "")
@@ -105,40 +105,40 @@ def _no_token(reason: str, file_options: Mapping[str, str]) -> Refusal:
         cure = "correct sasl.oauthbearer.scope"
     else:
         cure = "look at that server and its log"
-    return Refusal(message, cure)
+    return AccessRefusal(message, cure)
 
 
-def _not_let_in(reason: str, file_options: Mapping[str, str]) -> Refusal:
+def _not_let_in(reason: str, file_options: Mapping[str, str]) -> AccessRefusal:
     chosen = mechanism(file_options)
     if chosen == "OAUTHBEARER":
-        return Refusal(
+        return AccessRefusal(
             f"the broker does not take the token: {reason}",
             "let the broker know the issuer (its JWKS, issuer and audience), correct sasl.oauthbearer.scope, and set "
             "the clocks: an expired token is not taken either",
         )
     if chosen == "AWS_MSK_IAM":
-        return Refusal(
+        return AccessRefusal(
             f"the broker does not take the token: {reason}",
             "let the IAM role of this process connect (kafka-cluster:Connect, DescribeTopic, ReadData), and write the "
             "port of IAM (9098) into source.bootstrap_servers",
         )
-    return Refusal(reason, _LOGIN)
+    return AccessRefusal(reason, _LOGIN)
 
 
-def _of_client(reason: str, file_options: Mapping[str, str]) -> Refusal:
+def _of_client(reason: str, file_options: Mapping[str, str]) -> AccessRefusal:
     """The broker has broken the handshake off by an alert, which is of our certificate."""
     try:
         identity = pem.identity(file_options)
     except Exception as wrong:
-        return Refusal(str(getattr(wrong, "what", wrong)), str(getattr(wrong, "cure", "correct source.options")))
+        return AccessRefusal(str(getattr(wrong, "what", wrong)), str(getattr(wrong, "cure", "correct source.options")))
     if not re.search(r"certificate|unknown ca", reason):
-        return Refusal(reason, f"let broker and client have a version of TLS in common, and {_TRUST}")
+        return AccessRefusal(reason, f"let broker and client have a version of TLS in common, and {_TRUST}")
     if identity is None:
-        return Refusal(
+        return AccessRefusal(
             f"the broker asks for a client's certificate, and source.options name none: {reason}",
             "write ssl.certificate.location and ssl.key.location into source.options",
         )
-    return Refusal(
+    return AccessRefusal(
         f"the broker does not trust the client's certificate ({pem.issued(identity[0])}): {reason}",
         "let it be issued by an authority that the broker's trust store has, for clients, and not be revoked",
     )
@@ -154,10 +154,10 @@ _OF_CODES = {
 """The cure for each of OpenSSL's codes: not valid yet, expired, another host, another address."""
 
 
-def _not_trusted(reason: str, file_options: Mapping[str, str]) -> Refusal:
+def _not_trusted(reason: str, file_options: Mapping[str, str]) -> AccessRefusal:
     place = _PLACE.search(reason)
     if place is None:
-        return Refusal(reason, _ADDRESS)
+        return AccessRefusal(reason, _ADDRESS)
     host, port = place.group(1).strip("[]"), int(place.group(2))
     try:
         context = ssl.create_default_context(cadata=pem.authorities(file_options) or None)
@@ -165,10 +165,10 @@ def _not_trusted(reason: str, file_options: Mapping[str, str]) -> Refusal:
             file_options.get("ssl.endpoint.identification.algorithm", "https").strip().lower() != "none"
         )
         with socket.create_connection((host, port), _WAIT_S) as line, context.wrap_socket(line, server_hostname=host):
-            return Refusal(reason, _ADDRESS)
+            return AccessRefusal(reason, _ADDRESS)
     except ssl.SSLCertVerificationError as failed:
         why, code = failed.verify_message, failed.verify_code
     except (OSError, ValueError):
-        return Refusal(reason, _ADDRESS)
+        return AccessRefusal(reason, _ADDRESS)
     message = f"the certificate of the broker {host}:{port} is not trusted (certificate verify failed): {why}"
-    return Refusal(message, _OF_CODES.get(code, _TRUST))
+    return AccessRefusal(message, _OF_CODES.get(code, _TRUST))

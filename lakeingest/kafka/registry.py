@@ -103,7 +103,7 @@ def subject(strategy: Strategy, topic: str, side: Side, record_name: str | None)
     return record_name if strategy == "record" else f"{topic}-{record_name}"
 
 
-class Registry:
+class RegistryClient:
     """Asks a schema registry, through confluent-kafka's client.
 
     Raises:

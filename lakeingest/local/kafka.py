@@ -13,7 +13,7 @@ from lakeingest.errors import SetupError
 from lakeingest.local.addresses import HOST
 from lakeingest.local.artifacts import fetch
 from lakeingest.local.machine import java
-from lakeingest.local.server import Place, listens
+from lakeingest.local.server import ServerPlace, listens
 
 PROPERTIES = {
     "process.roles": "broker,controller",
@@ -112,7 +112,7 @@ class Kafka:
     ports: Sequence[str] = ("broker", "controller")
     grace_s = 30.0
 
-    def command(self, place: Place) -> tuple[Sequence[str], Mapping[str, str]]:
+    def command(self, place: ServerPlace) -> tuple[Sequence[str], Mapping[str, str]]:
         """Write the settings, format the data folder when it is new, and say how to start."""
         broker, controller = (f"{HOST}:{place.ports[name]}" for name in self.ports)
         properties = {
@@ -126,7 +126,7 @@ class Kafka:
         }
         return prepare(properties, place.data, place.logs, cluster=new_cluster(), jvm=["-Xmx512m"]), dict(os.environ)
 
-    def ready(self, place: Place) -> bool:
+    def ready(self, place: ServerPlace) -> bool:
         """Whether the broker lists its topics."""
         return listens(place.ports["broker"]) and bool(brokers_at(f"{HOST}:{place.ports['broker']}"))
 

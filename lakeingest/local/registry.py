@@ -13,10 +13,10 @@ from pathlib import Path
 from lakeingest.local.addresses import HOST
 from lakeingest.local.artifacts import fetch
 from lakeingest.local.machine import java, locked
-from lakeingest.local.server import Place, listens
+from lakeingest.local.server import ServerPlace, listens
 
 
-class Registry:
+class RegistryServer:
     """The schema registry; Confluent's API is at /apis/ccompat/v7."""
 
     name = "registry"
@@ -24,7 +24,7 @@ class Registry:
     ports: Sequence[str] = ("http",)
     grace_s = 30.0
 
-    def command(self, place: Place) -> tuple[Sequence[str], Mapping[str, str]]:
+    def command(self, place: ServerPlace) -> tuple[Sequence[str], Mapping[str, str]]:
         """Unpack the server into the cache if it is not there yet, and say how to start."""
         (archive,) = fetch("registry")
         jar = _unpacked(archive) / "apicurio-registry-app-3.0.9-runner.jar"
@@ -42,7 +42,7 @@ class Registry:
         }
         return [str(java()), "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-jar", str(jar)], env
 
-    def ready(self, place: Place) -> bool:
+    def ready(self, place: ServerPlace) -> bool:
         """Whether it lists its subjects."""
         if not listens(place.ports["http"]):
             return False

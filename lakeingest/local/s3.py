@@ -13,7 +13,7 @@ from typing import Any
 
 from lakeingest.errors import SetupError
 from lakeingest.local.addresses import HOST, Addresses
-from lakeingest.local.server import Place, listens
+from lakeingest.local.server import ServerPlace, listens
 
 BUCKET = "lake"
 _CURE = "pip install 'lakeingest[local]'"
@@ -31,7 +31,7 @@ class S3:
     # Its own way of ending waits for connections of its own parts, forever; what was acknowledged is in files by then.
     grace_s = 2.0
 
-    def command(self, place: Place) -> tuple[Sequence[str], Mapping[str, str]]:
+    def command(self, place: ServerPlace) -> tuple[Sequence[str], Mapping[str, str]]:
         """Write the keys that it lets in, and say how to start."""
         keys = place.data / "s3.json"
         credentials = [{"accessKey": place.access_key, "secretKey": place.secret_key}]
@@ -61,7 +61,7 @@ class S3:
         env = {**os.environ, "HOME": str(place.data)}
         return [str(_weed()), "-logtostderr=true", "server", "-filer", "-s3", *flags], env
 
-    def ready(self, place: Place) -> bool:
+    def ready(self, place: ServerPlace) -> bool:
         """Whether an object can be written to the bucket, which is made if it is missing."""
         if not listens(place.ports["s3"]):
             return False

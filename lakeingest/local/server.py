@@ -18,7 +18,7 @@ from lakeingest.local.addresses import HOST, ServerRecord
 
 
 @dataclass(frozen=True)
-class Place:
+class ServerPlace:
     """Where one server lives: folders that exist, ports that were free, and the keys it lets in."""
 
     data: Path
@@ -37,14 +37,14 @@ class Server(Protocol):
     grace_s: float
     """Seconds between SIGTERM and SIGKILL."""
 
-    def command(self, place: Place) -> tuple[Sequence[str], Mapping[str, str]]:
+    def command(self, place: ServerPlace) -> tuple[Sequence[str], Mapping[str, str]]:
         """Prepare the data folder, and say command and environment. Called once per start; must not start anything.
 
         Raises:
             SetupError: something that it needs is missing.
         """
 
-    def ready(self, place: Place) -> bool:
+    def ready(self, place: ServerPlace) -> bool:
         """Whether it serves. Called some times a second while the process runs; must answer within seconds.
 
         It may create what users expect to find (a bucket), and must then be harmless when called again.

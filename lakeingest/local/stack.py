@@ -35,13 +35,13 @@ from lakeingest.local.addresses import (
 from lakeingest.local.addresses import write as remember
 from lakeingest.local.kafka import Kafka
 from lakeingest.local.machine import java, locked, need_disk
-from lakeingest.local.registry import Registry
+from lakeingest.local.registry import RegistryServer
 from lakeingest.local.s3 import S3
-from lakeingest.local.server import Place, Server, free_ports, spawn, stop
+from lakeingest.local.server import Server, ServerPlace, free_ports, spawn, stop
 
 __all__ = ["Addresses", "ServerStatus", "down", "running", "status", "up"]
 
-_SERVERS: tuple[Server, ...] = (Kafka(), S3(), Registry())
+_SERVERS: tuple[Server, ...] = (Kafka(), S3(), RegistryServer())
 _GRACE_S = {server.name: server.grace_s for server in _SERVERS}
 _MAIN_PORT = {"kafka": "broker", "s3": "s3", "registry": "http"}
 
@@ -166,7 +166,7 @@ class _Start:
             self.failed.set()
             raise
 
-    def place(self, server: Server, record: ServerRecord | None) -> Place:
+    def place(self, server: Server, record: ServerRecord | None) -> ServerPlace:
         folder = stack_dir(self.state)
         data, logs = folder / "data" / server.name, folder / "logs"
         for needed in (data, logs):
@@ -176,9 +176,9 @@ class _Start:
         else:
             with self.guard:
                 ports = free_ports(server.ports, record.ports if record else {}, self.ports)
-        return Place(data, logs, ports, self.record.access_key, self.record.secret_key)
+        return ServerPlace(data, logs, ports, self.record.access_key, self.record.secret_key)
 
-    def launch(self, server: Server, place: Place) -> ServerRecord:
+    def launch(self, server: Server, place: ServerPlace) -> ServerRecord:
         self.say(f"{server.name}: preparing")
         command, env = server.command(place)
         self.say(f"{server.name}: starting")
@@ -190,7 +190,7 @@ class _Start:
             remember(self.record, self.state)
         return record
 
-    def wait_for(self, server: Server, place: Place, record: ServerRecord) -> None:
+    def wait_for(self, server: Server, place: ServerPlace, record: ServerRecord) -> None:
         until = time.monotonic() + self.wait
         while not server.ready(place):
             if self.failed.is_set():
@@ -224,7 +224,7 @@ def _end(servers: Mapping[str, ServerRecord]) -> None:
                 leftover.unlink(missing_ok=True)
 
 
-def _not_up(server: Server, place: Place, problem: str) -> SetupError:
+def _not_up(server: Server, place: ServerPlace, problem: str) -> SetupError:
     lines: Sequence[str] = ()
     for log in sorted(place.logs.glob(f"{server.name}*.log"), key=lambda log: log.stat().st_mtime):
         text = log.read_text(encoding="utf-8", errors="replace")

@@ -71,7 +71,7 @@ def policy(config: PipelineConfig, role: str, account: str | None = None, export
     for place in export_to:
         # A * or a ${…} in it would be one of IAM's.
         location.check_option("--export-to", place)
-    found = _Policy(config, role, account)
+    found = _PolicyBuilder(config, role, account)
     of_store = [*found.store(export_to), *found.key()]
     of_others = [*found.glue(), *found.registry(), *found.msk()]
     if not (of_store or of_others):
@@ -123,7 +123,7 @@ def _anything(value: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class _Table:
+class _TableRights:
     """A table, or an export's place.
 
     Attributes:
@@ -155,7 +155,7 @@ class _Table:
 
 
 @dataclass(frozen=True)
-class _Policy:
+class _PolicyBuilder:
     config: PipelineConfig
     role: Role
     account: str | None
@@ -168,7 +168,7 @@ class _Policy:
         for bucket in dict.fromkeys(table.bucket for table in tables):
             yield from self._of_bucket(bucket, [table for table in tables if table.bucket == bucket])
 
-    def _tables(self, export_to: Sequence[str]) -> list[_Table]:
+    def _tables(self, export_to: Sequence[str]) -> list[_TableRights]:
         written, deleted = self.role != "reader", self.role == "operator"
         found = [(path, written, deleted) for path in self.config.tables]
         if self.config.source.table and written:
@@ -178,10 +178,10 @@ class _Policy:
         for path, write, delete in found:
             place = location.place(path)
             if location.is_path(path) and place.on_s3:
-                made.append(_Table(place.bucket, "/".join(place.steps), write, delete))
+                made.append(_TableRights(place.bucket, "/".join(place.steps), write, delete))
         return made
 
-    def _of_bucket(self, bucket: str, tables: Sequence[_Table]) -> Iterator[Statement]:
+    def _of_bucket(self, bucket: str, tables: Sequence[_TableRights]) -> Iterator[Statement]:
         def objects(keys: Iterable[str]) -> list[str]:
             return [self._object(bucket, key) for key in dict.fromkeys(keys)]
 

@@ -20,7 +20,7 @@ _KEYS = {
 
 
 @dataclass(frozen=True)
-class _Place:
+class _TableAddress:
     """The table as the tools name it.
 
     Attributes:
@@ -85,7 +85,7 @@ def openers(config: PipelineConfig, storage: Storage) -> list[Opener]:
     return found
 
 
-def _out_of_reach(tool: str, place: _Place) -> str:
+def _out_of_reach(tool: str, place: _TableAddress) -> str:
     """Why a tool does not come to where the table lies; "" where it does."""
     if place.on_s3 and tool != "Spark SQL":
         if place.storage.encryption and place.storage.encryption.type == "SSE-C":
@@ -97,7 +97,7 @@ def _out_of_reach(tool: str, place: _Place) -> str:
     return f"it reads object stores, and the table is at {place.url}" if tool == "Trino" and not place.on_s3 else ""
 
 
-def _place(config: PipelineConfig, storage: Storage) -> _Place:
+def _place(config: PipelineConfig, storage: Storage) -> _TableAddress:
     there = location.place(config.table.identifier)
     inside = "/".join(there.steps)
     url = f"s3://{there.bucket}/{inside}" if there.on_s3 else f"/{inside}"
@@ -108,7 +108,7 @@ def _place(config: PipelineConfig, storage: Storage) -> _Place:
         options |= {} if storage.path_style else {"aws_virtual_hosted_style_request": "true"}
     elif there.on_s3 and storage.region:
         options = {"aws_region": storage.region}
-    return _Place(config, storage, there.on_s3, url, re.sub(r"\W", "_", there.steps[-1]), _python(options))
+    return _TableAddress(config, storage, there.on_s3, url, re.sub(r"\W", "_", there.steps[-1]), _python(options))
 
 
 def _python(options: Mapping[str, str]) -> str:
@@ -116,18 +116,18 @@ def _python(options: Mapping[str, str]) -> str:
     return f", storage_options={{{inside}}}" if options else ""
 
 
-def _spark(place: _Place) -> str:
+def _spark(place: _TableAddress) -> str:
     return f"SELECT * FROM delta.`{place.config.table.identifier}`;"
 
 
-def _athena(place: _Place) -> str:
+def _athena(place: _TableAddress) -> str:
     return (
         f"CREATE EXTERNAL TABLE `{place.view}` LOCATION '{place.url}/' TBLPROPERTIES ('table_type' = 'DELTA');\n"
         f'SELECT * FROM "{place.view}";'
     )
 
 
-def _trino(place: _Place) -> str:
+def _trino(place: _TableAddress) -> str:
     store = ["fs.native-s3.enabled=true", *(f"s3.{line}" for line in _trino_store(place))]
     lines = (
         "-- in etc/catalog/delta.properties, beside connector.name=delta_lake and the metastore:",
@@ -139,7 +139,7 @@ def _trino(place: _Place) -> str:
     return "\n".join(lines)
 
 
-def _trino_store(place: _Place) -> list[str]:
+def _trino_store(place: _TableAddress) -> list[str]:
     storage, found = place.storage, []
     if storage.endpoint:
         found.append(f"endpoint={storage.endpoint}")
@@ -152,7 +152,7 @@ def _trino_store(place: _Place) -> list[str]:
     return found
 
 
-def _duckdb(place: _Place) -> str:
+def _duckdb(place: _TableAddress) -> str:
     lines = ["INSTALL delta; LOAD delta;"]
     if place.on_s3:
         parts = ["TYPE s3", "PROVIDER credential_chain"]
@@ -167,19 +167,19 @@ def _duckdb(place: _Place) -> str:
     return "\n".join((*lines, f"SELECT * FROM delta_scan('{place.url}');"))
 
 
-def _polars(place: _Place) -> str:
+def _polars(place: _TableAddress) -> str:
     return f'import polars as pl\npl.scan_delta("{place.url}"{place.options}).collect()'
 
 
-def _delta_rs(place: _Place) -> str:
+def _delta_rs(place: _TableAddress) -> str:
     return f'from deltalake import DeltaTable\nDeltaTable("{place.url}"{place.options}).to_pyarrow_table()'
 
 
-def _pandas(place: _Place) -> str:
+def _pandas(place: _TableAddress) -> str:
     return f'from deltalake import DeltaTable\nDeltaTable("{place.url}"{place.options}).to_pandas()'
 
 
-_TOOLS: Mapping[str, tuple[Reader, str, Callable[[_Place], str]]] = {
+_TOOLS: Mapping[str, tuple[Reader, str, Callable[[_TableAddress], str]]] = {
     "Spark SQL": ("spark", "sql", _spark),
     "Athena": ("athena", "sql", _athena),
     "Trino": ("trino", "sql", _trino),

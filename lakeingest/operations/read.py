@@ -38,7 +38,7 @@ Json: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RecordSelection:
     """Which records are asked for; what is None is not asked.
 
     Attributes:
@@ -105,7 +105,7 @@ def within(text: str) -> tuple[datetime, datetime]:
 
 
 @contextmanager
-def records(config: PipelineConfig, storage: Storage, wanted: Wanted) -> Iterator[Records]:
+def records(config: PipelineConfig, storage: Storage, wanted: RecordSelection) -> Iterator[Records]:
     """The records, in the order of topic, partition and offset; they are read within the block.
 
     Each has _topic, _partition, _offset, _timestamp, _key, _headers and the columns of the table; one in quarantine has
@@ -121,11 +121,11 @@ def records(config: PipelineConfig, storage: Storage, wanted: Wanted) -> Iterato
     s3a.check_listens(storage, config.paths)
     identifier = config.table.identifier
     try:
-        sources = {"table": _Source(OfflineLog(identifier, storage), KEY, wanted)}
+        sources = {"table": _FilesOfTable(OfflineLog(identifier, storage), KEY, wanted)}
         streams = [sources["table"].records(_record)]
         identifier = config.quarantine.identifier
         with suppress(NoTable):
-            sources["quarantine"] = _Source(OfflineLog(identifier, storage), "key", wanted)
+            sources["quarantine"] = _FilesOfTable(OfflineLog(identifier, storage), "key", wanted)
             streams.append(sources["quarantine"].records(_refused, config.known_as))
         merged = heapq.merge(*streams, key=lambda record: [record[name] for name in COORDINATES])
         yield Records(merged, {name: (source.opened, source.standing) for name, source in sources.items()})
@@ -133,7 +133,7 @@ def records(config: PipelineConfig, storage: Storage, wanted: Wanted) -> Iterato
         raise sql.unreadable(identifier, failed) from failed
 
 
-class _Source:
+class _FilesOfTable:
     """One of the tables, of which some files may hold what is wanted.
 
     Args:
@@ -143,7 +143,7 @@ class _Source:
         Unreadable: from every method; of it NoTable where there is none.
     """
 
-    def __init__(self, log: OfflineLog, key: str, wanted: Wanted) -> None:
+    def __init__(self, log: OfflineLog, key: str, wanted: RecordSelection) -> None:
         self.identifier, self.key, self.wanted = log.identifier, key, wanted
         files = [file for file in log.state.files if _may_hold(file, wanted, key)]
         self.opened, self.standing = len(files), len(log.state.files)
@@ -206,7 +206,7 @@ class _Source:
         return ds.field(self.key).cast("string") == key
 
 
-def _may_hold(file: DataFile, wanted: Wanted, key: str) -> bool:
+def _may_hold(file: DataFile, wanted: RecordSelection, key: str) -> bool:
     """Whether a file may hold a wanted record, by its partition and its statistics; without these it may."""
     for name, asked in ((TOPIC, wanted.topic), (PARTITION, wanted.partition)):
         if asked is not None and file.partition.get(name, str(asked)) != str(asked):

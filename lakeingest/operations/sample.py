@@ -202,7 +202,7 @@ def _json(there: Sequence[bytes], side: str) -> _Side | None:
         return None
     whole = reduce(_merged, kinds)
     assert isinstance(whole, Struct)
-    told = _Told()
+    told = _FieldNotes()
     columns = tuple(_fitting(whole.fields, "", told, of_record=side == "value"))
     if len(columns) > _MOST_FIELDS:
         told.sentences.append(f"Left out: all but the first {_MOST_FIELDS:,} of {number_of(len(columns), 'field')}")
@@ -255,7 +255,7 @@ def _merged(one: Type, other: Type) -> Type:
 
 
 @dataclass
-class _Told:
+class _FieldNotes:
     """What is told of fields while their types are decided.
 
     Attributes:
@@ -267,7 +267,7 @@ class _Told:
     quotes: bool = False
 
 
-def _fitting(fields: Iterable[Column], place: str, told: _Told, *, of_record: bool) -> Iterator[Column]:
+def _fitting(fields: Iterable[Column], place: str, told: _FieldNotes, *, of_record: bool) -> Iterator[Column]:
     """The fields that a table can have as columns, or as fields of one; of the others it is told why not.
 
     Args:
@@ -277,7 +277,7 @@ def _fitting(fields: Iterable[Column], place: str, told: _Told, *, of_record: bo
     """
     taken: dict[str, str] = {}
     for each in fields:
-        shown, within = printable(f"{place}{each.name}"), _Told()
+        shown, within = printable(f"{place}{each.name}"), _FieldNotes()
         kind = _storable(each.type, f"{place}{each.name}.", within)
         if kind is None:
             told.sentences += within.sentences
@@ -307,7 +307,7 @@ def _unfit(name: str, kind: Type, taken: Mapping[str, str], *, own: bool) -> str
     return None if column == Column(name, kind) else "its name cannot be written as a column's"
 
 
-def _storable(kind: Type, place: str, told: _Told) -> Type | None:
+def _storable(kind: Type, place: str, told: _FieldNotes) -> Type | None:
     """The type as a table can have it; None where nothing is known of it."""
     match kind:
         case Values():

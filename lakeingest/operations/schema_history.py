@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lakeingest.config import uses_registry
 from lakeingest.decode import framing
 from lakeingest.delta.pipeline_tables import PipelineTables
-from lakeingest.operations.results.schema_history import SchemaHistory, Step, Written
+from lakeingest.operations.results.schema_history import LedgerStep, SchemaHistory, WriterSummary
 from lakeingest.record import OFFSET, PARTITION, SCHEMA_ID, TIMESTAMP, TOPIC
 from lakeingest.schema.ledger import Entry, SchemaId, SchemaLedger, Side
 from lakeingest.schema.model import type_text
@@ -41,7 +41,7 @@ def schema_history(tables: PipelineTables) -> SchemaHistory:
     )
 
 
-def steps(ledger: SchemaLedger) -> Iterator[Step]:
+def steps(ledger: SchemaLedger) -> Iterator[LedgerStep]:
     """Each entry with its meaning, which depends on the version that was current before it."""
     before: dict[Side, tuple[int, Entry]] = {}
     meanings = []
@@ -52,7 +52,7 @@ def steps(ledger: SchemaLedger) -> Iterator[Step]:
             before[entry.side] = number, entry
     numbers = {number for number, _ in before.values()}
     for number, (entry, meaning) in enumerate(zip(ledger.entries, meanings, strict=True)):
-        yield Step(entry, meaning, current=number in numbers)
+        yield LedgerStep(entry, meaning, current=number in numbers)
 
 
 def _adds(entry: Entry, current: Entry | None) -> bool:
@@ -78,7 +78,7 @@ def _meaning(entry: Entry, current: Entry | None) -> str:
             return "refused, to quarantine"
 
 
-def _writers(ledger: SchemaLedger, brought: dict[tuple[str, SchemaId], dict[str, Any]]) -> Iterator[Written]:
+def _writers(ledger: SchemaLedger, brought: dict[tuple[str, SchemaId], dict[str, Any]]) -> Iterator[WriterSummary]:
     told: set[tuple[str, SchemaId]] = set()
     for e in ledger.entries:
         if e.id is None or (e.side, e.id) in told:
@@ -87,7 +87,7 @@ def _writers(ledger: SchemaLedger, brought: dict[tuple[str, SchemaId], dict[str,
         found = brought.get((e.side, e.id), {})
         rows = found.get("rows", 0) if e.side == "value" else None
         last = found.get("last")
-        yield Written(
+        yield WriterSummary(
             e.side, e.id, e.subject, e.version, e.name, rows, found.get("refused", 0), e.first, last and tuple(last)[1:]
         )
 

@@ -114,7 +114,7 @@ def parse(text: str) -> tuple[Column, ...]:
     columns, problems = [], []
     for tokens in _declarations(text):
         try:
-            columns.append(_Reader(text, tokens).column(last=True))
+            columns.append(_ColumnParser(text, tokens).column(last=True))
         except ValueError as error:
             problems.append(str(error))
     if not columns and not problems:
@@ -243,7 +243,7 @@ def _twice(columns: Sequence[Column], owner: str) -> list[str]:
     ]
 
 
-class _Reader:
+class _ColumnParser:
     """Walks the tokens of one column."""
 
     def __init__(self, text: str, tokens: list[Token]) -> None:

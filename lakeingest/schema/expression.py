@@ -108,7 +108,7 @@ def read(text: str, columns: tuple[ddl.Column, ...] | None) -> Expression:
         raise ExpressionError("no expression; write one, as in 'price * quantity'")
     if any(token.comments for token in tokens):
         raise ExpressionError("holds a comment, or a hint; write it beside the expression")
-    return _Reader(columns).read(trees[0], 0)
+    return _Translator(columns).read(trees[0], 0)
 
 
 @cache
@@ -196,7 +196,7 @@ def _unless(condition: str, test: str) -> str:
     return _NEVER if test == _NEVER else f"(NOT coalesce({condition}, false) AND {test})"
 
 
-class _Reader:
+class _Translator:
     """Writes what was understood anew, part by part."""
 
     def __init__(self, columns: tuple[ddl.Column, ...] | None) -> None:

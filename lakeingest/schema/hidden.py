@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from lakeingest.schema import ddl
 
 if TYPE_CHECKING:
-    from lakeingest.schema.transforms import Mask, Stage, Step
+    from lakeingest.schema.transforms import Mask, Stage, TransformStep
 
 KEY, HEADERS, RESCUED = "_key", "_headers", "_rescued"
 COLUMNS = (KEY, HEADERS, RESCUED)
@@ -30,13 +30,13 @@ def column_of(path: str) -> str | None:
     return top if top in COLUMNS else None
 
 
-def paths(steps: Sequence[Step], column: str) -> tuple[str, ...]:
+def paths(steps: Sequence[TransformStep], column: str) -> tuple[str, ...]:
     """The paths of mask and drop that lead to one of `COLUMNS`."""
     hidden_paths = (path for step in steps if step.kind in ("mask", "drop") for path in (*step.names, *step.masks))
     return tuple(path for path in hidden_paths if column_of(path) == column)
 
 
-def hides(steps: Sequence[Step]) -> bool:
+def hides(steps: Sequence[TransformStep]) -> bool:
     """Whether something of a record is masked, or its key or headers are dropped: nothing shows its values then."""
     return any(step.masks for step in steps) or any(paths(steps, column) for column in (KEY, HEADERS))
 
@@ -56,7 +56,7 @@ def check(path: str, mask: Mask | None, wrong: Callable[[str], Exception]) -> No
         raise wrong(f"{HEADERS} is a list; name one header, as in {HEADERS}.user, or write null")
 
 
-def key(steps: Sequence[Step], kind: ddl.Type) -> ddl.Type | None:
+def key(steps: Sequence[TransformStep], kind: ddl.Type) -> ddl.Type | None:
     """The type of the column _key behind the steps; None if they drop it.
 
     Args:
@@ -71,7 +71,7 @@ def key(steps: Sequence[Step], kind: ddl.Type) -> ddl.Type | None:
     for at, step in enumerate(steps):
         for path in paths([step], KEY):
 
-            def wrong(text: str, at: int = at, step: Step = step, path: str = path) -> TransformError:
+            def wrong(text: str, at: int = at, step: TransformStep = step, path: str = path) -> TransformError:
                 return TransformError((at, step.kind, path), text)
 
             mask = step.masks.get(path)

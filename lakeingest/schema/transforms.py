@@ -35,7 +35,7 @@ class Mask:
 
 
 @dataclass(frozen=True)
-class Step:
+class TransformStep:
     """One step of the list.
 
     Attributes:
@@ -76,18 +76,18 @@ class Stage:
     """
 
     at: int
-    step: Step
+    step: TransformStep
     before: tuple[ddl.Column, ...]
     after: tuple[ddl.Column, ...]
     expressions: Mapping[str, Expression] = field(default_factory=dict)
 
 
-def plannable(steps: Sequence[Step]) -> bool:
+def plannable(steps: Sequence[TransformStep]) -> bool:
     """Whether the columns behind the steps can be told without running code of somebody's own."""
     return not any(step.kind == "own" for step in steps)
 
 
-def apply(steps: Sequence[Step], columns: Sequence[ddl.Column]) -> tuple[ddl.Column, ...]:
+def apply(steps: Sequence[TransformStep], columns: Sequence[ddl.Column]) -> tuple[ddl.Column, ...]:
     """The columns behind all steps.
 
     Raises:
@@ -99,7 +99,7 @@ def apply(steps: Sequence[Step], columns: Sequence[ddl.Column]) -> tuple[ddl.Col
     return result
 
 
-def stages(steps: Sequence[Step], columns: Sequence[ddl.Column]) -> Iterator[Stage]:
+def stages(steps: Sequence[TransformStep], columns: Sequence[ddl.Column]) -> Iterator[Stage]:
     """The steps in their order, each with its columns.
 
     Raises:
@@ -107,12 +107,12 @@ def stages(steps: Sequence[Step], columns: Sequence[ddl.Column]) -> Iterator[Sta
     """
     before = tuple(columns)
     for at, step in enumerate(steps):
-        stage = _Stage(at, step, before).stage()
+        stage = _StageBuilder(at, step, before).stage()
         yield stage
         before = stage.after
 
 
-def check_alone(steps: Sequence[Step]) -> None:
+def check_alone(steps: Sequence[TransformStep]) -> None:
     """Read the expressions, where nobody knows the columns yet.
 
     Raises:
@@ -127,9 +127,9 @@ def check_alone(steps: Sequence[Step]) -> None:
 
 
 @dataclass(frozen=True)
-class _Stage:
+class _StageBuilder:
     at: int
-    step: Step
+    step: TransformStep
     before: tuple[ddl.Column, ...]
 
     def stage(self) -> Stage:

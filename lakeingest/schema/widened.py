@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from lakeingest.schema import ddl
-from lakeingest.schema.transforms import Stage, Step, TransformError, stages
+from lakeingest.schema.transforms import Stage, TransformError, TransformStep, stages
 
 
-def barring(steps: Sequence[Step], old: Sequence[ddl.Column], new: Sequence[ddl.Column]) -> str | None:
+def barring(steps: Sequence[TransformStep], old: Sequence[ddl.Column], new: Sequence[ddl.Column]) -> str | None:
     """The first step that gives another result for an old value once its column is wider; None if no step does.
 
     Args:

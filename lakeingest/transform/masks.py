@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 from lakeingest.record import HEADERS, KEY
 from lakeingest.schema import ddl, hidden
 from lakeingest.schema.hidden import Hidden
-from lakeingest.schema.transforms import Mask, Stage, Step
+from lakeingest.schema.transforms import Mask, Stage, TransformStep
 from lakeingest.spark import secret
 from lakeingest.spark.json_numbers import marked, unmarked
 
@@ -96,7 +96,7 @@ def _called(header: Column, name: str) -> Column:
     return F.coalesce(F.lower(header["key"]) == F.lower(F.lit(name)), F.lit(False))
 
 
-def _key(frame: DataFrame, step: Step) -> Column:
+def _key(frame: DataFrame, step: TransformStep) -> Column:
     value = hidden_value(frame, F.col(KEY), KEY, step.masks)
     drops = [path.partition(".")[2] for path in step.names if hidden.column_of(path) == KEY]
     if "" in drops:

@@ -361,7 +361,7 @@ def test_read(world: World) -> None:
     world.run()
     world.sql("OPTIMIZE {table}")
     config = world.ingestion().config
-    with read.records(config, config.storage, read.Wanted()) as found:
+    with read.records(config, config.storage, read.RecordSelection()) as found:
         assert [record["_offset"] for record in found.records] == [*range(10, 20)]
     checked(world, earlier=10, table=8)
 

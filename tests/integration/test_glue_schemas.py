@@ -27,7 +27,7 @@ from support.servers import glue
 from lakeingest import config
 from lakeingest.delta.receipt import Counts
 from lakeingest.errors import RegistryRefused, RegistryUnreachable, TableMismatch
-from lakeingest.kafka.glue_registry import GlueRegistry
+from lakeingest.kafka.glue_registry import GlueClient
 from lakeingest.local import Addresses
 
 
@@ -54,10 +54,10 @@ def world(stack: Addresses, spark: SparkSession, named: str, moto: str) -> Schem
     return SchemaWorld(stack, spark, named, **AVRO, registry=registry)
 
 
-def asking(endpoint: str, **storage: str) -> GlueRegistry:
+def asking(endpoint: str, **storage: str) -> GlueClient:
     """A registry as a pipeline has it."""
     given = {"glue": {"registry": REGISTRY, "endpoint": endpoint}, "wait": "500 ms"}
-    return GlueRegistry(config.Registry.model_validate(given), config.Storage.model_validate(storage))
+    return GlueClient(config.Registry.model_validate(given), config.Storage.model_validate(storage))
 
 
 def producer(server: Any, world: SchemaWorld, tree: Any, *, packs: bool = False) -> Producer:

@@ -32,7 +32,7 @@ from typer.testing import CliRunner
 from lakeingest.cli import app
 from lakeingest.config import Registry as Config
 from lakeingest.errors import RegistryRefused, RegistryUnreachable
-from lakeingest.kafka.registry import RegisteredSchema, Registry
+from lakeingest.kafka.registry import RegisteredSchema, RegistryClient
 from lakeingest.local import Addresses
 
 Reference = tuple[str, str, int]
@@ -49,10 +49,10 @@ def avro(name: str, **fields: Any) -> str:
     return json.dumps({"type": "record", "name": name, "namespace": "x", "fields": listed})
 
 
-def asking(url: str, *, seconds: float = 2.0, **options: str) -> Registry:
+def asking(url: str, *, seconds: float = 2.0, **options: str) -> RegistryClient:
     """A registry as a pipeline has it; the names of options with _ for the dots."""
     given = {name.replace("_", "."): value for name, value in options.items()}
-    return Registry(Config.model_validate({"wait": datetime.timedelta(seconds=seconds), "options": given}), url)
+    return RegistryClient(Config.model_validate({"wait": datetime.timedelta(seconds=seconds), "options": given}), url)
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from support.servers import spark_versions
 
 from lakeingest.decode import projection
-from lakeingest.decode.protobuf import Reader, record
+from lakeingest.decode.protobuf import ProtobufReader, record
 from lakeingest.schema.formats import protobuf, protobuf_values
 from lakeingest.schema.model import SchemaError
 
@@ -80,7 +80,7 @@ def test_only_the_records_that_are_none_are_null(spark: SparkSession) -> None:
         (bytearray(b"\x3a\xff\xff\xff\xff\x07"), None), (bytearray(b"\x82\x01\x01\xff"), None), (good, 1),
     ]  # fmt: skip
     frame = spark.createDataFrame(cases, "payload BINARY, id BIGINT").coalesce(1)
-    reader = Reader(DESCRIPTORS, "shop.Order")
+    reader = ProtobufReader(DESCRIPTORS, "shop.Order")
     read = frame.withColumn("parsed", reader.parse(F.col("payload"))).select(
         reader.value(F.col("parsed"))["id"].alias("id"), reader.broken(F.col("parsed")).alias("broken")
     )
@@ -93,7 +93,7 @@ def test_why_without_a_value(spark: SparkSession) -> None:
     """Executors need not have lakeingest; a pipeline that masks said of no refused message which field it was."""
     cut, large = payload(note="secret")[:-1], bytearray(b"\x40\x80\x80\x80\x80\x80\x01")
     frame = spark.createDataFrame([(cut,), (large,), (None,)], "payload BINARY").coalesce(1)
-    reader = Reader(DESCRIPTORS, "shop.Order")
+    reader = ProtobufReader(DESCRIPTORS, "shop.Order")
     short = "field note is cut short, or written with another schema"
     cases = {True: "field state is outside of int32", False: "field state: 34359738368 is outside of int32"}
     for withheld, said in cases.items():

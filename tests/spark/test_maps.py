@@ -48,7 +48,7 @@ PAYLOADS = {
 def test_the_last_of_a_key_holds_in_avro(spark: SparkSession, functions: str) -> None:
     """As for fastavro, Avro's own readers and Protobuf's library; both readers, nested too."""
     with session.setting(spark, {jvm.catalog("avro"): functions}):
-        reader = avro.Reader(json.dumps(AVRO))
+        reader = avro.AvroReader(json.dumps(AVRO))
         frame = spark.createDataFrame([(i, bytearray(p)) for i, p in enumerate(PAYLOADS)], "n INT, raw BINARY")
         parsed = frame.withColumn("parsed", reader.parse(F.col("raw")))
         value = F.to_json(reader.value(F.col("parsed")), {"ignoreNullFields": "false"})
@@ -111,5 +111,5 @@ def test_sql_says_what_it_cannot_show(spark: SparkSession, tmp_path: Path) -> No
     assert "SELECT * EXCLUDE" in caught.value.cure
     found = sql.ask(shop.tables.config, Storage(), 'SELECT * EXCLUDE (m) FROM "table"', 10, as_json=True)
     assert len(found.rows) == 2
-    with read.records(shop.tables.config, Storage(), read.Wanted()) as records:
+    with read.records(shop.tables.config, Storage(), read.RecordSelection()) as records:
         assert [record["m"] for record in records.records] == [{"a": 3}] * 2

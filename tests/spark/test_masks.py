@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from lakeingest import transform
 from lakeingest.schema import ddl, transforms
 from lakeingest.schema.hidden import Hidden
-from lakeingest.schema.transforms import Mask, Step
+from lakeingest.schema.transforms import Mask, TransformStep
 from lakeingest.spark import types
 from lakeingest.transform import masks
 
@@ -64,7 +64,7 @@ def test_what_was_rescued(spark: SparkSession) -> None:
         assert "S" not in str([row["found"] for row in found])
 
 
-def behind(spark: SparkSession, frame: str, columns: str, *steps: Step) -> Any:
+def behind(spark: SparkSession, frame: str, columns: str, *steps: TransformStep) -> Any:
     stages = tuple(transforms.stages(steps, ddl.parse(columns)))
     return transform.frame(spark.sql(frame), stages, types.of_columns(stages[-1].after))
 
@@ -79,15 +79,15 @@ RECORD = (
 @pytest.mark.parametrize(
     ("key", "step", "wanted"),
     [
-        ("'u'", Step("mask", masks={"_key": Mask("hash", "salt")}), HASHED["u"]),
-        ("7L", Step("mask", masks={"_KEY": Mask("hash", "salt")}), HASHED["7"]),
-        ("X'75'", Step("mask", masks={"_key": Mask("null")}), None),
-        ("struct(7 AS a, 'x' AS b)", Step("mask", masks={"_key.a": Mask("hash", "salt")}), (HASHED["7"], "x")),
-        ("struct(7 AS a, 'x' AS b)", Step("drop", names=("_key.a",)), ("x",)),
-        ("'u'", Step("drop", names=("_key",)), None),
+        ("'u'", TransformStep("mask", masks={"_key": Mask("hash", "salt")}), HASHED["u"]),
+        ("7L", TransformStep("mask", masks={"_KEY": Mask("hash", "salt")}), HASHED["7"]),
+        ("X'75'", TransformStep("mask", masks={"_key": Mask("null")}), None),
+        ("struct(7 AS a, 'x' AS b)", TransformStep("mask", masks={"_key.a": Mask("hash", "salt")}), (HASHED["7"], "x")),
+        ("struct(7 AS a, 'x' AS b)", TransformStep("drop", names=("_key.a",)), ("x",)),
+        ("'u'", TransformStep("drop", names=("_key",)), None),
     ],
 )
-def test_the_key(spark: SparkSession, key: str, step: Step, wanted: Any) -> None:
+def test_the_key(spark: SparkSession, key: str, step: TransformStep, wanted: Any) -> None:
     """No step reached it: it stood in clear beside a masked field."""
     (row,) = behind(spark, RECORD.format(key=key), "id INT", step).collect()
     assert row["_key"] == wanted
@@ -98,21 +98,27 @@ def test_the_key(spark: SparkSession, key: str, step: Step, wanted: Any) -> None
     ("step", "wanted"),
     [
         (
-            Step("mask", masks={"_headers.user": Mask("hash", "salt")}),
+            TransformStep("mask", masks={"_headers.user": Mask("hash", "salt")}),
             [("user", HASHED["u"]), ("other", "u"), ("user", None)],
         ),
-        (Step("mask", masks={"_headers.user": Mask("constant", "-")}), [("user", "-"), ("other", "u"), ("user", None)]),
         (
-            Step("mask", masks={"_headers.user": Mask("last", kept_characters=1)}),
+            TransformStep("mask", masks={"_headers.user": Mask("constant", "-")}),
+            [("user", "-"), ("other", "u"), ("user", None)],
+        ),
+        (
+            TransformStep("mask", masks={"_headers.user": Mask("last", kept_characters=1)}),
             [("user", "***"), ("other", "u"), ("user", None)],
         ),
-        (Step("mask", masks={"_headers.user": Mask("null")}), [("user", None), ("other", "u"), ("user", None)]),
-        (Step("drop", names=("_headers.user",)), [("other", "u")]),
-        (Step("mask", masks={"_headers": Mask("null")}), None),
-        (Step("drop", names=("_headers",)), None),
+        (
+            TransformStep("mask", masks={"_headers.user": Mask("null")}),
+            [("user", None), ("other", "u"), ("user", None)],
+        ),
+        (TransformStep("drop", names=("_headers.user",)), [("other", "u")]),
+        (TransformStep("mask", masks={"_headers": Mask("null")}), None),
+        (TransformStep("drop", names=("_headers",)), None),
     ],
 )
-def test_headers(spark: SparkSession, step: Step, wanted: Any) -> None:
+def test_headers(spark: SparkSession, step: TransformStep, wanted: Any) -> None:
     """Each header of a name; the others stay."""
     (row,) = behind(spark, RECORD.format(key="1"), "id INT", step).collect()
     found = row["_headers"] and [(h["key"], h["value"] and h["value"].decode()) for h in row["_headers"]]
@@ -122,9 +128,9 @@ def test_headers(spark: SparkSession, step: Step, wanted: Any) -> None:
 def test_a_header_in_another_case(spark: SparkSession) -> None:
     """Servers of HTTP write names of headers as they like: `User` stood in clear beside a mask of `user`."""
     record = "SELECT 1 AS id, 'k' AS _key, '{}' AS _rescued, array(struct('User' AS key, X'75' AS value)) AS _headers"
-    steps: list[tuple[Step, Any]] = [
-        (Step("mask", masks={"_headers.uSER": Mask("null")}), [("User", None)]),
-        (Step("drop", names=("_headers.user",)), []),
+    steps: list[tuple[TransformStep, Any]] = [
+        (TransformStep("mask", masks={"_headers.uSER": Mask("null")}), [("User", None)]),
+        (TransformStep("drop", names=("_headers.user",)), []),
     ]
     for step, wanted in steps:
         (row,) = behind(spark, record, "id INT", step).collect()
@@ -141,12 +147,15 @@ def test_a_field_of_any_name(spark: SparkSession, name: str) -> None:
     columns = types.ddl_columns(frame.drop("_key").schema)
     salted = hashlib.sha256(b"saltS").hexdigest()
     for step, wanted in (
-        (Step("mask", masks=dict.fromkeys(paths, Mask("null"))), {"home": {name: None, "other": "o"}, name: None}),
         (
-            Step("mask", masks=dict.fromkeys(paths, Mask("hash", "salt"))),
+            TransformStep("mask", masks=dict.fromkeys(paths, Mask("null"))),
+            {"home": {name: None, "other": "o"}, name: None},
+        ),
+        (
+            TransformStep("mask", masks=dict.fromkeys(paths, Mask("hash", "salt"))),
             {"home": {name: salted, "other": "o"}, name: salted},
         ),
-        (Step("drop", names=paths), {"home": {"other": "o"}}),
+        (TransformStep("drop", names=paths), {"home": {"other": "o"}}),
     ):
         stages = tuple(transforms.stages([step], columns))
         row = transform.frame(frame, stages, types.of_columns(stages[-1].after)).first()
@@ -156,8 +165,8 @@ def test_a_field_of_any_name(spark: SparkSession, name: str) -> None:
 
 def test_a_header_is_asked_before_it_is_masked_or_behind(spark: SparkSession) -> None:
     """An expression sees the headers as the step before left them, as it sees columns."""
-    ask = Step("derive", texts={"found": "header('other')"})
-    mask = Step("mask", masks={"_headers.other": Mask("constant", "-")})
+    ask = TransformStep("derive", texts={"found": "header('other')"})
+    mask = TransformStep("mask", masks={"_headers.other": Mask("constant", "-")})
     rows = [behind(spark, RECORD.format(key="1"), "id INT", *steps).first() for steps in ((ask, mask), (mask, ask))]
     assert [row["found"] for row in rows] == ["u", "-"]
 
@@ -197,7 +206,7 @@ WIDER = (
 def test_pseudonyms_outlive_a_widening(spark: SparkSession) -> None:
     """The 5 of an INT and that of the DOUBLE that it was widened to had two pseudonyms."""
     frame = spark.sql(f"SELECT {', '.join(f'{value} AS c{at}' for at, (value, _) in enumerate(WIDER))}")
-    step = Step("mask", masks={name: Mask("hash", "salt") for name in frame.columns})
+    step = TransformStep("mask", masks={name: Mask("hash", "salt") for name in frame.columns})
     (stage,) = transforms.stages([step], types.ddl_columns(frame.schema))
     made = transform.frame(frame, [stage], types.of_columns(stage.after)).select(*frame.columns)
     wanted = [tuple(hashlib.sha256(f"salt{text}".encode()).hexdigest() for _, text in WIDER)]

@@ -202,7 +202,7 @@ def rows(spark: SparkSession, writer: Any, table: Schema, records: list[Any]) ->
     """What a table with the columns of a schema holds of records of another one."""
     source = avro_schema.read(json.dumps(writer))
     names = naming.with_column_names(source, naming.columns_of(table))
-    branch = SchemaBranch(b"", None, "it", source, avro.Reader(json.dumps(writer)), names)
+    branch = SchemaBranch(b"", None, "it", source, avro.AvroReader(json.dumps(writer)), names)
     branches = SchemaBranches((branch,), framing=None)
     read = writers.read("value", F.col("raw"), branches, projection.struct_type(table), 1 << 20)
     frame = spark.createDataFrame(
@@ -291,7 +291,7 @@ def test_a_uuid_of_sixteen_bytes_is_a_text(spark: SparkSession, way: None) -> No
     fastavro.schemaless_writer(
         out, fastavro.parse_schema(json.loads(text.replace("logicalType", "x"))), as_bytes(record)
     )
-    schema, reader = avro_schema.read(text), avro.Reader(text)
+    schema, reader = avro_schema.read(text), avro.AvroReader(text)
     frame = spark.createDataFrame([(bytearray(out.getvalue()),)], "raw BINARY").select(
         reader.parse(F.col("raw")).alias("p")
     )
@@ -318,7 +318,7 @@ def test_a_record_is_read_once(spark: SparkSession, way: None) -> None:
     """However many columns and tests look at it: what is read twice takes twice as long."""
     schema = json.dumps({"type": "record", "name": "R", "fields": [{"name": n, "type": "int"} for n in NAMES]})
     target = avro_schema.read(schema)
-    known = (SchemaBranch(b"\0\0\0\0\1", 1, "one", target, avro.Reader(schema), target),)
+    known = (SchemaBranch(b"\0\0\0\0\1", 1, "one", target, avro.AvroReader(schema), target),)
     read = writers.read("value", F.col("raw"), SchemaBranches(known), projection.struct_type(target), 100)
     frame = spark.range(1, 2, 1, 1).select(F.encode(F.col("id").cast("string"), "UTF-8").alias("raw"))
     frame = frame.withColumn(HEADERS, F.lit(None).cast("array<struct<key: string, value: binary>>"))
@@ -389,7 +389,7 @@ def test_both_ways_read_the_same(spark: SparkSession) -> None:
 
     def read(functions: str) -> DataFrame:
         with session.setting(spark, {jvm.catalog("avro"): functions}):
-            reader = avro.Reader(json.dumps(schema), (SHARED,))
+            reader = avro.AvroReader(json.dumps(schema), (SHARED,))
             parsed = frame.withColumn("parsed", reader.parse(F.col("raw")))
             broken, value = reader.broken(F.col("parsed")), reader.value(F.col("parsed"))
             # A map has no order, and Python no year of five digits.
@@ -450,7 +450,7 @@ def test_a_decimal_of_too_many_digits_is_no_other_number(spark: SparkSession, wa
         value = {"v": stored(number.to_bytes(size, "big", signed=True))}
         fastavro.schemaless_writer(out, fastavro.parse_schema(bare, named), value)
         rows.append((str(number), bytearray(out.getvalue())))
-    reader = avro.Reader(json.dumps(schema), (MONEY,))
+    reader = avro.AvroReader(json.dumps(schema), (MONEY,))
     parsed = spark.createDataFrame(rows, "n STRING, raw BINARY").withColumn("p", reader.parse(F.col("raw")))
     broken = reader.broken(F.col("p"))
     told = F.when(~broken, F.to_json(reader.value(F.col("p"))))

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest.decode import projection, writers
-from lakeingest.decode.avro import Reader
+from lakeingest.decode.avro import AvroReader
 from lakeingest.decode.framing import Confluent, Framing, Glue
 from lakeingest.decode.writers import SchemaBranch, SchemaBranches
 from lakeingest.record import HEADERS, KEY
@@ -60,7 +60,7 @@ def batch(spark: SparkSession, side: Side, begin: bytes) -> DataFrame:
 def test_its_payload_is_never_read_as_an_id(spark: SparkSession, side: Side, framing: str) -> None:
     """It was read with the schema whose id the payload's first bytes happened to be; the registry was asked for it."""
     by, known = FRAMINGS[framing]
-    branches = SchemaBranches((SchemaBranch(by.header(known), known, "it", SCHEMA, Reader(TEXT), SCHEMA),), by)
+    branches = SchemaBranches((SchemaBranch(by.header(known), known, "it", SCHEMA, AvroReader(TEXT), SCHEMA),), by)
     frame = batch(spark, side, by.header(known))
     found = writers.headers(frame, by, {side: "raw"}, {side: [by.header(known)]}, ())
     # None but those that really have a header before the payload are asked of the registry.
@@ -93,7 +93,7 @@ def test_its_payload_is_never_read_as_an_id(spark: SparkSession, side: Side, fra
 
 def test_a_schema_file_reads_it(spark: SparkSession) -> None:
     """The payload is bare, as plain Avro is: this is the cure that the message names."""
-    branches = SchemaBranches((SchemaBranch(b"", None, "it", SCHEMA, Reader(TEXT), SCHEMA),), None)
+    branches = SchemaBranches((SchemaBranch(b"", None, "it", SCHEMA, AvroReader(TEXT), SCHEMA),), None)
     read = writers.read("value", F.col("raw"), branches, projection.struct_type(SCHEMA), 1 << 20)
     frame = batch(spark, "value", b"\0\0\0\0\1").where("name = 'bare, whole'")
     for stage in read.stages:

@@ -15,7 +15,7 @@ from lakeingest import transform
 from lakeingest.errors import UsageError
 from lakeingest.schema import ddl, transforms
 from lakeingest.schema.expression import read
-from lakeingest.schema.transforms import Mask, Step
+from lakeingest.schema.transforms import Mask, TransformStep
 from lakeingest.spark import types
 
 DDL = (
@@ -184,7 +184,7 @@ def test_json_has_times_to_the_microsecond(spark: SparkSession) -> None:
     assert told.collect() == [(text,)]
 
 
-def transformed(rows: Any, *steps: Step) -> Any:
+def transformed(rows: Any, *steps: TransformStep) -> Any:
     """The frame behind these steps, with what was refused and left out."""
     stages = tuple(transforms.stages(steps, COLUMNS))
     return transform.frame(rows, stages, types.of_columns(stages[-1].after)), stages
@@ -194,12 +194,12 @@ def test_the_steps(spark: SparkSession, rows: Any) -> None:
     """Each sees what the one before it left; swapped names, fields of structs and a column computed anew."""
     made, stages = transformed(
         rows,
-        Step("rename", texts={"a": "b", "b": "a"}),
-        Step("drop", names=("s.y", "m", "l")),
-        Step("flatten", names=("s",)),
-        Step("cast", texts={"big": "STRING"}),
-        Step("derive", texts={"A": "coalesce(a, 'none')", "twice": "CAST(b AS BIGINT) * 2 = 14"}),
-        Step("keep", names=("id", "a", "b", "s_x", "big", "twice")),
+        TransformStep("rename", texts={"a": "b", "b": "a"}),
+        TransformStep("drop", names=("s.y", "m", "l")),
+        TransformStep("flatten", names=("s",)),
+        TransformStep("cast", texts={"big": "STRING"}),
+        TransformStep("derive", texts={"A": "coalesce(a, 'none')", "twice": "CAST(b AS BIGINT) * 2 = 14"}),
+        TransformStep("keep", names=("id", "a", "b", "s_x", "big", "twice")),
     )
     wanted = [
         Row(id=1, b=0, a="12", big="0", s_x=1, twice=False),
@@ -237,14 +237,14 @@ def test_an_argument_that_makes_no_sense(rows: Any, text: str) -> None:
 def test_what_spark_itself_refuses(rows: Any, text: str) -> None:
     """In a sentence, before anything is consumed."""
     with pytest.raises(UsageError, match=r"transform\[0\]: Spark cannot do it: "):
-        transformed(rows, Step("derive", texts={"x": f"CAST({text} AS STRING)"}))
+        transformed(rows, TransformStep("derive", texts={"x": f"CAST({text} AS STRING)"}))
 
 
 def test_masks(rows: Any) -> None:
     """Null stays null; what is as long as what would be kept shows nothing; fields of structs keep their neighbours."""
     made, _ = transformed(
         rows,
-        Step(
+        TransformStep(
             "mask",
             masks={
                 "b": Mask("last", kept_characters=2),
@@ -272,7 +272,7 @@ def test_masks(rows: Any) -> None:
 def test_a_field_deep_within_is_masked(spark: SparkSession) -> None:
     frame = spark.sql("SELECT named_struct('b', named_struct('c', 'secret', 'd', 1)) AS a")
     (stage,) = transforms.stages(
-        [Step("mask", masks={"a.b.c": Mask("last", kept_characters=1)})], types.ddl_columns(frame.schema)
+        [TransformStep("mask", masks={"a.b.c": Mask("last", kept_characters=1)})], types.ddl_columns(frame.schema)
     )
     made = transform.frame(frame, [stage], types.of_columns(stage.after))
     assert made.select("a.b.*").collect() == [("***t", 1)]
@@ -282,10 +282,10 @@ def test_the_first_that_decides(rows: Any) -> None:
     """What an earlier condition leaves out is held against nothing later, and what failed is left out by nothing."""
     made, _ = transformed(
         rows,
-        Step("where", texts={"there": "a IS NOT NULL", "positive": "a >= 0"}),
-        Step("cast", texts={"b": "INT"}),
-        Step("where", texts={"small": "a < 5"}),
-        Step("derive", texts={"q": "CAST(10 / a AS DOUBLE)"}),
+        TransformStep("where", texts={"there": "a IS NOT NULL", "positive": "a >= 0"}),
+        TransformStep("cast", texts={"b": "INT"}),
+        TransformStep("where", texts={"small": "a < 5"}),
+        TransformStep("derive", texts={"q": "CAST(10 / a AS DOUBLE)"}),
     )
     found = {row["id"]: (row[transform.FAILED], row[transform.LEFT_OUT]) for row in made.collect()}
     assert found == {1: (4, None), 2: (2, None), 3: (None, 1), 4: (None, 0), 5: (2, None)}
@@ -294,7 +294,9 @@ def test_the_first_that_decides(rows: Any) -> None:
 def test_why(rows: Any) -> None:
     """The step, the entry, and the columns that it asked; never their values, which a message would carry elsewhere."""
     made, stages = transformed(
-        rows, Step("where", texts={"all": "true"}), Step("derive", texts={"q": "b || CAST(c / a AS DOUBLE)"})
+        rows,
+        TransformStep("where", texts={"all": "true"}),
+        TransformStep("derive", texts={"q": "b || CAST(c / a AS DOUBLE)"}),
     )
     refusal = transform.refusal(stages)
     said = made.select("id", refusal.explanation.alias("why")).where("why IS NOT NULL").collect()

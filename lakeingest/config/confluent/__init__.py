@@ -13,11 +13,11 @@ from typing import Any
 from lakeingest.config import written
 from lakeingest.config.confluent import outcomes, rules, sinks, smt
 from lakeingest.config.confluent.document import read
-from lakeingest.config.confluent.translation import Option, Translation
+from lakeingest.config.confluent.translation import ConnectorOption, Translation
 from lakeingest.config.variables import TOPIC
 from lakeingest.errors import UsageError
 
-__all__ = ["Imported", "Option", "read", "translate"]
+__all__ = ["ConnectorOption", "Imported", "read", "translate"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Imported:
     """
 
     files: Mapping[str, str]
-    options: tuple[Option, ...]
+    options: tuple[ConnectorOption, ...]
     missing: Mapping[str, str]
     environment: tuple[str, ...]
     source: Mapping[str, Any]

@@ -23,7 +23,7 @@ _LOGIN = re.compile(r"(://)[^/@\s]*@")
 
 
 @dataclass(frozen=True)
-class Option:
+class ConnectorOption:
     """An option of a connector, and what became of it.
 
     Attributes:
@@ -65,7 +65,7 @@ class Translation:
     names: Mapping[str, str] = field(default_factory=dict)
     implied: Collection[str] = ()
     of_worker: Collection[str] = ()
-    outcomes: list[Option] = field(default_factory=list)
+    outcomes: list[ConnectorOption] = field(default_factory=list)
     file: dict[str, Any] = field(default_factory=dict)
     notes: dict[tuple[str, ...], str] = field(default_factory=dict)
     environment: list[str] = field(default_factory=list)
@@ -97,7 +97,7 @@ class Translation:
                 origin = f"{origin} (of the worker)"
             if name not in self.implied:
                 text = "***" if is_secret(name) else _LOGIN.sub(r"\1***@", value)
-                self.outcomes.append(Option(origin, text, outcome, becomes, why))
+                self.outcomes.append(ConnectorOption(origin, text, outcome, becomes, why))
 
     def set(self, path: str, value: Any, note: str = "") -> None:
         """Write an option of the pipeline file, with a comment above it."""

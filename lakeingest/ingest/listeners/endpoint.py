@@ -88,7 +88,7 @@ class Endpoint:
         try:
             family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
             # A class of its own: an address of version 6 needs another family.
-            server = type("Server", (_Server,), {"address_family": family})
+            server = type("Server", (_HttpServer,), {"address_family": family})
             self._server: Any = make_server(host, port, self._respond, server, _Quiet)
         except (OSError, UnicodeError) as failed:
             raise SetupError(
@@ -193,7 +193,7 @@ def parsed(address: str) -> tuple[str, int]:
     return match["six"] or match["host"], int(match["port"])
 
 
-class _Server(ThreadingMixIn, WSGIServer):
+class _HttpServer(ThreadingMixIn, WSGIServer):
     """Answers so many clients at once; of more than these, the one that is there for longest is left."""
 
     daemon_threads = True
@@ -233,13 +233,13 @@ class _Quiet(WSGIRequestHandler):
 
     def setup(self) -> None:
         super().setup()
-        self.wfile = _Writer(self.connection)
+        self.wfile = _ClientWriter(self.connection)
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
 
 
-class _Writer(io.BufferedIOBase):
+class _ClientWriter(io.BufferedIOBase):
     """Sends to a client. One that does not read any more has gone: no traceback is written for that."""
 
     def __init__(self, connection: socket.socket) -> None:

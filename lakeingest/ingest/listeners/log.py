@@ -41,7 +41,7 @@ class Log:
     """
 
     def __init__(self, format: str, write: Callable[[str], object]) -> None:
-        self._handler = _Writer(write)
+        self._handler = _LogWriter(write)
         self._handler.setFormatter(_Json() if format == "json" else _Text())
         self._looked = set[str]()
         self._log = logging.getLogger(_LOGGERS[0])
@@ -212,7 +212,7 @@ def _error(failure: Exception) -> dict[str, Any]:
     return {"error": type(failure).__name__, "what": repr(failure), "traceback": traceback.format_exception(failure)}
 
 
-class _Writer(logging.Handler):
+class _LogWriter(logging.Handler):
     def __init__(self, write: Callable[[str], object]) -> None:
         super().__init__()
         self._write = write

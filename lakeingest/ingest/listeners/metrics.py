@@ -35,7 +35,7 @@ class Metrics:
                 each.full_name, each.help, ("pipeline", *each.labels), registry=self.registry, **more
             )
             self._all[each.name] = made
-        self._waits: dict[str, _Waiting] = {}
+        self._waits: dict[str, _LagAge] = {}
         self._behind: dict[str, set[str]] = {}
 
     def heard(self, pipeline: str, event: Event) -> None:
@@ -67,7 +67,7 @@ class Metrics:
 
     def _started(self, of: _Of, pipeline: str, event: Started) -> None:
         """What is not zero later is zero now, so that its first rise can be seen."""
-        self._waits[pipeline] = waiting = _Waiting()
+        self._waits[pipeline] = waiting = _LagAge()
         of("lag_seconds").set_function(waiting.seconds)
         of("running").set(1)
         of("trigger_seconds").set(event.every_s)
@@ -129,7 +129,7 @@ class _Of:
         return self._every[name].labels(self._pipeline, *labels)
 
 
-class _Waiting:
+class _LagAge:
     """Since when the oldest record that is not committed can have waited, as far as the events tell."""
 
     def __init__(self) -> None:

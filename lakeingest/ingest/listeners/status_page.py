@@ -76,7 +76,7 @@ a {{ color: inherit; }}
 
 
 @dataclass(frozen=True)
-class _Pipeline:
+class _PipelineStatus:
     """What is known of one.
 
     Attributes:
@@ -105,14 +105,14 @@ class StatusPage:
 
     def __init__(self, pipelines: Iterable[str], *, reports: bool = False) -> None:
         self._links = f"{_REPORT} · {_METRICS}" if reports else _METRICS
-        self._known = {name: _Pipeline() for name in pipelines}
+        self._known = {name: _PipelineStatus() for name in pipelines}
         self._lock = threading.Lock()
 
     def heard(self, pipeline: str, event: Event) -> None:
         with self._lock:
             if isinstance(event, Matched):
-                self._known.update((name, self._known.get(name, _Pipeline())) for name in event.pipelines)
-            self._known[pipeline] = _after(self._known.get(pipeline, _Pipeline()), event)
+                self._known.update((name, self._known.get(name, _PipelineStatus())) for name in event.pipelines)
+            self._known[pipeline] = _after(self._known.get(pipeline, _PipelineStatus()), event)
 
     @property
     def waits_for(self) -> list[str]:
@@ -138,11 +138,11 @@ class StatusPage:
         )
 
 
-def _after(before: _Pipeline, event: Event) -> _Pipeline:
+def _after(before: _PipelineStatus, event: Event) -> _PipelineStatus:
     now = before
     match event:
         case Started():
-            now = _Pipeline(told=before.told)
+            now = _PipelineStatus(told=before.told)
         case Matched():
             now = replace(before, state="follows a pattern", ready=True)
         case Looked():
@@ -170,7 +170,7 @@ def _reason(event: Event) -> str:
     return "".join([*(f" · {each}" for each in broken), f" · cure: {event.failure.cure}"])
 
 
-def _row(name: str, of: _Pipeline) -> str:
+def _row(name: str, of: _PipelineStatus) -> str:
     last = of.last
     cells = (
         *(f"{n:,}" for n in (of.lag, of.counts.consumed, of.counts.refused, of.counts.dropped)),

@@ -27,7 +27,7 @@ from lakeingest.operations.answered import answered
 from lakeingest.operations.completeness import Complete
 from lakeingest.operations.freshness import Ages, Worst
 from lakeingest.operations.report import files, refused
-from lakeingest.operations.report.verdict import Verdict, verdict
+from lakeingest.operations.report.verdict import PipelineVerdict, verdict
 from lakeingest.operations.results.audit import Report
 from lakeingest.operations.results.status import Status
 from lakeingest.schema.ledger import SchemaLedger
@@ -40,7 +40,7 @@ _BATCHES = 50
 """Newest batches whose gate's results are read."""
 
 
-class Asked(Protocol):
+class ReportedPipeline(Protocol):
     """What of a pipeline is asked; `Pipeline` has it."""
 
     config: PipelineConfig
@@ -106,7 +106,7 @@ class Facts:
     audit: dict[str, Any] | None = None
     contract: tuple[dict[str, Any], ...] = ()
     unknown: dict[str, str] = field(default_factory=dict)
-    verdict: Verdict = field(default_factory=Verdict)
+    verdict: PipelineVerdict = field(default_factory=PipelineVerdict)
 
     def to_json(self) -> dict[str, Any]:
         told = {**vars(self), "made": utc(self.made), "verdict": vars(self.verdict)}
@@ -115,7 +115,7 @@ class Facts:
 
 
 def gather(
-    pipelines: Sequence[Asked], *, samples: int, audited: bool, say: Callable[[str], None] = lambda _: None
+    pipelines: Sequence[ReportedPipeline], *, samples: int, audited: bool, say: Callable[[str], None] = lambda _: None
 ) -> list[Facts]:
     """All that a report shows of pipelines.
 
@@ -134,7 +134,7 @@ def gather(
         return found
 
 
-def _of_one(pipeline: Asked, topics: Callable[[], Topics], *, samples: int, audited: bool) -> Facts:
+def _of_one(pipeline: ReportedPipeline, topics: Callable[[], Topics], *, samples: int, audited: bool) -> Facts:
     config = pipeline.config
     names = (config.table.identifier, config.quarantine.identifier)
     facts = Facts(config.name, *names, tuple(config.source.topics), datetime.now(UTC), gated=config.gate is not None)
@@ -152,7 +152,7 @@ def _of_one(pipeline: Asked, topics: Callable[[], Topics], *, samples: int, audi
     return facts
 
 
-def _read(pipeline: Asked, facts: Facts, ask: Callable[[], Topics], samples: int) -> None:
+def _read(pipeline: ReportedPipeline, facts: Facts, ask: Callable[[], Topics], samples: int) -> None:
     config, storage = pipeline.config, pipeline.storage
     quarantine = not _missing(facts.quarantine, storage)
     if not quarantine:
@@ -204,7 +204,7 @@ def _read(pipeline: Asked, facts: Facts, ask: Callable[[], Topics], samples: int
                 facts.files.append(files.summary(name, OfflineLog(identifier, storage)))
 
 
-def _contract(pipeline: Asked, facts: Facts, worst: Worst | None) -> tuple[dict[str, Any], ...]:
+def _contract(pipeline: ReportedPipeline, facts: Facts, worst: Worst | None) -> tuple[dict[str, Any], ...]:
     """What of the contract is kept."""
     config, storage = pipeline.config, pipeline.storage
     if facts.lag is None or facts.state is None:
@@ -250,7 +250,7 @@ def _missing(identifier: str, storage: Storage) -> bool:
     return False
 
 
-def _logs(pipeline: Asked, *, quarantine: bool) -> tuple[CommitLog, CommitLog, Ages]:
+def _logs(pipeline: ReportedPipeline, *, quarantine: bool) -> tuple[CommitLog, CommitLog, Ages]:
     """What the pipeline committed to both tables, and how old the records were."""
     config, storage = pipeline.config, pipeline.storage
 

@@ -21,7 +21,7 @@ _WORST: tuple[State, ...] = ("bad", "warn", "none", "good")
 
 
 @dataclass(frozen=True)
-class Verdict:
+class PipelineVerdict:
     """How a pipeline stands.
 
     Attributes:
@@ -35,66 +35,70 @@ class Verdict:
     sentence: str = ""
 
 
-def verdict(facts: Facts, trigger: Trigger) -> Verdict:
+def verdict(facts: Facts, trigger: Trigger) -> PipelineVerdict:
     """The verdict on what is known."""
     if "table" in facts.unknown:
-        return Verdict("bad", "unreadable", f"The table cannot be read: {facts.unknown['table']}.")
+        return PipelineVerdict("bad", "unreadable", f"The table cannot be read: {facts.unknown['table']}.")
     if not facts.exists:
-        return Verdict("none", "never ran", f"There is no table at {facts.table} yet: the pipeline has never run.")
+        return PipelineVerdict(
+            "none", "never ran", f"There is no table at {facts.table} yet: the pipeline has never run."
+        )
     said = sorted(_findings(facts, trigger), key=lambda each: _WORST.index(each.state))
     if said[0].state == "good":
         return said[0]
-    return Verdict(said[0].state, said[0].label, " ".join(each.sentence for each in said if each.state != "good"))
+    return PipelineVerdict(
+        said[0].state, said[0].label, " ".join(each.sentence for each in said if each.state != "good")
+    )
 
 
-def _findings(facts: Facts, trigger: Trigger) -> Iterator[Verdict]:
+def _findings(facts: Facts, trigger: Trigger) -> Iterator[PipelineVerdict]:
     yield from _of_audit(facts)
     yield from _of_gate(facts)
     yield from _of_lag(facts, trigger)
     if broken := [each["promise"] for each in facts.contract if each["kept"] is False]:
-        yield Verdict("warn", "contract broken", f"The contract is not kept: {', '.join(broken)}.")
+        yield PipelineVerdict("warn", "contract broken", f"The contract is not kept: {', '.join(broken)}.")
     if facts.refused and (facts.refused["open"] or facts.refused["reasons"]):
         waiting = facts.refused["open"]
         told = "Records were" if waiting is None else _records(waiting)
-        yield Verdict("warn", "records refused", f"{told} refused and wait in quarantine.")
+        yield PipelineVerdict("warn", "records refused", f"{told} refused and wait in quarantine.")
     if "refused" in facts.unknown:
-        yield Verdict("warn", "uncertain", f"The quarantine is not known: {facts.unknown['refused']}.")
+        yield PipelineVerdict("warn", "uncertain", f"The quarantine is not known: {facts.unknown['refused']}.")
     if "batches" in facts.unknown:
-        yield Verdict("warn", "uncertain", f"The commits are not known: {facts.unknown['batches']}.")
+        yield PipelineVerdict("warn", "uncertain", f"The commits are not known: {facts.unknown['batches']}.")
     proved = " and an audit found each record exactly once" if facts.audit else ""
     caught_up = (
         "It has caught up with Kafka"
         if not facts.lag
         else f"It is {number_of(facts.lag, 'offset')} behind Kafka, no more than one batch"
     )
-    yield Verdict("good", "healthy", f"{caught_up}, no refused record waits{',' if proved else ''}{proved}.")
+    yield PipelineVerdict("good", "healthy", f"{caught_up}, no refused record waits{',' if proved else ''}{proved}.")
 
 
-def _of_audit(facts: Facts) -> Iterator[Verdict]:
+def _of_audit(facts: Facts) -> Iterator[PipelineVerdict]:
     found = facts.audit
     if found and not found["conserved"]:
         what = ", ".join(f"{found[name]:,} {name}" for name in ("missing", "duplicated", "unexpected") if found[name])
-        yield Verdict("bad", "not conserved", f"The audit failed: {what or 'the chain of commits is broken'}.")
+        yield PipelineVerdict("bad", "not conserved", f"The audit failed: {what or 'the chain of commits is broken'}.")
 
 
-def _of_gate(facts: Facts) -> Iterator[Verdict]:
+def _of_gate(facts: Facts) -> Iterator[PipelineVerdict]:
     results = [{**row, "time": datetime.fromisoformat(row["time"])} for row in facts.gate or ()]
     done = facts.batches[-1]["sequence"] if facts.batches else 0
     if batch := held.of_results(done, facts.lag or 0, results):
         broken = ", ".join(batch["broken"][:3])
-        yield Verdict("bad", "held", f"Batch {batch['sequence']} is held: it breaks {broken}.")
+        yield PipelineVerdict("bad", "held", f"Batch {batch['sequence']} is held: it breaks {broken}.")
 
 
-def _of_lag(facts: Facts, trigger: Trigger) -> Iterator[Verdict]:
+def _of_lag(facts: Facts, trigger: Trigger) -> Iterator[PipelineVerdict]:
     if facts.lag is None:
         why = facts.unknown.get("lag") or facts.unknown.get("batches") or "Kafka was not asked"
-        yield Verdict("warn", "lag unknown", f"How far it is behind is not known: {why.partition(': ')[0]}.")
+        yield PipelineVerdict("warn", "lag unknown", f"How far it is behind is not known: {why.partition(': ')[0]}.")
         return
     last = facts.batches[-1]["time"] if facts.batches else None
     since = facts.made - datetime.fromisoformat(last) if last else None
     if facts.lag and (facts.lag > trigger.max_records or since is None or since > _PATIENCE * trigger.every):
         ago = f"; its last commit was {duration(since)} ago" if since is not None else ""
-        yield Verdict("warn", "behind", f"It is behind by {number_of(facts.lag, 'offset')}{ago}.")
+        yield PipelineVerdict("warn", "behind", f"It is behind by {number_of(facts.lag, 'offset')}{ago}.")
 
 
 def _records(count: int) -> str:

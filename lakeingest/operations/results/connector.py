@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from lakeingest.config.confluent import Imported, Option
+from lakeingest.config.confluent import ConnectorOption, Imported
 from lakeingest.errors import number_of
 from lakeingest.operations.results.html import Listing
 from lakeingest.operations.results.showable import Showable
@@ -66,7 +66,7 @@ class ConnectorImport(Showable):
             yield "If the sink's objects are in a Delta table already: lakeingest adopt --help"
 
 
-def _of_outcome(outcome: str, options: list[Option]) -> Iterator[str]:
+def _of_outcome(outcome: str, options: list[ConnectorOption]) -> Iterator[str]:
     yield ""
     yield f"{outcome} ({number_of(len(options), 'option')})"
     if outcome == "ignored":

@@ -20,7 +20,7 @@ _OF_STEPS = ("time", "side", "id", "subject", "version", "verdict", "action", "c
 
 
 @dataclass(frozen=True)
-class Step:
+class LedgerStep:
     """A line of the ledger: a schema at its first sight, or one that changed the table.
 
     Attributes:
@@ -60,7 +60,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Written:
+class WriterSummary:
     """What a writer's schema has brought.
 
     Attributes:
@@ -102,8 +102,8 @@ class SchemaHistory(Showable):
 
     pipeline: str
     compatibility: Compatibility
-    steps: tuple[Step, ...]
-    writers: tuple[Written, ...]
+    steps: tuple[LedgerStep, ...]
+    writers: tuple[WriterSummary, ...]
     columns: dict[Side, tuple[tuple[str, str], ...]]
 
     @property

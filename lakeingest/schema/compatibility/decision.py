@@ -18,7 +18,7 @@ from lakeingest.schema import ddl
 from lakeingest.schema.compatibility import naming
 from lakeingest.schema.compatibility.changes import Change, changes
 from lakeingest.schema.compatibility.naming import NameClash
-from lakeingest.schema.compatibility.verdict import Finding, Mode, Verdict, explain, structural
+from lakeingest.schema.compatibility.verdict import Mode, PlacedVerdict, Verdict, explain, structural
 from lakeingest.schema.compatibility.widening import NotAdditive, merge, misfit
 from lakeingest.schema.model import Schema, SchemaError, value_columns
 
@@ -88,7 +88,7 @@ def decide(
     try:
         names = naming.with_column_names(record, table)
         current = current and naming.with_column_names(current, None)
-        case = _Case(record, names, current, explain(names, current, mode), table, columns, grows)
+        case = _SchemaCase(record, names, current, explain(names, current, mode), table, columns, grows)
         return case.decided(mode)
     except NameClash as error:
         return Decision(Verdict.DIFFERENT_NAME, "quarantine", current=current, why=str(error), table=table)
@@ -97,7 +97,7 @@ def decide(
 
 
 @dataclass(frozen=True)
-class _Case:
+class _SchemaCase:
     """A record's schema against a table's, and what can be done about it.
 
     Attributes:
@@ -107,14 +107,14 @@ class _Case:
     record: Schema
     names: Schema
     current: Schema | None
-    finding: Finding
+    finding: PlacedVerdict
     table: Schema | None
     columns: Sequence[ddl.Column] | None
     grows: bool
 
     def decided(self, mode: Mode) -> Decision:
         if self.current is None:
-            return self.evolve(self.names, Finding(Verdict.OK))
+            return self.evolve(self.names, PlacedVerdict(Verdict.OK))
         if self.names == self.current:
             return Decision(Verdict.OK, "write", self._differing, self.current, table=self._remembered())
         if self.finding.verdict == Verdict.VERSION_REQUIRED:
@@ -124,7 +124,7 @@ class _Case:
         except NotAdditive as error:
             return self.quarantine(Verdict.DIFFERENT_TYPE, str(error))
 
-    def evolve(self, target: Schema, finding: Finding, *, promotes: bool = True) -> Decision:
+    def evolve(self, target: Schema, finding: PlacedVerdict, *, promotes: bool = True) -> Decision:
         """The table goes over to the target, if Delta can.
 
         Args:
@@ -202,7 +202,7 @@ class _Case:
         return table and naming.remembering(table, self.record, self.names)
 
 
-def _none(case: _Case, record: Schema, current: Schema) -> Decision:
+def _none(case: _SchemaCase, record: Schema, current: Schema) -> Decision:
     """Every record with its own schema: the table is the union. A narrower record needs no change of the table."""
     union = merge(current, record)
     if value_columns(union) == value_columns(current):
@@ -210,26 +210,26 @@ def _none(case: _Case, record: Schema, current: Schema) -> Decision:
     return case.evolve(union, case.finding, promotes=False)
 
 
-def _backward(case: _Case, record: Schema, current: Schema) -> Decision:
+def _backward(case: _SchemaCase, record: Schema, current: Schema) -> Decision:
     """The table follows the latest version, if the rows in it can be read under it."""
     if not _newer(record, current):
         return case.unreadable(record, current) or case.add(current)
     return case.unreadable(current, record) or case.evolve(record, case.finding)
 
 
-def _forward(case: _Case, record: Schema, current: Schema) -> Decision:
+def _forward(case: _SchemaCase, record: Schema, current: Schema) -> Decision:
     """The table stays at the oldest version; newer ones fill what it has. An older one yet becomes the table's."""
     if not _newer(current, record):
         return case.unreadable(record, current) or case.project(current)
     return case.unreadable(current, record) or case.evolve(record, case.finding)
 
 
-def _full(case: _Case, record: Schema, current: Schema) -> Decision:
+def _full(case: _SchemaCase, record: Schema, current: Schema) -> Decision:
     """As BACKWARD, where each must be readable as the other (Confluent's code checks the one direction alone)."""
     return case.unreadable(record, current) or case.unreadable(current, record) or _backward(case, record, current)
 
 
-_MODES: Mapping[Mode, Callable[[_Case, Schema, Schema], Decision]] = {
+_MODES: Mapping[Mode, Callable[[_SchemaCase, Schema, Schema], Decision]] = {
     "NONE": _none,
     "BACKWARD": _backward,
     "FORWARD": _forward,

@@ -50,7 +50,7 @@ _SENTENCES = {
 
 
 @dataclass(frozen=True)
-class Finding:
+class PlacedVerdict:
     """A verdict, and where it was come to.
 
     Attributes:
@@ -78,7 +78,7 @@ def check(record: Schema | None, current: Schema | None, mode: Mode) -> Verdict:
     return explain(record, current, mode).verdict
 
 
-def explain(record: Schema | None, current: Schema | None, mode: Mode) -> Finding:
+def explain(record: Schema | None, current: Schema | None, mode: Mode) -> PlacedVerdict:
     """The verdict of `check`, and where it was come to. The first that fails, in Confluent's order:
 
     1. both absent, or the very same schema: compatible;
@@ -89,26 +89,26 @@ def explain(record: Schema | None, current: Schema | None, mode: Mode) -> Findin
     6. the version: BACKWARD and FULL change for a newer one, FORWARD for an older one.
     """
     if record == current:  # 1
-        return Finding(Verdict.OK)
+        return PlacedVerdict(Verdict.OK)
     if record is None or current is None:  # 2
-        return Finding(Verdict.SCHEMA_PRESENCE, has=_presence(record), wants=_presence(current))
+        return PlacedVerdict(Verdict.SCHEMA_PRESENCE, has=_presence(record), wants=_presence(current))
     if mode == "NONE":  # 3
-        return Finding(Verdict.DIFFERENT_SCHEMA)
+        return PlacedVerdict(Verdict.DIFFERENT_SCHEMA)
     return _versioned(record, current, mode)
 
 
-def _versioned(record: Schema, current: Schema, mode: Mode) -> Finding:
+def _versioned(record: Schema, current: Schema, mode: Mode) -> PlacedVerdict:
     if record.version is None or current.version is None:  # 4
-        return Finding(Verdict.VERSION_REQUIRED, has=_version(record), wants=_version(current))
+        return PlacedVerdict(Verdict.VERSION_REQUIRED, has=_version(record), wants=_version(current))
     if failure := structural(record, current):  # 5
         return failure
     older, newer = record.version < current.version, record.version > current.version
     if older if mode == "FORWARD" else newer:  # 6
-        return Finding(Verdict.DIFFERENT_VERSION, has=str(record.version), wants=str(current.version))
-    return Finding(Verdict.OK)
+        return PlacedVerdict(Verdict.DIFFERENT_VERSION, has=str(record.version), wants=str(current.version))
+    return PlacedVerdict(Verdict.OK)
 
 
-def structural(source: Schema, target: Schema, path: str = "") -> Finding | None:
+def structural(source: Schema, target: Schema, path: str = "") -> PlacedVerdict | None:
     """Can what was written with `source` be read as `target`? None if so, else the first failure, depth first.
 
     At every level: type, name, parameters, optionality; then the parts that both have, a struct's in the order of the
@@ -130,20 +130,20 @@ def promotes(source: Kind, target: Kind) -> bool:
     return source in NUMBERS and target in NUMBERS and NUMBERS.index(source) <= NUMBERS.index(target)
 
 
-def _level(source: Schema, target: Schema, path: str) -> Finding | None:
+def _level(source: Schema, target: Schema, path: str) -> PlacedVerdict | None:
     """The four rules of one level."""
     if not promotes(source.type, target.type):
-        return Finding(Verdict.DIFFERENT_TYPE, path, type_text(source), type_text(target))
+        return PlacedVerdict(Verdict.DIFFERENT_TYPE, path, type_text(source), type_text(target))
     if source.name != target.name:
-        return Finding(Verdict.DIFFERENT_NAME, path, source.name or "nothing", target.name or "nothing")
+        return PlacedVerdict(Verdict.DIFFERENT_NAME, path, source.name or "nothing", target.name or "nothing")
     if failure := _parameters(source, target, path):
         return failure
     if source.optional and not target.optional and target.default is None:
-        return Finding(Verdict.INCOMPATIBLE_OPTIONALITY, path, "NULL", "NOT NULL")
+        return PlacedVerdict(Verdict.INCOMPATIBLE_OPTIONALITY, path, "NULL", "NOT NULL")
     return None
 
 
-def _parameters(source: Schema, target: Schema, path: str) -> Finding | None:
+def _parameters(source: Schema, target: Schema, path: str) -> PlacedVerdict | None:
     if source.parameters == target.parameters:
         return None
     has, wants = (
@@ -155,7 +155,7 @@ def _parameters(source: Schema, target: Schema, path: str) -> Finding | None:
         return None
     differing = [name for name in sorted(has.keys() | wants.keys()) if has.get(name) != wants.get(name)]
     texts = [", ".join(f"{name} {side.get(name, 'none')}" for name in differing) for side in (has, wants)]
-    return Finding(Verdict.DIFFERENT_PARAMS, path, *texts)
+    return PlacedVerdict(Verdict.DIFFERENT_PARAMS, path, *texts)
 
 
 def _shared(source: Schema, target: Schema, path: str) -> Iterator[tuple[str, Schema, Schema]]:
@@ -171,12 +171,14 @@ def _shared(source: Schema, target: Schema, path: str) -> Iterator[tuple[str, Sc
         yield path + (VALUE if target.type == "map" else ELEMENT), source.value, target.value
 
 
-def _missing(source: Schema, target: Schema, path: str) -> Finding | None:
+def _missing(source: Schema, target: Schema, path: str) -> PlacedVerdict | None:
     """A field without which the target cannot be filled."""
     has = {field.name for field in source.fields}
     for field in target.fields:
         if field.name not in has and not field.schema.optional and field.schema.default is None:
-            return Finding(Verdict.MISSING_REQUIRED_FIELD, step(path, field.name), "nothing", type_text(field.schema))
+            return PlacedVerdict(
+                Verdict.MISSING_REQUIRED_FIELD, step(path, field.name), "nothing", type_text(field.schema)
+            )
     return None
 
 

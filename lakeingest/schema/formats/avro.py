@@ -69,7 +69,7 @@ def read(text: str, references: Sequence[str] = ()) -> Schema:
     types: dict[str, Any] = {}
     for reference in references:
         _parse(reference, types)
-    return _Reader(types).part(_parse(text, types), "", ())
+    return _AvroSchemaReader(types).part(_parse(text, types), "", ())
 
 
 def name(text: str) -> str | None:
@@ -134,7 +134,7 @@ def _parse(text: str, types: dict[str, Any]) -> Any:
         raise SchemaError(f"{error} is missing") from None
 
 
-class _Reader:
+class _AvroSchemaReader:
     """Turns parsed trees into schemas; counts the parts."""
 
     def __init__(self, types: Mapping[str, Any]) -> None:

@@ -15,7 +15,7 @@ _DEEPEST = 200
 _SIZES = {"null": 0, "float": 4, "double": 8, "boolean": 1}
 
 
-class _Fault(ValueError):
+class _AvroFault(ValueError):
     """What is wrong, and where."""
 
     def __init__(self, path: str, text: str) -> None:
@@ -55,7 +55,7 @@ def _look(tree: Any, payload: bytes, types: Mapping[str, Any], *, withheld: bool
     walk = _Walk(payload, types)
     try:
         walk.value(tree, "", "", 0)
-    except _Fault as wrong:
+    except _AvroFault as wrong:
         return f"{wrong.place} does not fit its type, or the payload is cut short" if withheld else str(wrong)
     rest = len(payload) - walk.at
     return f"{rest:,} bytes too many, or written with another schema" if rest else None
@@ -119,7 +119,7 @@ class _Walk:
         elif kind in ("int", "long"):
             number = self._long(path)
             if kind == "int" and not -(2**31) <= number < 2**31:
-                raise _Fault(path, f"{number} is outside of int")
+                raise _AvroFault(path, f"{number} is outside of int")
         elif kind in _SIZES:
             self._take(_SIZES[kind], path)
         else:
@@ -138,7 +138,7 @@ class _Walk:
     def _index(self, count: int, unit: str, path: str) -> int:
         index = self._long(path)
         if not 0 <= index < count:
-            raise _Fault(path, f"number {index} of {count} {unit}, or written with another schema")
+            raise _AvroFault(path, f"number {index} of {count} {unit}, or written with another schema")
         return index
 
     def _long(self, path: str) -> int:
@@ -148,12 +148,12 @@ class _Walk:
             raw |= (byte & 0x7F) << (7 * i)
             if byte < 0x80:
                 return raw >> 1 ^ -(raw & 1)
-        raise _Fault(path, "a number of more than ten bytes, or written with another schema")
+        raise _AvroFault(path, "a number of more than ten bytes, or written with another schema")
 
     def _take(self, size: int, path: str) -> bytes:
         rest = len(self._payload) - self.at
         if not 0 <= size <= rest:
-            raise _Fault(path, f"{size:,} bytes asked, {rest:,} left: cut short, or written with another schema")
+            raise _AvroFault(path, f"{size:,} bytes asked, {rest:,} left: cut short, or written with another schema")
         self.at += size
         return self._payload[self.at - size : self.at]
 
@@ -163,4 +163,4 @@ def _decimal(tree: Any, content: bytes, path: str) -> None:
         return
     precision, digits = tree["precision"], len(str(abs(int.from_bytes(content, "big", signed=True))))
     if digits > precision:
-        raise _Fault(path, f"a decimal of {digits} digits, and the schema says {precision}")
+        raise _AvroFault(path, f"a decimal of {digits} digits, and the schema says {precision}")

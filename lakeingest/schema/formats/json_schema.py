@@ -78,7 +78,7 @@ def read(text: str, references: Sequence[tuple[str, str]] = ()) -> Schema:
     """
     try:
         documents = Documents([("", text), *references])
-        return _Reader(documents).schema(_Bound(documents.root, ("#",)), "")
+        return _JsonSchemaReader(documents).schema(_Bound(documents.root, ("#",)), "")
     except RecursionError:
         raise SchemaError("nested too deep") from None
 
@@ -90,7 +90,7 @@ class _Bound(NamedTuple):
     way: tuple[str, ...]
 
 
-class _Reader:
+class _JsonSchemaReader:
     """Walks a schema; `place` is the way to a part within the record."""
 
     def __init__(self, documents: Documents) -> None:

@@ -163,7 +163,7 @@ def read_message(descriptors: bytes, message: str) -> Schema:
         SchemaError: there is no such message, or it is recursive, or far too large; the message says where.
         SetupError: protobuf is not installed.
     """
-    return _Reader(message).struct(_descriptor(descriptors, message), (), "")
+    return _MessageReader(message).struct(_descriptor(descriptors, message), (), "")
 
 
 def _descriptor(descriptors: bytes, message: str) -> Descriptor:
@@ -183,7 +183,7 @@ def _files(descriptors: bytes) -> FileDescriptorSet:
     return FileDescriptorSet.FromString(descriptors)
 
 
-class _Reader:
+class _MessageReader:
     """Walks a message; `place` is the way to a field within the record, `around` the messages that it lies in."""
 
     def __init__(self, message: str) -> None:

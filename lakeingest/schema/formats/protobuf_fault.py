@@ -44,7 +44,7 @@ def fault(descriptors: bytes, message: str, *, withheld: bool = False) -> Callab
     return say
 
 
-class _Fault(ValueError):
+class _ProtobufFault(ValueError):
     """What is wrong, and where."""
 
 
@@ -52,7 +52,7 @@ def unread(message_type: Descriptor, payload: bytes) -> str | None:
     """Where the parser cannot go on; None if that is not found."""
     try:
         _walk(message_type, payload, "", 0)
-    except _Fault as wrong:
+    except _ProtobufFault as wrong:
         return str(wrong)
     return None
 
@@ -91,7 +91,7 @@ def _look(field: FieldDescriptor, content: bytes, place: str, depth: int) -> Non
         try:
             content.decode()
         except UnicodeDecodeError:
-            raise _Fault(f"field {place} is not UTF-8") from None
+            raise _ProtobufFault(f"field {place} is not UTF-8") from None
 
 
 def _number(payload: bytes, at: int, place: str) -> tuple[int, int]:
@@ -106,6 +106,6 @@ def _number(payload: bytes, at: int, place: str) -> tuple[int, int]:
     raise _cut(place)
 
 
-def _cut(path: str) -> _Fault:
+def _cut(path: str) -> _ProtobufFault:
     place = f"field {path}" if path else "the payload"
-    return _Fault(f"{place} is cut short, or written with another schema")
+    return _ProtobufFault(f"{place} is cut short, or written with another schema")

@@ -30,7 +30,7 @@ from lakeingest.operations.results.gate import GateResults
 from lakeingest.operations.results.plan import Plan
 from lakeingest.operations.results.refusals import Reasons
 from lakeingest.operations.results.replay import Replayed
-from lakeingest.operations.results.schema_history import SchemaHistory, Written
+from lakeingest.operations.results.schema_history import SchemaHistory, WriterSummary
 from lakeingest.operations.results.showable import Showable
 from lakeingest.operations.results.status import Status
 from lakeingest.record import OffsetRange, OffsetRanges
@@ -85,7 +85,7 @@ STATUS = Status(
 )
 RANGE: dict[str, Any] = {"topic": LONG, "partition": 10, "start": 10**14, "end": 10**15, "offsets": 9 * 10**14}
 HISTORY = SchemaHistory(
-    "p", "BACKWARD", (), (Written("value", 12345, LONG, 3, LONG, 10**9, 10**6, (LONG, 0, 1), (LONG, 0, 9)),), {}
+    "p", "BACKWARD", (), (WriterSummary("value", 12345, LONG, 3, LONG, 10**9, 10**6, (LONG, 0, 1), (LONG, 0, 9)),), {}
 )
 ROWS = [{**RESULT.to_json(), "sequence": 7, "time": datetime(2026, 11, 26, 4), "outcome": "held"}]
 

@@ -36,7 +36,7 @@ def raised() -> set[str]:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
     ]
-    made = [call.func for call in calls] + [call.args[0] for call in calls if ast.unparse(call.func) == "_Case"]
+    made = [call.func for call in calls] + [call.args[0] for call in calls if ast.unparse(call.func) == "_KnownFailure"]
     return {c.__name__ for c in classes()} & {ast.unparse(each) for each in made}
 
 
@@ -61,7 +61,7 @@ def test_each_entry_is_rehearsed() -> None:
 
 
 @pytest.mark.parametrize("entry", explain.entries().values(), ids=lambda entry: entry.name)
-def test_an_entry_has_three_parts(entry: explain.Entry) -> None:
+def test_an_entry_has_three_parts(entry: explain.RunbookEntry) -> None:
     """What it means, what to look at, what to do; an error's says why nothing is lost, and has its exit code."""
     assert all(part.endswith(".") and "\n\n" not in part for part in (entry.means, entry.look, entry.do))
     if entry.name in TOPICS:
@@ -100,7 +100,9 @@ def test_every_reason_is_explained() -> None:
 
 
 @pytest.mark.parametrize("entry", explain.reasons().values(), ids=lambda entry: entry.name)
-def test_a_reason_says_what_it_means_and_what_to_do(entry: explain.Entry, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_reason_says_what_it_means_and_what_to_do(
+    entry: explain.RunbookEntry, capsys: pytest.CaptureFixture[str]
+) -> None:
     """In full sentences, as `lakeingest explain` shows them."""
     assert entry.means.endswith(".")
     assert entry.do.endswith(".")

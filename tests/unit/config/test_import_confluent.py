@@ -49,7 +49,7 @@ def imported(options: Mapping[str, str], folder: Path) -> PipelineConfig:
     return found.example if isinstance(found, PerTopic) else found
 
 
-def outcome(options: Mapping[str, str], name: str) -> confluent.Option:
+def outcome(options: Mapping[str, str], name: str) -> confluent.ConnectorOption:
     """What became of one option."""
     (found,) = [option for option in confluent.translate(options).options if option.name == name]
     return found

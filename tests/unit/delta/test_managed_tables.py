@@ -80,7 +80,7 @@ def waited(config: PipelineConfig) -> Any:
 
 
 def records(config: PipelineConfig) -> Any:
-    with read.records(config, STORE, read.Wanted()) as found:
+    with read.records(config, STORE, read.RecordSelection()) as found:
         return [*found.records]
 
 

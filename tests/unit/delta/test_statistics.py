@@ -5,14 +5,16 @@ from __future__ import annotations
 import pytest
 
 from lakeingest.delta.statistics import LISTED, wanted
-from lakeingest.schema.transforms import Mask, Step
+from lakeingest.schema.transforms import Mask, TransformStep
 from lakeingest.spark import types
 
 COLUMNS = types.struct(
     "_topic STRING, _offset BIGINT, _key STRING, _headers ARRAY<STRUCT<key: STRING, value: BINARY>>, "
     "a STRUCT<b: INT, ok: BOOLEAN, `c.d`: DATE>, day DATE, _rescued STRING"
 )
-A, KEY, HEADERS, RESCUED = (Step("mask", masks={name: Mask("null")}) for name in ("a", "_key", "_headers", "_rescued"))
+A, KEY, HEADERS, RESCUED = (
+    TransformStep("mask", masks={name: Mask("null")}) for name in ("a", "_key", "_headers", "_rescued")
+)
 ALL = "`_topic`,`_offset`,`a`.`b`,`a`.`c.d`"
 
 
@@ -20,7 +22,7 @@ ALL = "`_topic`,`_offset`,`a`.`b`,`a`.`c.d`"
     ("steps", "properties", "ours", "found"),
     [
         ([], {}, None, None),
-        ([Step("drop", names=("a",))], {}, None, None),
+        ([TransformStep("drop", names=("a",))], {}, None, None),
         ([A], {}, None, ALL),
         ([A, RESCUED], {}, None, ALL + ",`_rescued`"),
         ([A, KEY], {}, None, "`_topic`,`_offset`,`_key`,`a`.`b`,`a`.`c.d`"),
@@ -35,6 +37,8 @@ ALL = "`_topic`,`_offset`,`a`.`b`,`a`.`c.d`"
         ([A], {"delta.dataSkippingNumIndexedCols": "-1"}, None, ALL),
     ],
 )
-def test_the_columns(steps: list[Step], properties: dict[str, str], ours: str | None, found: str | None) -> None:
+def test_the_columns(
+    steps: list[TransformStep], properties: dict[str, str], ours: str | None, found: str | None
+) -> None:
     """The least and greatest key of each file stood in the log of a pipeline that masks."""
     assert wanted(properties, ours, COLUMNS, {"day"}, steps) == found

@@ -74,7 +74,7 @@ LOGS = st.lists(st.integers(0, 4), min_size=1, max_size=10)
 
 
 def writer(version: int, schema: Schema) -> WriterSchema:
-    reading = Reading(replace(schema, optional=False), avro.Reader(""), "R")
+    reading = Reading(replace(schema, optional=False), avro.AvroReader(""), "R")
     return WriterSchema("value", bytes([version]), version, "p-value", version, f"print {version}", None, reading)
 
 

@@ -9,13 +9,13 @@ import pytest
 
 from lakeingest.config import Registry as Config
 from lakeingest.errors import UsageError
-from lakeingest.kafka.registry import RegisteredSchema, Registry, subject
+from lakeingest.kafka.registry import RegisteredSchema, RegistryClient, subject
 
 
-def asking(url: str, *, seconds: float = 2.0, **options: str) -> Registry:
+def asking(url: str, *, seconds: float = 2.0, **options: str) -> RegistryClient:
     """A registry as a pipeline has it; the names of options with _ for the dots."""
     given = {name.replace("_", "."): value for name, value in options.items()}
-    return Registry(Config.model_validate({"wait": datetime.timedelta(seconds=seconds), "options": given}), url)
+    return RegistryClient(Config.model_validate({"wait": datetime.timedelta(seconds=seconds), "options": given}), url)
 
 
 @pytest.mark.parametrize(

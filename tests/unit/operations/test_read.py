@@ -16,7 +16,7 @@ from support.oracle.examples import searched
 from lakeingest.delta.reader.log import DataFile
 from lakeingest.errors import UsageError
 from lakeingest.operations import read
-from lakeingest.operations.read import Wanted
+from lakeingest.operations.read import RecordSelection
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_what_is_no_time(text: str) -> None:
 def test_offsets_that_mean_nothing(first: int, end: int) -> None:
     """The end is the first that is not read."""
     with pytest.raises(UsageError, match=f"--to-offset {end} is not behind --from-offset {first}"):
-        Wanted(first=first, end=end)
+        RecordSelection(first=first, end=end)
 
 
 # Texts that differ behind what statistics keep of them, or only by a character beyond 16 bits.
@@ -92,7 +92,7 @@ def file_of(rows: list[tuple[Any, ...]]) -> DataFile:
 
 
 WANTED = st.builds(
-    lambda topic, partition, offsets, times, key: Wanted(topic, partition, *offsets, *times, key),
+    lambda topic, partition, offsets, times, key: RecordSelection(topic, partition, *offsets, *times, key),
     st.none() | TEXTS,
     st.none() | st.integers(0, 2),
     st.tuples(st.none(), st.none()) | st.tuples(st.integers(0, 2), st.integers(3, 6)),
@@ -103,7 +103,7 @@ WANTED = st.builds(
 
 @searched(300)
 @given(st.lists(ROW, min_size=1, max_size=4), WANTED)
-def test_no_file_with_a_wanted_record_stays_shut(rows: list[tuple[Any, ...]], wanted: Wanted) -> None:
+def test_no_file_with_a_wanted_record_stays_shut(rows: list[tuple[Any, ...]], wanted: RecordSelection) -> None:
     """Statistics are cut, texts and times alike: that hides no record."""
 
     def is_wanted(topic: str, partition: int, offset: int, micros: int, key: str | None) -> bool:
@@ -124,18 +124,18 @@ def test_no_file_with_a_wanted_record_stays_shut(rows: list[tuple[Any, ...]], wa
 @pytest.mark.parametrize(
     ("wanted", "opened"),
     [
-        (Wanted(), True),
-        (Wanted(first=11), False),
-        (Wanted(end=4), False),
-        (Wanted(first=10, end=11), True),
-        (Wanted(partition=1), False),
-        (Wanted(topic="other"), False),
-        (Wanted(since=START + timedelta(seconds=1)), False),
-        (Wanted(until=START), False),
-        (Wanted(key="zz"), False),
+        (RecordSelection(), True),
+        (RecordSelection(first=11), False),
+        (RecordSelection(end=4), False),
+        (RecordSelection(first=10, end=11), True),
+        (RecordSelection(partition=1), False),
+        (RecordSelection(topic="other"), False),
+        (RecordSelection(since=START + timedelta(seconds=1)), False),
+        (RecordSelection(until=START), False),
+        (RecordSelection(key="zz"), False),
     ],
 )
-def test_a_file_without_any_stays_shut(wanted: Wanted, opened: bool) -> None:
+def test_a_file_without_any_stays_shut(wanted: RecordSelection, opened: bool) -> None:
     """By each of its statistics."""
     rows = [("t", 0, 4, 1000, "a"), ("t", 0, 10, 3000, "k")]
     assert read._may_hold(file_of(rows), wanted, "_key") is opened
@@ -144,10 +144,10 @@ def test_a_file_without_any_stays_shut(wanted: Wanted, opened: bool) -> None:
 def test_partitions_and_missing_statistics() -> None:
     """A table that is partitioned by topic has no statistics of it; a file without any is opened."""
     parted = DataFile("a", 1, {"_topic": "t", "_partition": "3"}, '{"numRecords": 1}')
-    assert read._may_hold(parted, Wanted(topic="t", partition=3), "_key")
-    assert not read._may_hold(parted, Wanted(topic="u"), "_key")
-    assert not read._may_hold(parted, Wanted(partition=0), "_key")
-    assert read._may_hold(DataFile("a", 1, {}, None), Wanted(first=1, end=2, key="k"), "_key")
+    assert read._may_hold(parted, RecordSelection(topic="t", partition=3), "_key")
+    assert not read._may_hold(parted, RecordSelection(topic="u"), "_key")
+    assert not read._may_hold(parted, RecordSelection(partition=0), "_key")
+    assert read._may_hold(DataFile("a", 1, {}, None), RecordSelection(first=1, end=2, key="k"), "_key")
 
 
 @pytest.mark.parametrize(

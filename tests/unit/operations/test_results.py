@@ -21,7 +21,7 @@ import typer
 import lakeingest
 from lakeingest.cli.output import Output
 from lakeingest.config import Storage, file
-from lakeingest.config.confluent import Imported, Option
+from lakeingest.config.confluent import ConnectorOption, Imported
 from lakeingest.delta.maintenance.optimize import Compacted, TableFiles
 from lakeingest.delta.receipt import Counts
 from lakeingest.errors import CatalogUnreachable, LakeingestError, UsageError
@@ -48,7 +48,7 @@ from lakeingest.operations.results.refusals import Reasons
 from lakeingest.operations.results.replay import Replayed
 from lakeingest.operations.results.run import RunSummary
 from lakeingest.operations.results.schema_check import SchemaCheck
-from lakeingest.operations.results.schema_history import SchemaHistory, Step, Written
+from lakeingest.operations.results.schema_history import LedgerStep, SchemaHistory, WriterSummary
 from lakeingest.operations.results.showable import Rows, Showable, ShowableList
 from lakeingest.operations.results.status import Status
 from lakeingest.operations.results.wait import Completion
@@ -57,6 +57,7 @@ from lakeingest.schema.compatibility import Decision
 from lakeingest.schema.ledger import Entry
 
 HOSTILE = "<script>alert(1)</script><img src=http://evil onerror='x'>&\"\x1b[2J\x00\n\u202e"
+CONNECTOR_OPTION = ConnectorOption(HOSTILE, HOSTILE, "unknown", HOSTILE, HOSTILE)
 BALANCE = {"consumed": 3001, "table": 2998, "quarantine": 3, "dropped": 0, "commits": 4, "missing": 0, "duplicated": 0}
 NOTHING = {"left_out": {}, "unexpected": 0, "gaps": 0, "lost": 0, "unproved": 0, "earlier": 0}
 REFUSED = {
@@ -116,8 +117,8 @@ RESULTS: dict[str, Showable] = {
     "schemas": SchemaHistory(
         "p",
         "BACKWARD",
-        (Step(ENTRY, HOSTILE, current=True),),
-        (Written("value", 7, HOSTILE, 2, "W", 5, 0, ("t", 0, 1), None),),
+        (LedgerStep(ENTRY, HOSTILE, current=True),),
+        (WriterSummary("value", 7, HOSTILE, 2, "W", 5, 0, ("t", 0, 1), None),),
         {"value": ((HOSTILE, "INT"),)},
     ),
     "backfilled": Backfilled(
@@ -143,7 +144,15 @@ RESULTS: dict[str, Showable] = {
         "p", "/t", Path("f.yaml"), {HOSTILE: "/t"}, {"A": "b"}, (Opener(HOSTILE, "sql", None, "w", HOSTILE),)
     ),
     "connector": ConnectorImport(
-        Imported({"f": HOSTILE}, (Option(HOSTILE, HOSTILE, "unknown", HOSTILE, HOSTILE),), {}, (HOSTILE,), {}, "g", ()),
+        Imported(
+            {"f": HOSTILE},
+            (ConnectorOption(HOSTILE, HOSTILE, "unknown", HOSTILE, HOSTILE),),
+            {},
+            (HOSTILE,),
+            {},
+            "g",
+            (),
+        ),
         *({Path("f.yaml"): HOSTILE}, True),
     ),
     "schema check": SchemaCheck(Path("a.avsc"), Decision("DIFFERENT_TYPE_OF_SCHEMA", "quarantine", why=HOSTILE)),

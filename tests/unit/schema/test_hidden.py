@@ -6,46 +6,56 @@ import pytest
 
 from lakeingest.schema import ddl, hidden
 from lakeingest.schema.hidden import Hidden
-from lakeingest.schema.transforms import Mask, Step, TransformError, stages
+from lakeingest.schema.transforms import Mask, TransformError, TransformStep, stages
 
 COLUMNS = ddl.parse("id INT, mail STRING, who STRUCT<name: STRING, home: STRUCT<zip: INT, town: STRING>>, l ARRAY<INT>")
 HASH = Mask("hash", "salt")
 
 
-def mask(*paths: str, by: Mask = HASH) -> Step:
-    return Step("mask", masks=dict.fromkeys(paths, by))
+def mask(*paths: str, by: Mask = HASH) -> TransformStep:
+    return TransformStep("mask", masks=dict.fromkeys(paths, by))
 
 
 @pytest.mark.parametrize(
     ("steps", "gone", "only"),
     [
-        ([Step("derive", texts={"x": "id"})], set(), None),
+        ([TransformStep("derive", texts={"x": "id"})], set(), None),
         ([mask("MAIL", "who.Name")], {("mail",), ("who", "name")}, None),
-        ([Step("drop", names=("mail", "who.home"))], {("mail",), ("who", "home")}, None),
-        ([Step("rename", texts={"mail": "contact"}), mask("contact")], {("mail",)}, None),
-        ([Step("rename", texts={"mail": "id", "id": "mail"}), mask("mail")], {("id",)}, None),
-        ([mask("mail"), Step("rename", texts={"mail": "contact"})], {("mail",)}, None),
-        ([Step("flatten", names=("who",)), mask("who_home_zip")], {("who", "home", "zip")}, None),
+        ([TransformStep("drop", names=("mail", "who.home"))], {("mail",), ("who", "home")}, None),
+        ([TransformStep("rename", texts={"mail": "contact"}), mask("contact")], {("mail",)}, None),
+        ([TransformStep("rename", texts={"mail": "id", "id": "mail"}), mask("mail")], {("id",)}, None),
+        ([mask("mail"), TransformStep("rename", texts={"mail": "contact"})], {("mail",)}, None),
+        ([TransformStep("flatten", names=("who",)), mask("who_home_zip")], {("who", "home", "zip")}, None),
         (
-            [Step("rename", texts={"who": "w"}), Step("flatten", names=("w",)), Step("drop", names=("w_name",))],
+            [
+                TransformStep("rename", texts={"who": "w"}),
+                TransformStep("flatten", names=("w",)),
+                TransformStep("drop", names=("w_name",)),
+            ],
             {("who", "name")},
             None,
         ),
-        ([Step("cast", texts={"id": "STRING"}), mask("id")], {("id",)}, None),
-        ([Step("derive", texts={"mail": "lower(mail)"}), mask("mail")], {("mail",)}, None),
-        ([Step("drop", names=("mail",)), Step("derive", texts={"mail": "'x'"}), mask("mail")], {("mail",)}, None),
-        ([Step("keep", names=("id", "who"))], {("mail",), ("l",)}, {("id",), ("who",)}),
-        ([Step("keep", names=("id", "_rescued"))], {("mail",), ("who",), ("l",)}, None),
+        ([TransformStep("cast", texts={"id": "STRING"}), mask("id")], {("id",)}, None),
+        ([TransformStep("derive", texts={"mail": "lower(mail)"}), mask("mail")], {("mail",)}, None),
         (
-            [Step("flatten", names=("who",)), Step("keep", names=("who_name",))],
+            [TransformStep("drop", names=("mail",)), TransformStep("derive", texts={"mail": "'x'"}), mask("mail")],
+            {("mail",)},
+            None,
+        ),
+        ([TransformStep("keep", names=("id", "who"))], {("mail",), ("l",)}, {("id",), ("who",)}),
+        ([TransformStep("keep", names=("id", "_rescued"))], {("mail",), ("who",), ("l",)}, None),
+        (
+            [TransformStep("flatten", names=("who",)), TransformStep("keep", names=("who_name",))],
             {("id",), ("mail",), ("l",), ("who", "home", "zip"), ("who", "home", "town")},
             {("who", "name")},
         ),
-        ([Step("drop", names=("_rescued.note", "_key", "_headers.x"))], {("note",)}, None),
+        ([TransformStep("drop", names=("_rescued.note", "_key", "_headers.x"))], {("note",)}, None),
         ([mask("_rescued", by=Mask("null"))], {()}, None),
     ],
 )
-def test_fields_of_rescued(steps: list[Step], gone: set[tuple[str, ...]], only: set[tuple[str, ...]] | None) -> None:
+def test_fields_of_rescued(
+    steps: list[TransformStep], gone: set[tuple[str, ...]], only: set[tuple[str, ...]] | None
+) -> None:
     """A mask stood for a column, and the field that the column was made of stood in clear in _rescued."""
     found = hidden.rescued([*stages(steps, COLUMNS)])
     assert found == Hidden(frozenset(gone), None if only is None else frozenset(only))
@@ -56,12 +66,16 @@ def test_a_column_whose_name_has_a_dot() -> None:
     in _rescued too.
     """
     columns = ddl.parse("id INT, `who.x` STRING, who STRUCT<x: STRING, `e.mail`: STRING>")
-    for step in (mask("who.x"), mask("WHO.x"), Step("drop", names=("who.x",))):
+    for step in (mask("who.x"), mask("WHO.x"), TransformStep("drop", names=("who.x",))):
         with pytest.raises(TransformError, match=r'rename: {"(?i:who\.x)": (?i:who_x)}'):
             [*stages([step], columns)]
-    steps = [Step("rename", texts={"who.x": "who_x"}), mask("who_x", "who.x")]
+    steps = [TransformStep("rename", texts={"who.x": "who_x"}), mask("who_x", "who.x")]
     assert hidden.rescued([*stages(steps, columns)]).removed_paths == {("who.x",), ("who", "x")}
-    steps = [Step("flatten", names=("who",)), Step("rename", texts={"who_e.mail": "mail"}), mask("mail")]
+    steps = [
+        TransformStep("flatten", names=("who",)),
+        TransformStep("rename", texts={"who_e.mail": "mail"}),
+        mask("mail"),
+    ]
     assert hidden.rescued([*stages(steps, columns)]).removed_paths == {("who", "e.mail")}
 
 
@@ -71,12 +85,12 @@ def test_a_column_whose_name_has_a_dot() -> None:
         ("STRING", mask("_key"), "string"),
         ("BIGINT", mask("_KEY"), "string"),
         ("STRUCT<id: BIGINT, town: STRING>", mask("_key.id"), "struct<id:string,town:string>"),
-        ("STRUCT<id: BIGINT, town: STRING>", Step("drop", names=("_key.id",)), "struct<town:string>"),
+        ("STRUCT<id: BIGINT, town: STRING>", TransformStep("drop", names=("_key.id",)), "struct<town:string>"),
         ("BINARY", mask("_key", by=Mask("null")), "binary"),
-        ("BINARY", Step("drop", names=("_key",)), None),
+        ("BINARY", TransformStep("drop", names=("_key",)), None),
     ],
 )
-def test_the_type_of_a_hidden_key(kind: str, step: Step, made: str | None) -> None:
+def test_the_type_of_a_hidden_key(kind: str, step: TransformStep, made: str | None) -> None:
     """As a mask makes of a column; what it cannot be done with is told."""
     found = hidden.key([step], ddl.parse(f"k {kind}")[0].type)
     assert (str(found) if found else None) == made
@@ -104,7 +118,7 @@ def test_a_key_that_cannot_be_masked(kind: str, path: str, said: str) -> None:
         (mask("_rescued.note"), "_rescued holds JSON, of which fields are left out; write null"),
     ],
 )
-def test_what_cannot_be_masked(step: Step, said: str) -> None:
+def test_what_cannot_be_masked(step: TransformStep, said: str) -> None:
     """It is told with its cure, at its place in the file."""
     with pytest.raises(TransformError) as wrong:
         list(stages([step], COLUMNS))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lakeingest.schema import ddl
-from lakeingest.schema.transforms import Mask, Step
+from lakeingest.schema.transforms import Mask, TransformStep
 from lakeingest.schema.widened import barring
 
 OLD = (
@@ -100,8 +100,8 @@ def changed(wider: str) -> tuple[ddl.Column, ...]:
     return (*(new if column.name == new.name else column for column in ddl.parse(OLD)), *ddl.parse("later INT"))
 
 
-def derived(text: str) -> Step:
-    return Step("derive", texts={"made": text})
+def derived(text: str) -> TransformStep:
+    return TransformStep("derive", texts={"made": text})
 
 
 @pytest.mark.parametrize(("text", "bars", "lets"), CASES)
@@ -137,13 +137,16 @@ def test_the_cure_is_one(text: str, bars: tuple[str, ...], _: object) -> None:
             "value of it: write CAST(n AS BIGINT) in the step, then replay",
         ),
         (
-            [Step("rename", texts={"n": "count"}), Step("where", texts={"many": "t = concat('', Count)"})],
+            [
+                TransformStep("rename", texts={"n": "count"}),
+                TransformStep("where", texts={"many": "t = concat('', Count)"}),
+            ],
             "n DOUBLE",
             "transform[1].where.many: count is INT in the table and DOUBLE in the record, and the step makes another "
             "value of it: write CAST(count AS DOUBLE) in the step, then replay",
         ),
         (
-            [Step("flatten", names=("s",)), Step("cast", texts={"s_n": "STRING"})],
+            [TransformStep("flatten", names=("s",)), TransformStep("cast", texts={"s_n": "STRING"})],
             "s STRUCT<n: DOUBLE, t: STRING>",
             "transform[1].cast.s_n: s_n is INT in the table and DOUBLE in the record, and the step makes another value "
             "of it: write cast: {s_n: DOUBLE} in a step before it, then replay",
@@ -162,7 +165,7 @@ def test_the_cure_is_one(text: str, bars: tuple[str, ...], _: object) -> None:
         ),
     ],
 )
-def test_what_is_said(steps: list[Step], wider: str, said: str) -> None:
+def test_what_is_said(steps: list[TransformStep], wider: str, said: str) -> None:
     """The step, the column as the step sees it, both types, and the cure."""
     assert barring(steps, ddl.parse(OLD), changed(wider)) == said
 
@@ -170,11 +173,11 @@ def test_what_is_said(steps: list[Step], wider: str, said: str) -> None:
 def test_steps_that_only_hand_on() -> None:
     """Names, fields and masks are the same for each width; so is what behind a `cast` to one type."""
     steps = [
-        Step("mask", masks={"t": Mask("hash", "salt"), "s.n": Mask("hash", "salt")}),
-        Step("cast", texts={"n": "BIGINT"}),
+        TransformStep("mask", masks={"t": Mask("hash", "salt"), "s.n": Mask("hash", "salt")}),
+        TransformStep("cast", texts={"n": "BIGINT"}),
         derived("CAST(n * n AS BIGINT)"),
-        Step("rename", texts={"n": "count"}),
-        Step("drop", names=("s",)),
+        TransformStep("rename", texts={"n": "count"}),
+        TransformStep("drop", names=("s",)),
     ]
     for wider in (*BOTH, "s STRUCT<n: DOUBLE, t: STRING>"):
         assert barring(steps, ddl.parse(OLD), changed(wider)) is None
@@ -191,9 +194,9 @@ class Own:
 
 def test_a_class_of_ones_own_may_ask_any_column() -> None:
     """So none may become wider before it; behind a cast to one type each may."""
-    own = Step("own", names=(f"{__name__}:Own",))
+    own = TransformStep("own", names=(f"{__name__}:Own",))
     why = barring([own], ddl.parse(OLD), changed("n BIGINT"))
     assert why is not None
     assert why.endswith("write cast: {n: BIGINT} in a step before it, then replay")
-    assert barring([Step("cast", texts={"n": "BIGINT"}), own], ddl.parse(OLD), changed("n BIGINT")) is None
+    assert barring([TransformStep("cast", texts={"n": "BIGINT"}), own], ddl.parse(OLD), changed("n BIGINT")) is None
     assert barring([own], ddl.parse(OLD), changed("n INT")) is None
