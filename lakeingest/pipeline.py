@@ -17,15 +17,16 @@ from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import Counts, Run, of_backfill
 from lakeingest.errors import UsageError
 from lakeingest.ingest import endpoints, preflight
-from lakeingest.ingest.backfill import BackfillRun, Limits
 from lakeingest.ingest.batch_gate import BatchGate
 from lakeingest.ingest.bronze import BronzeSource
 from lakeingest.ingest.context import RunContext
 from lakeingest.ingest.events import Committed, Event, Maintained, Started
+from lakeingest.ingest.jobs.backfill import Backfill, Limits
+from lakeingest.ingest.jobs.run import Run as RunJob
 from lakeingest.ingest.listeners import lineage
+from lakeingest.ingest.loop import Loop, announced
 from lakeingest.ingest.preflight import Accept
 from lakeingest.ingest.progress_bar import ProgressBar
-from lakeingest.ingest.run import PipelineRun, announced
 from lakeingest.ingest.source import source_of
 from lakeingest.ingest.turns import Turns
 from lakeingest.kafka.broker import Broker
@@ -217,14 +218,10 @@ class Pipeline:
                     on_progress(event)
 
             with self._announced(self.config.name, heard, stop, bar) as told:
-                return PipelineRun(
-                    self.context,
-                    Accept(accept_dropped_topics, accept_gap, accept_held),
-                    until_caught_up,
-                    told,
-                    stop,
-                    self.turns.turn if self.turns else nullcontext,
-                ).run()
+                accept = Accept(accept_dropped_topics, accept_gap, accept_held)
+                turn = self.turns.turn if self.turns else nullcontext
+                job = RunJob(self.context, told, until_caught_up=until_caught_up)
+                return Loop(self.context, job, accept, told, stop, turn).run()
 
     @contextmanager
     def _announced(
@@ -304,13 +301,13 @@ class Pipeline:
                 "table late, its runs take themselves",
                 cure="backfill the pipeline that writes that table; `lakeingest rebuild` begins at its beginning",
             )
-        asked, limits = backfill.Asked.of(since, until, datetime.now(UTC)), Limits(max_records, rate)
+        interval, limits = backfill.Interval.of(since, until, datetime.now(UTC)), Limits(max_records, rate)
         if dry_run:
-            return backfill.plan(self.context, asked, rate)
+            return backfill.plan(self.context, interval, rate)
         stop, accept = stop or threading.Event(), Accept(gaps=accept_gap, held=accept_held)
-        with self._announced(of_backfill(self.config.name), on_event, stop) as told:
-            takes = backfill.resolved(self.source, asked)
-            return backfill.run(BackfillRun(self.context, takes, accept, limits, told, stop))
+        with self._announced(of_backfill(self.config.name), on_event, stop) as tell:
+            job = Backfill(self.context, backfill.request(self.source, interval), limits)
+            return backfill.run(Loop(self.context, job, accept, tell, stop), job)
 
     def table(self, version: int | None = None) -> DataFrame:
         """The table's rows as a Spark frame, as they stand now, or stood in a version of the table.

@@ -206,6 +206,9 @@ class OffsetRanges:
         )
 
 
+NO_RANGES = OffsetRanges(())
+
+
 @dataclass(frozen=True)
 class Refusal:
     """One reason for which a record may be refused: a pure test, and what to say when it is true.

@@ -123,7 +123,7 @@ class CommitLog:
 
     @property
     def adopted(self) -> Mapping[str, Any]:
-        """What the table's adoption said (see `Job.adopted`); empty where it was not adopted, and after a RESTORE
+        """What the table's adoption said (see `JobFields.adopted`); empty where it was not adopted, and after a RESTORE
         to before that.
         """
         told = next((c.receipt.job.adopted for c in self.commits if c.receipt.job.adopted), None)

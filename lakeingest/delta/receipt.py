@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from lakeingest.errors import TableMismatch
-from lakeingest.record import OffsetRanges
+from lakeingest.record import NO_RANGES, OffsetRanges
 from lakeingest.schema.ledger import SchemaLedger
 
 FORM = 2
@@ -75,9 +75,6 @@ class Counts:
         return Counts(*map(sum, zip(astuple(self), astuple(other), strict=True)))
 
 
-_NONE = OffsetRanges(())
-
-
 @dataclass(frozen=True)
 class Account:
     """What quarantine's commit says of a batch: what became of those of its offsets that have no row in the table.
@@ -95,7 +92,7 @@ class Account:
     counts: Counts = Counts()
     left_out: Mapping[str, int] = field(default_factory=dict)
     lost: int = 0
-    gaps: OffsetRanges = _NONE
+    gaps: OffsetRanges = NO_RANGES
     settles: int = 0
     open: int = 0
 
@@ -116,7 +113,7 @@ class Account:
 
 
 @dataclass(frozen=True)
-class Job:
+class JobFields:
     """What made a commit, and what only such a job says of it.
 
     Attributes:
@@ -136,12 +133,12 @@ class Job:
     """
 
     name: Literal["run", "late", "backfill", "replay", "adoption"] = "run"
-    gaps: OffsetRanges = _NONE
+    gaps: OffsetRanges = NO_RANGES
     accepted: Mapping[str, Any] = field(default_factory=dict)
     adopted: Mapping[str, Any] = field(default_factory=dict)
     remaining: int | None = None
     read_from: Mapping[str, Any] = field(default_factory=dict)
-    late: OffsetRanges = _NONE
+    late: OffsetRanges = NO_RANGES
 
     def to_json(self) -> dict[str, Any]:
         always = {"name": self.name}
@@ -155,7 +152,7 @@ class Job:
         )
 
     @classmethod
-    def from_json(cls, tree: Mapping[str, Any]) -> Job:
+    def from_json(cls, tree: Mapping[str, Any]) -> JobFields:
         ranges = {name: OffsetRanges.from_json(tree.get(name, {})) for name in ("gaps", "late")}
         return cls(**{**tree, **ranges})
 
@@ -188,7 +185,7 @@ class Receipt:
     topics: Mapping[str, str]
     ranges: OffsetRanges
     quarantine: str
-    job: Job = Job()
+    job: JobFields = JobFields()
     account: Account | None = None
     ledger: str = ""
     schemas: SchemaLedger = field(default_factory=SchemaLedger)
@@ -257,7 +254,7 @@ class Receipt:
             topics=tree["topics"],
             ranges=OffsetRanges.from_json(tree["offsets"]),
             quarantine=tree["quarantine"],
-            job=Job.from_json(tree["job"]),
+            job=JobFields.from_json(tree["job"]),
             account=Account.from_json(tree["account"]) if "account" in tree else None,
             ledger=schemas.get("digest", ""),
             schemas=SchemaLedger.from_json(schemas),

@@ -150,7 +150,7 @@ def makers(properties: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def adopted(pipeline: str, what: Mapping[str, Any], ranges: OffsetRanges) -> dict[str, str]:
-    """What a table keeps that was adopted: see `Job.adopted`, and the offsets where the pipeline goes on."""
+    """What a table keeps that was adopted: see `JobFields.adopted`, and the offsets where the pipeline goes on."""
     return {_name(_ADOPTED, pipeline): _packed({"adopted": dict(what), "offsets": ranges.to_json()})}
 
 

@@ -1,26 +1,23 @@
-"""One attempt of a run: it begins from what the tables say, and commits batch after batch until it ends or fails.
+"""One attempt of a job: it begins from what the tables say, and commits batch after batch until it ends or fails.
 
-A run that goes on after a failure begins another one, as after a crash: nothing is remembered but the tables.
+A job that goes on after a failure begins another one, as after a crash: nothing is remembered but the tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from lakeingest.delta import kinds, replay_marks
+from lakeingest.delta import kinds
 from lakeingest.delta.commit_log import CommitLog
-from lakeingest.delta.receipt import Job, Receipt
-from lakeingest.errors import StorageError
-from lakeingest.ingest import preflight, recovery, restores
-from lakeingest.ingest.batch_reader import BatchReader
-from lakeingest.ingest.bronze import Late
+from lakeingest.delta.receipt import JobFields, Receipt
+from lakeingest.ingest import heal, preflight
 from lakeingest.ingest.context import RunContext
-from lakeingest.ingest.events import Committed, Event, Looked
+from lakeingest.ingest.events import Committed, Event
+from lakeingest.ingest.job import Job, Logs
 from lakeingest.ingest.microbatch import MicroBatchExecution
 from lakeingest.ingest.preflight import Accept
-from lakeingest.kafka import offsets
 from lakeingest.kafka.offsets import Topics
 from lakeingest.record import Frontier, OffsetRanges
 
@@ -30,89 +27,74 @@ if TYPE_CHECKING:
 
 @dataclass
 class Attempt:
-    """Where a run stands between two batches.
+    """Where a job stands between two batches.
 
     Attributes:
         accept: what is accepted still: a batch that was let through uses that up with its commit.
-        sequence: the number of the last batch.
-        last: its receipt; None before the first one.
-        frontier: where the next batch begins.
-        topics: what Kafka held when the attempt looked last.
+        topics: what the source held when the attempt looked last.
+        sequence: the number of the job's last batch.
+        last: the receipt of the pipeline's newest batch, or of the attempt's own; None before the first one.
+        frontier: where the pipeline's next batch begins.
         settled: the batch that was under way when the attempt began, and that nobody has told of; None if there is
             none. Another run's is settled once, and so told once; of this run's own each attempt knows the last.
-        full: whether the last batch was as large as a batch may be, so that more is waiting.
+        tell: is told what there is to commit, before that is done.
     """
 
+    job: Job
     context: RunContext
     accept: Accept
     execution: MicroBatchExecution
-    log: CommitLog
-    refused: CommitLog
+    logs: Logs
+    topics: Topics
     sequence: int
     last: Receipt | None
     frontier: Frontier
-    topics: Topics
     settled: Committed | None = None
-    full: bool = False
-    _withdrawn: bool = False
-    _declares: bool = False
-    _late: list[Late] = field(default_factory=list)
-    _read_from: Mapping[str, Any] = field(default_factory=dict)
+    tell: Callable[[Event], None] = lambda _: None
 
     @classmethod
-    def begin(cls, context: RunContext, topics: Topics, accept: Accept, told: int | None = None) -> Attempt:
+    def begin(
+        cls,
+        job: Job,
+        context: RunContext,
+        topics: Topics,
+        accept: Accept,
+        *,
+        reported: int | None = None,
+        tell: Callable[[Event], None] = lambda _: None,
+    ) -> Attempt:
         """What comes before the first batch.
 
-        1. Read both frontiers, take back a commit that was made over a RESTORE, and check that the source is the one
-           that the tables were fed from. 2. Make or check the tables; where only the records know the columns, the
-           first batch does so. 3. Settle what a RESTORE did to replays, and what a crash left open: that comes last, so
-           that it is told whatever fails.
+        1. Read the logs, and take back what was committed over a RESTORE. Then the job looks whether it may go on.
+        2. Make or check the tables; where only the records know the columns, the first batch does so.
+        3. Settle what is open: that comes last, so that it is told whatever fails.
 
         Args:
-            told: the newest batch that was there when the run began, or that it has told of; None where it begins.
+            topics: what the source holds now.
+            reported: the newest batch that was there when the job began, or that it has told of; None at its beginning.
+
+        Raises:
+            UsageError: a job that does not make the table finds none, or see `Job.check`.
+            SourceError, StorageError: see `Job.check` and `heal`.
         """
-        config, tables = context.config, context.tables
         # 1.
-        new = {tables.quarantine} if tables.ensure_quarantine() else set()
-        columns = tables.main.schema()
-        if columns is None:
-            new.add(tables.main)
-        else:
-            context.prefetch(tables.main)
-        log, refused = tables.commit_logs(new=new)
-        while restores.undo(tables, log):
-            columns = tables.main.schema()
-            log, refused = tables.commit_logs(new=new)
-        if tables.quarantine not in new and kinds.KIND not in refused.properties:
-            # An older version made it.
-            tables.quarantine.set_properties(kinds.properties("quarantine"))
-        preflight.check(config, log, refused, topics, accept)
-        preflight.check_records(tables, BatchReader(context), log, topics)
-        preflight.check_adopted(tables, log)
+        columns, logs = _read(job, context)
+        job.check(logs, topics, accept)
         # 2.
-        execution = MicroBatchExecution(context, columns, log, refused)
-        if execution.evolution.settled:
-            execution.ensure_table()
-        execution.writer.keep_adoption(log.newest.receipt if log.newest else None)
+        execution = MicroBatchExecution(context, columns, logs.run, logs.accounts, evolves=job.evolves)
+        execution.open(logs.run)
         # 3.
-        lost = recovery.may_lack_accounts(tables, log, refused)
-        if log.restored or lost:
-            replay_marks.settle(tables)
-            restores.withdraw_late(tables, log)
-        settled = recovery.settle(execution, log, refused, topics.first, looked=lost, accept_gap=accept.gaps)
-        last = log.newest.receipt if log.newest else None
-        if last is not None and last.run.id == context.run.id and last.job.accepted:
+        settled = heal.settle(execution, logs, topics.first, accept_gap=accept.gaps, reported=reported)
+        newest, own = logs.run.newest, logs.own.newest
+        if own is not None and own.receipt.run.id == context.run.id and own.receipt.job.accepted:
             # The attempt before this one failed behind its commit.
             accept = replace(accept, held=None)
-        settled = settled or recovery.untold(execution, log, told)
-        if settled is not None:
-            settled = replace(settled, lag=offsets.lag(log.frontier, topics.last))
-        # Numbers of quarantine's own are none of batches: of two runs at once, both take the same next number.
-        sequence = max(log.last_sequence, refused.last_batch)
-        attempt = cls(context, accept, execution, log, refused, sequence, last, log.frontier, topics, settled)
-        # Without a record to commit too: a replay waits for it.
-        attempt._declares = last is not None and execution.evolution.declares
-        attempt._read_from = last.job.read_from if last is not None else {}
+        # Numbers of quarantine's own are none of batches: of two jobs at once, both take the same next number.
+        sequence = max(logs.own.last_sequence, logs.accounts.last_batch)
+        last = newest.receipt if newest else None
+        attempt = cls(job, context, accept, execution, logs, topics, sequence, last, logs.run.frontier, tell=tell)
+        job.begin(attempt)
+        attempt.settled = None if settled is None else job.reported(attempt, settled)
         return attempt
 
     @property
@@ -120,90 +102,61 @@ class Attempt:
         """The table's; None while there is no table."""
         return self.execution.writer.columns
 
-    def next_batch(
-        self, topics: Topics, goal: Frontier | None, tell: Callable[[Event], None] = lambda _: None
-    ) -> Committed | None:
+    @property
+    def log(self) -> CommitLog:
+        """What the pipeline had committed to the table when the attempt began."""
+        return self.logs.run
+
+    @property
+    def outdated(self) -> bool:
+        """Whether the pipeline's run has changed the table's columns, beside a job that follows them."""
+        return not self.job.evolves and self.context.tables.main.schema() != self.columns
+
+    def receipt(self, ranges: OffsetRanges, job: JobFields) -> Receipt:
+        """The receipt of the next batch.
+
+        Args:
+            job: what the job says of it.
+        """
+        context, topics, number = self.context, self.topics, self.sequence + 1
+        ids = {**(self.last.topics if self.last else {}), **topics.ids}
+        where = context.config.quarantine.identifier
+        return Receipt(self.job.name, number, context.run, topics.cluster, ids, ranges, where, job)
+
+    def next_batch(self, topics: Topics) -> Committed | None:
         """Commit the next batch; None if there is nothing to commit.
 
         Args:
-            topics: what Kafka holds now.
-            goal: the offsets at which the run is to end; None if it goes on for ever.
-            tell: is told what there is to commit, before that is done.
+            topics: what the source holds now.
+
+        Raises:
+            SourceChanged: a topic was made anew meanwhile.
+            SourceError, StorageError, BatchHeld, Fenced: see `Job.next` and `MicroBatchExecution.execute`.
         """
+        preflight.check_topics(self.last, topics)
         self.topics = topics
-        if (done := self._late_batch(topics)) is not None:
-            return done
-        config, tables = self.context.config, self.context.tables
-        gaps = offsets.gaps(topics, self.frontier) if self.accept.gaps else OffsetRanges(())
-        starts = {**self.frontier, **gaps.frontier}
-        starts |= offsets.starts(config.source, topics, starts)
-        ranges = offsets.next_ranges(starts, goal or topics.last, config.trigger.max_records)
-        tell(Looked(self.sequence, len(topics.last), offsets.lag(starts, topics.last)))
-        self.full = ranges.offsets >= config.trigger.max_records
-        opens = not ranges.offsets and (self._opens(starts) or self._declares)
-        if opens and not self.execution.evolution.columns_from_registry(self.sequence + 1):
-            # No table can be made yet: "latest" is where it is now, as long as this run goes on.
-            self.frontier, opens = starts, False
-        if not (ranges.offsets or opens or gaps.ranges):
+        take = self.job.next(self)
+        if take is None:
             return None
-        self.sequence += 1
-        self._declares = False
-        self.last = receipt = self._receipt(topics, ranges, Job(gaps=gaps, read_from=topics.read_from))
-        self._withdraw(starts)
-        done = self.execution.execute(receipt, self.accept.held)
+        done = self.execution.execute(take.receipt, self.accept.held, take.existing)
+        self.last, self.sequence = take.receipt, take.receipt.sequence
         if done.accepted_held:
             self.accept = replace(self.accept, held=None)
-        self.frontier = ranges.frontier
-        if self.frontier != goal:
-            also = () if receipt.whole(done.counts.accepted) else (tables.quarantine,)
-            self.context.prefetch(tables.main, *also)
-        return replace(done, lag=offsets.lag(self.frontier, topics.last))
+        self.job.committed(self, take, done)
+        return self.job.reported(self, done)
 
-    def _late_batch(self, topics: Topics) -> Committed | None:
-        """Commit what came into the source below the frontier; None if nothing did.
 
-        It comes before any batch whose receipt says that the source was looked at up to here.
-        """
-        while topics.read_from:
-            while self._late:
-                late = self._late.pop(0)
-                try:
-                    ranges = self.execution.not_yet_held(late)
-                except StorageError:
-                    # A VACUUM took files of the older version, or clean-up its log; on S3 none of them is logged.
-                    if (inexact := late.inexact) is None:
-                        raise
-                    self._late.insert(0, inexact)
-                    continue
-                if not ranges.ranges:
-                    continue
-                self.sequence += 1
-                stands = OffsetRanges.none_at(self.frontier)
-                receipt = self._receipt(topics, stands, Job("late", late=ranges, read_from=late.read_from))
-                done = self.execution.execute(receipt, self.accept.held)
-                self.last = receipt
-                if done.accepted_held:
-                    self.accept = replace(self.accept, held=None)
-                return replace(done, lag=offsets.lag(self.frontier, topics.last))
-            if self._read_from == topics.read_from or not self.frontier:
-                break
-            self._late = [*self.context.source.late(self._read_from, self.frontier)]
-            self._read_from = topics.read_from
-        return None
-
-    def _opens(self, begin: Frontier) -> bool:
-        """Whether an empty commit is due, so that where "latest" was is remembered before a record arrives."""
-        return self.context.config.source.start == "latest" and any(tp not in self.frontier for tp in begin)
-
-    def _withdraw(self, starts: Frontier) -> None:
-        """Let quarantine have no row of what the first batch of the attempt, or a later one, is about to read."""
-        # A quarantine without commits holds nothing, and costs no look.
-        if not self._withdrawn and (self.refused.last_sequence or not self.refused.complete or self.log.recovered):
-            restores.withdraw(self.context.tables, self.log, starts)
-        self._withdrawn = True
-
-    def _receipt(self, topics: Topics, ranges: OffsetRanges, job: Job) -> Receipt:
-        config, last = self.context.config, self.last
-        ids = {**(last.topics if last else {}), **topics.ids}
-        where = config.quarantine.identifier
-        return Receipt(config.known_as, self.sequence, self.context.run, topics.cluster, ids, ranges, where, job)
+def _read(job: Job, context: RunContext) -> tuple[StructType | None, Logs]:
+    """The table's columns, and the logs, once what was committed over a RESTORE is taken back; makes the quarantine."""
+    tables = context.tables
+    columns = tables.main.schema() if job.evolves else tables.main.existing().schema
+    new = {tables.quarantine} if tables.ensure_quarantine() else set()
+    if columns is None:
+        new.add(tables.main)
+    else:
+        context.prefetch(tables.main)
+    logs, undone = heal.undo(tables, lambda: job.read(tables, new))
+    if tables.quarantine not in new and kinds.KIND not in logs.run_accounts.properties:
+        # An older version made it.
+        tables.quarantine.set_properties(kinds.properties("quarantine"))
+    return tables.main.schema() if undone else columns, logs

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from lakeingest.delta.receipt import Receipt
 from lakeingest.ingest.context import RunContext
-from lakeingest.record import OffsetRanges, UnreadableTime, replan_reason
+from lakeingest.record import COORDINATES, OffsetRanges, UnreadableTime, replan_reason
 from lakeingest.spark import failures
 
 if TYPE_CHECKING:
@@ -37,6 +37,10 @@ class BatchReader:
         if receipt.job.late.ranges:
             return context.source.frame(context.spark, receipt.job.late, read_from=receipt.job.read_from)
         return self.frame(receipt.ranges)
+
+    def without_existing(self, records: DataFrame, ranges: OffsetRanges) -> DataFrame:
+        """Without those records within `ranges` that one of the pipeline's tables has."""
+        return records.join(self._context.tables.coordinates(ranges), list(COORDINATES), "left_anti")
 
     def readable(self, take: Callable[[], T]) -> T:
         """What `take` gives, which reads ranges; called again where Spark's reader cannot hold a record's time."""

@@ -6,7 +6,7 @@ Kafka → decode → gate → partition → commit; on refusal, at any stage, �
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Observation
 
 from lakeingest import transform
-from lakeingest.delta import coordinates, kinds, quarantine, sealing
-from lakeingest.delta.commit_log import CommitLog
+from lakeingest.delta import kinds, quarantine, sealing
+from lakeingest.delta.commit_log import Commit, CommitLog
 from lakeingest.delta.partitioning import Layout
 from lakeingest.delta.receipt import Account, Counts, Receipt
 from lakeingest.delta.writer import TableWriter
@@ -26,14 +26,14 @@ from lakeingest.ingest import endpoints, preflight, shape
 from lakeingest.ingest.batch_gate import GateDecision
 from lakeingest.ingest.batch_plan import BatchPlan, layout, observed, plan_batch, set_aside
 from lakeingest.ingest.batch_reader import BatchReader
-from lakeingest.ingest.bronze import Late
 from lakeingest.ingest.context import RunContext
 from lakeingest.ingest.events import Committed, Written
 from lakeingest.ingest.evolution import Discovery, Evolution
+from lakeingest.ingest.fixed_columns import FixedColumns
 from lakeingest.ingest.refused_bitmap import maybe_refused
-from lakeingest.record import COORDINATES, REFUSED, OffsetRanges, UnknownSchema
+from lakeingest.record import NO_RANGES, REFUSED, OffsetRanges, UnknownSchema
 from lakeingest.schema.ledger import SchemaLedger
-from lakeingest.spark import frames, s3a, types
+from lakeingest.spark import frames, s3a
 from lakeingest.spark.failures import storage_failures
 
 if TYPE_CHECKING:
@@ -54,8 +54,7 @@ class MicroBatchExecution:
         reader: reads the batches.
         writer: commits them.
         evolution: the schemas that are known by now.
-        follows: whether the table's columns, its ledger of schemas and its comments follow what the batches bring: the
-            pipeline's own run alone lets them.
+        evolves: see `Job.evolves`.
     """
 
     def __init__(
@@ -65,7 +64,7 @@ class MicroBatchExecution:
         log: CommitLog,
         refused: CommitLog | None = None,
         *,
-        follows: bool = True,
+        evolves: bool = True,
     ) -> None:
         """`columns`, `log`: the table's columns, None if there is no table; and what its log says. `refused`: what
         quarantine's does; None where nothing is committed to it.
@@ -73,19 +72,36 @@ class MicroBatchExecution:
         Raises:
             TableMismatch: the table cannot become what the file declares.
         """
-        self.context, self.config, self.follows = context, context.config, follows
+        self.context, self.config, self.evolves = context, context.config, evolves
         self.reader = BatchReader(context)
         self.writer = TableWriter(context.tables, log, columns, refused)
         registry = partial(endpoints.registry, self.config)
-        self.evolution = Evolution(self.config, log.schemas, registry, columns, follows=follows)
-        self._current = self.evolution.ledger.current
+        self.evolution = Evolution(self.config, log.schemas, registry, columns, follows=evolves)
+        self.fixed_columns = None if evolves else FixedColumns(self.evolution)
         self._last: BatchPlan | None = None
         self._checked = False
         self._described: tuple[SchemaLedger, StructType | None] | None = None
         self._stages: dict[str, float] = {}
 
+    def open(self, log: CommitLog) -> None:
+        """Make or check the table, before the first batch; where only the records know the columns, that one does so.
+
+        Args:
+            log: what the execution was made with.
+
+        Raises:
+            UsageError: the file declares columns that the table lacks, and only the run may add them.
+            TableMismatch: the table is another than the file says.
+        """
+        if self.fixed_columns is not None:
+            self.fixed_columns.check_declared(log, self._columns())
+            return
+        if self.evolution.settled:
+            self.ensure_table()
+        self.writer.keep_adoption(log.newest.receipt if log.newest else None)
+
     def execute(
-        self, receipt: Receipt, accept_held: str | None = None, *, existing: OffsetRanges | None = None
+        self, receipt: Receipt, accept_held: str | None = None, existing: OffsetRanges = NO_RANGES
     ) -> Committed:
         """The way of the records of one micro-batch: the commit protocol.
 
@@ -100,7 +116,7 @@ class MicroBatchExecution:
         Args:
             receipt: the batch's sequence number, and its offsets.
             accept_held: why the batch is let through if the gate would hold it; None if it is not.
-            existing: offsets of which a table may have records already: these are left out, by coordinates.
+            existing: see `Take.existing`.
 
         Raises:
             Fenced: another run committed this sequence number; nothing was written.
@@ -110,7 +126,7 @@ class MicroBatchExecution:
         done = self.reader.readable(lambda: self._execute(receipt, accept_held, existing))
         return replace(done, seconds=time.monotonic() - begun, stages=self._stages)
 
-    def _execute(self, receipt: Receipt, accept_held: str | None, existing: OffsetRanges | None) -> Committed:
+    def _execute(self, receipt: Receipt, accept_held: str | None, existing: OffsetRanges) -> Committed:
         # 1.
         kafka, known = self._records(receipt, existing)
         self.evolution.begin_batch()
@@ -137,10 +153,7 @@ class MicroBatchExecution:
             UnknownSchema: it did; nothing was written.
             UsageError: a record's schema would change the table, which does not follow; nothing was written.
         """
-        if not self.follows:
-            self.check_unchanged()
-        elif self.writer.columns is None:
-            self.ensure_table()
+        self.check_columns()
         batch, gate = self.plan(strict=strict), self.context.gate
         decided, accepted, seen = decide(batch, kafka)
         decision: GateDecision | None = None
@@ -154,16 +167,15 @@ class MicroBatchExecution:
                     batch = set_aside(batch, decision.aside)
                     decided, accepted, seen = decide(batch, kafka)
             # 2.
-            loosened = self.evolution.loosened(self._columns(), batch.shape.table) if self.follows else ()
             with self._timed("write"):
-                done = self.writer.append(accepted, receipt, self.evolution.ledger, loosened, batch.layout.columns)
+                done = self.append(accepted, receipt, batch)
         finally:
             if gate.decides:
                 frames.release(accepted)
         found = seen.get
-        counts, left_out = _counts(found, done.rows, known), transform.left_out(batch.shape.stages, found)
-        if receipt.job.late.ranges and "since" not in receipt.job.read_from:
-            counts, left_out = without_drops(counts), {}
+        counts, left_out = certain(
+            receipt, _counts(found, done.rows, known), transform.left_out(batch.shape.stages, found)
+        )
         broken, reasons = dict[str, int](), dict[str, int]()
         # 3.
         if not receipt.whole(counts.accepted):
@@ -173,7 +185,7 @@ class MicroBatchExecution:
                 refused = observed(again, Observation()).where(REFUSED)
             with self._timed("quarantine"):
                 broken, reasons = self.quarantine(refused, batch, receipt, Account(counts, left_out))
-        if self.follows:
+        if self.evolves:
             self.writer.keep(self.evolution.ledger)
             self._describe()
         with self._timed("results"):
@@ -193,6 +205,13 @@ class MicroBatchExecution:
             gate=tuple(results),
         )
 
+    def append(self, accepted: DataFrame, receipt: Receipt, batch: BatchPlan) -> Commit:
+        """Commit accepted rows to the table (see `TableWriter.append`)."""
+        loosened: Sequence[str] = ()
+        if self.fixed_columns is None:
+            loosened = self.evolution.loosened(self._columns(), batch.shape.table)
+        return self.writer.append(accepted, receipt, self.evolution.ledger, loosened, batch.layout.columns)
+
     def quarantine(
         self, refused: DataFrame, batch: BatchPlan, receipt: Receipt, account: Account
     ) -> tuple[dict[str, int], dict[str, int]]:
@@ -206,28 +225,17 @@ class MicroBatchExecution:
         found = seen.get
         return {n: found[f"broken_{at}"] for at, n in enumerate(named)}, quarantine.reasons_of(found)
 
-    def not_yet_held(self, late: Late) -> OffsetRanges:
-        """Between which offsets those records lie, of what may have come in late, that neither table holds yet."""
-        frame = self.context.source.frame(self.context.spark, late.ranges, read_from=late.read_from)
-        with storage_failures(self.context.source.address):
-            return coordinates.extent(self._without_existing(frame, late.ranges))
-
-    def _without_existing(self, kafka: DataFrame, ranges: OffsetRanges) -> DataFrame:
-        return kafka.join(self.context.tables.coordinates(ranges), list(COORDINATES), "left_anti")
-
-    def _records(self, receipt: Receipt, existing: OffsetRanges | None) -> tuple[DataFrame, int]:
+    def _records(self, receipt: Receipt, existing: OffsetRanges) -> tuple[DataFrame, int]:
         """The records of a batch, without those that a table has already, and how many of its offsets these are.
 
         Of records that came in late, those that are there already are no part of the batch.
         """
-        kafka = self.reader.records(receipt)
-        ranges = receipt.ranges.shared(existing) if existing else OffsetRanges(())
-        if not (receipt.job.late.ranges or ranges.ranges):
-            return kafka, 0
+        records = self.reader.records(receipt)
+        if not existing.ranges:
+            return records, 0
         with storage_failures(self.context.tables.quarantine.identifier):
-            if receipt.job.late.ranges:
-                return self._without_existing(kafka, receipt.job.late), 0
-            return self._without_existing(kafka, ranges), self.context.tables.coordinates(ranges).count()
+            count = 0 if receipt.job.late.ranges else self.context.tables.coordinates(existing).count()
+            return self.reader.without_existing(records, existing), count
 
     def discover_sample(self, ranges: OffsetRanges, sequence: int) -> None:
         """Let most schemas of the run's first batch be known, from a part of it, before the batch is read.
@@ -249,46 +257,17 @@ class MicroBatchExecution:
         with self._timed("discover"), self.reader.failures():
             self.evolution.discover(kafka, sequence, self.writer.columns)
 
-    def check_declared(self, log: CommitLog, columns: StructType) -> None:
-        """Notice that the file declares columns that the table does not have yet.
-
-        Args:
-            log, columns: what the execution was opened with.
+    def check_columns(self) -> None:
+        """Make the table, if it is missing, for the schemas that are known by now; or notice that they would change it
+        where only the run may do that.
 
         Raises:
-            UsageError: it does.
+            UsageError: they would; nothing was written.
         """
-        if self.evolution.declares and not self._only_forgotten(log, columns):
-            raise UsageError(
-                "the pipeline file declares columns that the table does not have yet: "
-                + ", ".join(self.evolution.ledger.entries[-1].changes),
-                cure="run the pipeline first, which changes the table (`lakeingest run FILE --until-caught-up`)",
-            )
-
-    def _only_forgotten(self, log: CommitLog, columns: StructType) -> bool:
-        """Whether the table has what the file declares, and no log tells so: a RESTORE to the beginning took the
-        ledger.
-        """
-        if log.newest is not None or log.schemas.entries:
-            return False
-        wanted = self.evolution.shape(columns, strict=False).table
-        wider = any(types.widenings(columns, wanted))
-        return not (types.has_new_fields(columns, wanted) or wider or self.evolution.loosened(columns, wanted))
-
-    def check_unchanged(self) -> None:
-        """Notice that the records which were looked at since the execution was opened would change the table's columns.
-
-        Raises:
-            UsageError: they would.
-        """
-        if self.evolution.ledger.current != self._current:
-            newest = [entry for entry in self.evolution.ledger.entries if entry.action == "evolve"][-1]
-            what = f"{newest.subject} version {newest.version}" if newest.subject else "their fields"
-            raise UsageError(
-                f"records bring a schema that would change the table ({what}): {', '.join(newest.changes)}",
-                cure="let the pipeline's own run change the table first: by a record with that schema or, where the "
-                "file declares the columns, by declaring them; then call this again, which goes on from here",
-            )
+        if self.fixed_columns is not None:
+            self.fixed_columns.check_unchanged()
+        elif self.writer.columns is None:
+            self.ensure_table()
 
     def plan(self, *, strict: bool) -> BatchPlan:
         """The plan of a batch under the columns that are known by now.
@@ -348,22 +327,6 @@ class MicroBatchExecution:
             made = layout(self.config, wanted, self.context.suite, datetime.now(UTC))
         self._check_table(wanted, made)
         return wanted, made
-
-    def adopt(self, receipt: Receipt) -> int:
-        """Commit a receipt to a table that is there, with the columns that it lacks and no row; the version.
-
-        Raises:
-            Fenced: another run committed this sequence number; nothing was written.
-            TableMismatch: the table is another than the file says.
-        """
-        self.ensure_table()
-        batch = self.plan(strict=False)
-        loosened = self.evolution.loosened(self._columns(), batch.shape.table)
-        nothing = batch.accepted(batch.decide(self.reader.frame(receipt.ranges)))
-        done = self.writer.append(nothing, receipt, self.evolution.ledger, loosened, batch.layout.columns)
-        self.writer.keep(self.evolution.ledger)
-        self.writer.keep_adoption(receipt)
-        return done.version
 
     def _describe(self, comment: str | None = None) -> None:
         """Let the table have the contract of the file, and the comments of file and schema, where a commit may have
@@ -442,11 +405,15 @@ def _time(millis: int | None) -> datetime | None:
     return None if millis is None or millis < 0 else _EPOCH + timedelta(milliseconds=millis)
 
 
-def without_drops(counts: Counts) -> Counts:
-    """The counts of records that came in late, where it is not known which: what is in neither table may have been
-    dropped before, and counted then.
+def certain(receipt: Receipt, counts: Counts, left_out: Mapping[str, int]) -> tuple[Counts, Mapping[str, int]]:
+    """The counts of a batch, and the reasons of its drops, as far as they are known.
+
+    Of records that came in late, and of which it is not known which they are, some may have been dropped before, and
+    counted then: these are in neither table too.
     """
-    return replace(counts, consumed=counts.consumed - counts.dropped, dropped=0)
+    if not receipt.job.late.ranges or "since" in receipt.job.read_from:
+        return counts, left_out
+    return replace(counts, consumed=counts.consumed - counts.dropped, dropped=0), {}
 
 
 def _counts(found: Mapping[str, Any], accepted: int, known: int) -> Counts:

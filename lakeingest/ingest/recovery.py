@@ -22,7 +22,7 @@ from lakeingest.errors import OffsetsLost, StorageError
 from lakeingest.ingest.batch_plan import BatchPlan
 from lakeingest.ingest.bronze import Late
 from lakeingest.ingest.events import Committed, Written
-from lakeingest.ingest.microbatch import MicroBatchExecution, without_drops
+from lakeingest.ingest.microbatch import MicroBatchExecution, certain
 from lakeingest.record import COORDINATES, DROPPED, Frontier, OffsetRanges, count_where
 from lakeingest.spark import frames
 from lakeingest.spark.failures import storage_failures
@@ -169,15 +169,15 @@ def _timed_settle(
     return replace(done, seconds=time.monotonic() - begun)
 
 
-def untold(execution: MicroBatchExecution, log: CommitLog, told: int | None) -> Committed | None:
+def unreported(execution: MicroBatchExecution, log: CommitLog, reported: int | None) -> Committed | None:
     """What became of the newest batch, which is settled, as the tables tell: if this run has made it, and failed behind
     it.
 
     Args:
-        told: the newest batch that was there when the run began, or that it has told of; None where it begins.
+        reported: the newest batch that was there when the job began, or that it has told of; None where it begins.
     """
     newest = log.newest
-    if newest is None or told is None or newest.receipt.sequence <= told:
+    if newest is None or reported is None or newest.receipt.sequence <= reported:
         return None
     if newest.receipt.run.id != execution.context.run.id:
         return None
@@ -293,8 +293,7 @@ def _settle_late_by(execution: MicroBatchExecution, newest: Commit, late: Late, 
         dropped, left_out = _dropped(execution, rest, batch)
         refused = missing.count()
         counts = Counts(newest.rows + refused + dropped, newest.rows, refused, dropped)
-        if "since" not in job.read_from:
-            counts, left_out = without_drops(counts), {}
+        counts, left_out = certain(receipt, counts, left_out)
         account = Account(counts, left_out, open=still_open)
         _, reasons = execution.quarantine(missing, batch, replace(receipt, run=execution.context.run), account)
     return _committed(execution, newest, counts, reasons, left_out)
@@ -318,7 +317,7 @@ def _left(
         frames.release(left)
 
 
-def _dropped(execution: MicroBatchExecution, left: DataFrame, batch: BatchPlan) -> tuple[int, dict[str, int]]:
+def _dropped(execution: MicroBatchExecution, left: DataFrame, batch: BatchPlan) -> tuple[int, Mapping[str, int]]:
     """How many of them are dropped, and by which conditions."""
     with execution.reader.failures():
         found = left.agg(count_where(F.col(DROPPED)).alias("all"), *batch.left_out).collect()[0].asDict()

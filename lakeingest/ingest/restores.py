@@ -4,8 +4,7 @@
    or doubles what it brought back.
 2. Rows of quarantine whose batches the RESTORE took back are withdrawn: their records are read again.
 
-Whoever begins looks first: a run, a replay, a backfill. tests/support/oracle/protocol_model.py explores what may
-happen, in any order.
+Every job looks first (see `heal`). tests/support/oracle/protocol_model.py explores what may happen, in any order.
 """
 
 from __future__ import annotations
@@ -44,53 +43,52 @@ def undo(tables: PipelineTables, log: CommitLog) -> bool:
         return True
     if not log.backfills or commit_log.over_a_restore(tables.main, log.backfills[0]) is None:
         return False
-    back = (commit_log.read(tables.main, each, back=None) for each in (name, of_backfill(name)))
-    return undo_backfill(tables, *back)
+    logs = (commit_log.read(tables.main, each, back=None) for each in (name, of_backfill(name)))
+    return _undo_backfill(tables, *logs)
 
 
 def _replay_since(log: CommitLog) -> Commit | None:
-    """The newest replay that was committed behind all batches; None if there is none."""
+    """The newest replay that was committed behind all batches of the run; None if there is none."""
     newest = log.replays[0] if log.replays else None
-    batches = [*log.commits[:1], *log.backfills[:1]]
-    return newest if newest and all(commit.version < newest.version for commit in batches) else None
+    return newest if newest and (log.newest is None or log.newest.version < newest.version) else None
 
 
-def undo_backfill(tables: PipelineTables, log: CommitLog, mine: CommitLog) -> bool:
+def _undo_backfill(tables: PipelineTables, log: CommitLog, backfills: CommitLog) -> bool:
     """The same for the newest batch of a backfill, if the pipeline has its records too, or will take them.
 
     Args:
-        log, mine: all that the pipeline, and its backfills, committed.
+        log, backfills: all that the pipeline, and its backfills, committed.
 
     Raises:
         TableMismatch: others have changed rows since.
     """
-    if mine.newest is None:
+    if backfills.newest is None:
         return False
-    ranges = mine.newest.receipt.ranges
-    others = taken(log, replace(mine, commits=mine.commits[1:]))
-    if not (ranges.shared(others).ranges or ranges.without(OffsetRanges.up_to(log.frontier)).ranges):
+    ranges = backfills.newest.receipt.ranges
+    consumed = consumed_ranges(log, replace(backfills, commits=backfills.commits[1:]))
+    if not (ranges.shared(consumed).ranges or ranges.without(OffsetRanges.up_to(log.frontier)).ranges):
         return False
-    return _undo(tables, mine.newest, {of_replay(tables.config.known_as)})
+    return _undo(tables, backfills.newest, {of_replay(tables.config.known_as)})
 
 
-def taken(*logs: CommitLog) -> OffsetRanges:
+def consumed_ranges(*logs: CommitLog) -> OffsetRanges:
     """The offsets that receipts name, merged; accepted gaps are not among them."""
     return OffsetRanges(tuple(s for log in logs for commit in log.commits for s in commit.receipt.ranges)).merged
 
 
-def _undo(tables: PipelineTables, newest: Commit | None, too: Collection[str]) -> bool:
+def _undo(tables: PipelineTables, newest: Commit | None, names: Collection[str]) -> bool:
     """
     Args:
-        too: whose commits since then may be taken back with it, by the names of their receipts.
+        names: whose commits since then may be taken back with it, as their receipts name them.
     """
     if newest is None or (first := commit_log.over_a_restore(tables.main, newest)) is None:
         return False
 
-    def mine(entry: Mapping[str, Any]) -> bool:
+    def is_own(entry: Mapping[str, Any]) -> bool:
         receipt = Receipt.from_json(entry["userMetadata"])
-        return entry["version"] == newest.version or (receipt is not None and receipt.pipeline in too)
+        return entry["version"] == newest.version or (receipt is not None and receipt.pipeline in names)
 
-    if not TableHistory(tables.main).take_back(first, mine):
+    if not TableHistory(tables.main).take_back(first, is_own):
         raise TableMismatch(
             f"{tables.main} was restored while batch {newest.receipt.sequence} of {newest.receipt.pipeline!r} was on "
             f"its way (version {newest.version}), and others have changed rows since",

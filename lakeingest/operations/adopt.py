@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING
 
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.pipeline_tables import PipelineTables
-from lakeingest.delta.receipt import Job, Receipt, somebody
+from lakeingest.delta.receipt import somebody
 from lakeingest.errors import TableMismatch, UsageError
 from lakeingest.ingest import preflight
 from lakeingest.ingest.batch_plan import BatchPlan
 from lakeingest.ingest.batch_reader import BatchReader
 from lakeingest.ingest.context import RunContext
+from lakeingest.ingest.jobs import adoption as adoption_job
 from lakeingest.ingest.microbatch import MicroBatchExecution
 from lakeingest.kafka.offsets import Topics
 from lakeingest.operations import adoption
 from lakeingest.operations.adoption import Source
 from lakeingest.operations.results.adopt import Adopted
-from lakeingest.record import TIMESTAMP, OffsetRanges
+from lakeingest.record import TIMESTAMP
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -66,8 +67,7 @@ def adopt(context: RunContext, topics: Topics, source: Source, *, dry_run: bool,
             f"{tables.main} was not adopted, since {'; and '.join(doubts)}",
             cure="look at it, and say --yes if it is to be adopted all the same (in Python yes=True)",
         )
-    # 3.
-    tables.ensure_quarantine()
+    # 3. and 4.
     adopted = {
         "version": found.version,
         "rows": found.rows,
@@ -75,20 +75,7 @@ def adopt(context: RunContext, topics: Topics, source: Source, *, dry_run: bool,
         "how": source.how,
         "who": somebody(),
     }
-    ranges = OffsetRanges.none_at(frontier)
-    receipt = Receipt(
-        config.known_as,
-        sequence,
-        context.run,
-        topics.cluster,
-        topics.ids,
-        ranges,
-        tables.quarantine.identifier,
-        Job("adoption", adopted=adopted),
-    )
-    version = execution.reader.readable(lambda: execution.adopt(receipt))
-    # 4.
-    preflight.check_adopted(tables, tables.commit_logs()[0])
+    version = adoption_job.adopt(execution, sequence, topics, frontier, adopted)
     return replace(told, version=version)
 
 

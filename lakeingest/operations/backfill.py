@@ -7,15 +7,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from lakeingest.delta.receipt import Counts
+from lakeingest.delta.receipt import Counts, of_backfill
 from lakeingest.errors import OffsetsLost, UsageError
-from lakeingest.ingest import backfill
-from lakeingest.ingest.backfill import BackfillRun, Position
 from lakeingest.ingest.context import RunContext
+from lakeingest.ingest.job import Logs
+from lakeingest.ingest.jobs import backfill
+from lakeingest.ingest.jobs.backfill import Backfill
+from lakeingest.ingest.loop import Loop
 from lakeingest.ingest.source import RecordSource
 from lakeingest.kafka.offsets import Topics
 from lakeingest.operations.results.backfill import Backfilled
-from lakeingest.record import Frontier, OffsetRange, OffsetRanges, coordinates_of
+from lakeingest.record import NO_RANGES, Frontier, OffsetRange, OffsetRanges, coordinates_of
 
 EARLIEST = "earliest"
 Words = str | datetime | Sequence[str] | None
@@ -60,7 +62,7 @@ class Edge:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Interval:
     """What is asked for: from one edge, up to and without another.
 
     Attributes:
@@ -71,16 +73,16 @@ class Asked:
     until: Edge
 
     @classmethod
-    def of(cls, since: Words, until: Words, now: datetime) -> Asked:
+    def of(cls, since: Words, until: Words, now: datetime) -> Interval:
         """
         Raises:
             UsageError: see `Edge.of`; or the end lies before the beginning.
         """
-        asked = cls(Edge.of("--from", since, now), Edge.of("--to", until, now))
-        begin, end = asked.since.time, asked.until.time
+        interval = cls(Edge.of("--from", since, now), Edge.of("--to", until, now))
+        begin, end = interval.since.time, interval.until.time
         if begin is not None and end is not None and end < begin:
             raise _backwards(begin.isoformat(), end.isoformat())
-        return asked
+        return interval
 
     @property
     def times(self) -> tuple[datetime, ...]:
@@ -173,24 +175,24 @@ def _backwards(begin: str, end: str) -> UsageError:
     return UsageError(f"--to {end} lies before --from {begin}", cure="name an end that lies behind the beginning")
 
 
-def plan(context: RunContext, asked: Asked, rate: float | None) -> Backfilled:
+def plan(context: RunContext, interval: Interval, rate: float | None) -> Backfilled:
     """What a backfill would take; writes nothing."""
     tables, topics = context.tables, context.source.topics()
     for table in (tables.main, tables.quarantine):
         table.existing()
-    left = backfill.remaining(context, Position.read(tables), topics, resolved(context.source, asked))
-    existing, _ = backfill.existing(tables, left)
-    return Backfilled(context.config.name, _listed(left), existing, Counts(), 0, left.offsets, dry_run=True, rate=rate)
+    logs = Logs.of_others(tables, of_backfill(context.config.known_as))
+    left = backfill.remaining(context, logs, topics, request(context.source, interval))
+    count, _ = backfill.existing_records(tables, left)
+    return Backfilled(context.config.name, _listed(left), count, Counts(), 0, left.offsets, dry_run=True, rate=rate)
 
 
-def run(going: BackfillRun) -> Backfilled:
+def run(loop: Loop, job: Backfill) -> Backfilled:
     """See `Pipeline.backfill`."""
-    counts = going.run()
-    ranges = _listed(going.goal or OffsetRanges(()))
-    return Backfilled(going.context.config.name, ranges, going.held, counts, going.commits, going.left)
+    counts, name = loop.run(), job.context.config.name
+    return Backfilled(name, _listed(job.goal or NO_RANGES), job.existing, counts, job.commits, job.left.offsets)
 
 
-def resolved(source: RecordSource, asked: Asked) -> backfill.Asked:
+def request(source: RecordSource, interval: Interval) -> backfill.Request:
     """Lets Kafka say what the times are in offsets, when the tables' logs were read."""
 
     def ranges(frontier: Frontier, topics: Topics) -> OffsetRanges:
@@ -199,7 +201,7 @@ def resolved(source: RecordSource, asked: Asked) -> backfill.Asked:
                 "the pipeline has committed nothing yet: nothing lies behind it",
                 cure="run it first (`lakeingest run FILE --until-caught-up`); source.start says where it begins",
             )
-        return asked.ranges(frontier, topics, {time: source.reach(time).targets for time in asked.times})
+        return interval.ranges(frontier, topics, {time: source.reach(time).targets for time in interval.times})
 
     return ranges
 

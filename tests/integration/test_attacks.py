@@ -22,9 +22,11 @@ from lakeingest.delta import commit, quarantine
 from lakeingest.delta.receipt import Counts
 from lakeingest.delta.table import Table
 from lakeingest.errors import BatchHeld, Fenced, OffsetsLost, SourceChanged, StorageError, TableChanged, TableMismatch
-from lakeingest.ingest import attempt, preflight
+from lakeingest.ingest import preflight
+from lakeingest.ingest.attempt import Attempt
 from lakeingest.ingest.batch_reader import BatchReader
 from lakeingest.ingest.events import Committed, Retrying
+from lakeingest.ingest.jobs.run import Run
 from lakeingest.ingest.preflight import Accept
 from lakeingest.kafka import offsets
 from lakeingest.local import Addresses
@@ -199,11 +201,11 @@ def test_a_goal_that_another_run_has_passed(world: World) -> None:
     """A run that set out for offset 5 begins again when another one stands at 10: there is nothing for it to commit."""
     world.produce(*clean_records(5))
     late = world.ingestion()
-    goal = late.source.topics().last
+    job = Run(late.context, lambda _: None, until_caught_up=True, goal=late.source.topics().last)
     world.produce(*clean_records(5))
     world.run()
     topics = late.source.topics()
-    assert attempt.Attempt.begin(late.context, topics, Accept()).next_batch(topics, goal) is None
+    assert Attempt.begin(job, late.context, topics, Accept()).next_batch(topics) is None
     world.produce(*clean_records(5))
     world.run()
     world.checked()

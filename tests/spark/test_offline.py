@@ -21,7 +21,7 @@ from lakeingest.delta.history import TableHistory
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.reader import rows
 from lakeingest.delta.reader.log import NoTable, OfflineLog, Unreadable
-from lakeingest.delta.receipt import Account, Counts, Job, Receipt, Run
+from lakeingest.delta.receipt import Account, Counts, JobFields, Receipt, Run
 from lakeingest.delta.table import Table
 from lakeingest.errors import TableMismatch
 from lakeingest.gate import results as gate_results
@@ -303,7 +303,7 @@ def test_status_says_alike(kept: Path, spark: SparkSession) -> None:
 def test_status_says_alike_behind_a_long_backfill(spark: SparkSession, tables: PipelineTables) -> None:
     """The pipeline's own commits lie further back than those that are read at first."""
     log = Path(tables.main.identifier) / "_delta_log"
-    done = replace(receipt(1, 1, pipeline="p:backfill"), job=Job("backfill", remaining=7)).to_json()
+    done = replace(receipt(1, 1, pipeline="p:backfill"), job=JobFields("backfill", remaining=7)).to_json()
     info = {"timestamp": 1_790_000_000_000, "operation": "WRITE", "operationParameters": {}, "userMetadata": done}
     for version in range(13, 34):
         (log / f"{version:020}.json").write_text(json.dumps({"commitInfo": info}))
@@ -409,11 +409,11 @@ def audited(proved: Path, spark: SparkSession, tmp_path: Path) -> PipelineTables
     return PipelineTables(spark, config_of(tmp_path))
 
 
-def account(sequence: int, pipeline: str = "p", counts: Counts | None = None, job: Job | None = None) -> Receipt:
+def account(sequence: int, pipeline: str = "p", counts: Counts | None = None, job: JobFields | None = None) -> Receipt:
     """The receipt of a batch of ten offsets."""
     ranges = OffsetRanges((OffsetRange("t", 0, sequence * 10 - 10, sequence * 10),))
     became = Account(counts) if counts else None
-    return Receipt(pipeline, sequence, Run(), "cluster", {"t": "id"}, ranges, "quarantine", job or Job(), became)
+    return Receipt(pipeline, sequence, Run(), "cluster", {"t": "id"}, ranges, "quarantine", job or JobFields(), became)
 
 
 def add(tables: PipelineTables, made: Receipt, *places: tuple[Any, ...]) -> None:
@@ -508,7 +508,7 @@ def a_batch_taken_again(tables: PipelineTables) -> None:
 def an_accepted_loss(tables: PipelineTables) -> None:
     add(
         tables,
-        account(4, job=Job(gaps=OffsetRanges((OffsetRange("t", 0, 20, 30),)))),
+        account(4, job=JobFields(gaps=OffsetRanges((OffsetRange("t", 0, 20, 30),)))),
         *(("t", 0, offset) for offset in range(30, 40)),
     )
 
@@ -529,14 +529,14 @@ def a_table_that_is_compacted(tables: PipelineTables) -> None:
 
 
 def a_replay(tables: PipelineTables) -> None:
-    done = account(1, "p:replay", job=Job("replay", accepted={"who": "me", "why": "so"}))
+    done = account(1, "p:replay", job=JobFields("replay", accepted={"who": "me", "why": "so"}))
     add(tables, done, ("t", 0, 13))
     tables.spark.sql(f"DELETE FROM {tables.quarantine.sql} WHERE _offset = 13")
     put_aside(tables, done, 13, moved=1)
 
 
 def a_replay_that_marked_nothing(tables: PipelineTables) -> None:
-    add(tables, account(1, "p:replay", job=Job("replay", accepted={"who": "me", "why": "so"})), ("t", 0, 13))
+    add(tables, account(1, "p:replay", job=JobFields("replay", accepted={"who": "me", "why": "so"})), ("t", 0, 13))
 
 
 def a_duplicate_beside_a_killed_replay(tables: PipelineTables) -> None:
@@ -608,7 +608,7 @@ def test_what_a_restore_took_back_hides_no_duplicate(audited: PipelineTables) ->
     for number, offset in ((1, 2), (2, 13)):
         add(
             audited,
-            account(number, "p:replay", job=Job("replay", accepted={"who": "me", "why": "so"})),
+            account(number, "p:replay", job=JobFields("replay", accepted={"who": "me", "why": "so"})),
             ("t", 0, offset),
         )
         assert replay_marks.settle(audited) == 1

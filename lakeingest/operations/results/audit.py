@@ -30,7 +30,7 @@ class Report(Showable):
         earlier: rows that were committed before the oldest receipt which the table's log still has: proved while they
             were younger (30 days by default), and not any more. Of a table that was adopted, those that it had then:
             they were never proved.
-        adopted: what its adoption said; empty where the table was not adopted (see `Job.adopted`).
+        adopted: what its adoption said; empty where the table was not adopted (see `JobFields.adopted`).
         commits: how many commits of the pipeline's own were audited.
         backfills: how many commits of backfills were.
         backfilled: of the records consumed, those that backfills did.

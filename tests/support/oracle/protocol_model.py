@@ -447,7 +447,7 @@ def run_on(  # noqa: PLR0911
     if run.step == "begin":
         while "undo" in state.cures and (version := undone(state, run)):
             state = state.commit(name, Commit("restore", version - 1))
-        if run.kind == "batch" and (state.restored(name) or state.withdrawn(name, "batch")):
+        if state.restored(name) or state.withdrawn(name, run.kind):
             state = settle(state, name)
         return state, begin(state, run, accept_gap=accept_gap)
     if run.step == "withdraw":
@@ -486,11 +486,10 @@ def withdraw(state: State, run: Run) -> State:
 def undone(state: State, run: Run) -> int:
     """The version to be taken back, since it was committed over a RESTORE; 0 if there is none."""
     name = run.pipeline
-    version = state.over_a_restore(name, run.kind)
-    if version and run.kind == "batch":
+    if version := state.over_a_restore(name, "batch"):
         return version
     version = state.over_a_restore(name, "replay") if "undo replays" in state.cures else 0
-    if version and not any(commit.kind in ("batch", "backfill") for commit in state.log(name)[version:]):
+    if version and not any(commit.kind == "batch" for commit in state.log(name)[version:]):
         return version
     if run.kind == "batch" and "undo beyond" not in state.cures:
         return 0

@@ -12,7 +12,7 @@ import pytest
 from lakeingest.delta import commit_log, table_properties
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.history import adds_rows
-from lakeingest.delta.receipt import Job, Receipt, Run
+from lakeingest.delta.receipt import JobFields, Receipt, Run
 from lakeingest.record import OffsetRange, OffsetRanges
 
 ADOPTED = {"version": 3, "rows": 7, "without": 7, "how": "a frontier that was given", "who": "ada"}
@@ -49,7 +49,7 @@ def log_of(*entries: dict[str, Any]) -> CommitLog:
 
 def test_a_receipt_keeps_it() -> None:
     """And one of an older version has none."""
-    made = receipt(1, 5, 5, job=Job("adoption", adopted=ADOPTED))
+    made = receipt(1, 5, 5, job=JobFields("adoption", adopted=ADOPTED))
     assert Receipt.from_json(made.to_json()) == made
     assert "adopted" not in receipt(1, 5, 5).to_json()
 
@@ -59,8 +59,8 @@ def test_the_newest_adoption_counts() -> None:
     corrected = {**ADOPTED, "version": 5}
     log = log_of(
         entry(8, receipt(3, 9, 12)),
-        entry(7, receipt(2, 9, 9, job=Job("adoption", adopted=corrected))),
-        entry(4, receipt(1, 5, 5, job=Job("adoption", adopted=ADOPTED))),
+        entry(7, receipt(2, 9, 9, job=JobFields("adoption", adopted=corrected))),
+        entry(4, receipt(1, 5, 5, job=JobFields("adoption", adopted=ADOPTED))),
     )
     assert log.adopted == corrected
     assert [commit.version for commit in log.since_adoption.commits] == [8, 7]
@@ -77,7 +77,9 @@ def test_without_adoption() -> None:
 def test_restored(to: int, unadopted: bool) -> None:
     """A RESTORE to before it takes it back, and with it what is known of the rows."""
     restore = entry(6, operation="RESTORE", operationParameters={"version": str(to)})
-    log = log_of(restore, entry(5, receipt(2, 5, 9)), entry(4, receipt(1, 5, 5, job=Job("adoption", adopted=ADOPTED))))
+    log = log_of(
+        restore, entry(5, receipt(2, 5, 9)), entry(4, receipt(1, 5, 5, job=JobFields("adoption", adopted=ADOPTED)))
+    )
     assert (log.unadopted, log.last_sequence, bool(log.adopted)) == (unadopted, 2, not unadopted)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.pipelines.receipts import receipt
 
-from lakeingest.delta.receipt import Account, Counts, Job, Receipt, Run, of_backfill, somebody
+from lakeingest.delta.receipt import Account, Counts, JobFields, Receipt, Run, of_backfill, somebody
 from lakeingest.errors import StorageUnreachable, TableMismatch, UnsafeStore, UsageError
 from lakeingest.record import OffsetRange, OffsetRanges
 from lakeingest.spark import failures
@@ -20,7 +20,7 @@ def test_a_receipt_survives_json() -> None:
     """What is written is what is read."""
     made = receipt(7, 42)
     assert Receipt.from_json(made.to_json()) == made
-    last = replace(made, pipeline=of_backfill("p"), job=Job("backfill", remaining=0))
+    last = replace(made, pipeline=of_backfill("p"), job=JobFields("backfill", remaining=0))
     assert Receipt.from_json(last.to_json()) == last
 
 
@@ -56,7 +56,7 @@ def test_a_field_of_form_1_is_where_it_belongs() -> None:
         "late": {"t": {"0": [3, 4]}},
     }
     ranges, gaps, late = (OffsetRanges((OffsetRange("t", 0, *ends),)) for ends in ((10, 20), (5, 10), (3, 4)))
-    job = Job("late", gaps, said, {}, 3, {"table": "b", "version": 4}, late)
+    job = JobFields("late", gaps, said, {}, 3, {"table": "b", "version": 4}, late)
     made = Receipt("p", 8, run, "c", {"old": "j", "t": "i"}, ranges, "q", job, None, "82ca", base=12, aside=6)
     assert Receipt.from_json(json.dumps(tree)) == made
     counted = {"counts": {"consumed": 3, "accepted": 1, "refused": 1, "dropped": 1}, "left_out": {"flown": 1}}

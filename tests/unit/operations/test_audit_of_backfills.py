@@ -16,7 +16,7 @@ from lakeingest.config import file
 from lakeingest.delta import commit_log
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.reader import duck
-from lakeingest.delta.receipt import Account, Counts, Job, Receipt, Run, of_backfill
+from lakeingest.delta.receipt import Account, Counts, JobFields, Receipt, Run, of_backfill
 from lakeingest.operations import audit
 from lakeingest.operations.audit import Known
 from lakeingest.operations.coordinate_runs import CoordinateRuns
@@ -59,11 +59,11 @@ class Tables:
         rows = [o for o in each if o % 7 and o % 11 and o not in self.consumed]
         gaps = OffsetRanges((OffsetRange("t", 0, start - gap, start),) if gap else ())
         ranges = OffsetRanges((OffsetRange("t", 0, start, end),))
-        receipt = Receipt(name, self.numbers[name], Run(), "c", {"t": ""}, ranges, "/q", Job(gaps=gaps))
+        receipt = Receipt(name, self.numbers[name], Run(), "c", {"t": ""}, ranges, "/q", JobFields(gaps=gaps))
         self._commit(self.main, receipt, len(rows))
         if len(rows) < len(each):
             counts = Counts(len(rows) + len(refused) + len(dropped), len(rows), len(refused), len(dropped))
-            self._commit(self.accounts, replace(receipt, job=Job(), account=Account(counts)), len(refused))
+            self._commit(self.accounts, replace(receipt, job=JobFields(), account=Account(counts)), len(refused))
         self.table.update(rows)
         self.refused.update(refused)
         self.consumed |= {*each}

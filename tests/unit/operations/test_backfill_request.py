@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from lakeingest.errors import LakeingestError, OffsetsLost, UsageError
-from lakeingest.ingest.backfill import Limits, check_kept
+from lakeingest.ingest.jobs.backfill import Limits, check_kept
 from lakeingest.kafka.offsets import Topics
-from lakeingest.operations.backfill import Asked
+from lakeingest.operations.backfill import Interval
 from lakeingest.record import OffsetRange, OffsetRanges
 
 NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
@@ -28,7 +28,7 @@ AT = {EARLY: {("t-a", 0): 300, ("t-a", 1): 10, ("u", 0): 0}, LATE: {("t-a", 0): 
 
 
 def ranges(since: Any, until: Any, frontier: Mapping[tuple[str, int], int] = FRONTIER) -> list[tuple[int, int, int]]:
-    found = Asked.of(since, until, NOW).ranges(frontier, TOPICS, AT)
+    found = Interval.of(since, until, NOW).ranges(frontier, TOPICS, AT)
     assert {s.topic for s in found} <= {"t-a"}
     return [(s.partition, s.start, s.end) for s in found]
 

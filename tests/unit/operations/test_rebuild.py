@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lakeingest.config import PipelineConfig, file
-from lakeingest.delta.receipt import Job
+from lakeingest.delta.receipt import JobFields
 from lakeingest.errors import UsageError
 from lakeingest.operations import rebuild
 
@@ -85,7 +85,7 @@ def test_places_that_are_not_apart(bronze: str | None, to: str, told: str) -> No
 )
 def test_it_goes_on_from_the_same_bronze(monkeypatch: pytest.MonkeyPatch, read_from: dict[str, Any], told: str) -> None:
     """However its path was spelt when the rebuild began."""
-    newest = SimpleNamespace(receipt=SimpleNamespace(job=Job(read_from=read_from)))
+    newest = SimpleNamespace(receipt=SimpleNamespace(job=JobFields(read_from=read_from)))
     monkeypatch.setattr(rebuild.commit_log, "read", lambda *_: SimpleNamespace(newest=newest))
     main = SimpleNamespace(identifier=TO, schema=lambda: ())
     tables: Any = SimpleNamespace(main=main, config=rebuild.config_of(read(), BRONZE, TO))
