@@ -347,7 +347,7 @@ def receipt() -> Iterator[str]:
     )
     lines = [(code(name), cell(text)) for name, text in _fields(receipts.Receipt, written)]
     yield from rows("in the JSON | meaning", [first, *lines])
-    for part, name in ((receipts.Job, "job"), (receipts.Account, "account")):
+    for part, name in ((receipts.JobFields, "job"), (receipts.Account, "account")):
         yield f"## `{name}`"
         yield from rows("in the JSON | meaning", [(code(n), cell(t)) for n, t in _fields(part, written[name])])
     yield "Offsets have the form `{topic: {partition: [first, one past the last]}}`. Form 1 had the fields of `job` and"
