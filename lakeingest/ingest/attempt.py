@@ -85,12 +85,12 @@ class Attempt:
         execution.open(logs.run)
         # 3.
         settled = heal.settle(execution, logs, topics.first, accept_gap=accept.gaps, reported=reported)
-        newest, own = logs.run.newest, logs.own.newest
-        if own is not None and own.receipt.run.id == context.run.id and own.receipt.job.accepted:
+        newest, job_newest = logs.run.newest, logs.job.newest
+        if job_newest is not None and job_newest.receipt.run.id == context.run.id and job_newest.receipt.job.accepted:
             # The attempt before this one failed behind its commit.
             accept = replace(accept, held=None)
         # Numbers of quarantine's own are none of batches: of two jobs at once, both take the same next number.
-        sequence = max(logs.own.last_sequence, logs.accounts.last_batch)
+        sequence = max(logs.job.last_sequence, logs.accounts.last_batch)
         last = newest.receipt if newest else None
         attempt = cls(job, context, accept, execution, logs, topics, sequence, last, logs.run.frontier, tell=tell)
         job.begin(attempt)
@@ -138,12 +138,12 @@ class Attempt:
         take = self.job.next(self)
         if take is None:
             return None
-        done = self.execution.execute(take.receipt, self.accept.held, take.existing)
+        batch = self.execution.execute(take.receipt, self.accept.held, take.existing)
         self.last, self.sequence = take.receipt, take.receipt.sequence
-        if done.accepted_held:
+        if batch.accepted_held:
             self.accept = replace(self.accept, held=None)
-        self.job.committed(self, take, done)
-        return self.job.reported(self, done)
+        self.job.committed(self, take, batch)
+        return self.job.reported(self, batch)
 
 
 def _read(job: Job, context: RunContext) -> tuple[StructType | None, Logs]:

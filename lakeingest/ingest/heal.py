@@ -54,9 +54,9 @@ def settle(
         OffsetsLost, TableChanged: see `recovery.settle`.
     """
     tables = execution.context.tables
-    lost = recovery.may_lack_accounts(tables, logs.own, logs.accounts)
+    lost = recovery.may_lack_accounts(tables, logs.job, logs.accounts)
     if logs.run.restored or lost:
         replay_marks.settle(tables)
         restores.withdraw_late(tables, logs.run)
-    settled = recovery.settle(execution, logs.own, logs.accounts, first, looked=lost, accept_gap=accept_gap)
-    return settled or recovery.unreported(execution, logs.own, reported)
+    settled = recovery.settle(execution, logs.job, logs.accounts, first, looked=lost, accept_gap=accept_gap)
+    return settled or recovery.unreported(execution, logs.job, reported)

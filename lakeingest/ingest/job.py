@@ -30,12 +30,12 @@ class Logs:
 
     Attributes:
         run, run_accounts: what the pipeline's run committed to the table, and to quarantine.
-        own, accounts: what the job itself committed to them; of the run, the same two.
+        job, accounts: what the job itself committed to them; of the run, the same two.
     """
 
     run: CommitLog
     run_accounts: CommitLog
-    own: CommitLog
+    job: CommitLog
     accounts: CommitLog
 
     @classmethod
@@ -58,11 +58,11 @@ class Logs:
         Raises:
             StorageUnreachable, TableMismatch: see `PipelineTables.commit_logs`.
         """
-        own, accounts = (
+        job, accounts = (
             commit_log.numbered(table, commit_log.read(table, name, back=None))
             for table in (tables.main, tables.quarantine)
         )
-        return cls(*tables.commit_logs(back=None), own, accounts)
+        return cls(*tables.commit_logs(back=None), job, accounts)
 
 
 @dataclass(frozen=True)
@@ -136,16 +136,16 @@ class Job(Protocol):
             SourceError, StorageError: what comes next cannot be had.
         """
 
-    def committed(self, attempt: Attempt, take: Take, done: Committed) -> None:
+    def committed(self, attempt: Attempt, take: Take, batch: Committed) -> None:
         """Stand behind a batch that was committed."""
 
-    def reported(self, attempt: Attempt, done: Committed) -> Committed:
+    def reported(self, attempt: Attempt, batch: Committed) -> Committed:
         """What is told of a batch that this attempt has committed, or settled."""
 
-    def pause_s(self, done: Committed | None, seconds: float) -> float:
+    def pause_s(self, batch: Committed | None, seconds: float) -> float:
         """How long to wait before the next batch.
 
         Args:
-            done: the batch that was committed; None if there was none.
+            batch: the one that was committed; None if there was none.
             seconds: how long that took.
         """

@@ -74,11 +74,11 @@ class Loop:
         total = Counts()
         while True:
             try:
-                for done in self._batches():
-                    total += done.counts
+                for batch in self._batches():
+                    total += batch.counts
                     local.exercised()
                     self._budget.renew()
-                    self.tell(done)
+                    self.tell(batch)
                 return total
             except LakeingestError as failure:
                 retry = self._budget.after(failure)
@@ -106,27 +106,27 @@ class Loop:
             for follower in job.followers:
                 follower.begin(attempt)
         while not self.stop.is_set():
-            begun = time.monotonic()
+            start_s = time.monotonic()
             with self.turn():
                 # Somebody may have set it while the job waited for its turn.
                 if self.stop.is_set():
                     break
                 if attempt.outdated:
                     attempt = self._begin(topics)
-                done = attempt.next_batch(topics)
+                batch = attempt.next_batch(topics)
                 self.accept = attempt.accept
-            if done is not None:
-                self._reported = done.sequence
-                yield done
+            if batch is not None:
+                self._reported = batch.sequence
+                yield batch
             with self.turn():
                 for follower in job.followers:
                     follower.follow(attempt)
-            if done is None:
+            if batch is None:
                 if job.bounded:
                     break
                 gate.flush(spark)
                 self._budget.renew()
-            pause_s = job.pause_s(done, time.monotonic() - begun)
+            pause_s = job.pause_s(batch, time.monotonic() - start_s)
             self.stop.wait(min(max(0.0, pause_s), threading.TIMEOUT_MAX))
             topics = job.look(topics)
         gate.wait(spark)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -122,31 +122,31 @@ class MicroBatchExecution:
             Fenced: another run committed this sequence number; nothing was written.
             BatchHeld: the gate keeps the batch back; nothing was written.
         """
-        begun, self._stages = time.monotonic(), {}
-        done = self.reader.readable(lambda: self._execute(receipt, accept_held, existing))
-        return replace(done, seconds=time.monotonic() - begun, stages=self._stages)
+        start_s, self._stages = time.monotonic(), {}
+        batch = self.reader.readable(lambda: self._execute(receipt, accept_held, existing))
+        return replace(batch, seconds=time.monotonic() - start_s, stages=self._stages)
 
     def _execute(self, receipt: Receipt, accept_held: str | None, existing: OffsetRanges) -> Committed:
         # 1.
-        kafka, known = self._records(receipt, existing)
+        kafka, existing_count = self._records(receipt, existing)
         self.evolution.begin_batch()
         self.discover_sample(receipt.ranges, receipt.sequence)
         strict = self.evolution.discovery is Discovery.WHEN_MET
         if not strict:
             self.discover_schemas(kafka, receipt.sequence)
         try:
-            return self._commit(kafka, receipt, known, accept_held, strict=strict)
+            return self._commit(kafka, receipt, existing_count, accept_held, strict=strict)
         except UnknownSchema:
             self.discover_schemas(kafka, receipt.sequence)
-            return self._commit(kafka, receipt, known, accept_held, strict=False)
+            return self._commit(kafka, receipt, existing_count, accept_held, strict=False)
 
     def _commit(
-        self, kafka: DataFrame, receipt: Receipt, known: int, accept_held: str | None, *, strict: bool
+        self, kafka: DataFrame, receipt: Receipt, existing_count: int, accept_held: str | None, *, strict: bool
     ) -> Committed:
         """Steps 2 and 3 of `execute`.
 
         Args:
-            known: how many records of the batch one of the tables holds already.
+            existing_count: how many records of the batch one of the tables holds already.
             strict: whether a schema that is not known stops the batch.
 
         Raises:
@@ -154,56 +154,68 @@ class MicroBatchExecution:
             UsageError: a record's schema would change the table, which does not follow; nothing was written.
         """
         self.check_columns()
-        batch, gate = self.plan(strict=strict), self.context.gate
-        decided, accepted, seen = decide(batch, kafka)
+        gate, decided = self.context.gate, decide(self.plan(strict=strict), kafka)
         decision: GateDecision | None = None
         try:
             if gate.decides:
-                with self._timed("gate"), self.reader.failures():
-                    decision = gate.check(batch, decided, frames.keep(accepted), seen, receipt, accept_held=accept_held)
+                decided, decision = self._gated(decided, kafka, receipt, accept_held)
                 receipt = replace(receipt, job=replace(receipt.job, accepted=decision.accepted))
-                if decision.aside:
-                    frames.release(accepted)
-                    batch = set_aside(batch, decision.aside)
-                    decided, accepted, seen = decide(batch, kafka)
             # 2.
             with self._timed("write"):
-                done = self.append(accepted, receipt, batch)
+                commit = self.append(decided.accepted, receipt, decided.batch)
         finally:
             if gate.decides:
-                frames.release(accepted)
-        found = seen.get
-        counts, left_out = certain(
-            receipt, _counts(found, done.rows, known), transform.left_out(batch.shape.stages, found)
-        )
+                frames.release(decided.accepted)
+        metrics = decided.observation.get
+        counts = _counts(metrics, commit.rows, existing_count)
+        counts, left_out = certain(receipt, counts, transform.left_out(decided.batch.shape.stages, metrics))
         broken, reasons = dict[str, int](), dict[str, int]()
         # 3.
         if not receipt.whole(counts.accepted):
-            refused = decided.limit(0)
-            if counts.refused:
-                again = batch.decide(maybe_refused(kafka, found)) if batch.by_record else decided
-                refused = observed(again, Observation()).where(REFUSED)
+            refused = decided.refused(kafka) if counts.refused else decided.records.limit(0)
             with self._timed("quarantine"):
-                broken, reasons = self.quarantine(refused, batch, receipt, Account(counts, left_out))
+                broken, reasons = self.quarantine(refused, decided.batch, receipt, Account(counts, left_out))
         if self.evolves:
             self.writer.keep(self.evolution.ledger)
             self._describe()
         with self._timed("results"):
-            results = gate.record(self.context.spark, decision, batch, receipt, seen=found, broken=broken)
+            results = gate.record(self.context.spark, decision, decided.batch, receipt, seen=metrics, broken=broken)
         return Committed(
             receipt.sequence,
-            done.version,
+            commit.version,
             counts,
             accepted_held=bool(receipt.job.accepted),
             ranges=receipt.ranges,
             refused=reasons,
             left_out=left_out,
-            bytes=found["bytes"] or 0,
-            newest=_time(found["newest"]),
-            written=Written(done.rows, done.files, done.bytes, done.seconds, self.column_types),
+            bytes=metrics["bytes"] or 0,
+            newest=_time(metrics["newest"]),
+            written=Written(commit.rows, commit.files, commit.bytes, commit.seconds, self.column_types),
             schemas=tuple(e for e in self.evolution.ledger.entries if e.sequence == receipt.sequence),
             gate=tuple(results),
         )
+
+    def _gated(
+        self, decided: Decided, kafka: DataFrame, receipt: Receipt, accept_held: str | None
+    ) -> tuple[Decided, GateDecision]:
+        """The batch as the gate lets it through, and what the gate found.
+
+        Raises:
+            BatchHeld: it does not.
+        """
+        with self._timed("gate"), self.reader.failures():
+            decision = self.context.gate.check(
+                decided.batch,
+                decided.records,
+                frames.keep(decided.accepted),
+                decided.observation,
+                receipt,
+                accept_held=accept_held,
+            )
+        if not decision.aside:
+            return decided, decision
+        frames.release(decided.accepted)
+        return decide(set_aside(decided.batch, decision.aside), kafka), decision
 
     def append(self, accepted: DataFrame, receipt: Receipt, batch: BatchPlan) -> Commit:
         """Commit accepted rows to the table (see `TableWriter.append`)."""
@@ -216,14 +228,14 @@ class MicroBatchExecution:
         self, refused: DataFrame, batch: BatchPlan, receipt: Receipt, account: Account
     ) -> tuple[dict[str, int], dict[str, int]]:
         """Commit refused records to quarantine; how many break which expectation, and how many have which reason."""
-        seen, suite = Observation(), self.context.suite
+        observation, suite = Observation(), self.context.suite
         # Under the pipeline's own name, also where a backfill has found them.
         rows = quarantine.rows(refused, batch.refusals, self.config.known_as, receipt.sequence, batch.now)
-        named = quarantine.by_expectation([rule.name for rule in suite.refusing] if suite else [])
-        rows = rows.observe(seen, quarantine.by_reason(), *named.values())
+        by_expectation = quarantine.by_expectation([rule.name for rule in suite.refusing] if suite else [])
+        rows = rows.observe(observation, quarantine.by_reason(), *by_expectation.values())
         self.writer.set_aside(sealing.sealed(rows, self.config.quarantine, self.config.steps), receipt, account)
-        found = seen.get
-        return {n: found[f"broken_{at}"] for at, n in enumerate(named)}, quarantine.reasons_of(found)
+        metrics = observation.get
+        return {n: metrics[f"broken_{at}"] for at, n in enumerate(by_expectation)}, quarantine.reasons_of(metrics)
 
     def _records(self, receipt: Receipt, existing: OffsetRanges) -> tuple[DataFrame, int]:
         """The records of a batch, without those that a table has already, and how many of its offsets these are.
@@ -281,13 +293,13 @@ class MicroBatchExecution:
             TableMismatch: the table is another than the file says.
         """
         with self._timed("plan"), self._planning():
-            wanted = self.evolution.shape(self.writer.columns, strict=strict)
-            loosened = self._after_loosening(wanted)
+            batch_shape = self.evolution.shape(self.writer.columns, strict=strict)
+            loosened = self._after_loosening(batch_shape)
             properties = self.writer.properties
             batch = plan_batch(
-                self.config, wanted, self.context.suite, self._last, properties=properties, table=loosened
+                self.config, batch_shape, self.context.suite, self._last, properties=properties, table=loosened
             )
-        self._check_table(wanted, batch.layout)
+        self._check_table(batch_shape, batch.layout)
         self._last = batch
         return batch
 
@@ -300,9 +312,9 @@ class MicroBatchExecution:
         Raises:
             TableMismatch: the table is another than the file says.
         """
-        wanted, made = self.check_table()
-        main, columns = self.context.tables.main, shape.table_columns(self.config, wanted)
-        missing = self.writer.ensure(columns, made.columns, self.evolution.ledger, dry_run=dry_run)
+        batch_shape, batch_layout = self.check_table()
+        main, columns = self.context.tables.main, shape.table_columns(self.config, batch_shape)
+        missing = self.writer.ensure(columns, batch_layout.columns, self.evolution.ledger, dry_run=dry_run)
         if dry_run:
             # A table that is not there cannot be held to the file.
             self._checked |= missing
@@ -322,11 +334,11 @@ class MicroBatchExecution:
         Raises:
             TableMismatch: the table is another than the file says.
         """
-        wanted = self.evolution.shape(None, strict=False)
+        batch_shape = self.evolution.shape(None, strict=False)
         with self._planning():
-            made = layout(self.config, wanted, self.context.suite, datetime.now(UTC))
-        self._check_table(wanted, made)
-        return wanted, made
+            batch_layout = layout(self.config, batch_shape, self.context.suite, datetime.now(UTC))
+        self._check_table(batch_shape, batch_layout)
+        return batch_shape, batch_layout
 
     def _describe(self, comment: str | None = None) -> None:
         """Let the table have the contract of the file, and the comments of file and schema, where a commit may have
@@ -343,18 +355,20 @@ class MicroBatchExecution:
         assert self.writer.columns is not None
         return self.writer.columns
 
-    def _check_table(self, wanted: Shape, made: Layout) -> None:
+    def _check_table(self, batch_shape: Shape, batch_layout: Layout) -> None:
         """Hold the table to the file, once."""
         if self.writer.columns is not None and not self._checked:
-            columns = shape.table_columns(self.config, wanted)
-            preflight.check_columns(self.context.tables, self._columns(), self.writer.properties, columns, made.columns)
+            columns = shape.table_columns(self.config, batch_shape)
+            preflight.check_columns(
+                self.context.tables, self._columns(), self.writer.properties, columns, batch_layout.columns
+            )
             self._checked = True
 
-    def _after_loosening(self, wanted: Shape) -> StructType | None:
+    def _after_loosening(self, batch_shape: Shape) -> StructType | None:
         """The table's columns as they will be once the batch is committed; None while there is no table."""
         if self.writer.columns is None:
             return None
-        return shape.loosened(self.writer.columns, self.evolution.loosened(self.writer.columns, wanted.value))
+        return shape.loosened(self.writer.columns, self.evolution.loosened(self.writer.columns, batch_shape.value))
 
     @property
     def column_types(self) -> dict[str, str]:
@@ -364,11 +378,11 @@ class MicroBatchExecution:
     @contextmanager
     def _timed(self, stage: str) -> Iterator[None]:
         """Add what the block takes to a stage's time."""
-        begun = time.monotonic()
+        start_s = time.monotonic()
         try:
             yield
         finally:
-            self._stages[stage] = self._stages.get(stage, 0.0) + time.monotonic() - begun
+            self._stages[stage] = self._stages.get(stage, 0.0) + time.monotonic() - start_s
 
     @contextmanager
     def _planning(self) -> Iterator[None]:
@@ -390,14 +404,34 @@ class MicroBatchExecution:
             ) from mistake
 
 
-def decide(batch: BatchPlan, kafka: DataFrame) -> tuple[DataFrame, DataFrame, Observation]:
-    """All records, the rows among them that the table takes, and what is seen while these are written."""
-    decided, seen = batch.decide(kafka), Observation()
-    return (
-        decided,
-        batch.accepted(observed(decided, seen, *batch.metrics, *batch.left_out, *batch.refused_bitmaps)),
-        seen,
-    )
+@dataclass(frozen=True)
+class Decided:
+    """The records of a batch, decided under a plan.
+
+    Attributes:
+        records: all of them, as `BatchPlan.decide` gives them.
+        accepted: the rows among them that the table takes.
+        observation: what is observed while these are written.
+    """
+
+    batch: BatchPlan
+    records: DataFrame
+    accepted: DataFrame
+    observation: Observation
+
+    def refused(self, kafka: DataFrame) -> DataFrame:
+        """The refused ones, once the accepted ones are written. These alone are decided again, where that can be."""
+        again = self.records
+        if self.batch.by_record:
+            again = self.batch.decide(maybe_refused(kafka, self.observation.get))
+        return observed(again, Observation()).where(REFUSED)
+
+
+def decide(batch: BatchPlan, kafka: DataFrame) -> Decided:
+    """Decide records of Kafka, or of a bronze table; nothing is computed yet."""
+    records, observation = batch.decide(kafka), Observation()
+    metrics = observed(records, observation, *batch.metrics, *batch.left_out, *batch.refused_bitmaps)
+    return Decided(batch, records, batch.accepted(metrics), observation)
 
 
 def _time(millis: int | None) -> datetime | None:
@@ -416,6 +450,8 @@ def certain(receipt: Receipt, counts: Counts, left_out: Mapping[str, int]) -> tu
     return replace(counts, consumed=counts.consumed - counts.dropped, dropped=0), {}
 
 
-def _counts(found: Mapping[str, Any], accepted: int, known: int) -> Counts:
-    """`known` records are in quarantine already, from a batch that a RESTORE took back."""
-    return Counts(found["consumed"] + known, accepted, found["refused"] + known, found["dropped"])
+def _counts(metrics: Mapping[str, Any], accepted: int, existing_count: int) -> Counts:
+    """`existing_count` records are in quarantine already, from a batch that a RESTORE took back."""
+    return Counts(
+        metrics["consumed"] + existing_count, accepted, metrics["refused"] + existing_count, metrics["dropped"]
+    )

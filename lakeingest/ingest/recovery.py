@@ -88,21 +88,21 @@ def settle(
             commit_log.numbered(table, commit_log.read(table, log.pipeline, back=None))
             for table in (tables.main, tables.quarantine)
         )
-    batches, done = _every_open(log, refused) if looked else _open(execution, log, refused), None
+    batches, settled = _every_open(log, refused) if looked else _open(execution, log, refused), None
     for still_open, batch in zip(reversed(range(len(batches))), batches, strict=True):
-        told = looked and (made_anew or batch.receipt.sequence in refused.taken)
-        cut_off = batch is log.newest and not told
+        had_account = looked and (made_anew or batch.receipt.sequence in refused.taken)
+        cut_off = batch is log.newest and not had_account
         before = refused.gone.get(batch.receipt.sequence)
         if before is not None and before.account is not None and _is_there(execution, before, before.account):
-            nothing = execution.context.spark.createDataFrame([], quarantine.schema())
+            no_rows = execution.context.spark.createDataFrame([], quarantine.schema())
             again = replace(before, run=execution.context.run)
-            execution.writer.set_aside(nothing, again, replace(before.account, open=still_open))
+            execution.writer.set_aside(no_rows, again, replace(before.account, open=still_open))
             continue
-        found = _timed_settle(execution, batch, first, still_open, accept_gap=accept_gap, cut_off=cut_off)
-        done = found if cut_off else None
+        batch_settled = _timed_settle(execution, batch, first, still_open, accept_gap=accept_gap, cut_off=cut_off)
+        settled = batch_settled if cut_off else None
     if looked and not (batches or made_anew):
         _mark_looked(execution, log)
-    return done
+    return settled
 
 
 def _is_there(execution: MicroBatchExecution, receipt: Receipt, account: Account) -> bool:
@@ -138,8 +138,8 @@ def _every_open(log: CommitLog, refused: CommitLog) -> list[Commit]:
     """
     accounted = {commit.receipt.batch for commit in refused.commits}
     newest = log.newest.receipt.sequence if log.newest else 0
-    known = [number for number in accounted | refused.taken if number != NO_BATCH]
-    oldest = 0 if refused.complete else min(known, default=newest)
+    numbers = [number for number in accounted | refused.taken if number != NO_BATCH]
+    oldest = 0 if refused.complete else min(numbers, default=newest)
     return [
         commit
         for commit in reversed(log.since_adoption.commits)
@@ -153,20 +153,20 @@ def _mark_looked(execution: MicroBatchExecution, log: CommitLog) -> None:
     """Commit to quarantine that no account is gone, so that the logs are not read from their beginnings again."""
     newest = log.newest
     assert newest is not None
-    nothing, none = execution.context.spark.createDataFrame([], quarantine.schema()), OffsetRanges(())
-    job = replace(newest.receipt.job, late=none)
-    receipt = replace(newest.receipt, run=execution.context.run, ranges=none, job=job)
-    execution.writer.set_aside(nothing, receipt, Account(settles=NO_BATCH))
+    no_rows, no_ranges = execution.context.spark.createDataFrame([], quarantine.schema()), OffsetRanges(())
+    job = replace(newest.receipt.job, late=no_ranges)
+    receipt = replace(newest.receipt, run=execution.context.run, ranges=no_ranges, job=job)
+    execution.writer.set_aside(no_rows, receipt, Account(settles=NO_BATCH))
 
 
 def _timed_settle(
     execution: MicroBatchExecution, batch: Commit, first: Frontier, still_open: int, *, accept_gap: bool, cut_off: bool
 ) -> Committed:
-    begun = time.monotonic()
+    start_s = time.monotonic()
     settle_one = partial(_settle, execution, batch, first, still_open, accept_gap=accept_gap, cut_off=cut_off)
     with storage_failures(execution.context.tables.quarantine.identifier):
-        done = execution.reader.readable(settle_one)
-    return replace(done, seconds=time.monotonic() - begun)
+        settled = execution.reader.readable(settle_one)
+    return replace(settled, seconds=time.monotonic() - start_s)
 
 
 def unreported(execution: MicroBatchExecution, log: CommitLog, reported: int | None) -> Committed | None:
@@ -196,8 +196,8 @@ def _account_of(execution: MicroBatchExecution, log: CommitLog) -> Receipt | Non
     newest = log.newest
     assert newest is not None
     accounts = commit_log.read(execution.context.tables.quarantine, log.pipeline, back=None)
-    found = next((c.receipt for c in accounts.commits if c.receipt.batch == newest.receipt.sequence), None)
-    return found if found or accounts.complete else newest.receipt
+    receipt = next((c.receipt for c in accounts.commits if c.receipt.batch == newest.receipt.sequence), None)
+    return receipt if receipt or accounts.complete else newest.receipt
 
 
 def _committed(
@@ -235,12 +235,12 @@ def _settle(
     receipt, sequence = newest.receipt, newest.receipt.sequence
     if receipt.job.late.ranges:
         return _settle_late(execution, newest, still_open)
-    gone, ranges = receipt.ranges.before(first), receipt.ranges.since(first)
-    lost = gone.offsets - tables.coordinates(gone).count()
+    deleted, ranges = receipt.ranges.before(first), receipt.ranges.since(first)
+    lost = deleted.offsets - tables.coordinates(deleted).count()
     if lost and not accept_gap:
-        raise _offsets_lost(tables, sequence, gone, lost, cut_off=cut_off)
-    gaps = gone if lost else OffsetRanges(())
-    with _left(execution, reader.frame(ranges), ranges, sequence) as (rest, batch):
+        raise _offsets_lost(tables, sequence, deleted, lost, cut_off=cut_off)
+    gaps = deleted if lost else OffsetRanges(())
+    with _unaccounted_records(execution, reader.frame(ranges), ranges, sequence) as (rest, batch):
         missing = rest.where(f"NOT {DROPPED}")
         dropped, left_out = _dropped(execution, rest, batch)
         # Those that were there before: its own rows, and what it was not to take again after a RESTORE.
@@ -252,10 +252,10 @@ def _settle(
 
 
 def _offsets_lost(
-    tables: PipelineTables, sequence: int, gone: OffsetRanges, lost: int, *, cut_off: bool
+    tables: PipelineTables, sequence: int, deleted: OffsetRanges, lost: int, *, cut_off: bool
 ) -> OffsetsLost:
     where = (
-        f"Kafka no longer has {gone}: {lost:,} of these offsets are in neither table; they were refused, dropped, or"
+        f"Kafka no longer has {deleted}: {lost:,} of these offsets are in neither table; they were refused, dropped, or"
     )
     go_on = "run once with --accept-gap to go on without them (`audit` will name them)"
     if cut_off:
@@ -288,7 +288,7 @@ def _settle_late_by(execution: MicroBatchExecution, newest: Commit, late: Late, 
     job = replace(newest.receipt.job, read_from=late.read_from)
     receipt = replace(newest.receipt, job=job)
     records = execution.reader.records(receipt)
-    with _left(execution, records, job.late, receipt.sequence) as (rest, batch):
+    with _unaccounted_records(execution, records, job.late, receipt.sequence) as (rest, batch):
         missing = rest.where(f"NOT {DROPPED}")
         dropped, left_out = _dropped(execution, rest, batch)
         refused = missing.count()
@@ -300,7 +300,7 @@ def _settle_late_by(execution: MicroBatchExecution, newest: Commit, late: Late, 
 
 
 @contextmanager
-def _left(
+def _unaccounted_records(
     execution: MicroBatchExecution, records: DataFrame, ranges: OffsetRanges, sequence: int
 ) -> Iterator[tuple[DataFrame, BatchPlan]]:
     """The records of a batch that are in neither table, decided by today's rules, and kept within the block.
@@ -309,16 +309,16 @@ def _left(
     """
     execution.discover_schemas(records, sequence)
     batch = execution.plan(strict=False)
-    held = execution.context.tables.coordinates(ranges)
-    left = frames.keep(batch.decide(records).join(held, list(COORDINATES), "left_anti"))
+    existing_coordinates = execution.context.tables.coordinates(ranges)
+    rest = frames.keep(batch.decide(records).join(existing_coordinates, list(COORDINATES), "left_anti"))
     try:
-        yield left, batch
+        yield rest, batch
     finally:
-        frames.release(left)
+        frames.release(rest)
 
 
-def _dropped(execution: MicroBatchExecution, left: DataFrame, batch: BatchPlan) -> tuple[int, Mapping[str, int]]:
+def _dropped(execution: MicroBatchExecution, rest: DataFrame, batch: BatchPlan) -> tuple[int, Mapping[str, int]]:
     """How many of them are dropped, and by which conditions."""
     with execution.reader.failures():
-        found = left.agg(count_where(F.col(DROPPED)).alias("all"), *batch.left_out).collect()[0].asDict()
-    return found["all"], transform.left_out(batch.shape.stages, found)
+        observed = rest.agg(count_where(F.col(DROPPED)).alias("all"), *batch.left_out).collect()[0].asDict()
+    return observed["all"], transform.left_out(batch.shape.stages, observed)

@@ -189,7 +189,7 @@ def plan(context: RunContext, interval: Interval, rate: float | None) -> Backfil
 def run(loop: Loop, job: Backfill) -> Backfilled:
     """See `Pipeline.backfill`."""
     counts, name = loop.run(), job.context.config.name
-    return Backfilled(name, _listed(job.goal or NO_RANGES), job.existing, counts, job.commits, job.left.offsets)
+    return Backfilled(name, _listed(job.goal or NO_RANGES), job.existing, counts, job.commits, job.rest.offsets)
 
 
 def request(source: RecordSource, interval: Interval) -> backfill.Request:

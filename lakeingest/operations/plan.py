@@ -111,39 +111,38 @@ class _Sample:
                 kept.callback(frames.release, frame)
                 return frames.keep(frame)
 
-            batch = execution.plan(strict=False)
-            decided, accepted, seen = decide(batch, kafka)
-            decision = gate.decide(batch, decided, keep(accepted), seen)
+            decided = decide(execution.plan(strict=False), kafka)
+            decision = gate.decide(decided.batch, decided.records, keep(decided.accepted), decided.observation)
             if decision.aside and not decision.held:
-                batch = set_aside(batch, decision.aside)
-                decided, accepted, seen = decide(batch, kafka)
-                keep(accepted).write.format("noop").mode("overwrite").save()
-            found = seen.get
-            counts = {name: found[name] for name in ("consumed", "refused", "dropped")}
+                decided = decide(set_aside(decided.batch, decision.aside), kafka)
+                keep(decided.accepted).write.format("noop").mode("overwrite").save()
+            batch, metrics = decided.batch, decided.observation.get
+            counts = {name: metrics[name] for name in ("consumed", "refused", "dropped")}
             counts["accepted"] = counts["consumed"] - counts["refused"] - counts["dropped"]
             # Read once for each reason, and the diagnosis is dear.
-            refused = keep(quarantine.rows(decided.where(REFUSED), batch.refusals, config.known_as, 0, batch.now))
+            rows = quarantine.rows(decided.records.where(REFUSED), batch.refusals, config.known_as, 0, batch.now)
+            refused = keep(rows)
             refusals = quarantine.reasons(refused, 2) if counts["refused"] else []
             broken = {group["reason"]: group["count"] for group in refusals if group["stage"] == predicates.STAGE}
             mended = corrections.of_refused(config, batch, refused, self.columns) if counts["refused"] else ()
-            day = forecast.of_sample(config, batch, kafka, accepted)
+            day = forecast.of_sample(config, batch, kafka, decided.accepted)
             return Plan(
                 config.name,
                 self.ranges,
                 counts,
-                transform.left_out(batch.shape.stages, found),
-                tuple(_columns(execution.writer.columns_after(accepted.schema), self.columns)),
+                transform.left_out(batch.shape.stages, metrics),
+                tuple(_columns(execution.writer.columns_after(decided.accepted.schema), self.columns)),
                 tuple(execution.evolution.ledger.entries[len(self.log.schemas.entries) :]),
                 tuple(refusals),
                 tuple(mended),
-                tuple(gate.results(decision, found, broken)),
+                tuple(gate.results(decision, metrics, broken)),
                 decision.held,
                 dict(batch.constraints.checks) if batch.constraints else {},
                 day,
-                self._rewrites(accepted.schema),
+                self._rewrites(decided.accepted.schema),
                 self.committed,
                 tuple(forecast.warnings(config, day)),
-                suggestion.of_rows(config.name, accepted) if suggest else None,
+                suggestion.of_rows(config.name, decided.accepted) if suggest else None,
             )
 
     def _rewrites(self, wanted: StructType) -> dict[str, int] | None:

@@ -50,8 +50,8 @@ def adopt(
 def _commit(execution: MicroBatchExecution, receipt: Receipt) -> int:
     execution.ensure_table()
     batch = execution.plan(strict=False)
-    nothing = batch.accepted(batch.decide(execution.reader.frame(receipt.ranges)))
-    done = execution.append(nothing, receipt, batch)
+    no_rows = batch.accepted(batch.decide(execution.reader.frame(receipt.ranges)))
+    commit = execution.append(no_rows, receipt, batch)
     execution.writer.keep(execution.evolution.ledger)
     execution.writer.keep_adoption(receipt)
-    return done.version
+    return commit.version

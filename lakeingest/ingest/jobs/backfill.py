@@ -54,21 +54,21 @@ def remaining(
     preflight.check_records(context.tables, BatchReader(context), logs.run, topics)
     frontier = logs.run.frontier
     target = request(frontier, topics) if goal is None else goal
-    consumed = restores.consumed_ranges(logs.run, logs.own)
-    left = target.shared(OffsetRanges.up_to(frontier)).without(consumed)
-    _check_adopted(logs.run, left)
-    check_kept(left, topics)
-    return left
+    consumed = restores.consumed_ranges(logs.run, logs.job)
+    rest = target.shared(OffsetRanges.up_to(frontier)).without(consumed)
+    _check_adopted(logs.run, rest)
+    check_kept(rest, topics)
+    return rest
 
 
-def _check_adopted(log: CommitLog, left: OffsetRanges) -> None:
+def _check_adopted(log: CommitLog, rest: OffsetRanges) -> None:
     """Notice that coordinates cannot tell which records the table has: it was adopted with rows that have none.
 
     Raises:
         UsageError: so it is.
     """
     adoption = next((c.receipt for c in log.commits if c.receipt.job.adopted.get("without")), None)
-    if adoption is not None and left.before(adoption.ranges.frontier).ranges:
+    if adoption is not None and rest.before(adoption.ranges.frontier).ranges:
         raise UsageError(
             f"the table was adopted with {number_of(adoption.job.adopted['without'], 'row')} without coordinates: "
             "what lies before "
@@ -77,13 +77,13 @@ def _check_adopted(log: CommitLog, left: OffsetRanges) -> None:
         )
 
 
-def check_kept(left: OffsetRanges, topics: Topics) -> None:
+def check_kept(rest: OffsetRanges, topics: Topics) -> None:
     """Notice that Kafka no longer has offsets that are to be taken.
 
     Raises:
         OffsetsLost: it names them, and where Kafka begins.
     """
-    lost = left.before(topics.first)
+    lost = rest.before(topics.first)
     if lost.ranges:
         begins = ", ".join(f"{t}-{p}:{topics.first[t, p]}" for t, p in sorted({(s.topic, s.partition) for s in lost}))
         raise OffsetsLost(
@@ -135,7 +135,7 @@ class Backfill:
         request: what is asked for.
         goal: what it is to take; None before the tables' logs were read.
         existing: how many records of it the tables had already.
-        left: what it has not taken.
+        rest: what it has not taken.
         commits: how many batches it has committed.
     """
 
@@ -144,7 +144,7 @@ class Backfill:
     limits: Limits
     goal: OffsetRanges | None = None
     existing: int = 0
-    left: OffsetRanges = NO_RANGES
+    rest: OffsetRanges = NO_RANGES
     commits: int = 0
     evolves: bool = field(default=False, init=False)
     bounded: bool = field(default=True, init=False)
@@ -160,13 +160,13 @@ class Backfill:
 
     def check(self, logs: Logs, topics: Topics, accept: Accept) -> None:
         """See `Job.check`."""
-        self.left = remaining(self.context, logs, topics, self.request, self.goal)
+        self.rest = remaining(self.context, logs, topics, self.request, self.goal)
 
     def begin(self, attempt: Attempt) -> None:
         """See `Job.begin`."""
-        count, self._existing = existing_records(self.context.tables, self.left)
+        count, self._existing = existing_records(self.context.tables, self.rest)
         if self.goal is None:
-            self.goal, self.existing = self.left, count
+            self.goal, self.existing = self.rest, count
 
     def look(self, topics: Topics) -> Topics:
         """See `Job.look`."""
@@ -174,34 +174,34 @@ class Backfill:
 
     def next(self, attempt: Attempt) -> Take | None:
         """See `Job.next`."""
-        if not self.left.ranges:
+        if not self.rest.ranges:
             return None
-        check_kept(self.left, attempt.topics)
+        check_kept(self.rest, attempt.topics)
         # A receipt has one range of each partition.
-        first = OffsetRanges(tuple({(s.topic, s.partition): s for s in reversed(self.left.ranges)}.values()))
+        first = OffsetRanges(tuple({(s.topic, s.partition): s for s in reversed(self.rest.ranges)}.values()))
         starts = {(s.topic, s.partition): s.start for s in first}
         most = self.limits.records or self.context.config.trigger.max_records
         ranges = offsets.next_ranges(starts, first.frontier, most).merged
-        fields = JobFields("backfill", remaining=self.left.without(ranges).offsets)
+        fields = JobFields("backfill", remaining=self.rest.without(ranges).offsets)
         return Take(attempt.receipt(ranges, fields), ranges.shared(self._existing))
 
-    def committed(self, attempt: Attempt, take: Take, done: Committed) -> None:
+    def committed(self, attempt: Attempt, take: Take, batch: Committed) -> None:
         """See `Job.committed`."""
-        self.left = self.left.without(take.receipt.ranges)
+        self.rest = self.rest.without(take.receipt.ranges)
         self.context.prefetch(self.context.tables.main)
 
-    def reported(self, attempt: Attempt, done: Committed) -> Committed:
+    def reported(self, attempt: Attempt, batch: Committed) -> Committed:
         """See `Job.reported`: a batch without the records that the tables had already, which are no new ones; its lag
         is what is left.
         """
         self.commits += 1
-        accepted, refused, dropped = done.counts.accepted, sum(done.refused.values()), done.counts.dropped
+        accepted, refused, dropped = batch.counts.accepted, sum(batch.refused.values()), batch.counts.dropped
         new = Counts(accepted + refused + dropped, accepted, refused, dropped)
         # The numbers in the ledger of schemas are those of the pipeline's batches.
-        return replace(done, counts=new, lag=self.left.offsets, schemas=())
+        return replace(batch, counts=new, lag=self.rest.offsets, schemas=())
 
-    def pause_s(self, done: Committed | None, seconds: float) -> float:
+    def pause_s(self, batch: Committed | None, seconds: float) -> float:
         """See `Job.pause_s`: so that it takes no more offsets in a second than it may."""
-        if done is None or self.limits.rate is None or not self.left.ranges:
+        if batch is None or self.limits.rate is None or not self.rest.ranges:
             return 0.0
-        return done.ranges.offsets / self.limits.rate - seconds
+        return batch.ranges.offsets / self.limits.rate - seconds

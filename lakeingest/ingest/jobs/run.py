@@ -126,19 +126,19 @@ class Run:
             restores.withdraw(self.context.tables, run, starts)
         self._withdrawn = True
 
-    def committed(self, attempt: Attempt, take: Take, done: Committed) -> None:
+    def committed(self, attempt: Attempt, take: Take, batch: Committed) -> None:
         """See `Job.committed`."""
         receipt, tables = take.receipt, self.context.tables
         attempt.frontier = receipt.ranges.frontier
         if attempt.frontier != self.goal:
-            also = () if receipt.whole(done.counts.accepted) else (tables.quarantine,)
+            also = () if receipt.whole(batch.counts.accepted) else (tables.quarantine,)
             self.context.prefetch(tables.main, *also)
 
-    def reported(self, attempt: Attempt, done: Committed) -> Committed:
+    def reported(self, attempt: Attempt, batch: Committed) -> Committed:
         """See `Job.reported`: its lag is that of the frontier."""
-        return replace(done, lag=offsets.lag(attempt.frontier, attempt.topics.last))
+        return replace(batch, lag=offsets.lag(attempt.frontier, attempt.topics.last))
 
-    def pause_s(self, done: Committed | None, seconds: float) -> float:
+    def pause_s(self, batch: Committed | None, seconds: float) -> float:
         """See `Job.pause_s`: behind a full batch more is waiting."""
         every_s = self.context.config.trigger.every.total_seconds()
         return 0.0 if self._full or self.bounded else every_s - seconds
