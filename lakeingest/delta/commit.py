@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from lakeingest.delta import commit_log
 from lakeingest.delta.commit_log import Commit, application
@@ -22,7 +23,27 @@ if TYPE_CHECKING:
 _LAST_VERSION = "spark.databricks.delta.lastCommitVersionInSession"
 
 
-def append(table: Table, frame: DataFrame, receipt: Receipt, compression: str, *, evolve: bool = False) -> Commit:
+class Mode(Protocol):
+    """How a commit changes a table: it writes rows with Delta's options, in one version of the table.
+
+    `append` is the first one.
+    """
+
+    def __call__(self, table: Table, rows: DataFrame, options: Mapping[str, str], /) -> None: ...
+
+
+append: Mode = Table.append
+
+
+def write(
+    table: Table,
+    frame: DataFrame,
+    receipt: Receipt,
+    compression: str,
+    *,
+    evolve: bool = False,
+    mode: Mode = append,
+) -> Commit:
     """Write `frame` as the commit of `receipt`, once, and make sure that it is ours.
 
     1. Delta writes the files and commits, with the pipeline as txnAppId and the sequence number as txnVersion. A
@@ -31,6 +52,7 @@ def append(table: Table, frame: DataFrame, receipt: Receipt, compression: str, *
 
     Args:
         evolve: whether columns of the frame that the table lacks are added to it, in the same commit.
+        mode: how the table changes.
 
     Raises:
         Fenced: another run committed; nothing of ours was written.
@@ -50,7 +72,7 @@ def append(table: Table, frame: DataFrame, receipt: Receipt, compression: str, *
         "mergeSchema": str(evolve).lower(),
     }
     try:
-        table.append(frame, options)
+        mode(table, frame, options)
     except spark_failures() as failed:
         if other := replan_reason(failed):
             raise other from failed

@@ -11,14 +11,19 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lakeingest.config import location
+from lakeingest.delta import commit
+from lakeingest.delta.receipt import JobFields, Receipt, Run
 from lakeingest.delta.table import Table
-from lakeingest.errors import Fenced
-from lakeingest.spark.failures import spark_failures, storage_failures, translate
+from lakeingest.errors import Fenced, StorageError
+from lakeingest.record import NO_RANGES
+from lakeingest.spark.failures import storage_failures
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_APPLICATION = "lakeingest:export"
+NAME = "export"
+"""What the receipts of exports are known by: a place has those of one pipeline."""
+_COMPRESSION = "snappy"
 _SCHEMA = (
     "sequence BIGINT, run STRING, pipeline STRING, table STRING, table_id STRING, from_version BIGINT, "
     "to_version BIGINT, format STRING, exported_at TIMESTAMP, writer STRING, folder STRING, rows BIGINT, bytes BIGINT, "
@@ -65,42 +70,38 @@ class ExportLog:
         with storage_failures(self.place):
             return {row["folder"] for row in self.table.read().select("folder").collect()}
 
-    def commit(self, export: Mapping[str, Any]) -> None:
+    def commit(self, export: Mapping[str, Any], run: Run) -> None:
         """Make an export count: only now its objects are there for whoever reads by this table.
 
-        1. Delta commits the row with its number as txnVersion: where another export has committed that number, it
-           refuses, or skips ours.
-        2. The row is read back: it must be of this run.
+        Its number is the commit's, as a batch's is (see `commit.write`).
+
+        Args:
+            run: who exports.
 
         Raises:
             Fenced: another export into the place has that number; nothing of this one counts.
         """
-        options = {"txnAppId": _APPLICATION, "txnVersion": str(export["sequence"])}
-        failed: Exception | None = None
+        receipt = Receipt(NAME, export["sequence"], run, "", {}, NO_RANGES, "", JobFields("export"))
+        row = self.spark.createDataFrame([dict(export)], _SCHEMA).coalesce(1)
         try:
-            self.table.append(self.spark.createDataFrame([dict(export)], _SCHEMA).coalesce(1), options)
-        except spark_failures() as refused:
-            failed = refused
-        if self.check_free(export["sequence"], export["run"]):
-            return
-        if failed is not None:
-            raise translate(self.place, failed) from failed
-        raise Fenced(
-            f"export {export['sequence']} is not in {self.table}: somebody restored that table, or replaced it",
-            cure="export into a new place, or let the table be what it was before",
-        )
+            commit.write(self.table, row, receipt, _COMPRESSION)
+        except (Fenced, StorageError):
+            self.check_free(export["sequence"], export["run"])
+            raise
 
-    def check_free(self, sequence: int, run: str) -> bool:
-        """Whether this run has committed this number.
+    def check_free(self, sequence: int, run: str) -> None:
+        """Notice that another run has committed this number.
+
+        Args:
+            run: the `run` of our own row.
 
         Raises:
-            Fenced: another one has.
+            Fenced: it has.
         """
-        made = self._newest(f"sequence = {sequence}")
-        if made is not None and made["run"] != run:
+        row = self._newest(f"sequence = {sequence}")
+        if row is not None and row["run"] != run:
             raise Fenced(
-                f"export {sequence} into {self.place} was made meanwhile by {made['writer']}: nothing of this one "
+                f"export {sequence} into {self.place} was made meanwhile by {row['writer']}: nothing of this one "
                 "counts, and its objects are deleted by the next",
                 cure="nothing is lost or double: run again for what came since",
             )
-        return made is not None

@@ -118,7 +118,7 @@ class JobFields:
 
     Attributes:
         name: the pipeline's run; the part of it that takes records which came into its source late; a backfill, a
-            replay, an adoption.
+            replay, an adoption; an export, in the log of its place.
         gaps: of a run: offsets before those of the batch that Kafka had deleted unread, and whose loss was accepted;
             on the table only.
         accepted: of a batch that the gate would have held: `who` let it through, `why`, and the expectations that it
@@ -132,7 +132,7 @@ class JobFields:
         late: of late records: offsets that they lie within, all of them below the frontier.
     """
 
-    name: Literal["run", "late", "backfill", "replay", "adoption"] = "run"
+    name: Literal["run", "late", "backfill", "replay", "adoption", "export"] = "run"
     gaps: OffsetRanges = NO_RANGES
     accepted: Mapping[str, Any] = field(default_factory=dict)
     adopted: Mapping[str, Any] = field(default_factory=dict)

@@ -29,7 +29,10 @@ class TableWriter:
     Attributes:
         columns: the main table's; None while there is no table.
         properties: the main table's.
+        mode: how a batch changes the main table; quarantine is always appended to.
     """
+
+    mode: commit.Mode = staticmethod(commit.append)
 
     def __init__(
         self, tables: PipelineTables, log: CommitLog, columns: StructType | None, refused: CommitLog | None = None
@@ -93,7 +96,7 @@ class TableWriter:
             main.comment_columns(new)
             self.columns = main.read().schema
 
-    def append(
+    def commit_rows(
         self,
         rows: DataFrame,
         receipt: Receipt,
@@ -105,7 +108,7 @@ class TableWriter:
 
         1. Columns are widened, and lose NOT NULL, in commits of their own, which come first: of metadata alone, or one
            that writes the rows anew, as schema.widening says. So does what the log may have statistics of.
-        2. The rows are committed (see `commit.append`).
+        2. The rows are committed (see `commit.write`).
         3. The commit is taken for ours only if since the batch was decided nobody restored or deleted the table.
 
         Args:
@@ -116,7 +119,7 @@ class TableWriter:
         Raises:
             TableChanged: somebody restored the table meanwhile.
             TableMismatch: somebody deleted it, or let its name stand for another one.
-            Fenced, UnsafeStore, StorageUnreachable, UnknownSchema, UnreadableTime: see `commit.append`.
+            Fenced, UnsafeStore, StorageUnreachable, UnknownSchema, UnreadableTime: see `commit.write`.
         """
         assert self.columns is not None
         main, config = self.tables.main, self.tables.config
@@ -135,7 +138,7 @@ class TableWriter:
         evolves = types.has_new_fields(self.columns, rows.schema)
         changed = SchemaLedger() if ledger == self._kept else ledger
         receipt = replace(receipt, base=self._version, aside=self._aside, ledger=ledger.digest, schemas=changed)
-        done = commit.append(main, rows, receipt, config.table.compression, evolve=evolves)
+        done = commit.write(main, rows, receipt, config.table.compression, evolve=evolves, mode=self.mode)
         # 3.
         commit_log.check_deleted(main.identifier, done)
         self.check_not_restored(main, done)
@@ -153,7 +156,7 @@ class TableWriter:
         Raises:
             TableChanged: somebody restored the main table meanwhile, and nothing was written; or quarantine, and the
                 next attempt reads again what that took back.
-            Fenced, UnsafeStore, StorageUnreachable: see `commit.append`.
+            Fenced, UnsafeStore, StorageUnreachable: see `commit.write`.
         """
         self.check_unchanged()
         table = self.tables.quarantine
@@ -165,7 +168,7 @@ class TableWriter:
         receipt = replace(
             receipt, job=job, account=account, base=self._aside_version, aside=None, ledger="", schemas=SchemaLedger()
         )
-        done = commit.append(table, rows, receipt, self.tables.config.table.compression)
+        done = commit.write(table, rows, receipt, self.tables.config.table.compression)
         self.check_not_restored(table, done)
         self._aside = self._seen_aside = receipt.sequence
         self._aside_version = done.version

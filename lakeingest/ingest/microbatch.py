@@ -111,7 +111,7 @@ class MicroBatchExecution:
            are written to quarantine with the diagnosis. A batch that left any of its offsets without a row is accounted
            for there too, with the counts.
 
-        `commit.append` makes sure of each commit that it is ours.
+        `commit.write` makes sure of each commit that it is ours.
 
         Args:
             receipt: the batch's sequence number, and its offsets.
@@ -162,7 +162,7 @@ class MicroBatchExecution:
                 receipt = replace(receipt, job=replace(receipt.job, accepted=decision.accepted))
             # 2.
             with self._timed("write"):
-                commit = self.append(decided.accepted, receipt, decided.batch)
+                commit = self.commit_rows(decided.accepted, receipt, decided.batch)
         finally:
             if gate.decides:
                 frames.release(decided.accepted)
@@ -217,12 +217,12 @@ class MicroBatchExecution:
         frames.release(decided.accepted)
         return decide(set_aside(decided.batch, decision.aside), kafka), decision
 
-    def append(self, accepted: DataFrame, receipt: Receipt, batch: BatchPlan) -> Commit:
-        """Commit accepted rows to the table (see `TableWriter.append`)."""
+    def commit_rows(self, accepted: DataFrame, receipt: Receipt, batch: BatchPlan) -> Commit:
+        """Commit accepted rows to the table (see `TableWriter.commit_rows`)."""
         loosened: Sequence[str] = ()
         if self.fixed_columns is None:
             loosened = self.evolution.loosened(self._columns(), batch.shape.table)
-        return self.writer.append(accepted, receipt, self.evolution.ledger, loosened, batch.layout.columns)
+        return self.writer.commit_rows(accepted, receipt, self.evolution.ledger, loosened, batch.layout.columns)
 
     def quarantine(
         self, refused: DataFrame, batch: BatchPlan, receipt: Receipt, account: Account

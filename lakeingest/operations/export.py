@@ -19,7 +19,6 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import unquote
-from uuid import uuid4
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -32,7 +31,7 @@ from lakeingest.delta.history import TableHistory
 from lakeingest.delta.partitioning import MAX_NAME, NULL, directory_bytes
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.reader.log import Unreadable, reading, store
-from lakeingest.delta.receipt import somebody
+from lakeingest.delta.receipt import Run, somebody
 from lakeingest.delta.table import Table
 from lakeingest.errors import FilesLost, LakeingestError, StorageError, UsageError, number_of
 from lakeingest.operations.results.export import Exported, ExportedObject, ExportFormat
@@ -136,7 +135,8 @@ class _Export:
         if dry_run:
             return found
         sequence = int(last["sequence"]) + 1 if last else 1
-        run = uuid4().hex[:8]
+        writer = Run()
+        run = writer.id[:8]
         folder = f"export={sequence:010}-{run}"
         try:
             if found.rows:
@@ -146,7 +146,7 @@ class _Export:
                 self.wanted.tell("counting what is written")
                 found = replace(found, sequence=sequence, objects=self._written(folder, found.rows))
             # An export of no rows is noted too: else the versions that are compared may be gone one day.
-            self.log.commit(self._row(found, sequence, run, folder))
+            self.log.commit(self._row(found, sequence, run, folder), writer)
         except LakeingestError:
             # The export that has this number by now may have deleted what was written.
             with suppress(StorageError):

@@ -271,7 +271,7 @@ def test_the_audit_names_a_span_that_goes_backwards(world: World) -> None:
     rows.write.format("delta").mode("append").options(userMetadata=back.to_json(), **number).save(path)
     assert f"commit 2 goes back: {world.name}-0 from 6 to 4" in ingestion.audit().breaks
     with pytest.raises(AssertionError):
-        commit.append(Table(world.spark, path), rows, back, "zstd")
+        commit.write(Table(world.spark, path), rows, back, "zstd")
 
 
 # Replays -------------------------------------------------------------------------------------------------------------

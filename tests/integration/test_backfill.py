@@ -170,7 +170,7 @@ def test_restored_while_it_runs(late: World, monkeypatch: pytest.MonkeyPatch, wh
         back = once(lambda: late.sql(f"RESTORE TABLE {{table}} TO VERSION AS OF {before}"))
         late.ingestion(retry={"wait": "1 minute"}).backfill(max_records=12, on_event=back)
     else:
-        after, append = version(late), commit.append
+        after, append = version(late), commit.write
         late.sql(f"RESTORE TABLE {{table}} TO VERSION AS OF {before}")
 
         def restored(*given: Any, **more: Any) -> Any:
@@ -196,7 +196,7 @@ def test_restored_to_before_a_gap(world: World, monkeypatch: pytest.MonkeyPatch,
     world.run()
     before = version(world)
     world.produce(*mixed_records(10))
-    topics, append = Broker.topics, commit.append
+    topics, append = Broker.topics, commit.write
 
     def begins_later(broker: Broker) -> Topics:
         return replace(topics(broker), first={(world.name, 0): 16})

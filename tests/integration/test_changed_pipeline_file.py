@@ -356,7 +356,7 @@ def test_a_loosening_that_was_cut_off(stack: Addresses, spark: SparkSession, mon
     world.changes["schema"] = columns("n INT, amount DECIMAL(6,2)")
     world.produce(b'{"amount": 2.25}')
     with monkeypatch.context() as killed:
-        killed.setattr("lakeingest.delta.commit.append", interrupted)
+        killed.setattr("lakeingest.delta.commit.write", interrupted)
         with pytest.raises(KeyboardInterrupt):
             world.run()
     world.run()

@@ -35,14 +35,14 @@ from lakeingest.delta import commit
 from lakeingest.config import file
 from lakeingest.pipeline import Pipeline
 
-append, moment = commit.append, sys.argv[2]
+append, moment = commit.write, sys.argv[2]
 
 def killed(*given, **more):
     if moment == "committed":
         append(*given, **more)
     os.killpg(0, signal.SIGKILL)
 
-commit.append = killed
+commit.write = killed
 Pipeline(file.read(Path(sys.argv[1]), {})).run(until_caught_up=True)
 """
 

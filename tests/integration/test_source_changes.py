@@ -116,7 +116,7 @@ def test_another_cluster_is_refused(world: World) -> None:
     newest = world.commit_log().commits[0].receipt
     foreign = replace(newest, sequence=2, cluster="elsewhere")
     empty = world.spark.read.format("delta").load(f"s3a://lake/{world.name}").limit(0)
-    commit.append(Table(world.spark, f"s3a://lake/{world.name}"), empty, foreign, "zstd")
+    commit.write(Table(world.spark, f"s3a://lake/{world.name}"), empty, foreign, "zstd")
     with pytest.raises(SourceChanged, match="cluster elsewhere"):
         world.run()
 

@@ -42,9 +42,9 @@ def test_what_is_read_back_is_what_the_log_says(spark: SparkSession, tmp_path: P
         def __getattr__(self, name: str) -> object:
             return getattr(spark, name)
 
-    commit.append(Table(spark, path), spark.range(5), receipt(1, 10), "zstd")
+    commit.write(Table(spark, path), spark.range(5), receipt(1, 10), "zstd")
     elsewhere: Any = Elsewhere()
-    done = commit.append(Table(elsewhere, path), spark.range(3), made := receipt(2, 20), "zstd")
+    done = commit.write(Table(elsewhere, path), spark.range(3), made := receipt(2, 20), "zstd")
     newest = commit_log.read(Table(spark, path), "p").newest
     assert newest is not None
     assert (newest.version, newest.rows, newest.receipt) == (done.version, done.rows, done.receipt) == (1, 3, made)

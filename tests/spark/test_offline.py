@@ -267,7 +267,7 @@ def set_aside(tables: PipelineTables, sequence: int, *refusals: tuple[Any, ...],
         values.append(tuple(row[name] for name in named))
     made = receipt(sequence, sequence * 3, pipeline=pipeline)
     frame = tables.spark.createDataFrame(values, quarantine.schema())
-    commit.append(tables.quarantine, frame, made, "zstd")
+    commit.write(tables.quarantine, frame, made, "zstd")
 
 
 REFUSALS = (
@@ -419,7 +419,7 @@ def account(sequence: int, pipeline: str = "p", counts: Counts | None = None, jo
 def add(tables: PipelineTables, made: Receipt, *places: tuple[Any, ...]) -> None:
     """Commit rows with these coordinates to the table."""
     shape = "_topic STRING, _partition INT, _offset BIGINT"
-    commit.append(tables.main, tables.spark.createDataFrame(places, shape).coalesce(1), made, "zstd")
+    commit.write(tables.main, tables.spark.createDataFrame(places, shape).coalesce(1), made, "zstd")
 
 
 def consume(
@@ -447,7 +447,7 @@ def put_aside(tables: PipelineTables, made: Receipt, *offsets: int, moved: int |
         row |= {"pipeline": made.pipeline.partition(":")[0], "moved": done}
         values.append(tuple(row[name] for name in named))
     frame = tables.spark.createDataFrame(values, quarantine.schema()).coalesce(1)
-    commit.append(tables.quarantine, frame, made, "zstd")
+    commit.write(tables.quarantine, frame, made, "zstd")
 
 
 def nothing(_: PipelineTables) -> None:

@@ -48,7 +48,7 @@ def add(table: Table, sequence: int, columns: str = "n") -> commit_log.Commit:
     kind = table.existing().schema["n"].dataType.simpleString()
     values = f"SELECT 't' AS _topic, 0 AS _partition, {sequence}L AS _offset, {sequence}::{kind} AS n, 1.5 AS more"
     rows = table.spark.sql(values).select("_topic", "_partition", "_offset", *columns.split())
-    return commit.append(table, rows, receipt(sequence, sequence + 1), "zstd", evolve=columns != "n")
+    return commit.write(table, rows, receipt(sequence, sequence + 1), "zstd", evolve=columns != "n")
 
 
 def test_what_is_not_there(table: Table) -> None:

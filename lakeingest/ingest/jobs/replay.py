@@ -102,7 +102,7 @@ class Replay:
         moved = accepted.count()
         # 4.
         if moved and not dry_run:
-            execution.append(accepted, receipt, batch)
+            execution.commit_rows(accepted, receipt, batch)
             replay_marks.settle(tables)
         return Moved(looked, moved, reasons)
 

@@ -27,4 +27,4 @@ def receipt(sequence: int, end: int, *, pipeline: str = "p", run: Run | None = N
 
 
 def write(spark: SparkSession, path: Path, made: Receipt) -> commit_log.Commit:
-    return commit.append(Table(spark, str(path)), spark.range(made.sequence), made, "zstd")
+    return commit.write(Table(spark, str(path)), spark.range(made.sequence), made, "zstd")
