@@ -63,13 +63,13 @@ EMPTY_WORDS = {
 """Participles, pronouns and adverbs that say nothing of what they name."""
 EMPTY_NAMES = {
     "config": 1,
-    "delta": 175,
+    "delta": 174,
     "errors": 6,
     "extend": 5,
     "fleet": 3,
-    "ingest": 216,
-    "operations": 292,
-    "pipeline": 14,
+    "ingest": 132,
+    "operations": 283,
+    "pipeline": 12,
     "record": 6,
     "testing": 2,
 }
@@ -86,20 +86,20 @@ LONG_MODULES = {
     "delta/reader/log.py": 276,
     "delta/table.py": 257,
     "ingest/bronze.py": 336,
-    "ingest/microbatch.py": 278,
+    "ingest/microbatch.py": 272,
     "kafka/broker.py": 261,
     "operations/doctor.py": 359,
     "operations/export.py": 368,
     "operations/iam.py": 254,
     "operations/sample.py": 273,
-    "pipeline.py": 297,
+    "pipeline.py": 294,
     "schema/ddl.py": 261,
     "schema/expression.py": 453,
     "spark/failures.py": 428,
 }
 """Module → its lines of code."""
 FUNCTION_LINES = 40
-LONG_FUNCTIONS = 7
+LONG_FUNCTIONS = 5
 ARGUMENTS = 7
 MANY_ARGUMENTS = 3
 PATCHES = 58
