@@ -1,7 +1,8 @@
 """The pipeline file as frozen values. No Spark, no network.
 
 `file.read` turns a YAML file into a `PipelineConfig` (pipeline.py); `lakeingest describe` prints the options. values.py
-holds the kinds of values, parts.py and formats.py the parts, consistency.py what the parts must agree on.
+holds the kinds of values; source.py, formats.py and parts.py the parts; consistency.py and table_places.py what they
+must agree on.
 """
 
 from __future__ import annotations
@@ -28,15 +29,14 @@ from lakeingest.config.parts import (
     KafkaPartition,
     Partition,
     Quarantine,
-    Registry,
     Retry,
     Schema,
-    Source,
     Table,
     TimePartition,
     Trigger,
 )
 from lakeingest.config.pipeline import PipelineConfig
+from lakeingest.config.source import Registry, Source
 from lakeingest.config.storage import Encryption, Role, Storage
 from lakeingest.config.values import Duration, FieldPath, Name, SchemaFile, Secret, Timezone
 

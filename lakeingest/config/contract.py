@@ -11,8 +11,9 @@ from pydantic import AfterValidator, Field
 
 from lakeingest.config import periods
 from lakeingest.config.base import Part
+from lakeingest.config.durations import duration_text
 from lakeingest.config.parts import Compatibility, Partition, Trigger
-from lakeingest.config.values import Duration, Kind, TablePlace, Wait, duration_text
+from lakeingest.config.values import Duration, Kind, TablePlace, Wait
 
 _MAIL = r"[^\s@<>,;]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+"
 _OWNER = re.compile(rf"(?:[^<>@\x00-\x1f\x7f]*[^<>@\s\x00-\x1f\x7f] <{_MAIL}>|{_MAIL}|[A-Za-z0-9][A-Za-z0-9 ._-]*)")

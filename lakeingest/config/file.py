@@ -19,10 +19,10 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from lakeingest.config import PipelineConfig, consistency, folder, mistakes, parts, per_topic, yaml_text
-from lakeingest.config.base import Part
-from lakeingest.config.consistency import Mistake
+from lakeingest.config.base import Mistake, Part
 from lakeingest.config.contract import Contract
 from lakeingest.config.per_topic import PerTopic
+from lakeingest.config.source import Registry, Source
 from lakeingest.config.storage import Storage
 from lakeingest.config.transform import Transform
 from lakeingest.config.values import SchemaFile
@@ -271,21 +271,22 @@ def _disagreements(values: dict[str, Any]) -> Iterator[Mistake]:
     """What the parts that are right in themselves do not agree on, although others are wrong."""
     partition = values.get("partition")
     listed = [_valid(parts.Partition, p) for p in partition] if isinstance(partition, list) else []
-    return consistency.mistakes(
-        _valid(parts.Decode, values.get("decode", {})),
-        _valid(parts.Schema, values.get("schema", {})),
-        {i: part for i, part in enumerate(listed) if part is not None},
+    file = consistency.Parts(
+        decode=_valid(parts.Decode, values.get("decode", {})),
+        schema=_valid(parts.Schema, values.get("schema", {})),
+        partition={i: part for i, part in enumerate(listed) if part is not None},
         table=_valid(parts.Table, values.get("table")),
         quarantine=_valid(parts.Quarantine, values.get("quarantine", {})),
         gate=_valid(parts.Gate, values.get("gate")),
         storage=_valid(Storage, values.get("storage", {})),
         readers=_valid(tuple[Reader, ...], values.get("readers", ())) or (),
         transform=_valid(tuple[Transform, ...], values.get("transform", ())) or (),
-        registry=_valid(parts.Registry, values.get("registry", {})),
+        registry=_valid(Registry, values.get("registry", {})),
         contract=_valid(Contract, values["contract"]) if "contract" in values else None,
         trigger=_valid(parts.Trigger, values.get("trigger", {})),
-        source=_valid(parts.Source, _own_options(parts.Source, values.get("source"))),
+        source=_valid(Source, _own_options(Source, values.get("source"))),
     )
+    return consistency.mistakes(file)
 
 
 def _own_options(kind: type[Part], value: Any) -> Any:

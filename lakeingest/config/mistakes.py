@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from lakeingest.config import options
-from lakeingest.config.consistency import Mistake
+from lakeingest.config.base import Mistake
 from lakeingest.config.options import Option, Path
 from lakeingest.schema.ddl import DdlError
 

@@ -14,9 +14,9 @@ from datetime import timedelta
 from typing import Any
 
 from lakeingest.config import location, partition_format, periods
+from lakeingest.config.durations import duration_text
 from lakeingest.config.parts import FieldPartition, Partition, TimePartition
 from lakeingest.config.pipeline import PipelineConfig
-from lakeingest.config.values import duration_text
 from lakeingest.record import OFFSET, PARTITION, TIMESTAMP, TOPIC
 from lakeingest.schema import ddl
 

@@ -17,7 +17,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from lakeingest.config import PipelineConfig
-from lakeingest.config.values import Kind, duration_text
+from lakeingest.config.durations import duration_text
+from lakeingest.config.values import Kind
 
 Path: TypeAlias = tuple[str | int, ...]
 

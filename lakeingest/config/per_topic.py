@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lakeingest.config.consistency import Mistake
+from lakeingest.config.base import Mistake
 from lakeingest.config.pipeline import PipelineConfig
 from lakeingest.config.variables import TOPIC
 

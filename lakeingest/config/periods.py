@@ -206,6 +206,12 @@ def mistakes(partition: Mapping[int, Partition]) -> Iterator[tuple[tuple[str | i
         segments = partition_format.segments(part)
     except partition_format.FormatError:
         return
+    yield from _in_format(at, every, segments)
+
+
+def _in_format(
+    at: int, every: str | timedelta, segments: Sequence[partition_format.Segment]
+) -> Iterator[tuple[tuple[str | int, ...], str]]:
     needed = _needed(every)
     for segment in segments:
         if segment.name.lower() in RESERVED:

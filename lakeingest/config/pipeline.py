@@ -8,7 +8,7 @@ from functools import cached_property
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from lakeingest.config import consistency, location
+from lakeingest.config import consistency, location, table_places
 from lakeingest.config.base import Part
 from lakeingest.config.contract import Contract
 from lakeingest.config.parts import (
@@ -17,14 +17,13 @@ from lakeingest.config.parts import (
     Gate,
     Partition,
     Quarantine,
-    Registry,
     Retry,
     Schema,
-    Source,
     Table,
     Trigger,
     Widening,
 )
+from lakeingest.config.source import Registry, Source
 from lakeingest.config.storage import Storage
 from lakeingest.config.transform import Transform
 from lakeingest.config.values import Name, Own
@@ -108,12 +107,12 @@ class PipelineConfig(Part):
     @property
     def results(self) -> str:
         """What the table of the gate's results is known by: a path, or a name."""
-        return consistency.results(self.table, self.gate)
+        return table_places.results(self.table, self.gate)
 
     @property
     def completeness(self) -> str:
         """What the table of completeness is known by: a path, or a name."""
-        return consistency.completeness(self.table, self.contract)
+        return table_places.completeness(self.table, self.contract)
 
     @property
     def comment(self) -> str | None:
@@ -167,29 +166,27 @@ class PipelineConfig(Part):
         # A table that is wrong in itself is not among the others.
         if quarantine.identifier or "table" not in info.data:
             return quarantine
-        place = consistency.aside(info.data["table"], quarantine)
+        place = table_places.aside(info.data["table"], quarantine)
         return quarantine.model_copy(update={"path" if location.is_path(place) else "name": place})
 
     @model_validator(mode="after")
     def _agree(self) -> PipelineConfig:
-        partition = dict(enumerate(self.partition))
-        mistakes = tuple(
-            consistency.mistakes(
-                self.decode,
-                self.schema_,
-                partition,
-                table=self.table,
-                quarantine=self.quarantine,
-                gate=self.gate,
-                storage=self.storage,
-                readers=self.readers,
-                transform=self.transform,
-                registry=self.registry,
-                contract=self.contract,
-                trigger=self.trigger,
-                source=self.source,
-            )
+        file = consistency.Parts(
+            decode=self.decode,
+            schema=self.schema_,
+            partition=dict(enumerate(self.partition)),
+            table=self.table,
+            quarantine=self.quarantine,
+            gate=self.gate,
+            storage=self.storage,
+            readers=self.readers,
+            transform=self.transform,
+            registry=self.registry,
+            contract=self.contract,
+            trigger=self.trigger,
+            source=self.source,
         )
+        mistakes = tuple(consistency.mistakes(file))
         if mistakes:
             summary = "; ".join(f"{'.'.join(map(str, m.path))}: {m.text}" for m in mistakes)
             raise PydanticCustomError("disagree", "{summary}", {"summary": summary, "mistakes": mistakes})

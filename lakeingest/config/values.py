@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, WithJson
 from pydantic_core import PydanticKnownError
 
 from lakeingest import extend
-from lakeingest.config import kafka_options, location, time_format
+from lakeingest.config import durations, kafka_options, location, time_format
 from lakeingest.config.urls import is_http
 from lakeingest.record import RESERVED
 from lakeingest.schema import ddl
@@ -58,74 +58,11 @@ class SchemaFile:
         return model.value_columns(avro.read(self.text))
 
 
-_MILLIS = {
-    **dict.fromkeys(("ms", "msec", "msecs", "millisecond", "milliseconds"), 1),
-    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1_000),
-    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60_000),
-    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3_600_000),
-    **dict.fromkeys(("d", "day", "days"), 86_400_000),
-    **dict.fromkeys(("w", "week", "weeks"), 604_800_000),
-}
-"""How a unit may be written; the letters in lower case only, because M is a month for many."""
-_SHOWN = ("day", "hour", "minute", "second", "millisecond")
-_DURATION = re.compile(r"\s*(\d+)\s*([A-Za-z]+)\s*", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _TABLE_NAME = re.compile(r"(\w+\.){1,2}\w+", re.ASCII)
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _BROKER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:,\[\]/]+):(\d{1,5})")
 _SHARE = re.compile(r"^\d{1,3}(\.\d+)?%$", re.ASCII)
-_PERIODS = ("hour", "day", "month", "year")
-_LONGEST = timedelta(days=3650)
-
-
-def duration_text(value: timedelta) -> str:
-    """A duration as one writes it in a file: 90 seconds, 15 minutes, 1 day."""
-    millis = value // timedelta(milliseconds=1)
-    unit = next(u for u in _SHOWN if millis % _MILLIS[u] == 0)
-    count = millis // _MILLIS[unit]
-    return f"{count} {unit}{'' if count == 1 else 's'}"
-
-
-def _duration(value: Any) -> Any:
-    if isinstance(value, timedelta):
-        return value
-    count, unit = _counted(str(value))
-    if not unit or not count.strip("0"):
-        raise ValueError(
-            "not a duration; write a positive whole number and a unit, as in '500 ms', '90 seconds' (sec, s), "
-            "'15 minutes' (min, m), '2 hours' (h), '1 day' (d), '1 week' (w)"
-        )
-    if len(count) > 15 or int(count) * unit > _LONGEST // timedelta(milliseconds=1):
-        raise ValueError("longer than 10 years; write a shorter duration, as in '1 day'")
-    return timedelta(milliseconds=int(count) * unit)
-
-
-def _counted(text: str) -> tuple[str, int]:
-    """The digits of a duration, and its unit in milliseconds; 0 where it is none."""
-    match = _DURATION.fullmatch(text)
-    if match is None:
-        return "", 0
-    return match[1], _MILLIS.get(match[2] if len(match[2]) == 1 else match[2].lower(), 0)
-
-
-def _wait(value: Any) -> Any:
-    count, unit = _counted(str(value))
-    nothing = str(value).strip() == "0" or (unit and not count.strip("0"))
-    return timedelta(0) if nothing else _duration(value)
-
-
-def _period(value: Any) -> Any:
-    if value in _PERIODS:
-        return value
-    try:
-        period = _duration(value)
-    except ValueError:
-        raise ValueError(
-            f"not a period; write one of {', '.join(_PERIODS)}, or a duration such as '15 minutes'"
-        ) from None
-    if period % timedelta(seconds=1):
-        raise ValueError("no period that a partition can be named after; write one of whole seconds, as in '1 second'")
-    return period
 
 
 def _timezone(value: str) -> str:
@@ -341,12 +278,12 @@ Budget = Annotated[
     Kind("number of records, or share of them"),
 ]
 Brokers = Annotated[str, AfterValidator(_brokers), Kind("host:port,…")]
-Duration = Annotated[timedelta, BeforeValidator(_duration, json_schema_input_type=str), Kind("duration")]
-Wait = Annotated[timedelta, BeforeValidator(_wait, json_schema_input_type=str), Kind("duration, or 0 seconds")]
+Duration = Annotated[timedelta, BeforeValidator(durations.duration, json_schema_input_type=str), Kind("duration")]
+Wait = Annotated[timedelta, BeforeValidator(durations.wait, json_schema_input_type=str), Kind("duration, or 0 seconds")]
 Period = Annotated[
     Literal["hour", "day", "month", "year"] | timedelta,
-    BeforeValidator(_period, json_schema_input_type=Literal["hour", "day", "month", "year"] | str),
-    Kind(f"one of {', '.join(_PERIODS)}, or a duration"),
+    BeforeValidator(durations.period_of, json_schema_input_type=Literal["hour", "day", "month", "year"] | str),
+    Kind(f"one of {', '.join(durations.PERIODS)}, or a duration"),
 ]
 Timezone = Annotated[str, AfterValidator(_timezone), Kind("time zone")]
 _Listed = BeforeValidator(_listed, json_schema_input_type=str | list[str])

@@ -11,7 +11,7 @@ from functools import reduce
 from operator import getitem
 from typing import Any
 
-from lakeingest.config.consistency import Mistake
+from lakeingest.config.base import Mistake
 
 Path = tuple[str | int, ...]
 

@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakeingest.config import PipelineConfig
-from lakeingest.config.values import duration_text
+from lakeingest.config.durations import duration_text
 from lakeingest.delta import kinds, statistics
 from lakeingest.record import OffsetRanges
 from lakeingest.schema import readers

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from lakeingest.config import Source
 from lakeingest.errors import SourceRefused, SourceUnreachable, UsageError
-from lakeingest.kafka import offsets, options, peek, refusals
+from lakeingest.kafka import librdkafka, offsets, options, peek, refusals
 from lakeingest.kafka.offsets import Reach, Topics, topic_id
 from lakeingest.record import Frontier
 
@@ -48,7 +48,9 @@ class Broker:
 
         client_options: dict[str, Any] = {"bootstrap.servers": self._servers, "error_cb": self._heard.append}
         try:
-            return AdminClient({**options.librdkafka(self._source, self._servers), **client_options}, logger=_silent())
+            return AdminClient(
+                {**options.librdkafka(self._source, self._servers), **client_options}, logger=librdkafka.silent()
+            )
         except KafkaException as failed:
             raise UsageError(
                 f"source.options cannot be used: {options.without_values(self._source, failed.args[0].str())}",
@@ -98,8 +100,8 @@ class Broker:
                 return ask()
             except (KafkaException, TimeoutError) as failed:
                 # A leader that moves, or is not elected yet for a new topic, answers a moment later.
-                passing = isinstance(failed, KafkaException) and failed.args[0].code() in _passing()
-                if isinstance(failed, KafkaException) and failed.args[0].code() in _denials():
+                passing = isinstance(failed, KafkaException) and failed.args[0].code() in librdkafka.passing()
+                if isinstance(failed, KafkaException) and failed.args[0].code() in librdkafka.denials():
                     raise self._denied(", ".join(self._source.topics), failed.args[0].str()) from failed
                 if pause_s is None or not passing:
                     raise self._unreachable(failed) from failed
@@ -176,7 +178,7 @@ class Broker:
                 return answer
             except (KafkaException, TimeoutError) as failed:
                 code = failed.args[0].code() if isinstance(failed, KafkaException) else None
-                if pause_s is None or code not in _passing():
+                if pause_s is None or code not in librdkafka.passing():
                     raise self._group_refused(group, right, failed) from failed
             time.sleep(pause_s)
         raise AssertionError("the last attempt returns or raises")
@@ -187,7 +189,7 @@ class Broker:
         if not isinstance(failed, KafkaException):
             return self._unreachable(failed)
         code, reason = failed.args[0].code(), failed.args[0].str()
-        if code in _denials():
+        if code in librdkafka.denials():
             return SourceRefused(
                 f"Kafka at {self._servers} denies access to the group {group}: {reason}",
                 cure=f"let the user of source.options {right} the group {group}, or name another user",
@@ -303,7 +305,7 @@ class Broker:
                 raise self._denied(name, "it may be described, and not be read")
             return topic
         except KafkaException as failed:
-            if failed.args[0].code() in _denials():
+            if failed.args[0].code() in librdkafka.denials():
                 raise self._denied(name, failed.args[0].str()) from failed
             if failed.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise
@@ -339,40 +341,3 @@ class Broker:
         specs = {TopicPartition(topic, partition): spec for topic, partition in partitions}
         futures = self._admin.list_offsets(specs, isolation_level=level, request_timeout=self._timeout_s)
         return {(tp.topic, tp.partition): self._answer(future) for tp, future in futures.items()}
-
-
-def _passing() -> set[int]:
-    from confluent_kafka import KafkaError
-
-    return {
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        # Our metadata and the broker's are not of one age: seen a moment after a leader had moved.
-        KafkaError.UNKNOWN_LEADER_EPOCH,
-        KafkaError.FENCED_LEADER_EPOCH,
-        KafkaError._NOENT,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError._WAIT_COORD,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.NOT_COORDINATOR,
-    }
-
-
-def _denials() -> set[int]:
-    from confluent_kafka import KafkaError
-
-    return {
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    }
-
-
-def _silent() -> Any:
-    """Silence: librdkafka repeats every failed connection on stderr; the error that is raised says it once."""
-    import logging
-
-    logger = logging.getLogger("lakeingest.librdkafka")
-    logger.addHandler(logging.NullHandler())
-    logger.propagate = False
-    return logger

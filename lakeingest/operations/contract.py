@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lakeingest.config import PipelineConfig, periods
-from lakeingest.config.values import duration_text
+from lakeingest.config.durations import duration_text
 from lakeingest.ingest.source import RecordSource
 from lakeingest.operations.completeness import Complete
 from lakeingest.operations.freshness import Worst

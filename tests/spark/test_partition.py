@@ -59,16 +59,8 @@ TYPES = (
 def test_check_and_run_agree_on_types(spark: SparkSession, by: str, kind: str) -> None:
     """A file that passes `check` is not refused when the table is to be made, and the other way round."""
     made = part(by=by, field="c")
-    told = consistency.mistakes(
-        parts.Decode(),
-        parts.Schema(columns=f"c {kind}"),
-        {0: made},
-        table=None,
-        quarantine=None,
-        gate=None,
-        storage=None,
-        readers=(),
-    )
+    file = consistency.Parts(decode=parts.Decode(), schema=parts.Schema(columns=f"c {kind}"), partition={0: made})
+    told = consistency.mistakes(file)
     checked = not list(told)
     try:
         laid_out(spark, f"c {kind}", made)

@@ -43,7 +43,7 @@ def test_a_module_exists(module: str) -> None:
 
 @pytest.mark.parametrize(
     ("file", "text"),
-    [("tests/unit/config/test_config.py", "def test_durations("), ("lakeingest/config/values.py", "_MILLIS = {")],
+    [("tests/unit/config/test_config.py", "def test_durations("), ("lakeingest/config/durations.py", "_MILLIS = {")],
 )
 def test_the_first_change_can_be_made(file: str, text: str) -> None:
     """What is to be changed stands where the page says."""

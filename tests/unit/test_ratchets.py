@@ -78,30 +78,25 @@ DOUBLE_CLASSES = 4
 """Classes whose name another class of the package has."""
 MODULE_LINES = 250
 LONG_MODULES = {
-    "config/confluent/rules.py": 330,
-    "config/confluent/smt.py": 261,
-    "config/consistency.py": 296,
-    "config/parts.py": 315,
-    "config/values.py": 260,
+    "config/confluent/smt.py": 261,  # One function for each of Connect's transforms.
     "delta/reader/log.py": 276,
     "delta/table.py": 257,
     "ingest/bronze.py": 336,
     "ingest/microbatch.py": 272,
-    "kafka/broker.py": 261,
     "operations/doctor.py": 359,
     "operations/export.py": 368,
     "operations/iam.py": 254,
     "operations/sample.py": 273,
-    "pipeline.py": 294,
-    "schema/ddl.py": 261,
-    "schema/expression.py": 453,
-    "spark/failures.py": 428,
+    "pipeline.py": 294,  # What users call.
+    "schema/ddl.py": 261,  # One grammar.
+    "schema/expression.py": 453,  # One grammar.
+    "spark/known_failures.py": 340,  # A table.
 }
-"""Module → its lines of code."""
+"""Module → its lines of code, and the reason where it stays one module."""
 FUNCTION_LINES = 40
-LONG_FUNCTIONS = 5
+LONG_FUNCTIONS = 4
 ARGUMENTS = 7
-MANY_ARGUMENTS = 3
+MANY_ARGUMENTS = 2
 PATCHES = 58
 NO_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 

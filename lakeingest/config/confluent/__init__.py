@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakeingest.config import written
-from lakeingest.config.confluent import outcomes, rules, sinks, smt
+from lakeingest.config.confluent import outcomes, rules, sinks, smt, source_rules, storage_rules
 from lakeingest.config.confluent.document import read
 from lakeingest.config.confluent.translation import ConnectorOption, Translation
 from lakeingest.config.variables import TOPIC
@@ -84,8 +84,8 @@ def translate(
     rules.partition(t)
     rules.trigger(t)
     rules.errors(t)
-    rules.table(t)
-    rules.source(t)
+    storage_rules.table(t)
+    source_rules.source(t)
     source = {**t.file["source"], "topics": ["any"]}
     if start:
         t.set("source.start", start, f"Where the consumer group {group} stood.")

@@ -5,17 +5,13 @@ Where a rule needs a reason it is Confluent's documentation of the S3 sink, and 
 
 from __future__ import annotations
 
-import re
 from datetime import timedelta
-from typing import get_args
 from zoneinfo import ZoneInfo
 
 from lakeingest.config.confluent import joda
 from lakeingest.config.confluent.translation import HIDDEN, Translation, simple
+from lakeingest.config.durations import duration_text
 from lakeingest.config.partition_format import FormatError
-from lakeingest.config.storage import Acl
-from lakeingest.config.values import duration_text
-from lakeingest.config.variables import TOPIC
 
 _FORMATS = {
     "AvroConverter": "avro",
@@ -226,87 +222,6 @@ def _extractor(t: Translation, part: dict[str, str]) -> None:
     t.tell("timestamp.extractor", "changed" if wallclock else "carried", "partition.time.extract", why)
 
 
-def table(t: Translation) -> None:
-    """Bucket and folder, and how S3 is reached."""
-    bucket = t.text("s3.bucket.name") if "s3.bucket.name" in t else t.variable("BUCKET")
-    if "s3.bucket.name" not in t:
-        t.missing["table.path"] = "the configuration names no bucket"
-    t.set("table.path", f"s3a://{bucket}/tables/{TOPIC}", "Beside the objects that the sink wrote, which stay.")
-    codec = t.get("parquet.codec").lower()
-    if codec in ("snappy", "gzip", "zstd", "none"):
-        t.set("table.compression", codec)
-        t.tell("parquet.codec", "carried", "table.compression")
-    if t.get("s3.region"):
-        t.carry("s3.region", "storage.region")
-    if t.get("store.url"):
-        t.set("storage.endpoint", t.text("store.url"))
-        t.set("storage.path_style", t.yes("s3.path.style.access.enabled") is not False)
-        if t.has_login("store.url"):
-            t.tell("store.url", "changed", "storage.endpoint", "user and password are left out: keys are of storage")
-        t.tell("store.url", "carried", "storage.endpoint")
-        t.tell("s3.path.style.access.enabled", "carried", "storage.path_style")
-    _credentials(t)
-    _encryption(t)
-    _network(t)
-
-
-def _credentials(t: Translation) -> None:
-    t.carry("aws.access.key.id", "storage.access_key", secret="AWS_ACCESS_KEY_ID")
-    t.carry("aws.secret.access.key", "storage.secret_key", secret="AWS_SECRET_ACCESS_KEY")
-    prefix = "s3.credentials.provider."
-    role = next((o for o in (f"{prefix}sts.role.arn", f"{prefix}sts.aws.role.arn") if o in t), "")
-    if role:
-        t.carry(role, "storage.role.arn")
-        for option, key in (("sts.role.session.name", "session_name"), ("sts.role.external.id", "external_id")):
-            if t.get(f"{prefix}{option}"):
-                t.carry(f"{prefix}{option}", f"storage.role.{key}")
-    provider = simple(t.get(f"{prefix}class"))
-    if not provider or role or "Default" in provider or "Chain" in provider:
-        why = "the platform's credential chain is taken where no keys are written"
-        t.tell(f"{prefix}class", "ignored", why=why)
-    why = "a provider of your own: name s3a's counterpart as fs.s3a.aws.credentials.provider in storage.options"
-    t.tell(f"{prefix}class", "impossible", why=why)
-
-
-def _encryption(t: Translation) -> None:
-    kind = {"AES256": "SSE-S3", "aws:kms": "SSE-KMS", "aws:kms:dsse": "DSSE-KMS"}.get(t.get("s3.ssea.name"))
-    key = "storage.encryption.key"
-    if t.get("s3.sse.customer.key"):
-        kind = "SSE-C"
-        why = "a variable takes its place: 32 bytes in Base64"
-        t.carry("s3.sse.customer.key", key, secret="SSE_CUSTOMER_KEY", why=why)
-    if kind:
-        t.set("storage.encryption.type", kind)
-        t.tell("s3.ssea.name", "carried", "storage.encryption.type")
-    if kind in ("SSE-KMS", "DSSE-KMS") and (id := t.get("s3.sse.kms.key.id")):
-        if id.startswith(("arn:", "${")):
-            t.carry("s3.sse.kms.key.id", key)
-        else:
-            t.set(key, t.variable("KMS_KEY_ARN"))
-            why = "by its ARN, which a variable brings: an id alone is of an account that is not told"
-            t.tell("s3.sse.kms.key.id", "changed", key, why)
-    acl = t.get("s3.acl.canned")
-    if acl in get_args(Acl):
-        t.carry("s3.acl.canned", "storage.acl")
-    elif acl:
-        canned = "".join(word.capitalize() for word in acl.split("-"))
-        t.set_entry("storage.options", "fs.s3a.acl.default", canned)
-        t.tell("s3.acl.canned", "carried", "storage.options", f"fs.s3a.acl.default: {canned}")
-
-
-def _network(t: Translation) -> None:
-    if t.yes("s3.wan.mode"):
-        t.tell("s3.wan.mode", "impossible", why="write the bucket's accelerated endpoint as storage.endpoint")
-    proxy = re.fullmatch(r"(?:(https?)://)?([^:/]+)(?::(\d+))?/?", t.get("s3.proxy.url"))
-    if proxy:
-        t.set_entry("storage.options", "fs.s3a.proxy.host", proxy[2])
-        t.set_entry("storage.options", "fs.s3a.proxy.port", proxy[3] or ("443" if proxy[1] == "https" else "80"))
-        t.tell("s3.proxy.url", "carried", "storage.options", "fs.s3a.proxy.host and .port")
-    user = "fs.s3a.proxy.username"
-    t.carry("s3.proxy.user", "storage.options", user, why=user)
-    t.carry("s3.proxy.password", "storage.options", "fs.s3a.proxy.password", secret="S3_PROXY_PASSWORD")
-
-
 def trigger(t: Translation) -> None:
     """flush.size and the rotations: when a batch is cut."""
     scheduled, rotated = t.whole("rotate.schedule.interval.ms") or -1, t.whole("rotate.interval.ms") or -1
@@ -333,53 +248,3 @@ def errors(t: Translation) -> None:
     if t.get("errors.tolerance").lower() == "none":
         t.set("quarantine.max_refused", 0, "errors.tolerance none: a batch with a refused record is held.")
         t.tell("errors.tolerance", "changed", "quarantine.max_refused", "the batch is held, and nothing of it is lost")
-
-
-def source(t: Translation) -> None:
-    """How Kafka is reached, and where a topic begins."""
-    override = "consumer.override."
-    brokers = next((o for o in (f"{override}bootstrap.servers", "bootstrap.servers") if t.get(o)), "")
-    if brokers:
-        servers = ",".join(each.strip().rpartition("://")[2] for each in t.text(brokers).split(","))
-        t.set("source.bootstrap_servers", servers)
-        t.tell(brokers, "carried", "source.bootstrap_servers")
-    else:
-        t.set("source.bootstrap_servers", t.variable("KAFKA_BOOTSTRAP_SERVERS"))
-    begin = t.get(f"{override}auto.offset.reset")
-    if begin == "latest":
-        t.set("source.start", "latest")
-    t.tell(f"{override}auto.offset.reset", "carried" if begin != "none" else "changed", "source.start")
-    level = t.get(f"{override}isolation.level")
-    why = "committed records alone are read" if level != "read_uncommitted" else "aborted records are never read here"
-    t.tell(f"{override}isolation.level", "ignored" if level != "read_uncommitted" else "changed", "source", why)
-    if "kafka.key" in t or "kafka.secret" in t:
-        for name, value in (("security.protocol", "SASL_SSL"), ("sasl.mechanism", "PLAIN")):
-            t.set_entry("source.options", name, value)
-        t.set_entry("source.options", "sasl.username", t.secret("kafka.key", "KAFKA_API_KEY"))
-        t.set_entry("source.options", "sasl.password", t.secret("kafka.secret", "KAFKA_API_SECRET"))
-    for name in [o for o in t.options if re.match(rf"{re.escape(override)}(security|sasl|ssl)\.", o)]:
-        _security(t, name, name.removeprefix(override))
-
-
-def _security(t: Translation, name: str, option: str) -> None:
-    if option == "sasl.jaas.config":
-        login = dict(re.findall(r'(username|password)\s*=\s*"', t.get(name)) and _JAAS.findall(t.get(name)))
-        if "password" not in login:
-            t.tell(
-                name, "impossible", why="no user and password in it: write the login of librdkafka as source.options"
-            )
-            return
-        t.set_entry("source.options", "sasl.username", t.variable("KAFKA_USER"))
-        t.set_entry("source.options", "sasl.password", t.variable("KAFKA_PASSWORD"))
-        t.tell(name, "carried", "source.options", HIDDEN)
-    elif "keystore" in option or "truststore" in option or option in ("ssl.key.password", "sasl.login.class"):
-        t.tell(name, "impossible", why="a Java keystore: write ssl.ca.location (PEM) into source.options")
-    elif option in ("security.protocol", "sasl.mechanism", "ssl.endpoint.identification.algorithm"):
-        value = t.text(name) or "none"
-        t.set_entry("source.options", option, value)
-        t.tell(name, "carried", "source.options")
-    else:
-        t.tell(name, "impossible", why="of Java's client alone: see librdkafka's option for it, in source.options")
-
-
-_JAAS = re.compile(r'(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"')

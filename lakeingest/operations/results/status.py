@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from lakeingest.config.values import duration_text
+from lakeingest.config.durations import duration_text
 from lakeingest.errors import number_of
 from lakeingest.operations.results.html import Listing
 from lakeingest.operations.results.showable import Showable, TextTable

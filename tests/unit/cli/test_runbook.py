@@ -36,7 +36,7 @@ def raised() -> set[str]:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
     ]
-    made = [call.func for call in calls] + [call.args[0] for call in calls if ast.unparse(call.func) == "_KnownFailure"]
+    made = [call.func for call in calls] + [call.args[0] for call in calls if ast.unparse(call.func) == "KnownFailure"]
     return {c.__name__ for c in classes()} & {ast.unparse(each) for each in made}
 
 

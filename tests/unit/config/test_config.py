@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from lakeingest.config import PipelineConfig, uses_registry
-from lakeingest.config.values import duration_text
+from lakeingest.config.durations import duration_text
 
 COLUMNS = "a INT, b BIGINT, t TIMESTAMP, d DATE, s STRING, f DOUBLE, x STRUCT<y: BOOLEAN>"
 

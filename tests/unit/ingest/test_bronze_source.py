@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import pytest
 
 from lakeingest.config import Storage
-from lakeingest.config.parts import Source
+from lakeingest.config.source import Source
 from lakeingest.delta.receipt import Receipt, Run
 from lakeingest.errors import SourceChanged, TableMismatch, UsageError
 from lakeingest.ingest.bronze import BronzeSource, Late
