@@ -50,7 +50,7 @@ from lakeingest.operations import (
     schema_history,
     status,
 )
-from lakeingest.operations.adoption import Source
+from lakeingest.operations.adoption import FrontierOrigin
 from lakeingest.operations.answered import answered
 from lakeingest.operations.freshness import Worst
 from lakeingest.operations.results import pipeline_file
@@ -521,7 +521,7 @@ class Pipeline:
                 cure="say with --frontier or --coordinates where it goes on",
             )
         known = Broker(self.config.source, self.bootstrap_servers).committed(group) if group else frontier
-        told = Source(coordinates, known, group)
+        told = FrontierOrigin(coordinates, known, group)
         return adopt.adopt(self.context, self.source.topics(), told, dry_run=dry_run, yes=yes)
 
     def replay(

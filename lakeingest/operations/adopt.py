@@ -24,7 +24,7 @@ from lakeingest.ingest.jobs import adoption as adoption_job
 from lakeingest.ingest.microbatch import MicroBatchExecution
 from lakeingest.kafka.offsets import Topics
 from lakeingest.operations import adoption
-from lakeingest.operations.adoption import Source
+from lakeingest.operations.adoption import FrontierOrigin
 from lakeingest.operations.results.adopt import Adopted
 from lakeingest.record import TIMESTAMP
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-def adopt(context: RunContext, topics: Topics, source: Source, *, dry_run: bool, yes: bool) -> Adopted:
+def adopt(context: RunContext, topics: Topics, source: FrontierOrigin, *, dry_run: bool, yes: bool) -> Adopted:
     """See `Pipeline.adopt`."""
     config, tables = context.config, context.tables
     columns = tables.main.existing().schema

@@ -28,7 +28,7 @@ _NAMED = 5
 
 
 @dataclass(frozen=True)
-class Source:
+class FrontierOrigin:
     """How it is told where the pipeline goes on: by the rows' coordinates unless a frontier is given.
 
     Attributes:
@@ -71,7 +71,7 @@ class Found:
 # What the table holds ------------------------------------------------------------------------------------------------
 
 
-def look(tables: PipelineTables, log: CommitLog, source: Source) -> Found:
+def look(tables: PipelineTables, log: CommitLog, source: FrontierOrigin) -> Found:
     """Count the table's rows, and those of each topic-partition.
 
     Raises:
@@ -145,7 +145,7 @@ def last_records(found: Found) -> OffsetRanges:
 # Held against Kafka --------------------------------------------------------------------------------------------------
 
 
-def frontier(tables: PipelineTables, topics: Topics, source: Source, found: Found) -> Frontier:
+def frontier(tables: PipelineTables, topics: Topics, source: FrontierOrigin, found: Found) -> Frontier:
     """Where the pipeline goes on.
 
     Raises:
@@ -181,7 +181,7 @@ def frontier(tables: PipelineTables, topics: Topics, source: Source, found: Foun
     return told
 
 
-def _check_whole(topics: Topics, source: Source, told: dict[tuple[str, int], int]) -> None:
+def _check_whole(topics: Topics, source: FrontierOrigin, told: dict[tuple[str, int], int]) -> None:
     """Let a frontier have each topic-partition: one that it lacks would be taken from its beginning.
 
     Raises:
@@ -249,7 +249,9 @@ def doubles(found: Found) -> Iterable[str]:
         )
 
 
-def unknown(tables: PipelineTables, topics: Topics, source: Source, found: Found, frontier: Frontier) -> Iterable[str]:
+def unknown(
+    tables: PipelineTables, topics: Topics, source: FrontierOrigin, found: Found, frontier: Frontier
+) -> Iterable[str]:
     """What nothing tells, each in a sentence."""
     ours = {tp: each for tp, each in found.places.items() if tp in frontier}
     if source.frontier is not None:

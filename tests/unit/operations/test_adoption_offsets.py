@@ -11,7 +11,7 @@ from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.errors import SourceChanged, UsageError
 from lakeingest.kafka.offsets import Topics
 from lakeingest.operations import adoption
-from lakeingest.operations.adoption import Found, Source
+from lakeingest.operations.adoption import Found, FrontierOrigin
 from lakeingest.record import Frontier
 
 KAFKA = Topics(
@@ -30,7 +30,7 @@ def found(places: dict[tuple[str, int], tuple[int, int, int, int]], rows: int = 
 
 def of(**told: Any) -> Frontier:
     held = found(told.pop("places", {}))
-    return adoption.frontier(tables(), KAFKA, Source(**told), held)
+    return adoption.frontier(tables(), KAFKA, FrontierOrigin(**told), held)
 
 
 def test_behind_the_rows() -> None:
@@ -72,14 +72,14 @@ def test_refused(told: dict[str, Any], error: type[Exception], what: str) -> Non
         of(**told)
 
 
-def unknown(source: Source, held: Found, frontier: Frontier) -> str:
+def unknown(source: FrontierOrigin, held: Found, frontier: Frontier) -> str:
     return "\n".join(adoption.unknown(tables(), KAFKA, source, held, frontier))
 
 
 def test_what_coordinates_do_not_tell() -> None:
     """Holes, rows without them, other topics, partitions that begin anew, and what Kafka has deleted."""
     places = {("t", 0): (0, 4, 3, 1), ("u", 0): (0, 9, 9, 0)}
-    said = unknown(Source(coordinates=adoption.OWN), found(places, 14, 2), {("t", 0): 4})
+    said = unknown(FrontierOrigin(coordinates=adoption.OWN), found(places, 14, 2), {("t", 0): 4})
     for part in (
         "why 2 offsets",
         "2 rows without coordinates",
@@ -93,7 +93,7 @@ def test_what_coordinates_do_not_tell() -> None:
 
 def test_what_a_frontier_does_not_tell() -> None:
     """That the table holds what lies before it."""
-    said = unknown(Source(frontier={}, group="g"), found({}), {tp: KAFKA.last[tp] for tp in KAFKA.last})
+    said = unknown(FrontierOrigin(frontier={}, group="g"), found({}), {tp: KAFKA.last[tp] for tp in KAFKA.last})
     assert "every record before these offsets" in said
     assert "the group g is the job's" in said
     assert "--accept-gap" not in said
@@ -111,12 +111,12 @@ def test_double_rows() -> None:
 @pytest.mark.parametrize(
     ("source", "how"),
     [
-        (Source(), "the coordinates topic=_topic, partition=_partition, offset=_offset"),
-        (Source(coordinates={"partition": "p", "offset": "o"}), "the coordinates partition=p, offset=o"),
-        (Source(frontier={}), "a frontier that was given"),
-        (Source(frontier={}, group="g"), "the offsets of the consumer group g"),
+        (FrontierOrigin(), "the coordinates topic=_topic, partition=_partition, offset=_offset"),
+        (FrontierOrigin(coordinates={"partition": "p", "offset": "o"}), "the coordinates partition=p, offset=o"),
+        (FrontierOrigin(frontier={}), "a frontier that was given"),
+        (FrontierOrigin(frontier={}, group="g"), "the offsets of the consumer group g"),
     ],
 )
-def test_how(source: Source, how: str) -> None:
+def test_how(source: FrontierOrigin, how: str) -> None:
     """In the words that the receipt keeps."""
     assert source.how == how
