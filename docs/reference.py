@@ -366,7 +366,7 @@ def expectations() -> Iterator[str]:
     """The expectations of Great Expectations that a suite may have."""
     yield from ("# Every expectation that a suite may have", "")
     yield "How each is evaluated decides what it costs, and whether it can refuse single records: see"
-    yield "[Keep bad records and bad batches out](../how-to/gates.md)."
+    yield "[Expectations](../how-to/gates.md)."
     of_batch = known.KNOWN.keys() - known.ROWWISE - known.WITHOUT_SPARK.keys()
     titles = {
         "Of each record, in the pass that writes the batch": known.ROWWISE,
@@ -441,7 +441,7 @@ def connectors() -> Iterator[str]:
     yield from ("# A connector's options, and what becomes of them", "")
     yield "What `lakeingest import-confluent` tells of every documented option of Confluent's S3 sink and of Connect,"
     yield "with the values that make a difference. How it is used is said in"
-    yield "[Move from Confluent's S3 sink](../how-to/confluent.md)."
+    yield "[Migrate from Confluent's S3 sink](../how-to/confluent.md)."
     yield "*Carried* means the same here; *changed* the same for what it is for; *impossible* has to be done otherwise;"
     yield "*ignored* has no meaning here."
     found = ((option, value, told(option, config)) for option, value, config in known.cases())
