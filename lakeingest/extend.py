@@ -72,13 +72,13 @@ def step(name: str) -> Step:
     Raises:
         UsageError: it cannot be imported or made, or is no `Step`.
     """
-    made = _made(name)
-    if not isinstance(made, Step) or not isinstance(made.columns, str):
+    instance = _instance_of(name)
+    if not isinstance(instance, Step) or not isinstance(instance.columns, str):
         raise UsageError(
             f"{name} is no step: it lacks columns (DDL text) or compute(columns)",
             cure="see lakeingest.extend.Step, or docs/how-to/own-code.md",
         )
-    return made
+    return instance
 
 
 def listeners(names: Sequence[str]) -> list[Listener]:
@@ -87,13 +87,13 @@ def listeners(names: Sequence[str]) -> list[Listener]:
     Raises:
         UsageError: one cannot be imported or made, or is no `Listener`.
     """
-    made = [_made(name) for name in names]
-    for name, each in zip(names, made, strict=True):
+    instances = [_instance_of(name) for name in names]
+    for name, each in zip(names, instances, strict=True):
         if not isinstance(each, Listener):
             raise UsageError(
                 f"{name} is no listener: it lacks heard(pipeline, event)", cure="see lakeingest.extend.Listener"
             )
-    return made
+    return instances
 
 
 def tell(listening: Sequence[Listener], pipeline: str, event: Any) -> None:
@@ -105,22 +105,22 @@ def tell(listening: Sequence[Listener], pipeline: str, event: Any) -> None:
             warnings.warn(f"listener {type(each).__name__} failed: {failed!r}; the run goes on", stacklevel=2)
 
 
-def _made(name: str) -> Any:
+def _instance_of(name: str) -> Any:
     module, _, attribute = name.partition(":")
     try:
         if attribute:
             return getattr(importlib.import_module(module), attribute)()
-        found = entry_points(group=GROUP, name=name)
-        if found:
-            return next(iter(found)).load()()
+        entries = entry_points(group=GROUP, name=name)
+        if entries:
+            return next(iter(entries)).load()()
     except Exception as failed:
         raise UsageError(
             f"{name} cannot be used: {type(failed).__name__}: {failed}",
             cure="install its package in this environment, or name the folder in PYTHONPATH; the class is made without "
             "arguments",
         ) from failed
-    known = ", ".join(sorted(each.name for each in entry_points(group=GROUP))) or "there are none"
+    names = ", ".join(sorted(each.name for each in entry_points(group=GROUP))) or "there are none"
     raise UsageError(
-        f"no installed package has an entry point {name!r} in the group {GROUP!r} ({known})",
+        f"no installed package has an entry point {name!r} in the group {GROUP!r} ({names})",
         cure="write module:Class, or install the package",
     )

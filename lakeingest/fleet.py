@@ -88,18 +88,18 @@ class Fleet:
         session.attach(Storage(), "fleet")
         goal = _Goal(until_caught_up, on_event, stop or threading.Event())
         with ThreadPoolExecutor(sys.maxsize, "pipeline") as pool:
-            begun: list[Future[Outcome | None]] = []
+            futures: list[Future[Outcome | None]] = []
 
             def begin(name: str, make: Callable[[], Pipeline]) -> None:
-                begun.append(pool.submit(self._run, name, make, goal))
+                futures.append(pool.submit(self._run, name, make, goal))
 
             for pipeline in self._pipelines:
                 begin(pipeline.config.name, partial(_same, pipeline))
-            begun += [pool.submit(self._follow, pattern, goal, begin) for pattern in self._patterns]
+            futures += [pool.submit(self._follow, pattern, goal, begin) for pattern in self._patterns]
             # Whoever follows a pattern adds to them.
-            while going := [each for each in begun if not each.done()]:
+            while going := [each for each in futures if not each.done()]:
                 wait(going, return_when=FIRST_COMPLETED)
-        return Outcomes(ended for each in begun if (ended := each.result()) is not None)
+        return Outcomes(ended for each in futures if (ended := each.result()) is not None)
 
     def _run(self, name: str, make: Callable[[], Pipeline], goal: _Goal) -> Outcome:
         ended: Ended | None = None
@@ -125,22 +125,22 @@ class Fleet:
         self, file: PerTopic, goal: _Goal, begin: Callable[[str, Callable[[], Pipeline]], None]
     ) -> Outcome | None:
         """Begin a pipeline for each topic that is there, or comes; what failed, if not one pipeline alone."""
-        known = set[str]()
+        topics = set[str]()
 
         def look(broker: Broker) -> list[str]:
             names = broker.names()
-            new = sorted(set(filter(file.pattern.fullmatch, names)) - known)
+            new = sorted(set(filter(file.pattern.fullmatch, names)) - topics)
             if new:
                 goal.tell(file.name, Matched(tuple(file.name.replace(TOPIC, topic) for topic in new)))
             for topic in new:
-                known.add(topic)
+                topics.add(topic)
                 begin(file.name.replace(TOPIC, topic), partial(self._of_topic, file, topic))
             return names
 
         try:
             broker = Broker(file.example.source, endpoints.addresses(file.example)[0])
             names = look(broker)
-            if not known:
+            if not topics:
                 raise _no_topic(file, names)
             while not goal.until_caught_up and not goal.stop.wait(file.example.trigger.every.total_seconds()):
                 # Of a broker that is away for a while, the pipelines tell.

@@ -158,15 +158,15 @@ class Pipeline:
         self,
         without_spark: Callable[Concatenate[PipelineConfig, Storage, Asked], Answer],
         by_spark: Callable[Concatenate[PipelineTables, Asked], Answer],
-        *asked: Asked.args,
-        **named: Asked.kwargs,
+        *args: Asked.args,
+        **kwargs: Asked.kwargs,
     ) -> Answer:
         """What the tables' files tell without Spark, or else what Spark says."""
         return answered(
             self.config,
             self.storage,
-            lambda: without_spark(self.config, self.storage, *asked, **named),
-            lambda: by_spark(self.tables, *asked, **named),
+            lambda: without_spark(self.config, self.storage, *args, **kwargs),
+            lambda: by_spark(self.tables, *args, **kwargs),
         )
 
     def run(
@@ -217,11 +217,11 @@ class Pipeline:
                 if isinstance(event, Committed):
                     on_progress(event)
 
-            with self._announced(self.config.name, heard, stop, bar) as told:
+            with self._announced(self.config.name, heard, stop, bar) as tell:
                 accept = Accept(accept_dropped_topics, accept_gap, accept_held)
                 turn = self.turns.turn if self.turns else nullcontext
-                job = RunJob(self.context, told, until_caught_up=until_caught_up)
-                return Loop(self.context, job, accept, told, stop, turn).run()
+                job = RunJob(self.context, tell, until_caught_up=until_caught_up)
+                return Loop(self.context, job, accept, tell, stop, turn).run()
 
     @contextmanager
     def _announced(
@@ -231,8 +231,8 @@ class Pipeline:
         what is between.
         """
         self._check_code()
-        theirs = extend.listeners(self.config.listeners)
-        listening = [each for each in (*theirs, lineage.listener(), *more) if each is not None]
+        from_file = extend.listeners(self.config.listeners)
+        listening = [each for each in (*from_file, lineage.listener(), *more) if each is not None]
 
         def tell(event: Event) -> None:
             extend.tell(listening, name, event)
@@ -248,8 +248,8 @@ class Pipeline:
             config.trigger.every.total_seconds(),
             config.source.table or "",
         )
-        with announced(started, tell, stop) as told:
-            yield told
+        with announced(started, tell, stop) as tell_all:
+            yield tell_all
 
     def backfill(
         self,
@@ -364,12 +364,12 @@ class Pipeline:
             UsageError: there is no table yet.
             SourceError, StorageError: Kafka or a table cannot be read.
         """
-        found = self._answer(offline.status, status.status, self.source.topics())
+        result = self._answer(offline.status, status.status, self.source.topics())
         if self.suite is not None:
             results = held.newest_results(self.config, self.storage, lambda: self.tables)
-            found = replace(found, held=held.of_results(found.sequence, found.lag, results))
+            result = replace(result, held=held.of_results(result.sequence, result.lag, results))
         if self.config.contract is None:
-            return found
+            return result
 
         periods = partial(self._answer, offline.periods, completeness.online)
 
@@ -378,8 +378,8 @@ class Pipeline:
             without_spark = partial(offline.worst, self.config, self.storage)
             return answered(self.config, self.storage, without_spark, lambda: None, though_it_runs=True)
 
-        kept = contract.kept(self.config, self.source, found.partitions, periods, worst)
-        return replace(found, contract=kept)
+        contract_status = contract.kept(self.config, self.source, result.partitions, periods, worst)
+        return replace(result, contract=contract_status)
 
     def audit(self) -> Report:
         """Prove that each consumed record is in the table, in quarantine or a declared drop, once.
@@ -511,7 +511,7 @@ class Pipeline:
         Example:
             pipeline.adopt(coordinates={"topic": "'flights'", "partition": "part", "offset": "off"}, dry_run=True)
         """
-        if sum(told is not None for told in (coordinates, frontier, group)) > 1:
+        if sum(way is not None for way in (coordinates, frontier, group)) > 1:
             raise UsageError(
                 "coordinates, frontier and group exclude each other", cure="say in one way where the pipeline goes on"
             )
@@ -520,9 +520,9 @@ class Pipeline:
                 f"a consumer group has offsets in Kafka, and this pipeline reads the table {self.config.source.table}",
                 cure="say with --frontier or --coordinates where it goes on",
             )
-        known = Broker(self.config.source, self.bootstrap_servers).committed(group) if group else frontier
-        told = FrontierOrigin(coordinates, known, group)
-        return adopt.adopt(self.context, self.source.topics(), told, dry_run=dry_run, yes=yes)
+        start = Broker(self.config.source, self.bootstrap_servers).committed(group) if group else frontier
+        origin = FrontierOrigin(coordinates, start, group)
+        return adopt.adopt(self.context, self.source.topics(), origin, dry_run=dry_run, yes=yes)
 
     def replay(
         self, why: str, *, where: str | None = None, limit: int | None = None, dry_run: bool = False
@@ -628,5 +628,5 @@ class Pipeline:
             pipeline.export("s3a://lake/handed-on/flights", format="csv", compression="gzip")
         """
         by = None if partition_by is None else tuple(partition_by)
-        wanted = export.Wanted(place=to, format=format, partition_by=by, compression=compression, tell=on_step)
-        return export.export(self.tables, self.storage, wanted, dry_run=dry_run)
+        request = export.Wanted(place=to, format=format, partition_by=by, compression=compression, tell=on_step)
+        return export.export(self.tables, self.storage, request, dry_run=dry_run)

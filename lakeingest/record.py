@@ -135,35 +135,35 @@ class OffsetRanges:
     @property
     def merged(self) -> OffsetRanges:
         """The same offsets with as few ranges as can be, none of them empty."""
-        found: list[OffsetRange] = []
+        ranges: list[OffsetRange] = []
         for s in sorted(s for s in self.ranges if s.end > s.start):
-            last = found[-1] if found else None
+            last = ranges[-1] if ranges else None
             if last and (last.topic, last.partition) == (s.topic, s.partition) and s.start <= last.end:
-                found[-1] = replace(last, end=max(last.end, s.end))
+                ranges[-1] = replace(last, end=max(last.end, s.end))
             else:
-                found.append(s)
-        return OffsetRanges(tuple(found))
+                ranges.append(s)
+        return OffsetRanges(tuple(ranges))
 
-    def without(self, others: OffsetRanges) -> OffsetRanges:
-        """These offsets but those of others, merged."""
-        found = list[OffsetRange]()
-        taken = others.merged.ranges
+    def without(self, ranges: OffsetRanges) -> OffsetRanges:
+        """These offsets without those of `ranges`, merged."""
+        remaining = list[OffsetRange]()
+        excluded = ranges.merged.ranges
         for s in self.merged:
             start = s.start
-            for other in taken:
+            for other in excluded:
                 if (other.topic, other.partition) == (s.topic, s.partition) and other.end > start:
                     if other.start >= s.end:
                         break
                     if other.start > start:
-                        found.append(replace(s, start=start, end=other.start))
+                        remaining.append(replace(s, start=start, end=other.start))
                     start = other.end
             if start < s.end:
-                found.append(replace(s, start=start))
-        return OffsetRanges(tuple(found))
+                remaining.append(replace(s, start=start))
+        return OffsetRanges(tuple(remaining))
 
-    def shared(self, others: OffsetRanges) -> OffsetRanges:
-        """The offsets that others have too, merged."""
-        return self.without(self.without(others))
+    def shared(self, ranges: OffsetRanges) -> OffsetRanges:
+        """The offsets that `ranges` has too, merged."""
+        return self.without(self.without(ranges))
 
     def before(self, first: Frontier) -> OffsetRanges:
         """What lies before these offsets, without empty ranges; of a topic-partition that is not named, nothing."""
@@ -239,12 +239,12 @@ class Refusal:
 
         diagnosis = self.diagnosis()
         rules = self.rules() if self.rules else F.lit(None).cast("array<string>")
-        told = (
+        fields = (
             F.lit(self.stage).alias("stage"),
             diagnosis["reason"].alias("reason"),
             diagnosis["message"].alias("message"),
         )
-        return F.when(self.when, F.struct(*told, rules.alias("rules")))
+        return F.when(self.when, F.struct(*fields, rules.alias("rules")))
 
 
 def count_where(condition: Column) -> Column:
