@@ -31,8 +31,8 @@ from ruamel.yaml import YAML
 import lakeingest
 from lakeingest import cli, errors, pipeline, record, testing
 from lakeingest.cli.explain import RUNBOOK
-from lakeingest.config import confluent, options
 from lakeingest.config import file as pipeline_file
+from lakeingest.config import options
 from lakeingest.decode import Shape
 from lakeingest.delta import completeness, quarantine
 from lakeingest.delta import receipt as receipts
@@ -40,6 +40,7 @@ from lakeingest.gate import expectations as known
 from lakeingest.gate import results
 from lakeingest.ingest import shape
 from lakeingest.local import artifacts
+from lakeingest.operations import connect
 from lakeingest.schema import ddl
 
 ROOT = Path(__file__).parent.parent
@@ -435,8 +436,8 @@ def connectors() -> Iterator[str]:
     sys.path.insert(0, str(ROOT / "tests"))
     from support.pipelines import connectors as known
 
-    def told(name: str, options: Mapping[str, str]) -> confluent.ConnectorOption:
-        return next(option for option in confluent.translate(options).options if option.name == name)
+    def told(name: str, options: Mapping[str, str]) -> connect.ConnectorOption:
+        return next(option for option in connect.translate(options).options if option.name == name)
 
     yield from ("# A connector's options, and what becomes of them", "")
     yield "What `lakeingest import-confluent` tells of every documented option of Confluent's S3 sink and of Connect,"
@@ -451,7 +452,7 @@ def connectors() -> Iterator[str]:
     steps = ((cell(kind), found.outcome, code(found.becomes), cell(found.why)) for kind, found in made)
     yield from ("## Single message transforms", *rows("transform | outcome | becomes | why", steps))
     for sink, config in known.EXAMPLES.items():
-        each = confluent.translate(config).options
+        each = connect.translate(config).options
         lines = ((code(o.name), code(o.value), o.outcome, code(o.becomes), cell(o.why)) for o in each)
         yield from (f"## Example: {sink.replace('_', ' ')}", *rows("option | value | outcome | becomes | why", lines))
 

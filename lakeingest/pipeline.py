@@ -37,7 +37,6 @@ from lakeingest.operations import (
     compare,
     completeness,
     contract,
-    export,
     held,
     history,
     maintenance,
@@ -52,6 +51,8 @@ from lakeingest.operations import (
 )
 from lakeingest.operations.adoption import FrontierOrigin
 from lakeingest.operations.answered import answered
+from lakeingest.operations.export import exports
+from lakeingest.operations.export.request import ExportRequest
 from lakeingest.operations.freshness import Worst
 from lakeingest.operations.results import pipeline_file
 from lakeingest.operations.results.adopt import Adopted
@@ -628,5 +629,5 @@ class Pipeline:
             pipeline.export("s3a://lake/handed-on/flights", format="csv", compression="gzip")
         """
         by = None if partition_by is None else tuple(partition_by)
-        request = export.Wanted(place=to, format=format, partition_by=by, compression=compression, tell=on_step)
-        return export.export(self.tables, self.storage, request, dry_run=dry_run)
+        request = ExportRequest(place=to, format=format, partition_by=by, compression=compression, tell=on_step)
+        return exports.export(self.tables, self.storage, request, dry_run=dry_run)

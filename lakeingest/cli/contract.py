@@ -46,7 +46,8 @@ def contract(
     out = Output.of(output)
     from lakeingest import gate
     from lakeingest.config import file as pipeline_file
-    from lakeingest.config import odcs, written
+    from lakeingest.config import written
+    from lakeingest.operations import odcs
 
     config = pipeline_file.read(file, os.environ)
     suite = gate.load(config)

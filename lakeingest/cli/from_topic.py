@@ -17,7 +17,7 @@ from lakeingest.errors import PipelineFileError, SetupError, SourceError, UsageE
 
 if TYPE_CHECKING:
     from lakeingest.config import PipelineConfig
-    from lakeingest.operations.sample import Sampled
+    from lakeingest.operations.init.sample import Sampled
 
 RECORDS = 500
 """How many are looked at."""
@@ -59,7 +59,7 @@ def of_topic(topic: str, where: Where) -> str:
     """
     from lakeingest.ingest import endpoints
     from lakeingest.kafka import sample as newest
-    from lakeingest.operations import sample
+    from lakeingest.operations.init import sample
 
     config = _checked_config(topic, where)
     servers = endpoints.addresses(config)[0]
@@ -222,7 +222,7 @@ def _by_field(sample: Sampled) -> Iterator[str]:
 
 def _block(option: str, ddl_text: str) -> Iterator[str]:
     """Columns, one a line, as a block in which no character means anything to YAML."""
-    from lakeingest.operations.sample import lines
+    from lakeingest.operations.init.sample import lines
 
     indent = " " * (len(option) - len(option.lstrip()) + 2)
     yield f"{option}: >-"

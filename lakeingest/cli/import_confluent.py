@@ -14,7 +14,7 @@ from lakeingest.errors import UsageError
 
 if TYPE_CHECKING:
     from lakeingest.config import Source
-    from lakeingest.config.confluent import Imported
+    from lakeingest.operations.connect import Imported
 
 
 def import_confluent(
@@ -68,7 +68,7 @@ def import_confluent(
         UsageError: a configuration cannot be read, is no sink's that is known, or a file exists already.
         SourceUnreachable: Kafka cannot be asked for the offsets.
     """
-    from lakeingest.config import confluent
+    from lakeingest.operations import connect
     from lakeingest.operations.results.connector import ConnectorImport
 
     out = Output.of(output)
@@ -80,8 +80,8 @@ def import_confluent(
             comparison = pipeline.compare(compare)
         out.show(comparison)
         return
-    options, of_worker = confluent.read(config), confluent.read(worker) if worker else {}
-    connector = confluent.translate(options, of_worker)
+    options, of_worker = connect.read(config), connect.read(worker) if worker else {}
+    connector = connect.translate(options, of_worker)
     start: dict[str, dict[int, int]] = {}
     columns: dict[str, str] = {}
     if offsets:
@@ -91,7 +91,7 @@ def import_confluent(
         with out.progress("looking at the newest records …"):
             columns = _columns(connector)
     if start or columns:
-        connector = confluent.translate(options, of_worker, start=start, columns=columns)
+        connector = connect.translate(options, of_worker, start=start, columns=columns)
     paths = {to / name: text for name, text in connector.files.items()}
     if not dry_run:
         _write(paths, force=force)
@@ -133,7 +133,7 @@ def _columns(connector: Imported) -> dict[str, str]:
     """
     from lakeingest.cli.from_topic import RECORDS
     from lakeingest.kafka.sample import newest
-    from lakeingest.operations.sample import inferred
+    from lakeingest.operations.init.sample import inferred
 
     source, columns_by_topic = _source(connector), {}
     assert source.bootstrap_servers is not None

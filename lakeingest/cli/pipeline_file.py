@@ -258,7 +258,7 @@ def init(
 
 
 def _options(texts: Sequence[str]) -> dict[str, str]:
-    from lakeingest.config.confluent import translation
+    from lakeingest.operations.connect import translation
 
     options = {}
     for each in texts:

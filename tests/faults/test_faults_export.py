@@ -12,7 +12,7 @@ from support.faults import Cell
 from support.oracle import exports
 from support.servers import s3_client
 
-from lakeingest.operations.export import FORMATS
+from lakeingest.operations.export.request import FORMATS
 from lakeingest.testing.process import Process
 from lakeingest.testing.s3 import Request, S3Proxy, call_after, call_instead
 

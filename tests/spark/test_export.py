@@ -18,8 +18,10 @@ from lakeingest.config import Storage, location
 from lakeingest.config.file import from_mapping
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.errors import Fenced, FilesLost, UsageError
-from lakeingest.operations import export
-from lakeingest.operations.export import Wanted
+from lakeingest.operations.export import exports as operation
+from lakeingest.operations.export.log import ExportLog
+from lakeingest.operations.export.objects import ObjectWriter
+from lakeingest.operations.export.request import FORMATS, ExportRequest
 from lakeingest.operations.results.export import Exported, ExportFormat
 from lakeingest.spark import session
 
@@ -50,8 +52,8 @@ class Shop:
         stamped.coalesce(1).write.format("delta").mode("append").save(self.path)
 
     def export(self, *, dry_run: bool = False, **how: Any) -> Exported:
-        wanted = Wanted(**{"place": str(self.place), "format": self.format, **how})
-        return export.export(self.tables, Storage(), wanted, dry_run=dry_run)
+        wanted = ExportRequest(**{"place": str(self.place), "format": self.format, **how})
+        return operation.export(self.tables, Storage(), wanted, dry_run=dry_run)
 
     def rows(self) -> DataFrame:
         return self.spark.read.format("delta").load(self.path)
@@ -92,7 +94,7 @@ def test_each_row_once_in_each_format(spark: SparkSession, tmp_path: Path) -> No
     again = shop.export()
     assert (again.sequence, again.rows, again.objects) == (None, 0, ())
     shop.checked()
-    for format_ in export.FORMATS[1:]:
+    for format_ in FORMATS[1:]:
         shop.place, shop.format = tmp_path / format_, format_
         shop.export()
         shop.checked()
@@ -211,7 +213,7 @@ def test_a_run_that_was_ended_leaves_nothing_that_counts(
     shop = Shop(spark, tmp_path, "csv")
     shop.append(range(4))
     with monkeypatch.context() as ended:
-        ended.setattr(export.ExportLog, "commit", lambda *_: pytest.skip("ended here"))
+        ended.setattr(ExportLog, "commit", lambda *_: pytest.skip("ended here"))
         for _ in range(2):
             with pytest.raises(pytest.skip.Exception):
                 shop.export()
@@ -237,16 +239,16 @@ def test_of_two_exports_at_once_one_counts(
     """The other one is told, and what it wrote is deleted; whether it is at its commit or still writes."""
     shop = Shop(spark, tmp_path)
     shop.append(range(3))
-    written = export._Export._written
+    written = ObjectWriter.written
 
     def overtaken(self: Any, *how: Any) -> Any:
         found = written(self, *how)
         with monkeypatch.context() as first:
-            first.setattr(export._Export, "_written", written)
+            first.setattr(ObjectWriter, "written", written)
             shop.export()
         return found
 
-    monkeypatch.setattr(export._Export, "_written", overtaken)
+    monkeypatch.setattr(ObjectWriter, "written", overtaken)
     with pytest.raises(Fenced, match=r"export 1 into .* was made meanwhile by"):
         shop.export()
     monkeypatch.undo()
@@ -320,7 +322,7 @@ def test_a_place_of_something_else(spark: SparkSession, tmp_path: Path) -> None:
     stranger = shop.tables
     object.__setattr__(stranger.config, "name", "q")
     with pytest.raises(UsageError, match="exports of pipeline p, and this is q"):
-        export.export(stranger, Storage(), Wanted(place=str(shop.place)))
+        operation.export(stranger, Storage(), ExportRequest(place=str(shop.place)))
 
 
 VALUES = {
@@ -390,7 +392,7 @@ NO_UTF8 = ("CAST(X'FF' AS STRING)", "CAST(X'FE' AS STRING)", "'\ufffd'")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("format_", export.FORMATS)
+@pytest.mark.parametrize("format_", FORMATS)
 def test_values_that_have_one_folder(spark: SparkSession, tmp_path: Path, format_: ExportFormat) -> None:
     """A text '' in one row, and null in another, ended each export; or files of one folder were written over."""
     shop = Shop(spark, tmp_path, format_)

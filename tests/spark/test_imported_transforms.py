@@ -11,7 +11,8 @@ from ruamel.yaml import YAML
 from support.pipelines import connectors
 
 from lakeingest import transform
-from lakeingest.config import confluent, file
+from lakeingest.config import file
+from lakeingest.operations import connect
 from lakeingest.record import HEADERS
 from lakeingest.schema import ddl, transforms
 from lakeingest.spark import types
@@ -99,7 +100,7 @@ def test_what_becomes_of_a_record(spark: SparkSession) -> None:
             **{f"transforms.t{n}.{o}": value for n, given in enumerate(chain) for o, value in given.items()},
             **{f"predicates.p.{o}": value for o, value in predicate.items()},
         }
-        made = confluent.translate(options, columns={"orders": DDL})
+        made = connect.translate(options, columns={"orders": DDL})
         assert not [each for each in made.options if each.outcome in ("impossible", "unknown")], name
         (text,) = made.files.values()
         config = file.from_mapping(

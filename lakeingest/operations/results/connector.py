@@ -9,8 +9,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from lakeingest.config.confluent import ConnectorOption, Imported
 from lakeingest.errors import number_of
+from lakeingest.operations.connect import ConnectorOption, Imported
 from lakeingest.operations.results.html import Listing
 from lakeingest.operations.results.showable import Showable
 

@@ -8,7 +8,7 @@ import pytest
 
 from lakeingest.delta.additions import merged
 from lakeingest.errors import UsageError
-from lakeingest.operations.export import Wanted
+from lakeingest.operations.export.request import ExportRequest
 from lakeingest.operations.results.export import Exported, ExportedObject
 
 
@@ -27,7 +27,7 @@ from lakeingest.operations.results.export import Exported, ExportedObject
 def test_what_cannot_be_meant(how: dict[str, Any], said: str) -> None:
     """Before Spark is asked."""
     with pytest.raises(UsageError, match=said):
-        Wanted(**{"place": "/a/b", **how})
+        ExportRequest(**{"place": "/a/b", **how})
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ import typer
 import lakeingest
 from lakeingest.cli.output import Output
 from lakeingest.config import Storage, file
-from lakeingest.config.confluent import ConnectorOption, Imported
 from lakeingest.delta.maintenance.optimize import Compacted, TableFiles
 from lakeingest.delta.receipt import Counts
 from lakeingest.errors import CatalogUnreachable, LakeingestError, UsageError
@@ -29,6 +28,7 @@ from lakeingest.gate.evaluate import Result
 from lakeingest.gate.suite import Rule
 from lakeingest.ingest import endpoints
 from lakeingest.operations import results
+from lakeingest.operations.connect import ConnectorOption, Imported
 from lakeingest.operations.forecast import Forecast
 from lakeingest.operations.results.adopt import Adopted
 from lakeingest.operations.results.audit import Report

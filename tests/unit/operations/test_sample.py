@@ -20,7 +20,7 @@ from lakeingest.cli import pipeline_file as commands
 from lakeingest.config import PipelineConfig, file, yaml_text
 from lakeingest.config.formats import JsonKey
 from lakeingest.decode import json_diagnosis
-from lakeingest.operations.sample import Sampled, inferred
+from lakeingest.operations.init.sample import Sampled, inferred
 from lakeingest.schema import ddl, json_values
 from lakeingest.schema.json_values import AS_IT_IS
 
@@ -376,7 +376,7 @@ def test_what_is_written_is_what_check_reads(tmp_path: Path, monkeypatch: pytest
 def test_inference_needs_no_spark() -> None:
     """Whoever writes a file need not have it installed, and nobody waits for it."""
     code = (
-        "import sys; from lakeingest.operations.sample import inferred; from lakeingest.cli import from_topic;"
+        "import sys; from lakeingest.operations.init.sample import inferred; from lakeingest.cli import from_topic;"
         "from_topic.text('t', inferred([b'{\"a\": 1}'], [None]), from_topic.Where());"
         "sys.exit(any(name in sys.modules for name in ('pyspark', 'confluent_kafka')))"
     )

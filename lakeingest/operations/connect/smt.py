@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from lakeingest.config.confluent.translation import Outcome, Translation, simple
+from lakeingest.operations.connect.translation import Outcome, Translation, simple
 from lakeingest.schema import ddl
 from lakeingest.schema.expression import ExpressionError, read
 

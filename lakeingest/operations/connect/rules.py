@@ -8,10 +8,10 @@ from __future__ import annotations
 from datetime import timedelta
 from zoneinfo import ZoneInfo
 
-from lakeingest.config.confluent import joda
-from lakeingest.config.confluent.translation import HIDDEN, Translation, simple
 from lakeingest.config.durations import duration_text
 from lakeingest.config.partition_format import FormatError
+from lakeingest.operations.connect import joda
+from lakeingest.operations.connect.translation import HIDDEN, Translation, simple
 
 _FORMATS = {
     "AvroConverter": "avro",

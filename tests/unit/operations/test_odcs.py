@@ -15,8 +15,8 @@ from open_data_contract_standard.model import OpenDataContractStandard
 from ruamel.yaml import YAML
 from support.pipelines.command_line import Command
 
-from lakeingest.config import odcs
 from lakeingest.config.file import from_mapping
+from lakeingest.operations import odcs
 from lakeingest.schema import ddl
 
 SCHEMA = jsonschema.Draft201909Validator(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import cast
 
-from lakeingest.config.confluent.translation import Outcome, Translation
+from lakeingest.operations.connect.translation import Outcome, Translation
 
 _TABLE = """
 carried|decode.value|

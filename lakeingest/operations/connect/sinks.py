@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from lakeingest.config.confluent.translation import Translation
 from lakeingest.errors import UsageError
+from lakeingest.operations.connect.translation import Translation
 
 
 @dataclass(frozen=True)

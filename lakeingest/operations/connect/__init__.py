@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakeingest.config import written
-from lakeingest.config.confluent import outcomes, rules, sinks, smt, source_rules, storage_rules
-from lakeingest.config.confluent.document import read
-from lakeingest.config.confluent.translation import ConnectorOption, Translation
 from lakeingest.config.variables import TOPIC
 from lakeingest.errors import UsageError
+from lakeingest.operations.connect import outcomes, rules, sinks, smt, source_rules, storage_rules
+from lakeingest.operations.connect.document import read
+from lakeingest.operations.connect.translation import ConnectorOption, Translation
 
 __all__ = ["ConnectorOption", "Imported", "read", "translate"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import get_args
 
-from lakeingest.config.confluent.translation import Translation, simple
 from lakeingest.config.storage import Acl
 from lakeingest.config.variables import TOPIC
+from lakeingest.operations.connect.translation import Translation, simple
 
 
 def table(t: Translation) -> None:

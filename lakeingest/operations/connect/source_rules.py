@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from lakeingest.config.confluent.translation import HIDDEN, Translation
+from lakeingest.operations.connect.translation import HIDDEN, Translation
 
 _JAAS = re.compile(r'(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"')
 

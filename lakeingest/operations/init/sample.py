@@ -14,8 +14,8 @@ from functools import reduce
 from typing import Any, Literal
 
 from lakeingest.errors import number_of, printable
-from lakeingest.operations import sampled_values
-from lakeingest.operations.sampled_values import DATE, NEARLY, STRING, TIMESTAMP, VOID, Values
+from lakeingest.operations.init import values
+from lakeingest.operations.init.values import DATE, NEARLY, STRING, TIMESTAMP, VOID, Values
 from lakeingest.schema import ddl, json_values, model
 from lakeingest.schema.ddl import Array, Column, Struct, Type
 from lakeingest.schema.formats.wire import RECORD_HEADER, UNREAD
@@ -221,7 +221,7 @@ def _read(value: bytes) -> Any:
 def _kind(value: Any, depth: int = 0) -> Type:
     """The type of a JSON value."""
     if not isinstance(value, Object | list):
-        return sampled_values.of(value)
+        return values.of(value)
     if depth == _DEEPEST:
         return STRING
     if isinstance(value, Object):
@@ -366,7 +366,7 @@ def _times(value: _Side) -> tuple[str, Period, str] | None:
     """The column that the table may be partitioned by, the period, and why; None where no column will do."""
     candidates = [c for c in value.columns if c.type in (TIMESTAMP, DATE) and _PLAIN.fullmatch(c.name)]
     for column in sorted(candidates, key=lambda c: c.type == DATE):
-        texts = [sampled_values.time_text(each.get(column.name)) for each in value.objects]
+        texts = [values.time_text(each.get(column.name)) for each in value.objects]
         if not all(texts):
             continue
         periods: tuple[tuple[Period, int], ...] = (("day", 10), ("month", 7))

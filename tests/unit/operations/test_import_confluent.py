@@ -16,13 +16,14 @@ from support.pipelines import connectors
 from typer.testing import CliRunner
 
 from lakeingest.cli import app
-from lakeingest.config import confluent, file
-from lakeingest.config.confluent import joda
+from lakeingest.config import file
 from lakeingest.config.partition_format import FormatError
 from lakeingest.config.per_topic import PerTopic
 from lakeingest.config.pipeline import PipelineConfig
 from lakeingest.errors import PipelineFileError, UsageError
 from lakeingest.local import Addresses
+from lakeingest.operations import connect
+from lakeingest.operations.connect import joda
 
 ENVIRONMENT = {
     "KAFKA_BOOTSTRAP_SERVERS": "kafka:9092",
@@ -39,7 +40,7 @@ COLUMNS = (
 
 def imported(options: Mapping[str, str], folder: Path) -> PipelineConfig:
     """The first pipeline that comes of a configuration, as the file's checker reads it."""
-    made = confluent.translate(options)
+    made = connect.translate(options)
     text = next(iter(made.files.values()))
     if "schema.columns" in made.missing:
         text += f"schema:\n  columns: '{COLUMNS}'\n"
@@ -49,9 +50,9 @@ def imported(options: Mapping[str, str], folder: Path) -> PipelineConfig:
     return found.example if isinstance(found, PerTopic) else found
 
 
-def outcome(options: Mapping[str, str], name: str) -> confluent.ConnectorOption:
+def outcome(options: Mapping[str, str], name: str) -> connect.ConnectorOption:
     """What became of one option."""
-    (found,) = [option for option in confluent.translate(options).options if option.name == name]
+    (found,) = [option for option in connect.translate(options).options if option.name == name]
     return found
 
 
@@ -59,7 +60,7 @@ def outcome(options: Mapping[str, str], name: str) -> confluent.ConnectorOption:
 def test_every_example_becomes_a_file_that_is_checked(name: str, tmp_path: Path) -> None:
     """Each option of it is told of, once, and none is unknown."""
     options = connectors.EXAMPLES[name]
-    made = confluent.translate(options)
+    made = connect.translate(options)
     assert sorted(option.name for option in made.options) == sorted(options)
     assert "unknown" not in {option.outcome for option in made.options}
     assert imported(options, tmp_path)
@@ -73,14 +74,14 @@ def test_every_documented_option_is_known(name: str, value: str, options: Mappin
     assert found.outcome == "carried" or found.why
     assert found.outcome not in ("carried", "changed") or found.becomes
     assert imported(options, tmp_path)
-    assert "hush-hush" not in str(confluent.translate(options))
+    assert "hush-hush" not in str(connect.translate(options))
 
 
 @pytest.mark.parametrize("name", connectors.TRANSFORMS)
 def test_every_transform_becomes_steps_or_a_reason(name: str, tmp_path: Path) -> None:
     """All its options share the outcome, and the file that comes of it is good."""
     options = connectors.with_transform(connectors.TRANSFORMS[name])
-    told = [o for o in confluent.translate(options).options if o.name.startswith("transforms.t.")]
+    told = [o for o in connect.translate(options).options if o.name.startswith("transforms.t.")]
     assert len(told) == len(connectors.TRANSFORMS[name])
     assert len({(option.outcome, option.why) for option in told}) == 1
     assert told[0].outcome == "carried" or told[0].why
@@ -97,7 +98,7 @@ def test_what_is_carried_passes_check(tmp_path: Path) -> None:
     for number, options in enumerate(given):
         own = {"name": f"n{number}", "topics": f"t{number}"}
         columns = {own["topics"]: COLUMNS} if options["value.converter"] == connectors.JSON else {}
-        made = confluent.translate({**options, **own}, columns=columns)
+        made = connect.translate({**options, **own}, columns=columns)
         environment = {**dict.fromkeys(made.environment, "x"), **environment}
         (text,) = made.files.values()
         paths.append(tmp_path / f"n{number}.yaml")
@@ -115,7 +116,7 @@ def test_transforms_become_steps_in_their_order() -> None:
         "transforms": ", ".join(chain),
         **{f"transforms.{name}.{o}": v for name, given in chain.items() for o, v in given.items()},
     }
-    (text,) = confluent.translate(options).files.values()
+    (text,) = connect.translate(options).files.values()
     assert YAML(typ="safe").load(text)["transform"] == [
         {"keep": ["a", "b"]},
         {"rename": {"a": "x"}},
@@ -151,12 +152,12 @@ def test_a_predicate_is_asked_as_far_as_it_can_be(
         "predicates": "p",
         **{f"predicates.p.{k}": v if k != "type" else f"{connectors.SMT}predicates.{v}" for k, v in predicate.items()},
     }
-    made = confluent.translate(options)
+    made = connect.translate(options)
     assert {o.outcome for o in made.options if o.name == "transforms.t.type"} == {outcome_of_type}
     assert ("transform:" in next(iter(made.files.values()))) is steps
 
 
-FILTER, TOMBSTONES = f"{connectors.SMT}Filter", "io.confluent.connect.transforms.TombstoneHandler"
+FILTER, TOMBSTONES = f"{connectors.SMT}Filter", "io.connect.connect.transforms.TombstoneHandler"
 
 
 @pytest.mark.parametrize(
@@ -181,7 +182,7 @@ def test_tombstones_are_filtered_by_decode(transform: Mapping[str, str], on_null
         "predicates": "p",
         "predicates.p.type": f"{connectors.SMT}predicates.RecordIsTombstone",
     }
-    made = confluent.translate(options)
+    made = connect.translate(options)
     found = YAML(typ="safe").load(next(iter(made.files.values())))["decode"]["on_null"]
     assert (found, made.whole) == (on_null or "write", on_null is not None)
 
@@ -203,7 +204,7 @@ def test_what_comes_behind_a_router_sees_its_topic() -> None:
         "predicates.p.type": f"{connectors.SMT}predicates.TopicNameMatches",
         "predicates.p.pattern": "raw",
     }
-    values = YAML(typ="safe").load(next(iter(confluent.translate(options).files.values())))
+    values = YAML(typ="safe").load(next(iter(connect.translate(options).files.values())))
     assert values["table"]["path"] == "s3a://lake/tables/raw"
     assert values["transform"] == [{"derive": {"topic": "'raw'", "at": "_offset"}}]
 
@@ -247,12 +248,12 @@ def test_a_path_format_that_spark_does_not_have_is_refused(text: str) -> None:
 def test_several_topics() -> None:
     """By a pattern where records bring their columns; else a file for each, as each has columns of its own."""
     several = {**connectors.BASE, "topics": "a.b, c"}
-    made = confluent.translate(several)
+    made = connect.translate(several)
     (text,) = made.files.values()
     values = YAML(typ="safe").load(text)
     assert values["source"]["topics"] == {"pattern": r"a\.b|c"}
     assert (values["name"], values["table"]["path"]) == ("orders-{topic}", "s3a://lake/tables/{topic}")
-    made = confluent.translate({**several, "value.converter": connectors.JSON})
+    made = connect.translate({**several, "value.converter": connectors.JSON})
     assert list(made.files) == ["orders-a.b.yaml", "orders-c.yaml"]
     assert "schema.columns" in made.missing
 
@@ -260,12 +261,12 @@ def test_several_topics() -> None:
 def test_columns_that_a_sample_told() -> None:
     """Each file has its topic's, or says that they are missing."""
     several = {**connectors.BASE, "topics": "a,b", "value.converter": connectors.JSON}
-    made = confluent.translate(several, columns={"a": "n BIGINT"})
+    made = connect.translate(several, columns={"a": "n BIGINT"})
     one, other = made.files.values()
     assert YAML(typ="safe").load(one)["schema"] == {"columns": "n BIGINT"}
     assert ("Fill in schema.columns" in one, "Fill in schema.columns" in other) == (False, True)
     assert "schema.columns" in made.missing
-    assert "schema.columns" not in confluent.translate(several, columns={"a": "n BIGINT", "b": "m DATE"}).missing
+    assert "schema.columns" not in connect.translate(several, columns={"a": "n BIGINT", "b": "m DATE"}).missing
 
 
 @pytest.mark.parametrize(
@@ -279,7 +280,7 @@ def test_converters_of_aws(converter: str, format: str) -> None:
     }
     where = {"value.converter.region": "eu-west-1", "value.converter.registry.name": "lake"}
     for given, glue in ((where, {"region": "eu-west-1", "registry": "lake"}), ({}, {})):
-        made = confluent.translate({**connectors.BASE, **aws, **given})
+        made = connect.translate({**connectors.BASE, **aws, **given})
         (text,) = made.files.values()
         values = YAML(typ="safe").load(text)
         assert (values["registry"], values["decode"]["value"]) == ({"glue": glue}, {"format": format})
@@ -299,7 +300,7 @@ def test_a_worker_gives_what_the_connector_leaves_out() -> None:
         "consumer.sasl.mechanism": "SCRAM-SHA-512",
         "consumer.sasl.jaas.config": 'x required username="me" password="hush-hush";',
     }
-    made = confluent.translate(options, worker)
+    made = connect.translate(options, worker)
     (text,) = made.files.values()
     values = YAML(typ="safe").load(text)
     assert values["decode"]["value"] == {"format": "json"}
@@ -310,14 +311,14 @@ def test_a_worker_gives_what_the_connector_leaves_out() -> None:
         "sasl.password": "${KAFKA_PASSWORD}",
     }
     assert {option.name for option in made.options} == set(options)
-    assert "decode.value" in confluent.translate(options).missing
+    assert "decode.value" in connect.translate(options).missing
 
 
 def test_what_a_worker_changes_is_told() -> None:
     """JsonConverter in the worker alone has an envelope, and a keystore of the worker is lost: nothing said so."""
     options = {k: v for k, v in connectors.BASE.items() if not k.startswith("value.converter")}
     worker = {"value.converter": connectors.JSON, "ssl.truststore.location": "/etc/kafka.jks", "ssl.key": "hush-hush"}
-    made = confluent.translate(options, worker)
+    made = connect.translate(options, worker)
     told = {option.name: option for option in made.options if option.name not in options}
     assert {name: option.outcome for name, option in told.items()} == {
         "value.converter (of the worker)": "changed",
@@ -332,7 +333,7 @@ def test_what_a_worker_changes_is_told() -> None:
 def test_offsets_are_where_a_topic_begins(tmp_path: Path) -> None:
     """Each topic of a pattern begins at its own."""
     options = {**connectors.BASE, "topics": "a,b"}
-    made = confluent.translate(options, start={"a": {0: 7, 1: 9}})
+    made = connect.translate(options, start={"a": {0: 7, 1: 9}})
     assert made.group == "connect-orders"
     path = tmp_path / "orders.yaml"
     path.write_text(next(iter(made.files.values())), encoding="utf-8")
@@ -362,7 +363,7 @@ def test_offsets_are_where_a_topic_begins(tmp_path: Path) -> None:
 def test_whatever_the_values_are_a_file_comes_of_them(options: Mapping[str, str]) -> None:
     """One that is YAML, and that the checker reads, or says what is wrong with."""
     given = {**connectors.BASE, **options}
-    made = confluent.translate(given, start={"orders": {0: 1}})
+    made = connect.translate(given, start={"orders": {0: 1}})
     assert not [name for name in made.files if Path(name).name != name]
     for text in made.files.values():
         values = YAML(typ="safe").load(text)
@@ -406,7 +407,7 @@ PROVIDER = "s3.credentials.provider"
 def test_how_s3_is_asked(options: Mapping[str, str], storage: Mapping[str, Any], tmp_path: Path) -> None:
     """Encryption, role and ACL become options of storage, and the file is good."""
     given = {**connectors.BASE, **options}
-    found = YAML(typ="safe").load(next(iter(confluent.translate(given).files.values())))["storage"]
+    found = YAML(typ="safe").load(next(iter(connect.translate(given).files.values())))["storage"]
     assert {name: value for name, value in found.items() if name != "region"} == storage
     assert imported(given, tmp_path)
 
@@ -424,7 +425,7 @@ def test_no_secret_is_written_or_told() -> None:
         "store.url": "https://me:hush-hush@store:9000",
         "unknown.url": "https://me:hush-hush@store:9000",
     }
-    made = confluent.translate(secrets)
+    made = connect.translate(secrets)
     assert "hush-hush" not in str(made)
     assert "${MY_SECRET}" in next(iter(made.files.values()))
     assert {"MY_SECRET", "KAFKA_API_SECRET", "SCHEMA_REGISTRY_USER_INFO"} <= set(made.environment)
@@ -433,7 +434,7 @@ def test_no_secret_is_written_or_told() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"connector.class": "io.confluent.connect.jdbc.JdbcSinkConnector"}, "no S3 sink that is known"),
+        ({"connector.class": "io.connect.connect.jdbc.JdbcSinkConnector"}, "no S3 sink that is known"),
         ({"connector.class": "org.apache.iceberg.connect.IcebergSinkConnector"}, "no S3 sink that is known"),
         ({"name": "x"}, "connector.class is missing"),
         ({**connectors.BASE, "topics": " , "}, "neither topics nor topics.regex"),
@@ -442,7 +443,7 @@ def test_no_secret_is_written_or_told() -> None:
 def test_what_cannot_be_imported_is_refused(options: Mapping[str, str], said: str) -> None:
     """With a cure."""
     with pytest.raises(UsageError, match=re.escape(said)) as caught:
-        confluent.translate(options)
+        connect.translate(options)
     assert caught.value.cure
 
 
@@ -459,14 +460,14 @@ def test_json_is_read_in_each_of_its_forms(held: Mapping[str, Any], tmp_path: Pa
     """As a REST interface takes it and gives it, with numbers too."""
     path = tmp_path / "connector.json"
     path.write_text(json.dumps(held), encoding="utf-8")
-    assert confluent.read(path) == connectors.BASE
+    assert connect.read(path) == connectors.BASE
 
 
 def test_properties_are_read_as_java_reads_them(tmp_path: Path) -> None:
     """Comments, colons, continued lines, escapes."""
     path = tmp_path / "connector.properties"
     path.write_text("# a\n! b\nname = x\ntopics: a,\\\n   b\npath.format='year'\\=YYYY\nempty=\n", encoding="utf-8")
-    assert confluent.read(path) == {"name": "x", "topics": "a,b", "path.format": "'year'=YYYY", "empty": ""}
+    assert connect.read(path) == {"name": "x", "topics": "a,b", "path.format": "'year'=YYYY", "empty": ""}
 
 
 @pytest.mark.parametrize(
@@ -488,12 +489,12 @@ def test_a_configuration_that_cannot_be_read_says_where(text: str, said: str, tm
     path = tmp_path / "connector.json"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(UsageError, match=re.escape(said)):
-        confluent.read(path)
+        connect.read(path)
 
 
 def test_the_brokers_have_the_name_that_the_stack_gives_them() -> None:
     """`eval "$(lakeingest stack env)"` set one name, the imported file asked for another, the pages for a third."""
-    assert {*confluent.translate(connectors.BASE).environment} <= {*Addresses(*"abcde").env()}
+    assert {*connect.translate(connectors.BASE).environment} <= {*Addresses(*"abcde").env()}
 
 
 def test_the_command(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Exports: what came to the table since the last one, as objects that need no Delta to be read."""

@@ -1,0 +1,110 @@
+"""The rows that came to the table since the last export, as objects of a format that needs no Delta to be read.
+
+How far a place has come stands in the place itself (`log`), which makes each export happen once:
+
+1. The place tells its newest export; the table's newest version is taken, and stays the one that is read.
+2. The rows that came since are written into a folder of this run's own. Nobody reads it yet.
+3. The objects are listed, and their rows counted, from what is written.
+4. One commit makes them count. Of two exports at once one is refused here.
+5. Folders that no export names, and that none can name any more, are deleted: a run was ended before its commit.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from lakeingest.config import Storage
+from lakeingest.delta import additions
+from lakeingest.delta.additions import Additions
+from lakeingest.delta.history import TableHistory
+from lakeingest.delta.pipeline_tables import PipelineTables
+from lakeingest.delta.receipt import Run, somebody
+from lakeingest.errors import LakeingestError, StorageError, number_of
+from lakeingest.operations.export.objects import ObjectWriter
+from lakeingest.operations.export.place import ExportPlace
+from lakeingest.operations.export.request import ExportRequest
+from lakeingest.operations.results.export import Exported
+from lakeingest.spark import s3a
+
+
+def export(tables: PipelineTables, storage: Storage, request: ExportRequest, *, dry_run: bool = False) -> Exported:
+    """See `Pipeline.export`."""
+    s3a.check_listens(storage, [request.place])
+    s3a.let_in(tables.spark, storage, [request.place])
+    tables.main.existing()
+    # 1.
+    history, place = TableHistory(tables.main), ExportPlace(tables, request)
+    until = int(history.history(1)[0]["version"])
+    writer = ObjectWriter(tables, request, tables.main.existing(until).schema)
+    last = place.newest(history)
+    since = int(last["to_version"]) if last else None
+    new = _additions(place, since, until)
+    result = Exported(
+        pipeline=tables.config.name,
+        place=request.place,
+        format=request.format,
+        from_version=since,
+        to_version=until,
+        rows=0,
+        files=new.files,
+        bytes=new.bytes,
+        dry_run=dry_run,
+    )
+    if since == until:
+        return result
+    rows = additions.rows(tables.main, since, until, new.offsets)
+    request.tell("counting rows")
+    with writer.compared(since):
+        result = replace(result, rows=writer.count(rows))
+    if dry_run:
+        return result
+    sequence, run = int(last["sequence"]) + 1 if last else 1, Run()
+    folder = f"export={sequence:010}-{run.id[:8]}"
+    try:
+        if result.rows:
+            # 2.
+            request.tell(f"writing {number_of(result.rows, 'row')}")
+            with writer.compared(since):
+                writer.write(rows, folder)
+            # 3.
+            request.tell("counting what is written")
+            result = replace(result, sequence=sequence, objects=writer.written(folder, result.rows))
+        # 4. An export of no rows is noted too: else the versions that are compared may be gone one day.
+        place.log.commit(_row(place, result, sequence, run, folder), run)
+    except LakeingestError:
+        # The export that has this number by now may have deleted what was written.
+        with suppress(StorageError):
+            place.log.check_free(sequence, run.id[:8])
+        raise
+    # 5.
+    return replace(result, removed=place.clean(storage))
+
+
+def _additions(place: ExportPlace, since: int | None, until: int) -> Additions:
+    """The files that came since the place's newest export, as far as the table's log tells."""
+    if since is None:
+        return Additions(int(place.detail["numFiles"]), int(place.detail["sizeInBytes"]), None)
+    return Additions(0, 0, ()) if since == until else additions.added(place.table, since, until)
+
+
+def _row(place: ExportPlace, result: Exported, sequence: int, run: Run, folder: str) -> dict[str, Any]:
+    """What the place's log says of an export; see `ExportLog.table`."""
+    return {
+        "sequence": sequence,
+        "run": run.id[:8],
+        "pipeline": result.pipeline,
+        "table": place.table.identifier,
+        "table_id": place.detail["id"],
+        "from_version": result.from_version,
+        "to_version": result.to_version,
+        "format": result.format,
+        "exported_at": datetime.now(UTC),
+        "writer": somebody(),
+        "folder": folder,
+        "rows": result.rows,
+        "bytes": sum(each.bytes for each in result.objects),
+        "objects": [asdict(each) for each in result.objects],
+    }
