@@ -21,8 +21,8 @@ from lakeingest.ingest.batch_gate import BatchGate
 from lakeingest.ingest.bronze import BronzeSource
 from lakeingest.ingest.context import RunContext
 from lakeingest.ingest.events import Committed, Event, Maintained, Started
-from lakeingest.ingest.jobs.backfill import Backfill, Limits
-from lakeingest.ingest.jobs.run import Run as RunJob
+from lakeingest.ingest.jobs.backfill import BackfillJob, Limits
+from lakeingest.ingest.jobs.run import RunJob
 from lakeingest.ingest.listeners import lineage
 from lakeingest.ingest.loop import Loop, announced
 from lakeingest.ingest.preflight import Accept
@@ -220,9 +220,8 @@ class Pipeline:
 
             with self._announced(self.config.name, heard, stop, bar) as tell:
                 accept = Accept(accept_dropped_topics, accept_gap, accept_held)
-                turn = self.turns.turn if self.turns else nullcontext
                 job = RunJob(self.context, tell, until_caught_up=until_caught_up)
-                return Loop(self.context, job, accept, tell, stop, turn).run()
+                return Loop(self.context, job, accept, tell, stop, self.turns.turn if self.turns else nullcontext).run()
 
     @contextmanager
     def _announced(
@@ -307,7 +306,7 @@ class Pipeline:
             return backfill.plan(self.context, interval, rate)
         stop, accept = stop or threading.Event(), Accept(gaps=accept_gap, held=accept_held)
         with self._announced(of_backfill(self.config.name), on_event, stop) as tell:
-            job = Backfill(self.context, backfill.request(self.source, interval), limits)
+            job = BackfillJob(self.context, backfill.request(self.source, interval), limits)
             return backfill.run(Loop(self.context, job, accept, tell, stop), job)
 
     def table(self, version: int | None = None) -> DataFrame:

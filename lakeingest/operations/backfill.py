@@ -12,7 +12,7 @@ from lakeingest.errors import OffsetsLost, UsageError
 from lakeingest.ingest.context import RunContext
 from lakeingest.ingest.job import Logs
 from lakeingest.ingest.jobs import backfill
-from lakeingest.ingest.jobs.backfill import Backfill
+from lakeingest.ingest.jobs.backfill import BackfillJob
 from lakeingest.ingest.loop import Loop
 from lakeingest.ingest.source import RecordSource
 from lakeingest.kafka.offsets import Topics
@@ -186,7 +186,7 @@ def plan(context: RunContext, interval: Interval, rate: float | None) -> Backfil
     return Backfilled(context.config.name, _listed(left), count, Counts(), 0, left.offsets, dry_run=True, rate=rate)
 
 
-def run(loop: Loop, job: Backfill) -> Backfilled:
+def run(loop: Loop, job: BackfillJob) -> Backfilled:
     """See `Pipeline.backfill`."""
     counts, name = loop.run(), job.context.config.name
     return Backfilled(name, _listed(job.goal or NO_RANGES), job.existing, counts, job.commits, job.rest.offsets)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lakeingest.delta import replay_marks
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.ingest.context import RunContext
-from lakeingest.ingest.jobs.replay import Replay
+from lakeingest.ingest.jobs.replay import ReplayJob
 from lakeingest.operations.results.replay import Replayed
 from lakeingest.spark import frames
 from lakeingest.spark.failures import storage_failures
@@ -25,7 +25,7 @@ def replay(context: RunContext, why: str, where: str | None, limit: int | None, 
             stack.callback(frames.release, frame)
             return frames.keep(frame)
 
-        result = Replay(context, why, where, limit, keep).run(dry_run=dry_run)
+        result = ReplayJob(context, why, where, limit, keep).run(dry_run=dry_run)
     return Replayed(context.config.name, dry_run, result.looked, result.moved, result.reasons)
 
 

@@ -26,7 +26,7 @@ from lakeingest.ingest import preflight
 from lakeingest.ingest.attempt import Attempt
 from lakeingest.ingest.batch_reader import BatchReader
 from lakeingest.ingest.events import Committed, Retrying
-from lakeingest.ingest.jobs.run import Run
+from lakeingest.ingest.jobs.run import RunJob
 from lakeingest.ingest.preflight import Accept
 from lakeingest.kafka import offsets
 from lakeingest.local import Addresses
@@ -201,7 +201,7 @@ def test_a_goal_that_another_run_has_passed(world: World) -> None:
     """A run that set out for offset 5 begins again when another one stands at 10: there is nothing for it to commit."""
     world.produce(*clean_records(5))
     late = world.ingestion()
-    job = Run(late.context, lambda _: None, until_caught_up=True, goal=late.source.topics().last)
+    job = RunJob(late.context, lambda _: None, until_caught_up=True, goal=late.source.topics().last)
     world.produce(*clean_records(5))
     world.run()
     topics = late.source.topics()

@@ -128,7 +128,7 @@ class Limits:
 
 
 @dataclass
-class Backfill:
+class BackfillJob:
     """A backfill, which ends when all is taken that was asked for.
 
     Attributes:

@@ -48,7 +48,7 @@ class Moved:
 
 
 @dataclass(frozen=True)
-class Replay:
+class ReplayJob:
     """A replay of the refused records for which a condition holds.
 
     Attributes:

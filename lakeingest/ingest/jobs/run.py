@@ -28,7 +28,7 @@ from lakeingest.record import NO_RANGES, Frontier, OffsetRanges
 
 
 @dataclass
-class Run:
+class RunJob:
     """A run that goes on until it is stopped, or has committed all that the source held when it began.
 
     Attributes:

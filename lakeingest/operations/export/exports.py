@@ -14,7 +14,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lakeingest.config import Storage
 from lakeingest.delta import additions
@@ -28,6 +28,9 @@ from lakeingest.operations.export.place import ExportPlace
 from lakeingest.operations.export.request import ExportRequest
 from lakeingest.operations.results.export import Exported
 from lakeingest.spark import s3a
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 def export(tables: PipelineTables, storage: Storage, request: ExportRequest, *, dry_run: bool = False) -> Exported:
@@ -61,16 +64,28 @@ def export(tables: PipelineTables, storage: Storage, request: ExportRequest, *, 
         result = replace(result, rows=writer.count(rows))
     if dry_run:
         return result
-    sequence, run = int(last["sequence"]) + 1 if last else 1, Run()
-    folder = f"export={sequence:010}-{run.id[:8]}"
+    result = _committed(place, writer, rows, result, int(last["sequence"]) + 1 if last else 1)
+    # 5.
+    return replace(result, removed=place.clean(storage))
+
+
+def _committed(place: ExportPlace, writer: ObjectWriter, rows: DataFrame, result: Exported, sequence: int) -> Exported:
+    """Write the rows, and make them count.
+
+    Raises:
+        Fenced: another export has this number.
+        FilesLost: what is written has not as many rows.
+    """
+    run = Run()
+    folder, tell = f"export={sequence:010}-{run.id[:8]}", place.request.tell
     try:
         if result.rows:
             # 2.
-            request.tell(f"writing {number_of(result.rows, 'row')}")
-            with writer.compared(since):
+            tell(f"writing {number_of(result.rows, 'row')}")
+            with writer.compared(result.from_version):
                 writer.write(rows, folder)
             # 3.
-            request.tell("counting what is written")
+            tell("counting what is written")
             result = replace(result, sequence=sequence, objects=writer.written(folder, result.rows))
         # 4. An export of no rows is noted too: else the versions that are compared may be gone one day.
         place.log.commit(_row(place, result, sequence, run, folder), run)
@@ -79,8 +94,7 @@ def export(tables: PipelineTables, storage: Storage, request: ExportRequest, *, 
         with suppress(StorageError):
             place.log.check_free(sequence, run.id[:8])
         raise
-    # 5.
-    return replace(result, removed=place.clean(storage))
+    return result
 
 
 def _additions(place: ExportPlace, since: int | None, until: int) -> Additions:

@@ -157,7 +157,7 @@ def test_a_predicate_is_asked_as_far_as_it_can_be(
     assert ("transform:" in next(iter(made.files.values()))) is steps
 
 
-FILTER, TOMBSTONES = f"{connectors.SMT}Filter", "io.connect.connect.transforms.TombstoneHandler"
+FILTER, TOMBSTONES = f"{connectors.SMT}Filter", "io.confluent.connect.transforms.TombstoneHandler"
 
 
 @pytest.mark.parametrize(
@@ -434,7 +434,7 @@ def test_no_secret_is_written_or_told() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"connector.class": "io.connect.connect.jdbc.JdbcSinkConnector"}, "no S3 sink that is known"),
+        ({"connector.class": "io.confluent.connect.jdbc.JdbcSinkConnector"}, "no S3 sink that is known"),
         ({"connector.class": "org.apache.iceberg.connect.IcebergSinkConnector"}, "no S3 sink that is known"),
         ({"name": "x"}, "connector.class is missing"),
         ({**connectors.BASE, "topics": " , "}, "neither topics nor topics.regex"),
