@@ -85,12 +85,12 @@ class Board:
             self._out.line(f"{name}: {text}")
 
     def says(self, text: str) -> None:
-        """What is going on with all of them, on a terminal and in a log."""
+        """Show the step of all pipelines, on a terminal and in a log."""
         self._watch.says(text)
         self._doing = text
 
     def take(self, name: str, event: Event) -> None:
-        """What one of them tells."""
+        """Count and show an event of one pipeline."""
         from lakeingest.ingest.events import Ended
 
         self._watch.heard(name, event)
@@ -117,7 +117,7 @@ def _ending(ended: Ended) -> str:
 
 
 def _tell(out: Output, outcomes: Outcomes, *, logged: bool = False) -> None:
-    """What became of each, and the exit code.
+    """The outcome of each pipeline, and the exit code.
 
     Args:
         logged: whether errors stand already in a log that is for programs alone.

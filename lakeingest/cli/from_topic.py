@@ -27,7 +27,7 @@ _LOOK = (
 )
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
-"""What YAML, in one of its versions, takes for something else than a text."""
+"""Texts that one of YAML's versions reads as another type."""
 _WIDTH = 112
 _MOST_TOLD = 20
 """Sentences of one option."""
@@ -93,7 +93,7 @@ def topics(timeout_s: float = 30.0) -> list[str]:
 
 
 def _checked_config(topic: str, where: Where) -> PipelineConfig:
-    """What is asked for, checked as in a file."""
+    """The configuration of one topic, checked as in a file."""
     from lakeingest.config import file
     from lakeingest.local import running
 
@@ -121,7 +121,7 @@ def _names(config: PipelineConfig, servers: str, timeout_s: float = 30.0) -> lis
 
 
 def _registered(config: PipelineConfig) -> Callable[[int], str | None]:
-    """What asks the registry for the type of a schema; None is its answer once it has failed."""
+    """Asks the registry for the type of a schema; answers None once it has failed."""
     from lakeingest.ingest import endpoints
 
     registry = endpoints.registry(config)

@@ -1,4 +1,4 @@
-"""What a run shows while it goes, and how Ctrl-C and SIGTERM end it."""
+"""Progress of a run, and how Ctrl-C and SIGTERM end it."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ GRACE_S = 25.0
 
 
 class Shown(Protocol):
-    """What is on the terminal."""
+    """The line on the terminal."""
 
     def says(self, text: str) -> None:
-        """What is going on."""
+        """Show the current step."""
 
     def end(self) -> None:
         """Leave the terminal as it is."""
@@ -75,7 +75,7 @@ class Live:
         self._redrawn = redrawn or self._status is not None
 
     def says(self, text: str) -> None:
-        """What is going on before and between commits."""
+        """Show the step before and between commits."""
         self._watch.says(text)
         self._shows(text)
 
@@ -86,7 +86,7 @@ class Live:
             self._status.update(Text(printable(f"{self._name}: {text}")))
 
     def heard(self, event: Event) -> None:
-        """What the run tells, to whoever watches, too."""
+        """Pass an event on to the watchers, and show it."""
         from lakeingest.ingest.events import CatalogUpdate, Committed, GroupUpdate, Looked, Retrying
 
         self._watch.heard(self._name, event)

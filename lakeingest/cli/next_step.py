@@ -1,4 +1,4 @@
-"""What `lakeingest` alone says: what is here, and the command to go on with. Starts nothing and asks no distant server.
+"""The text of `lakeingest` alone: this folder's files, and the next command. Starts nothing, asks no distant server.
 
 It looks at the files of the folder and of pipelines/ within it, at the embedded stack, and whether a table's log is
 there, on this machine or in the stack's own store. Of a pipeline that reads from the stack it tells how much waits and
@@ -76,7 +76,7 @@ def _show(out: Output, steps: list[Step]) -> None:
 
 
 def _of_file(file: Path, stack: Addresses | None) -> tuple[str, list[Step]]:
-    """What there is to say of a file, and how to go on with it."""
+    """The state of a file, and the commands to go on with."""
     from lakeingest import gate
     from lakeingest.config import PipelineConfig
     from lakeingest.config import file as pipeline_file

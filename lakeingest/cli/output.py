@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("text", "json")
 _FOLDED = 20
-"""What is not wider stands in one line of a table's cell."""
+"""A text of this width stays in one line of a table's cell."""
 _GAP = 3
 """Between columns."""
 _OWED: ContextVar[bool] = ContextVar("_OWED", default=False)
@@ -34,7 +34,7 @@ _OWED: ContextVar[bool] = ContextVar("_OWED", default=False)
 
 @dataclass(frozen=True)
 class Output:
-    """What a command says. As JSON, `line` and `table` are silent, and `result` is all that is printed."""
+    """The output of a command. As JSON, `line` and `table` are silent, and `result` alone is printed."""
 
     is_json: bool = False
 

@@ -52,7 +52,7 @@ class Watch:
         return sys.stderr.isatty() and not out.is_json and not self.logs
 
     def says(self, text: str) -> None:
-        """What is going on before and between events."""
+        """Show the step before and between events."""
         if self._log:
             self._log.says(text)
 

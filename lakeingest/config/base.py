@@ -1,4 +1,4 @@
-"""What every part of the pipeline file is, and a mistake in one."""
+"""The base class of the parts of a pipeline file, and a mistake in one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the parts of a pipeline file must agree on: format and columns, columns and partitions, table and quarantine.
+"""Checks between the parts of a pipeline file: format and columns, columns and partitions, table and quarantine.
 
 Pure: parts in, mistakes out. A part that is wrong in itself comes as None, so that the others are checked all the same.
 """
@@ -179,7 +179,7 @@ def _transformed(
 
 
 def notices(declared: Sequence[ddl.Column], partition: Sequence[parts.Partition]) -> Iterator[str]:
-    """What is no mistake, but depends on what the records bring: a text may be a time, or none."""
+    """Notices about columns whose records decide: a text may be a time, or none."""
     for position, part in enumerate(partition):
         if not isinstance(part, parts.TimePartition) or not part.field:
             continue

@@ -1,4 +1,4 @@
-"""What a pipeline promises to those who read its table, and who may decide what becomes of refused records."""
+"""The contract of a pipeline with the readers of its table, and the rights over refused records."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _KEPT_BY: Mapping[Compatibility, tuple[Compatibility, ...]] = {
     "FORWARD": ("FORWARD", "FULL"),
     "FULL": ("FULL",),
 }
-"""What readers were promised → the schema.compatibility under which it holds."""
+"""Promise to readers → the schema.compatibility under which it holds."""
 
 
 def _owner(value: str) -> str:
@@ -123,7 +123,7 @@ def mistakes(
     compatibility: Compatibility | None,
     comment: str | None,
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """What the rest of the file does not keep, or says otherwise: where, and what, cure included.
+    """Contradictions of the contract with the rest of the file: where, and what, cure included.
 
     Args:
         compatibility: the one in force; None where the records have no schema that could change, or it is not known.
@@ -151,7 +151,7 @@ def mistakes(
 
 
 def notices(contract: Contract | None, trigger: Trigger) -> Iterator[str]:
-    """What is no mistake, but leaves little room."""
+    """Notices about a contract that leaves little room."""
     if contract and contract.freshness and trigger.every < contract.freshness < 2 * trigger.every:
         yield (
             f"contract.freshness: {duration_text(contract.freshness)} leaves a batch "

@@ -157,7 +157,7 @@ def from_mapping(
 
 
 def text(path: Path) -> str:
-    """What a file holds that a pipeline file names: a regular one of 4 MiB at most.
+    """The text of a file that a pipeline file names: a regular one of 4 MiB at most.
 
     Raises:
         OSError: it cannot be read, or is no such file.
@@ -268,7 +268,7 @@ def _read_schemas(values: dict[str, Any], folder: Path) -> Iterator[Mistake]:
 
 
 def _disagreements(values: dict[str, Any]) -> Iterator[Mistake]:
-    """What the parts that are right in themselves do not agree on, although others are wrong."""
+    """Contradictions between the parts that are right in themselves, although others are wrong."""
     partition = values.get("partition")
     listed = [_valid(parts.Partition, p) for p in partition] if isinstance(partition, list) else []
     file = consistency.Parts(

@@ -32,7 +32,7 @@ def looks_like_one(path: Path) -> bool:
 
 
 def files(folder: Path) -> Iterator[Path]:
-    """What looks like a pipeline file directly within a folder, by name; nothing where it cannot be listed."""
+    """Files directly within a folder that look like pipeline files, by name; none where it cannot be listed."""
     try:
         within = sorted(folder.iterdir())
     except OSError:

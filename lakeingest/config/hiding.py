@@ -1,4 +1,4 @@
-"""What masks and drops need of the rest of a pipeline file, and what they leave readable. Pure."""
+"""Checks of masks and drops against the rest of a pipeline file, and notices of readable rests. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def mistakes(
     quarantine: parts.Quarantine | None,
     steps: Sequence[TransformStep],
 ) -> Iterator[Found]:
-    """What is missing, or cannot be hidden."""
+    """Mistakes: options that are missing, fields that cannot be hidden."""
     yield from _of_new_columns(compatibility, steps)
     if quarantine is not None:
         yield from _of_bytes(quarantine, steps)
@@ -36,7 +36,7 @@ def notices(
     quarantine: parts.Quarantine,
     steps: Sequence[TransformStep],
 ) -> Iterator[str]:
-    """What masks and drops leave readable: no mistake, but somebody who masks a field should know it."""
+    """Notices of fields that masks and drops leave readable: whoever masks a field should know it."""
     masked, keeps = _masked(steps), any(step.kind == "keep" for step in steps)
     dropped = [name for step in steps if step.kind == "drop" for name in step.names]
     if keeps and not any(hidden.RESCUED in step.names for step in steps if step.kind == "keep"):
@@ -67,7 +67,7 @@ def notices(
 
 
 def _in_the_clear(decode: parts.Decode, steps: Sequence[TransformStep]) -> Iterator[str]:
-    """What of a record no step hides, or hides in part."""
+    """Parts of a record that no step hides, or hides in part."""
     is_kept = {
         hidden.KEY: True,
         hidden.HEADERS: decode.headers,
@@ -80,7 +80,7 @@ def _in_the_clear(decode: parts.Decode, steps: Sequence[TransformStep]) -> Itera
 
 
 def _masked(steps: Sequence[TransformStep]) -> list[str]:
-    """What is masked, and what is dropped of key and headers."""
+    """Masked fields, and dropped parts of key and headers."""
     dropped = [path for column in (hidden.KEY, hidden.HEADERS) for path in hidden.paths(steps, column)]
     return list(dict.fromkeys([path for step in steps for path in step.masks] + dropped))
 
@@ -106,7 +106,7 @@ def _of_new_columns(compatibility: parts.Compatibility | None, steps: Sequence[T
 
 
 def _of_key(key: KeyFormat, steps: Sequence[TransformStep]) -> Iterator[Found]:
-    """What a step cannot hide of a key, where the file says what the key is."""
+    """Mistakes: parts of a declared key that a step cannot hide."""
     kinds = {"string": ddl.Atomic("string"), "bytes": ddl.Atomic("binary")}
     kind = ddl.Struct(ddl.parse(key.columns)) if isinstance(key, JsonKey) else kinds.get(key.format)
     try:

@@ -37,7 +37,7 @@ _ELSEWHERE = {
     "metadata.broker.list": "write source.bootstrap_servers",
     "isolation.level": "what a transaction has aborted is never read",
 }
-"""What Spark's reader alone would take from here, so that it would read other records than librdkafka has counted."""
+"""Options that Spark's reader alone would take: it would read other records than librdkafka has counted."""
 _FUNCTIONS = ("logger", "default.topic.config", "default_topic_conf", "opaque", "msg_order_cmp")
 _ALGORITHMS = "let the broker's own settings choose the algorithms"
 _ONE_CLIENT_ALONE = {
@@ -52,9 +52,9 @@ _ONE_CLIENT_ALONE = {
     "sasl.oauthbearer.metadata.authentication.type": "write sasl.oauthbearer.client.id and "
     "sasl.oauthbearer.client.secret",
 }
-"""What Java's client has no word for → what to do instead."""
+"""Options that Java's client lacks → the alternative."""
 OIDC = ("token.endpoint.url", "client.id", "client.secret")
-"""What `sasl.oauthbearer.method: oidc` needs, behind sasl.oauthbearer."""
+"""Options that `sasl.oauthbearer.method: oidc` needs, without sasl.oauthbearer."""
 
 
 def check(value: dict[str, SecretStr]) -> dict[str, SecretStr]:
@@ -92,7 +92,7 @@ def mechanism(options: Mapping[str, str]) -> str:
 
 
 def oidc(options: Mapping[str, str]) -> dict[str, str]:
-    """What they say of OAUTHBEARER, without sasl.oauthbearer., and by the shorter one of librdkafka's two names."""
+    """The options of OAUTHBEARER, without sasl.oauthbearer., by the shorter of librdkafka's two names."""
     prefix = "sasl.oauthbearer."
     return {
         name.removeprefix(prefix).removeprefix("client.credentials."): value

@@ -139,7 +139,7 @@ def _kind(model: type[BaseModel], chooser: str, prefix: str) -> Option:
 
 
 def _read(hint: Any) -> tuple[str | None, Any, str | None]:
-    """What a type hint is called, the type within it, and the option that tells its kinds apart."""
+    """The words for a type hint, the type within it, and the option that chooses between its kinds."""
     words = chooser = None
     while get_origin(hint) in (Annotated, Union, UnionType):
         if get_origin(hint) is Annotated:

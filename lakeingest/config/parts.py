@@ -158,7 +158,7 @@ class _TableIdentity(Part):
 
     @property
     def identifier(self) -> str:
-        """What the table is known by; empty where the file says neither."""
+        """The table's path or name; empty where the file says neither."""
         return self.path or self.name or ""
 
 
@@ -230,7 +230,7 @@ class Quarantine(_TableIdentity):
 
     @property
     def secret(self) -> str:
-        """What the bytes are encrypted with. Never print it."""
+        """The secret that encrypts the bytes. Never print it."""
         assert self.encryption_key is not None
         return self.encryption_key.get_secret_value()
 

@@ -60,7 +60,7 @@ def pattern(data: Any, mistakes: list[Mistake]) -> re.Pattern[str] | None:
 
 
 def of_one(source: Mapping[str, Any], topic: str) -> dict[str, Any]:
-    """What `source` is for one topic: of the offsets to start at, its own."""
+    """`source` for one topic, with its own offsets to start at."""
     start = source.get("start")
     start_of_topic = (
         {"start": {topic: start[topic]} if topic in start else "earliest"} if isinstance(start, Mapping) else {}
@@ -69,7 +69,7 @@ def of_one(source: Mapping[str, Any], topic: str) -> dict[str, Any]:
 
 
 def _shared(data: Mapping[str, Any]) -> Iterator[Mistake]:
-    """What would be one and the same for the pipelines of all topics; a quarantine may be."""
+    """Mistakes: values that all topics' pipelines would share; they may share a quarantine."""
     for path in (("name",), ("renamed_from",), ("table", "path"), ("table", "name")):
         value: Any = data
         for step in path:

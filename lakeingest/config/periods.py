@@ -122,7 +122,7 @@ class Periods:
     # As texts ----------------------------------------------------------------------------------------------------
 
     def values(self, start: datetime) -> tuple[str, ...]:
-        """What the partition columns hold, as text."""
+        """Values of the partition columns, as text."""
         return tuple(_formatted(segment.pattern or "yyyy-MM-dd", start) for segment in self._segments)
 
     def parse(self, values: Sequence[str | None]) -> datetime | None:
@@ -234,7 +234,7 @@ def _in_format(
 
 
 def _needed(every: str | timedelta) -> list[str]:
-    """What a format must have so that no two periods have the same values."""
+    """Tokens that a format needs so that no two periods have the same values."""
     tokens = [*_DIGITS]
     if isinstance(every, timedelta):
         units = (timedelta(days=1), timedelta(hours=1), timedelta(minutes=1))

@@ -106,22 +106,22 @@ class PipelineConfig(Part):
 
     @property
     def results(self) -> str:
-        """What the table of the gate's results is known by: a path, or a name."""
+        """Path or name of the table of the gate's results."""
         return table_places.results(self.table, self.gate)
 
     @property
     def completeness(self) -> str:
-        """What the table of completeness is known by: a path, or a name."""
+        """Path or name of the completeness table."""
         return table_places.completeness(self.table, self.contract)
 
     @property
     def comment(self) -> str | None:
-        """What the table holds, for whoever finds it."""
+        """The table's description."""
         return self.table.comment or (self.contract.description if self.contract else None)
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """What its tables are known by: paths, and names of a catalog's."""
+        """The paths and catalog names of its tables."""
         more = (self.results,) if self.gate else ()
         if self.contract and self.contract.completeness:
             more = (*more, self.completeness)
@@ -144,7 +144,7 @@ class PipelineConfig(Part):
 
     @property
     def widening(self) -> Widening:
-        """What becomes of the table when a column's type must grow: as the file says, or as its readers need it."""
+        """How a column's type grows: as the file says, or as its readers need it."""
         shut_out = readers.shut_out(self.readers, {readers.WIDENING})
         return self.schema_.widening or ("rewrite" if shut_out else "metadata")
 

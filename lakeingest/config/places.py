@@ -61,7 +61,7 @@ def _same(one: str, other: str) -> bool:
 
 
 def _places(config: PipelineConfig) -> Iterator[tuple[str, str]]:
-    """What each table is called, and where it is: by its path, and by its name."""
+    """Each table's option, with its path, and with its name."""
     for role, table in ((TABLE, config.table), (QUARANTINE, config.quarantine)):
         yield from ((role, place) for place in (table.path, table.name) if place)
     if config.gate is not None:

@@ -63,7 +63,7 @@ class Source(Part):
 
     @property
     def text(self) -> str:
-        """What is read, in a few words."""
+        """The table or topics, as text."""
         return ", ".join([*([self.table] if self.table else []), *self.topics])
 
     @model_validator(mode="after")

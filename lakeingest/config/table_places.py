@@ -17,23 +17,23 @@ _GLUE_NAME = re.compile(r"[a-z0-9_]{1,255}\.[a-z0-9_]{1,255}")
 
 
 def aside(table: parts.Table, quarantine: parts.Quarantine) -> str:
-    """What the table of refused records is known by: a path, or a name."""
+    """Path or name of the quarantine."""
     return quarantine.identifier or table.identifier.rstrip("/") + "_quarantine"
 
 
 def results(table: parts.Table, gate: parts.Gate | None) -> str:
-    """What the table of a gate's results is known by: a path, or a name."""
+    """Path or name of the table of the gate's results."""
     return (gate.results if gate else None) or table.identifier.rstrip("/") + "_expectations"
 
 
 def completeness(table: parts.Table, contract: Contract | None) -> str:
-    """What the table of completeness is known by: a path, or a name."""
+    """Path or name of the completeness table."""
     followed = contract.completeness if contract else None
     return (followed.table if followed else None) or table.identifier.rstrip("/") + "_completeness"
 
 
 def catalog(table: parts.Table, quarantine: parts.Quarantine | None, contract: Contract | None) -> Iterator[Mistake]:
-    """What table.catalog, and the names of tables, do not agree on."""
+    """Contradictions between table.catalog and the names of tables."""
     # The default is no contradiction, only what the file itself says.
     if "catalog" in table.model_fields_set and not table.name:
         yield Mistake(

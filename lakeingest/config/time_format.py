@@ -26,7 +26,7 @@ _MONTHS = (
 
 
 class _TimeField(NamedTuple):
-    """What a run of letters reads: a part of a time, by a regular expression; whether the next digit may be its too."""
+    """The part of a time that a run of letters reads, as a regular expression; whether the next digit may be its."""
 
     part: str
     regex: str
@@ -104,7 +104,7 @@ def compiled(pattern: str, kind: Kind) -> Pattern:
 
 
 def _misread(tokens: Sequence[tuple[str | None, str]], kind: Kind) -> Iterator[str]:
-    """What is wrong with the letters one by one."""
+    """Problems with single letters."""
     for (run, text), (following, _) in pairwise([*tokens, (None, "")]):
         field, then = _FIELDS.get(run or ""), _FIELDS.get(following or "")
         if field and kind == "date" and field.part not in ("year", "month", "day"):
@@ -130,7 +130,7 @@ def _gaps(parts: Sequence[str]) -> Iterator[str]:
 
 
 def _table(runs: Sequence[str]) -> tuple[str, str]:
-    """What finds the month of a name and the hour of one up to 12, each one group more, and what they are found in."""
+    """Groups that find a month by its name and an hour up to 12, and the text that they search."""
     place = {_FIELDS[run].part: number for number, run in enumerate(runs, 1)}
     lookups, table = "", ""
     if {"MMM", "MMMM"} & set(runs):
@@ -144,7 +144,7 @@ def _table(runs: Sequence[str]) -> tuple[str, str]:
 
 
 def _iso(runs: Sequence[str]) -> str:
-    """What is written in the place of a text."""
+    """The text in ISO 8601, with groups of the pattern in it."""
     groups = [_FIELDS[run].part for run in runs]
     groups += [part for part, names in (("month", {"MMM", "MMMM"}), ("hour", {"a"})) if names & set(runs)]
     groups_by_part = {part: f"${place}" for place, part in enumerate(groups, 1)}

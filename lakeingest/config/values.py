@@ -25,7 +25,7 @@ from lakeingest.schema import ddl
 
 @dataclass(frozen=True)
 class Kind:
-    """What a type is called in front of a user, and as which part of JSON schema an editor checks it."""
+    """The words that users read for a type."""
 
     words: str
 

@@ -1,4 +1,4 @@
-"""What stands for something else in the values of a file: `${NAME}` and `${NAME:-default}`, filled in from the
+"""Variables in the values of a file: `${NAME}` and `${NAME:-default}`, filled in from the
 environment (`$${` is a plain `${`), and `{topic}` where the file is for many topics.
 """
 

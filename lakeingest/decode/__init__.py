@@ -68,7 +68,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Decoded:
-    """What a record becomes.
+    """The columns of a record.
 
     Attributes:
         parsed: intermediate columns by name, to be added to the frame first, stage by stage: a record is parsed once.

@@ -125,7 +125,7 @@ def _digits(tree: dict[str, Any]) -> int:
 
 
 def _fitted(value: Column, kind: T.DataType) -> Column:
-    """What was read with a widened schema, in the declared type; null where it does not fit."""
+    """A value read with a widened schema, in the declared type; null where it does not fit."""
     if not _has_narrow(kind):
         return value
     match kind:

@@ -1,4 +1,4 @@
-"""What stands before a payload to name its schema: Confluent's header of five bytes, or AWS Glue's of eighteen.
+"""The header before a payload that names its schema: Confluent's of five bytes, or AWS Glue's of eighteen.
 
 Confluent   byte 0, the schema's id in four bytes, for Protobuf the indexes of the message
 AWS Glue    byte 3, a byte for the compression (0 none, 5 zlib), the UUID of the schema's version in sixteen bytes
@@ -35,7 +35,7 @@ class Framing(Protocol):
     """The header of records that name their schema."""
 
     format: Literal["registry", "glue"]
-    """What `sniff` calls it."""
+    """The name that `sniff` has for it."""
     size: int
     """Bytes of the header, without Protobuf's indexes."""
     id_type: T.DataType

@@ -183,7 +183,7 @@ def _types(rows: DataFrame) -> list[tuple[Types, Place, Mapping[TopicPartition, 
 
 
 def _folded(kinds_met: Sequence[tuple[Types, Place, Mapping[TopicPartition, int]]], shape: T.StructType) -> Undeclared:
-    """What each field is after all records; one that does not fit what is before it is refused, and adds nothing."""
+    """Each field's type after all records; a record that does not fit those before it is refused, and adds nothing."""
     names = shape.fieldNames()
     name_by_lower = {name.lower(): name for name in names}
     observed: dict[str, tuple[Schema | None, Place]] = {}
@@ -226,7 +226,7 @@ def _folded(kinds_met: Sequence[tuple[Types, Place, Mapping[TopicPartition, int]
 
 
 class _Typing:
-    """What has a type within the undeclared fields, and what has had a value without one, record after record."""
+    """Typed and untyped parts of the undeclared fields, record after record."""
 
     def __init__(self) -> None:
         self._typed = set[_Path]()
@@ -309,7 +309,7 @@ def _takes_atomic(column: Schema, name: str) -> bool:
 
 @lru_cache(maxsize=10_000)
 def _kind(type: str) -> ddl.Type | None:
-    """What `schema_of_variant` says, with marks for what has no type; None for what is no type, or far too long."""
+    """The answer of `schema_of_variant`, with marks for untyped parts; None if it is no type, or far too long."""
     if len(type) > _LONGEST_TYPE:
         return None
     try:

@@ -1,4 +1,4 @@
-"""What the JSON parser is asked for, and what that becomes under the declared types, or why it does not fit them."""
+"""The schema for the JSON parser, and its result under the declared types, or the reason why it does not fit them."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _marked(declared: T.DataType, whole: T.DataType) -> T.DataType:
 
 
 def fit(value: Column, kind: T.DataType, texts: Texts, *, exact: bool = False) -> Fitted:
-    """What was parsed under its declared type; see `numbers.EXACT`."""
+    """A parsed value under its declared type; see `numbers.EXACT`."""
     if isinstance(kind, T.StructType):
         return _fit_struct(value, kind, texts, exact)
     if isinstance(kind, T.ArrayType):

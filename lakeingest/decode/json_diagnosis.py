@@ -76,7 +76,7 @@ def _halves(record: Object, schema: dict[str, Any], *, withheld: bool) -> Iterat
 
 @dataclass(frozen=True)
 class FieldFault:
-    """What is wrong in one place.
+    """A problem in one place.
 
     Attributes:
         path: the place, with * for any element of an array or map.

@@ -1,4 +1,4 @@
-"""What Spark's JSON parser changes, found in a record's text; `JsonFunctions.java` does so by itself.
+"""Changes of Spark's JSON parser, found in a record's text; `JsonFunctions.java` finds them by itself.
 
 A number with an exponent of more than four digits Spark would write out digit by digit, which takes hours. A decimal it
 rounds to as many places as its type has, and of a string it takes "1,50" for 150. Only a text that looks as if it held
@@ -38,7 +38,7 @@ _LONG = r"[\d.]{16}|[eE][+-]?0*[1-9]\d\d"
 _FRACTION = r"[:\[,]\s*(?:-?\d+[.eE]|-0)"
 """In the text of a record that has a number which a column of text may change."""
 _CHANGED = r'\A(?:-?\d+\.\d+(?:E-?\d+)?\z|0\z|"-?Infinity"\z|[\[{])'
-"""What it is there afterwards, or is within."""
+"""The texts that such a number becomes, or the beginning of a text that has it within."""
 _SURROGATE = r"\\u[dD][89a-fA-F]"
 _ESCAPES = r"(?s)\\(?:[^u]|u[dD][89abAB]..\\u[dD][c-fC-F]..|u(?![dD][89a-fA-F])....)"
 """All that are whole: a pair of surrogates is one."""
@@ -88,7 +88,7 @@ def changes(text: Column, kind: T.DataType, *, exact: bool) -> Column:
 
 
 def in_text(read: Column, text: Column, schema: T.StructType, whole: T.StructType, options: dict[str, str]) -> Column:
-    """What was read, with the numbers in columns of text as they are written.
+    """The columns, with numbers as they are written in columns of text.
 
     Args:
         read: of type `whole`: the fields of `schema`, and more, as the parser has them.

@@ -13,7 +13,7 @@ from lakeingest.schema.json_values import Object, comes_back, fits, read
 Type: TypeAlias = "str | list[Type] | dict[str, Type]"
 """A name, the type of an array's elements in a list, or the fields of an object."""
 VOID, NONE = "VOID", "VARIANT"
-"""What null has, and what has no type."""
+"""The type of null, and of values without one."""
 WHOLE = "DECIMAL(38,0)"
 LONG = "LONG"
 """A BIGINT that a DOUBLE would change."""

@@ -1,4 +1,4 @@
-"""What bytes look like that could not be read: of another format than the pipeline file says, or compressed.
+"""Guesses the format of unreadable bytes: another one than the pipeline file says, or compressed.
 
 One table serves both ways: `of` says it of bytes, `hint` of a column, for the refusals of records. A pattern is one of
 hexadecimal digits, two for a byte, from the first byte on; what is not sure is not told.
@@ -73,7 +73,7 @@ _LOOKS = (
 
 
 def of(value: bytes, format: str, side: str = "value") -> str | None:
-    """What bytes look like, with the cure, if it is sure and no matter of their own format; else None.
+    """The format that bytes look like, with the cure, if it is sure and another than theirs; else None.
 
     Args:
         format: json, string, bytes or avro; `registry` or `glue` for whatever such a registry's header

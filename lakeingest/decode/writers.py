@@ -126,7 +126,7 @@ class SchemaBranches:
 
 @dataclass(frozen=True)
 class Read:
-    """What `read` gives: stages of columns to be added to the frame in order, columns, refusals."""
+    """The result of `read`: stages of columns to be added to the frame in order, columns, refusals."""
 
     stages: tuple[dict[str, Column], ...]
     columns: dict[str, Column]

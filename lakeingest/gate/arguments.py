@@ -1,4 +1,4 @@
-"""What is wrong with an expectation's arguments, as sentences with their cure. Pure."""
+"""Problems with an expectation's arguments, as sentences with their cure. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CONDITION = (
     '{"type": "and", "conditions": […]} or "or"'
 )
 _REFERENCES = (".$ref", ".$dynamicRef", ".$recursiveRef")
-"""What a JSON schema is fetched by, from wherever it says."""
+"""Keywords by which a JSON schema is fetched from elsewhere."""
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 _TIMES = ("date", "timestamp", "timestamp_ntz")
 _DAY = r"\d{4}-\d\d-\d\d"
@@ -62,7 +62,7 @@ def mostly(kwargs: Kwargs) -> float:
 
 
 def problems(kind: str, kwargs: Kwargs, schema: Sequence[ddl.Column]) -> Iterator[str]:
-    """What is wrong with the arguments of an expectation of this type.
+    """Problems with the arguments of an expectation of this type.
 
     Args:
         schema: the columns of a record's value; empty where only the records will tell.
@@ -141,7 +141,7 @@ def _patterns(kwargs: Kwargs) -> Iterator[str]:
 
 
 def _reaches_out(kwargs: Kwargs) -> Iterator[str]:
-    """What Great Expectations would fill in from elsewhere, and what a JSON schema would fetch or read from a file."""
+    """Arguments that Great Expectations would fill in from elsewhere, and schemas fetched or read from a file."""
     pending: list[tuple[str, Any]] = [("", kwargs)]
     while pending:
         where, value = pending.pop()

@@ -1,4 +1,4 @@
-"""What the expectations found in a batch: counts of compiled ones, Great Expectations' own answers for the others."""
+"""Results of the expectations in a batch: counts of compiled ones, Great Expectations' own answers for the others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ASKING = threading.Lock()
 
 @dataclass(frozen=True)
 class Result:
-    """What one expectation found in one batch.
+    """The result of one expectation in one batch.
 
     Attributes:
         success: whether it was met.
@@ -70,7 +70,7 @@ class Result:
 
 
 def metrics(watched: Sequence[Rule], columns: StructType) -> list[Column]:
-    """What an Observation is to count, so that `counted` can tell the results: no pass of its own.
+    """Columns for an Observation to count, from which `counted` makes the results: no pass of its own.
 
     Args:
         watched: compiled rules.
@@ -91,7 +91,7 @@ def metrics(watched: Sequence[Rule], columns: StructType) -> list[Column]:
 
 
 def of_batch(suite: Suite, rows: DataFrame, values: Mapping[str, Any]) -> list[Result]:
-    """What is found of a batch before its commit: by all rules but those that set single records aside.
+    """Results of a batch before its commit: of all rules but those that set single records aside.
 
     Args:
         rows: what would be committed.

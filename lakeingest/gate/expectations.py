@@ -101,7 +101,7 @@ OF_ROWS = frozenset(
     for name in KNOWN
     if re.match("expect_(column_values?|column_pair_values|multicolumn|compound_columns|select_column_values)_", name)
 )
-"""What Great Expectations asks of each row; all else it asks of a batch."""
+"""Expectations of Great Expectations about a row; all others are about a batch."""
 
 ROWWISE = OF_ROWS - {
     "expect_column_value_z_scores_to_be_less_than",

@@ -1,4 +1,4 @@
-"""What is wrong with a suite's own SQL, as sentences with their cure. A suite is data: its SQL reads the batch alone.
+"""Problems with a suite's own SQL, as sentences with their cure. A suite is data: its SQL reads the batch alone.
 
 Great Expectations puts the batch's view in the place of {batch} and hands the text to Spark. So what is let through is
 one query, over {batch} and what is made of it, with functions that look at nothing but their arguments. What a query
@@ -55,7 +55,7 @@ _ALONE = """
     localtime localtimestamp session_user user
 """
 _WITHOUT_BRACKETS = frozenset(_ALONE.split())
-"""What Spark takes for a function though no bracket follows, unless there is a column of that name."""
+"""Words that Spark takes for a function without a bracket, unless a column has that name."""
 _RELATIONS = frozenset(("table", "stream"))
 """Words that begin a relation for Spark, and are a name like any other for sqlglot."""
 _NOT_TAKEN = frozenset((";", "|>", "?", ":", "@"))
@@ -68,7 +68,7 @@ _NODES = """
 
 
 def problems(query: object, columns: Collection[str]) -> Iterator[str]:
-    """What is wrong with a query over {batch}.
+    """Problems with a query over {batch}.
 
     Args:
         columns: the names of the batch's columns, as far as they are known.
@@ -112,7 +112,7 @@ def _filled(query: str) -> str:
 
 
 def _words(text: str, columns: Collection[str]) -> Iterator[str]:
-    """What its words call: told from the words, as Spark and sqlglot may differ on how they belong together."""
+    """Functions that its words call: Spark and sqlglot may group words differently."""
     from sqlglot.dialects.spark import Spark
     from sqlglot.errors import TokenError
 
@@ -152,7 +152,7 @@ def _word(
 
 
 def _parts(text: str) -> Iterator[str]:
-    """What it is made of, and which tables it reads."""
+    """Its parts, and the tables that it reads."""
     import sqlglot
     from sqlglot import exp
     from sqlglot.errors import ParseError

@@ -73,7 +73,7 @@ class Rule:
 
     @property
     def arguments_text(self) -> str:
-        """What it asks, as JSON."""
+        """Its type and arguments, as JSON."""
         return json.dumps({"type": self.type, "kwargs": self.kwargs})
 
     @property
@@ -192,7 +192,7 @@ def _rule(expectation: Mapping[str, Any], gate: Gate, names: Set[str]) -> Rule:
 
 
 def _own_action(expectation: Mapping[str, Any]) -> Any:
-    """What the expectation itself says is to be done; None where that is the pipeline file's matter."""
+    """The expectation's own action; None where the pipeline file decides."""
     meta = expectation.get("meta")
     lakeingest_meta = meta.get("lakeingest") if isinstance(meta, dict) else None
     action = lakeingest_meta.get("on_failure") if isinstance(lakeingest_meta, dict) else None
@@ -255,7 +255,7 @@ def _expectation(expectation: Any, columns: Sequence[ddl.Column]) -> Iterator[st
 
 
 def _failure(expectation: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with an expectation's own severity or on_failure."""
+    """Problems with an expectation's own severity or on_failure."""
     kind, kwargs, action = expectation["type"], expectation.get("kwargs", {}), _own_action(expectation)
     meta, severity = expectation.get("meta"), expectation.get("severity")
     if severity is not None and severity not in _SEVERITIES:

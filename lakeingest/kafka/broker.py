@@ -163,7 +163,7 @@ class Broker:
         return len(description.members), AclOperation.READ in allowed
 
     def _of_group(self, group: str, right: str, ask: Callable[[], Mapping[str, Any]]) -> Any:
-        """What the coordinator of a group answers; asked again while it has just become so."""
+        """The answer of a group's coordinator; asked again while it is new."""
         from confluent_kafka import KafkaException
 
         self._admin.poll(0)
@@ -294,7 +294,7 @@ class Broker:
         return offsets.reach(topics.first, ends, early, moment, datetime.fromtimestamp(now / 1000, UTC))
 
     def _described(self, name: str, future: Any) -> Any | None:
-        """What Kafka says of a topic; None if there is none."""
+        """Kafka's description of a topic; None if there is none."""
         from confluent_kafka import KafkaError, KafkaException
         from confluent_kafka.admin import AclOperation
 

@@ -76,7 +76,7 @@ class GlueClient:
         return schema, schema.version or 0
 
     def compatibility(self, subject: str) -> str:
-        """What Glue asks of a schema's next version; empty where there is no such schema."""
+        """Glue's compatibility for a schema's next version; empty where there is no such schema."""
         answer = self._ask(
             f"the compatibility of {subject}", partial(self._client.get_schema, SchemaId=self._schema(subject))
         )

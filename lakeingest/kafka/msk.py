@@ -12,7 +12,7 @@ _REGION = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.(?:amazonaws\.com|
 
 
 def tokens(servers: str) -> Callable[[str], tuple[str, float]]:
-    """What librdkafka calls whenever it needs a token; gives it, and until when it is good (seconds since 1970).
+    """Gives librdkafka a token whenever it needs one, and its end (seconds since 1970).
 
     Raises:
         SetupError: the package that signs is not installed, or no keys are to be found.

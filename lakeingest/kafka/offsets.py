@@ -18,7 +18,7 @@ from lakeingest.record import Frontier, OffsetRange, OffsetRanges
 
 @dataclass(frozen=True)
 class Topics:
-    """What the broker says of the topics at one moment.
+    """The broker's description of the topics at one moment.
 
     Attributes:
         cluster: id of the Kafka cluster.
@@ -48,7 +48,7 @@ class Reach:
     first: Frontier
 
     def missing(self, frontier: Frontier) -> dict[tuple[str, int], tuple[int, int]]:
-        """What is not reached: (topic, partition) → (the first offset not consumed, the one that is to be reached)."""
+        """Partitions behind: (topic, partition) → (the first offset not consumed, the offset to reach)."""
         stands = {tp: frontier.get(tp, self.first[tp]) for tp in self.targets}
         return {tp: (stands[tp], target) for tp, target in self.targets.items() if stands[tp] < target}
 

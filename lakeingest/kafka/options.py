@@ -55,7 +55,7 @@ def for_executors(source: Source, servers: str) -> dict[str, Any]:
 
 
 def proofs(source: Source) -> tuple[Any, ...]:
-    """What the files of certificates and keys hold now; see `pem`."""
+    """The content of the files of certificates and keys; see `pem`."""
     options = of_file(source)
     return (pem.authorities(options), pem.authorities(options, "https"), pem.identity(options))
 

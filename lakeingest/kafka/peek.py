@@ -13,7 +13,7 @@ from lakeingest.record import Frontier
 
 _MOST_BYTES = 2**25
 _OF_ONE_BYTES = 2**16
-"""What is fetched of a partition of which one record is wanted."""
+"""Bytes fetched of a partition for one record."""
 _PATIENCE_S = 20.0
 _FAR = 253_402_300_800_000
 """The year 10000, in milliseconds."""

@@ -1,4 +1,4 @@
-"""What it means that Kafka, or the server that gives tokens, does not let us in; librdkafka leaves half of it out.
+"""The reason why Kafka, or the server of tokens, refuses access; librdkafka leaves half of it out.
 
 librdkafka tells that a certificate was not verified, and not why; and it tells nothing of a server that has no tokens.
 So both are asked once more, when a connection has failed.
@@ -49,7 +49,7 @@ def is_one(error: Any) -> bool:
 
 
 def of(error: Any, source: Source) -> AccessRefusal | None:
-    """What such an error of librdkafka's means; None where it is none. May ask the broker for its certificate."""
+    """The reason behind an error of librdkafka; None for other errors. May ask the broker for its certificate."""
     if not is_one(error):
         return None
     reason, file_options = options.without_secrets(source, error.str()), options.of_file(source)
@@ -65,7 +65,7 @@ def of(error: Any, source: Source) -> AccessRefusal | None:
 
 
 def no_token(source: Source) -> AccessRefusal | None:
-    """What is wrong with the server that gives tokens, by one request to it; None where nothing is, or none is used."""
+    """The problem of the server of tokens, by one request to it; None if there is none, or none is used."""
     file_options = options.of_file(source)
     if mechanism(file_options) != "OAUTHBEARER":
         return None

@@ -173,7 +173,7 @@ class RegistryClient:
         return self._writers[answer.schema_id], answer.version
 
     def compatibility(self, subject: str) -> str:
-        """What the registry asks of a subject's next version: the subject's own level, or else that of all."""
+        """The compatibility of a subject's next version: its own level, else that of all subjects."""
         until = self._until()
         of_subject = partial(self._client.get_compatibility, subject)
         level = self._ask(f"the compatibility of {subject}", until, of_subject)

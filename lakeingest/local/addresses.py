@@ -42,7 +42,7 @@ class Addresses:
 
 @dataclass(frozen=True)
 class ServerRecord:
-    """What is remembered of one server: its ports for good, its process while it runs."""
+    """The record of one server: its ports for good, its process while it runs."""
 
     version: str
     ports: Mapping[str, int]
@@ -117,7 +117,7 @@ def running(state: Path | None = None) -> Addresses | None:
 
 
 def read(state: Path | None = None) -> StackRecord | None:
-    """What is remembered of the stack; None when there never was one.
+    """The record of the stack; None when there never was one.
 
     Raises:
         SetupError: stack.json is there, but not readable.

@@ -23,7 +23,7 @@ PROPERTIES = {
     "transaction.state.log.num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
 }
-"""What every node has: a misspelt topic is an error, and what is kept for many clients is small."""
+"""Properties of each node: a misspelt topic is an error, and buffers are small."""
 _LOG4J = """rootLogger.level=INFO
 rootLogger.appenderRef.file.ref=file
 appender.file.type=RollingFile

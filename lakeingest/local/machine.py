@@ -1,4 +1,4 @@
-"""What this machine must have: a Java that is new enough, room on the disk; and a lock between processes."""
+"""Requirements of this machine: a Java that is new enough, room on the disk; and a lock between processes."""
 
 from __future__ import annotations
 

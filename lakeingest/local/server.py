@@ -1,4 +1,4 @@
-"""What the three servers of the stack have in common, and how their processes start and end."""
+"""The base class of the stack's servers, and how their processes start and end."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ _CASTS = {
     BYTES: (BYTES, TEXT),
     NULL: (NUMBER, TEXT, BOOLEAN, DATE, TIME, LOCAL, BYTES),
 }
-"""What Spark's try_cast takes from what."""
+"""Kind → the kinds that Spark's try_cast takes it from."""
 _LONGEST, _DEEPEST, _LARGEST = 10_000, 50, 200_000
 
 
@@ -188,7 +188,7 @@ def _any(*tests: str) -> str:
 
 
 def _where(condition: str, test: str) -> str:
-    """What fails only where a condition is met: the other branch is never asked."""
+    """A test of failure that counts only where a condition is met: the other branch is never computed."""
     return _NEVER if test == _NEVER else f"(coalesce({condition}, false) AND {test})"
 
 
@@ -527,7 +527,7 @@ class _Translator:
             raise ExpressionError(f"{_sql(node)}: {_back(part)} is {part.kind.upper()}; name a field of it")
 
     def _joined(self, part: Expression, node: Any) -> None:
-        """What becomes a part of a text."""
+        """Refuse what cannot be a part of a text."""
         if part.kind == BYTES:
             raise ExpressionError(f"{_sql(node)}: {_back(part)} is bytes; CAST it AS STRING")
         self._atomic(part, node)

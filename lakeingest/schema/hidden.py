@@ -1,4 +1,4 @@
-"""What the steps hide besides the columns of the value: fields that no column takes, the key, the headers. Pure.
+"""Parts of a record that steps hide besides columns: fields that no column takes, the key, the headers. Pure.
 
 A field is hidden if a step masks it, drops it, or does not keep it. `_rescued` holds fields under the names that the
 record gives them. So each hidden column is followed back to its field, through every rename and flatten before it.
@@ -98,7 +98,7 @@ class Hidden:
         return bool(self.removed_paths) or self.only is not None
 
     def within(self, name: str) -> Hidden:
-        """What is hidden within a field."""
+        """The hidden parts of a field."""
         removed_paths = frozenset(path[1:] for path in self.removed_paths if path[:1] == (name,))
         only = None if self.only is None else frozenset(path[1:] for path in self.only if path[0] == name)
         return Hidden(removed_paths, None if only is None or () in only else only)
@@ -121,7 +121,7 @@ class Hidden:
 
 
 def rescued(stages: Sequence[Stage]) -> Hidden:
-    """What `_rescued` may not hold behind these stages."""
+    """Fields that `_rescued` may not hold behind these stages."""
     origins: dict[str, Path] = {column.name.lower(): (column.name.lower(),) for column in stages[0].before}
     removed_paths, only = set[Path](), frozenset[Path]()
     keeps = False

@@ -1,4 +1,4 @@
-"""What a JSON text holds, and whether it fits a type of Spark's. Plain Python: it runs on executors, by value.
+"""Values of a JSON text, and whether they fit a type of Spark's. Plain Python: it runs on executors, by value.
 
 It comes to the same verdict as Spark's parser and `fitted` do, value by value.
 """

@@ -17,7 +17,7 @@ from lakeingest.schema.model import Schema, step
 
 Side = Literal["key", "value"]
 SchemaId = int | str
-"""What records name their schema by: a number of a registry with Confluent's API, the UUID of a version in AWS Glue."""
+"""The id of a record's schema: a number of a registry with Confluent's API, or the UUID of a version in AWS Glue."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class SchemaLedger:
 
     @property
     def digest(self) -> str:
-        """What tells one ledger from another: the beginning of its SHA-256; empty for an empty one."""
+        """The beginning of the ledger's SHA-256; empty for an empty ledger."""
         text = json.dumps(self.to_json(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16] if self.entries else ""
 

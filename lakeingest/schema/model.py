@@ -137,7 +137,7 @@ class Schema:
 
     @classmethod
     def from_json(cls, tree: Mapping[str, Any]) -> Schema:
-        """What `to_json` gave."""
+        """The inverse of `to_json`."""
         return cls(
             type=tree["type"],
             name=tree.get("name"),
@@ -171,7 +171,7 @@ class Field:
 
     @classmethod
     def from_json(cls, tree: Sequence[Any]) -> Field:
-        """What `to_json` gave."""
+        """The inverse of `to_json`."""
         name, part, *aliases = tree
         return cls(name, Schema.from_json(part), *map(tuple, aliases))
 

@@ -60,7 +60,7 @@ class Log:
         self._log.level, self._log.propagate = self._before
 
     def says(self, text: str) -> None:
-        """What is going on before and between events."""
+        """Show the step before and between events."""
         self._log.info(text.removesuffix(" …"))
 
     def heard(self, pipeline: str, event: Event) -> None:

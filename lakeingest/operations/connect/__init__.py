@@ -22,7 +22,7 @@ __all__ = ["ConnectorOption", "Imported", "read", "translate"]
 
 @dataclass(frozen=True)
 class Imported:
-    """What a connector's configuration became.
+    """The pipeline files that a connector's configuration became.
 
     Attributes:
         files: name of a file → its text, a pipeline file; one for each topic, or one for all by a pattern.

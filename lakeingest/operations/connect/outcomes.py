@@ -1,4 +1,4 @@
-"""What becomes of an option that no function of `rules` has decided: one table.
+"""The outcome of each option that no function of `rules` decides: one table.
 
 The names are those of Confluent's S3 sink (its configuration reference), Confluent Cloud's, the block-gzip sink's, and
 Kafka Connect's own.

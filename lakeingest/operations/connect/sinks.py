@@ -50,7 +50,7 @@ def begin(sink: Sink, options: Mapping[str, str], worker: Mapping[str, str]) -> 
 
 
 def _of_worker(worker: Mapping[str, str]) -> dict[str, str]:
-    """What a worker's options say of all its connectors: the converters, and how its consumers reach Kafka."""
+    """Options of a worker that hold for all its connectors: converters, and how its consumers reach Kafka."""
     converters = {
         name: value for name, value in worker.items() if name.startswith(("key.converter", "value.converter"))
     }

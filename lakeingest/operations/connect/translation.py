@@ -1,4 +1,4 @@
-"""What becomes of a connector's options, and the values of the pipeline file that come of them."""
+"""The outcome of a connector's options, and the values of the pipeline file made from them."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class Translation:
         return bool(_LOGIN.search(self.get(name)))
 
     def secret(self, name: str, variable: str) -> str:
-        """What stands for the secret value of an option: a variable, and never the value."""
+        """The variable that stands for the secret value of an option."""
         match = _PROVIDED.fullmatch(self.get(name))
         return self.variable(_variable(match[2]) if match else variable)
 

@@ -1,4 +1,4 @@
-"""What differs between two schemas, field by field, for people and for JSON. Pure."""
+"""The difference of two schemas, field by field, for people and for JSON. Pure."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _differences(old: Schema, new: Schema, path: str) -> Iterator[Change]:
 
 
 def _type(old: Schema, new: Schema, path: str) -> Iterator[Change]:
-    """What the value itself is: its type, and what it is called."""
+    """Changes of the value's own type and name."""
     was, now = ("" if schema.type in _PARTED and old.type == new.type else type_text(schema) for schema in (old, new))
     if was != now:
         yield _differs(path, "widened" if _wider(old, new) else "changed", f"{was} → {now}")

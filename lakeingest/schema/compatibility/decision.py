@@ -1,4 +1,4 @@
-"""What becomes of a record on a Delta table, given what `verdict` says of its schema. Pure.
+"""The decision about a record on a Delta table, by the verdict about its schema. Pure.
 
 The verdicts are Confluent's. The actions are lakeingest's: Confluent's sink forgets the current schema at every commit,
 a Delta table has one for ever. So a verdict that makes the sink begin a new file makes the table evolve, if the rows
@@ -27,7 +27,7 @@ Action: TypeAlias = Literal["write", "project", "evolve", "quarantine"]
 
 @dataclass(frozen=True)
 class Decision:
-    """What is done with the records of one schema.
+    """The decision about the records of one schema.
 
     Attributes:
         verdict: Confluent's, or of the check on the rows that are there if that is what refuses the record.
@@ -66,7 +66,7 @@ def decide(
     *,
     grows: bool = True,
 ) -> Decision:
-    """What is done with records of the schema `record` while `current` is the table's.
+    """The decision about records of the schema `record` while `current` is the table's.
 
     A table without a schema takes on the first that comes (version unknown or not). Equal schemas are written.
 

@@ -21,7 +21,7 @@ _IGNORED = re.compile(r"(^|\.)(doc|alias(es)?|namespace)(\.|$)")
 
 
 class Verdict(StrEnum):
-    """What the check found. The last two are errors, and not verdicts, in Confluent's sink."""
+    """The result of a check. The last two are errors, and not verdicts, in Confluent's sink."""
 
     OK = "OK"
     DIFFERENT_SCHEMA = "DIFFERENT_SCHEMA"

@@ -1,4 +1,4 @@
-"""What a Delta table can take on: which columns it can widen, and the union of two schemas. Pure.
+"""Widening on a Delta table: which types can grow, and the union of two schemas. Pure.
 
 Delta's type widening is narrower than Connect's promotion of numbers: it has no long → float or double, and no
 int → float. That difference is kept here alone.

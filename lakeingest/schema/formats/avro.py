@@ -19,7 +19,7 @@ from lakeingest.schema.model import ELEMENT, VALUE, Field, Kind, Schema, SchemaE
 UNION = "io.confluent.connect.avro.Union"
 """The name of the struct that stands for a union of several types, as Confluent's converter calls it."""
 UNION_PREFIX = "member_"
-"""What its fields' names begin with, under from_avro's option enableStableIdentifiersForUnionType."""
+"""The prefix of its fields' names, under from_avro's option enableStableIdentifiersForUnionType."""
 MAX_PARTS = 20_000
 """Fields, elements, keys and values of one schema, named types counted wherever they are used."""
 

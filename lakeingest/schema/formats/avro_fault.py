@@ -16,7 +16,7 @@ _SIZES = {"null": 0, "float": 4, "double": 8, "boolean": 1}
 
 
 class _AvroFault(ValueError):
-    """What is wrong, and where."""
+    """A problem, and its place."""
 
     def __init__(self, path: str, text: str) -> None:
         self.place = f"field {path}" if path else "the value"

@@ -14,7 +14,7 @@ _DATA = frozenset({"enum", "const", "default", "examples", "connect.parameters"}
 
 
 class Documents:
-    """What a `$ref` can lead to. Every `$ref` is made absolute at once, so a part may leave its document."""
+    """The targets of `$ref`. Every `$ref` is made absolute at once: a part may leave its document."""
 
     def __init__(self, texts: Sequence[tuple[str, str]]) -> None:
         """Read (name or URI, text) pairs; the first is the schema itself.
@@ -60,7 +60,7 @@ class Documents:
         return copy
 
     def find(self, written: str, address: str, place: str) -> Any:
-        """What a `$ref` names, by its address, or as it is written (Confluent's references have names of their own).
+        """The target of a `$ref`, by its address, or as it is written (Confluent's references have names of their own).
 
         Raises:
             SchemaError: nothing has that address.

@@ -45,7 +45,7 @@ def fault(descriptors: bytes, message: str, *, withheld: bool = False) -> Callab
 
 
 class _ProtobufFault(ValueError):
-    """What is wrong, and where."""
+    """A problem, and its place."""
 
 
 def unread(message_type: Descriptor, payload: bytes) -> str | None:

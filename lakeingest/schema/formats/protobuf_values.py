@@ -55,7 +55,7 @@ class Unparsed(Mismatch):
 
 
 def descriptor(descriptors: bytes, message: str) -> Descriptor:
-    """What the protobuf library knows of a message of a serialized FileDescriptorSet.
+    """The protobuf library's descriptor of a message in a serialized FileDescriptorSet.
 
     Raises:
         KeyError: there is no such message.
@@ -304,7 +304,7 @@ def _scalar(field: FieldDescriptor, place: str) -> tuple[Any, Convert]:
 
 
 def _within(kind: str, place: str) -> Convert:
-    """What takes a number of 64 bits, if it is one of 32."""
+    """Takes a number of 64 bits if it is one of 32."""
     low, high = (0, 2**32 - 1) if kind == "UINT32" else (-(2**31), 2**31 - 1)
 
     def number(value: int) -> int:
@@ -327,7 +327,7 @@ def _text(place: str) -> Convert:
 
 
 def _micros(places: Mapping[int, str], looks: _Looks) -> Convert:
-    """What makes microseconds since 1970 of a Timestamp with these fields."""
+    """Makes microseconds since 1970 of a Timestamp with these fields."""
     within, rule = _within("INT32", places[2]), "is outside the years 0001 to 9999"
     place = places[1].rpartition(".")[0]
 

@@ -1,4 +1,4 @@
-"""What names a record's schema: headers of the record; and, of a registry's Protobuf records, message indexes. Pure.
+"""Headers that name a record's schema, and the message indexes of Protobuf records. Pure.
 
 The indexes say which message of the schema's file a record is: a count and the indexes, each a zigzag varint. (0, 2) is
 the third message within the file's first one. The first message, (0,), is the single byte 0x00. Executors run this: it
@@ -14,7 +14,7 @@ UNREAD = (
     "io.confluent.kafka.serializers.schema.id.PrefixSchemaIdSerializer; or read Avro of one schema by "
     "decode.{side}.schema_file, and JSON by format: json"
 )
-"""What to do about records with such a header."""
+"""The cure for records with such a header."""
 _DEEPEST = 32
 """Messages within messages; protoc itself refuses much less deep ones."""
 LONGEST = 5 * (_DEEPEST + 1)
