@@ -6,12 +6,12 @@ Kafka → decode → gate → partition → commit; on refusal, at any stage, �
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import Observation
 
@@ -19,19 +19,19 @@ from lakeingest import transform
 from lakeingest.delta import kinds, quarantine, sealing
 from lakeingest.delta.commit_log import Commit, CommitLog
 from lakeingest.delta.partitioning import Layout
-from lakeingest.delta.receipt import Account, Counts, Receipt
+from lakeingest.delta.receipt import Account, Receipt
 from lakeingest.delta.writer import TableWriter
 from lakeingest.errors import PipelineFileError, UsageError
 from lakeingest.ingest import endpoints, preflight, shape
 from lakeingest.ingest.batch_gate import GateDecision
-from lakeingest.ingest.batch_plan import BatchPlan, layout, observed, plan_batch, set_aside
+from lakeingest.ingest.batch_plan import BatchPlan, layout, plan_batch, set_aside
 from lakeingest.ingest.batch_reader import BatchReader
 from lakeingest.ingest.context import RunContext
+from lakeingest.ingest.decided import Decided, certain, counts_of, decide
 from lakeingest.ingest.events import Committed, Written
 from lakeingest.ingest.evolution import Discovery, Evolution
 from lakeingest.ingest.fixed_columns import FixedColumns
-from lakeingest.ingest.refused_bitmap import maybe_refused
-from lakeingest.record import NO_RANGES, REFUSED, OffsetRanges, UnknownSchema
+from lakeingest.record import NO_RANGES, OffsetRanges, UnknownSchema
 from lakeingest.schema.ledger import SchemaLedger
 from lakeingest.spark import frames, s3a
 from lakeingest.spark.failures import storage_failures
@@ -167,7 +167,7 @@ class MicroBatchExecution:
             if gate.decides:
                 frames.release(decided.accepted)
         metrics = decided.observation.get
-        counts = _counts(metrics, commit.rows, existing_count)
+        counts = counts_of(metrics, commit.rows, existing_count)
         counts, left_out = certain(receipt, counts, transform.left_out(decided.batch.shape.stages, metrics))
         broken, reasons = dict[str, int](), dict[str, int]()
         # 3.
@@ -404,54 +404,6 @@ class MicroBatchExecution:
             ) from mistake
 
 
-@dataclass(frozen=True)
-class Decided:
-    """The records of a batch, decided under a plan.
-
-    Attributes:
-        records: all of them, as `BatchPlan.decide` gives them.
-        accepted: the rows among them that the table takes.
-        observation: what is observed while these are written.
-    """
-
-    batch: BatchPlan
-    records: DataFrame
-    accepted: DataFrame
-    observation: Observation
-
-    def refused(self, kafka: DataFrame) -> DataFrame:
-        """The refused ones, once the accepted ones are written. These alone are decided again, where that can be."""
-        again = self.records
-        if self.batch.by_record:
-            again = self.batch.decide(maybe_refused(kafka, self.observation.get))
-        return observed(again, Observation()).where(REFUSED)
-
-
-def decide(batch: BatchPlan, kafka: DataFrame) -> Decided:
-    """Decide records of Kafka, or of a bronze table; nothing is computed yet."""
-    records, observation = batch.decide(kafka), Observation()
-    metrics = observed(records, observation, *batch.metrics, *batch.left_out, *batch.refused_bitmaps)
-    return Decided(batch, records, batch.accepted(metrics), observation)
-
-
 def _time(millis: int | None) -> datetime | None:
     """Kafka gives records without a time −1."""
     return None if millis is None or millis < 0 else _EPOCH + timedelta(milliseconds=millis)
-
-
-def certain(receipt: Receipt, counts: Counts, left_out: Mapping[str, int]) -> tuple[Counts, Mapping[str, int]]:
-    """The counts of a batch, and the reasons of its drops, as far as they are known.
-
-    Of records that came in late, and of which it is not known which they are, some may have been dropped before, and
-    counted then: these are in neither table too.
-    """
-    if not receipt.job.late.ranges or "since" in receipt.job.read_from:
-        return counts, left_out
-    return replace(counts, consumed=counts.consumed - counts.dropped, dropped=0), {}
-
-
-def _counts(metrics: Mapping[str, Any], accepted: int, existing_count: int) -> Counts:
-    """`existing_count` records are in quarantine already, from a batch that a RESTORE took back."""
-    return Counts(
-        metrics["consumed"] + existing_count, accepted, metrics["refused"] + existing_count, metrics["dropped"]
-    )

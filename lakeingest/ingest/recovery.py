@@ -21,8 +21,9 @@ from lakeingest.delta.receipt import NO_BATCH, Account, Counts, Receipt
 from lakeingest.errors import OffsetsLost, StorageError
 from lakeingest.ingest.batch_plan import BatchPlan
 from lakeingest.ingest.bronze import Late
+from lakeingest.ingest.decided import certain
 from lakeingest.ingest.events import Committed, Written
-from lakeingest.ingest.microbatch import MicroBatchExecution, certain
+from lakeingest.ingest.microbatch import MicroBatchExecution
 from lakeingest.record import COORDINATES, DROPPED, Frontier, OffsetRanges, count_where
 from lakeingest.spark import frames
 from lakeingest.spark.failures import storage_failures

@@ -22,7 +22,8 @@ from lakeingest.ingest import preflight
 from lakeingest.ingest.batch_plan import set_aside
 from lakeingest.ingest.batch_reader import BatchReader
 from lakeingest.ingest.context import RunContext
-from lakeingest.ingest.microbatch import MicroBatchExecution, decide
+from lakeingest.ingest.decided import decide
+from lakeingest.ingest.microbatch import MicroBatchExecution
 from lakeingest.ingest.preflight import Accept
 from lakeingest.kafka import offsets
 from lakeingest.kafka.offsets import Topics

@@ -80,7 +80,6 @@ LONG_MODULES = {
     "delta/reader/log.py": 276,
     "delta/table.py": 257,
     "ingest/bronze.py": 336,
-    "ingest/microbatch.py": 272,
     "operations/doctor.py": 359,
     "operations/connect/smt.py": 261,  # One function for each of Connect's transforms.
     "operations/iam.py": 254,
