@@ -51,7 +51,7 @@ def attach(storage: Storage, name: str, paths: Sequence[str] = (), names: Sequen
     else:
         session = capabilities.of(active).in_utc()
         s3a.warn_of_log_store(session, paths, stacklevel=2)
-        _offer_functions(session)
+        _offer_functions(session, jvm.FUNCTIONS)
     _hide(session)
     s3a.let_in(session, storage, paths)
     can = capabilities.of(session)
@@ -136,7 +136,7 @@ def setting(session: SparkSession, options: Mapping[str, str]) -> Iterator[None]
                 session.conf.set(name, old)
 
 
-def _offer_functions(session: SparkSession) -> None:
+def _offer_functions(session: SparkSession, classes: Mapping[str, str]) -> None:
     """Let the session read JSON and Avro in one step, and hold texts against patterns, if its executors have the jar,
     and classes that it fits: it calls classes of Spark's that are no public interface.
     """
@@ -154,7 +154,7 @@ def _offer_functions(session: SparkSession) -> None:
     for kind, (name, value) in trials.items():
         if session.conf.get(jvm.catalog(kind), None) is not None:
             continue
-        session.conf.set(jvm.catalog(kind), jvm.FUNCTIONS[kind])
+        session.conf.set(jvm.catalog(kind), classes[kind])
         try:
             session.range(1).select(F.call_function(jvm.function(kind, name), value)).collect()
         except Exception:

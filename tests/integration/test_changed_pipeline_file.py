@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -171,24 +171,19 @@ def test_another_topic_into_the_same_table(stack: Addresses, spark: SparkSession
 
 
 @pytest.mark.faults
-def test_the_audit_names_who_doubled(stack: Addresses, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_audit_names_who_doubled(stack: Addresses, spark: SparkSession) -> None:
     """A table that was doubled by an older version: the audit counts what is double, and names the other pipeline."""
     world = World(stack, spark, "doubled_a")
     world.produce(*clean_records(10))
     world.run()
-    with monkeypatch.context() as older:
-        older.setattr("lakeingest.ingest.preflight._check_name", lambda *_: None)
-        older.setattr("lakeingest.ingest.preflight.check_maker", lambda *_: None)
-        older.setattr("lakeingest.delta.pipeline_tables.PipelineTables._frontier_of_rows", lambda *_: {})
+    with unchecked():
         world.run(name="doubled_b", quarantine={"path": "s3a://lake/doubled_b_q"})
     report = world.ingestion().audit()
     assert (report.duplicated, report.others) == (10, {"doubled_b": 1})
 
 
 @pytest.mark.faults
-def test_the_audit_command_names_the_other_one(
-    stack: Addresses, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_audit_command_names_the_other_one(stack: Addresses, spark: SparkSession, tmp_path: Path) -> None:
     """In its text and its error: the cure was to let the pipeline run, which is refused."""
     world = World(stack, spark, "audited_a", quarantine={"path": "s3a://lake/audited_a_q"})
     world.produce(*clean_records(10))
@@ -198,14 +193,21 @@ def test_the_audit_command_names_the_other_one(
     assert isinstance(asked.exception, NotConserved)
     assert "has committed nothing to the table, and pipeline 'audited_a' has" in asked.exception.what
     assert "renamed_from" in asked.exception.cure
-    with monkeypatch.context() as older:
-        older.setattr("lakeingest.ingest.preflight._check_name", lambda *_: None)
-        older.setattr("lakeingest.ingest.preflight.check_maker", lambda *_: None)
-        older.setattr("lakeingest.delta.pipeline_tables.PipelineTables._frontier_of_rows", lambda *_: {})
+    with unchecked():
         world.run(name="audited_b", quarantine={"path": "s3a://lake/audited_b_q"})
     asked = CliRunner().invoke(app, ["audit", str(world_file(world, tmp_path))])
     assert isinstance(asked.exception, NotConserved)
     assert "10 duplicated, 0 unexpected; pipeline 'audited_b' has written to the table too" in asked.exception.what
+
+
+@contextmanager
+def unchecked() -> Iterator[None]:
+    """Runs within the block are those of an older version, which did not look whose the table is."""
+    with pytest.MonkeyPatch.context() as older:
+        older.setattr("lakeingest.ingest.preflight._check_name", lambda *_: None)
+        older.setattr("lakeingest.ingest.preflight.check_maker", lambda *_: None)
+        older.setattr("lakeingest.delta.pipeline_tables.PipelineTables._frontier_of_rows", lambda *_: {})
+        yield
 
 
 def world_file(world: World, folder: Path, **changes: Any) -> Path:

@@ -79,7 +79,6 @@ def test_nothing_is_left_in_the_folder_of_a_command(tmp_path: Path) -> None:
 )
 def test_a_session_reads_in_one_step_what_it_can(
     spark: SparkSession,
-    monkeypatch: pytest.MonkeyPatch,
     log_store: str,
     misfits: dict[str, str],
     offered: set[str],
@@ -89,8 +88,7 @@ def test_a_session_reads_in_one_step_what_it_can(
     somebodys.conf.set("spark.delta.logStore.s3a.impl", log_store)
     for format in jvm.FUNCTIONS:
         somebodys.conf.unset(jvm.catalog(format))
-    monkeypatch.setattr(jvm, "FUNCTIONS", jvm.FUNCTIONS | misfits)
-    session._offer_functions(somebodys)
+    session._offer_functions(somebodys, jvm.FUNCTIONS | misfits)
     assert {format for format in jvm.FUNCTIONS if somebodys.conf.get(jvm.catalog(format), None)} == offered
 
 

@@ -94,7 +94,7 @@ FUNCTION_LINES = 40
 LONG_FUNCTIONS = 4
 ARGUMENTS = 7
 MANY_ARGUMENTS = 2
-PATCHES = 58
+PATCHES = 52
 NO_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 
 

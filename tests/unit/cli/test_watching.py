@@ -149,12 +149,11 @@ def test_the_endpoint_of_a_run_that_failed_stays(
 ) -> None:
     """So that Prometheus sees it; not where somebody waits for the terminal, nor where nothing failed."""
     monkeypatch.setattr(sys, "stderr", Terminal() if terminal else io.StringIO())
-    monkeypatch.setattr(watching, "LINGERS_S", 0.3)
+    waits: list[float] = []
     watch = Watch(None, Heard())  # type: ignore[arg-type]
-    begun = time.monotonic()
-    with watch.lingering(threading.Event()):
+    with watch.lingering(SimpleNamespace(wait=waits.append)):  # type: ignore[arg-type]
         watch.heard("p", Ended(failure))
-    assert (time.monotonic() - begun >= 0.3) is stays
+    assert waits == [watching.LINGERS_S] * stays
 
 
 def test_sigterm_ends_the_stay(monkeypatch: pytest.MonkeyPatch) -> None:

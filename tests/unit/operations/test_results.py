@@ -20,13 +20,12 @@ import typer
 
 import lakeingest
 from lakeingest.cli.output import Output
-from lakeingest.config import Storage, file
+from lakeingest.config import file
 from lakeingest.delta.maintenance.optimize import Compacted, TableFiles
 from lakeingest.delta.receipt import Counts
 from lakeingest.errors import CatalogUnreachable, LakeingestError, UsageError
 from lakeingest.gate.evaluate import Result
 from lakeingest.gate.suite import Rule
-from lakeingest.ingest import endpoints
 from lakeingest.operations import results
 from lakeingest.operations.connect import ConnectorOption, Imported
 from lakeingest.operations.forecast import Forecast
@@ -376,9 +375,8 @@ def test_many_rows_are_cut_and_counted() -> None:
     assert len(texts) == 2 + 50 + 1
 
 
-def test_a_pipeline_shows_its_file_and_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipeline_shows_its_file_and_no_secret() -> None:
     """Neither Spark nor a server is started for it."""
-    monkeypatch.setattr(endpoints, "addresses", lambda _: ("localhost:1", Storage()))
     config = file.from_mapping(
         {
             "name": "p",
