@@ -58,7 +58,7 @@ UNKNOWN_SCHEMA = "LAKEINGEST_UNPLANNED "
 
 
 class UnknownSchema(Exception):
-    """A batch met `UNPLANNED`. No error: it never leaves `pipeline`."""
+    """A batch met `UNKNOWN_SCHEMA`. No error: it never leaves `ingest`."""
 
 
 class UnreadableTime(Exception):
@@ -92,7 +92,7 @@ Frontier = Mapping[tuple[str, int], int]
 
 @dataclass(frozen=True, order=True)
 class OffsetRange:
-    """The offsets start ≤ offset < end of one topic-partition. Some may hold no record (see `Spans.offsets`)."""
+    """The offsets start ≤ offset < end of one topic-partition. Some may hold no record (see `OffsetRanges.offsets`)."""
 
     topic: str
     partition: int

@@ -1,10 +1,9 @@
 """Records that bring their schema: told apart by their first bytes, read with their writer's schema, and projected.
 
 Before the payload stands a header that names its schema (`framing`); where a header of the record names it, the record
-is refused. A batch may hold any number of writers' schemas:
-each is read in the same pass, by its own branch, into the same columns. A record with a header that no branch knows
-makes a strict plan fail with `record.UNPLANNED`, so that the schema is fetched and the batch planned again; a plan made
-after looking at all of the batch's headers refuses it.
+is refused. A batch may hold any number of writers' schemas: each is read in the same pass, by a branch of its own, into
+the same columns. A record with a header that no branch knows makes a strict plan fail with `record.UNKNOWN_SCHEMA`: the
+schema is fetched and the batch planned again. A plan made after looking at all of the batch's headers refuses it.
 """
 
 from __future__ import annotations

@@ -231,7 +231,7 @@ class Evolution:
     def _foresee(self) -> None:
         """Take the topic's own schema where no record says what columns the table is to have.
 
-        A schema in no version of its subject says so under NONE alone; see `_decide`.
+        A schema in no version of its subject says so under NONE alone; see `SchemaDecisions`.
         """
         none = self._decisions.mode("value") == "NONE"
         if not any(k.side == "value" and k.reading and (k.version or none) for k in self._known.values()):

@@ -1,8 +1,7 @@
-"""Spans read by a consumer in Python: where Spark's own reader fails, because it cannot hold a record's time.
+"""Reads ranges of offsets by a consumer in Python, where Spark's own reader fails: it cannot hold a record's time.
 
 Spark counts microseconds, Kafka milliseconds: the time of a producer that sent nanoseconds overflows in Spark's reader,
-and no option, column or filter keeps it from that. This takes a few times as long, so that only such batches are read
-so.
+and no option, column or filter keeps it from that. This takes a few times as long: only such batches are read so.
 """
 
 from __future__ import annotations

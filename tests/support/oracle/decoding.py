@@ -67,7 +67,7 @@ def judge(
     records: Sequence[tuple[bytes | None, bytes | None]],
     columns: str | None = None,
 ) -> list[Verdict | None]:
-    """The way of pipeline.Batch, for many (key, value) at once; None for a record that is dropped.
+    """Decide many (key, value) at once, as a batch does; None for a record that is dropped.
 
     Args:
         columns: those of the value, if there are others than the file declares.

@@ -20,10 +20,10 @@ class Clock:
         monkeypatch.setattr("lakeingest.ingest.retry.time", SimpleNamespace(monotonic=lambda: self.now))
 
 
-def pauses(patience: RetryBudget, clock: Clock, attempt_s: float = 0.0) -> list[float]:
+def pauses(budget: RetryBudget, clock: Clock, attempt_s: float = 0.0) -> list[float]:
     """All pauses until it gives up, each attempt taking so long."""
     found = []
-    while (retry := patience.after(AWAY)) is not None:
+    while (retry := budget.after(AWAY)) is not None:
         found.append(retry.pause_s)
         clock.now += retry.pause_s + attempt_s
     return found
@@ -31,33 +31,33 @@ def pauses(patience: RetryBudget, clock: Clock, attempt_s: float = 0.0) -> list[
 
 def test_pauses_grow_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """They double up to a minute, and sum up to the time that is allowed."""
-    clock, patience = Clock(monkeypatch), RetryBudget(200.0)
-    patience.underway()
-    assert pauses(patience, clock) == [1, 2, 4, 8, 16, 32, 60, 60, 17]
+    clock, budget = Clock(monkeypatch), RetryBudget(200.0)
+    budget.underway()
+    assert pauses(budget, clock) == [1, 2, 4, 8, 16, 32, 60, 60, 17]
 
 
 def test_attempts_count_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time that failing takes is part of it."""
-    clock, patience = Clock(monkeypatch), RetryBudget(50.0)
-    patience.underway()
-    assert pauses(patience, clock, attempt_s=20.0) == [1, 2, 4]
+    clock, budget = Clock(monkeypatch), RetryBudget(50.0)
+    budget.underway()
+    assert pauses(budget, clock, attempt_s=20.0) == [1, 2, 4]
 
 
 def test_getting_on_renews(monkeypatch: pytest.MonkeyPatch) -> None:
     """A commit begins the time anew; attempts that each take longer than the time do not."""
-    clock, patience = Clock(monkeypatch), RetryBudget(10.0)
-    patience.underway()
-    assert pauses(patience, clock) == [1, 2, 4, 3]
-    patience.renew()
-    assert pauses(patience, clock) == [1, 2, 4, 3]
-    patience.renew()
-    assert pauses(patience, clock, attempt_s=11.0) == [1]
+    clock, budget = Clock(monkeypatch), RetryBudget(10.0)
+    budget.underway()
+    assert pauses(budget, clock) == [1, 2, 4, 3]
+    budget.renew()
+    assert pauses(budget, clock) == [1, 2, 4, 3]
+    budget.renew()
+    assert pauses(budget, clock, attempt_s=11.0) == [1]
 
 
 def test_what_it_does_not_wait_for() -> None:
     """A run that never came up, a failure that waiting does not mend, and a file that says 0 seconds."""
-    fresh, patience, none = RetryBudget(10.0), RetryBudget(10.0), RetryBudget(0.0)
-    patience.underway()
+    fresh, budget, none = RetryBudget(10.0), RetryBudget(10.0), RetryBudget(0.0)
+    budget.underway()
     none.underway()
     assert (fresh.after(AWAY), none.after(AWAY)) == (None, None)
-    assert patience.after(Fenced("lost", cure="none")) is None
+    assert budget.after(Fenced("lost", cure="none")) is None
