@@ -91,9 +91,15 @@ STORED = {
         "gaps": {"flights": {"0": [5000, 6000]}},
         "settles": 7,
         "open": 1,
+        "table": {"rows": 1898, "mixed": "2b1f0c53a97d4e68", "placed": "0000000000002e"},
     },
     "schemas": {"digest": "82ca8c7044ae762a"},
     "decided": {"version": 12, "account": 6},
+    "before": {
+        "sequence": 7,
+        "table": {"rows": 2000, "mixed": "19c4e2b7035fa8d1", "placed": "00000000000051"},
+        "quarantine": None,
+    },
 }
 """A receipt as it is stored, of which a real one has some of the fields."""
 
@@ -351,6 +357,10 @@ def receipt() -> Iterator[str]:
     for part, name in ((receipts.JobFields, "job"), (receipts.Account, "account")):
         yield f"## `{name}`"
         yield from rows("in the JSON | meaning", [(code(n), cell(t)) for n, t in _fields(part, written[name])])
+    yield "A sum of coordinates has `rows` (how many), `mixed` and `placed` (texts of hexadecimal digits): see"
+    yield "[how exactly once works](../explanation/exactly-once.md#the-sums-of-coordinates). Null is a sum that nobody"
+    yield "knows any more."
+    yield ""
     yield "Offsets have the form `{topic: {partition: [first, one past the last]}}`. Form 1 had the fields of `job` and"
     yield "`account` beside the others, `left` for those topics that the file no longer names, and `ledger`, `base` and"
     yield "`aside` for `schemas.digest`, `decided.version` and `decided.account`."

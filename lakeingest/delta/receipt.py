@@ -15,6 +15,7 @@ from dataclasses import astuple, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from lakeingest.delta.sums import BatchSums, Sums
 from lakeingest.errors import TableMismatch
 from lakeingest.record import NO_RANGES, OffsetRanges
 from lakeingest.schema.ledger import SchemaLedger
@@ -87,6 +88,9 @@ class Account:
             deleted them, and whose loss was accepted.
         settles: number of the batch, where that is not the commit's own `sequence`; else 0. `NO_BATCH` for none.
         open: where several batches have no account any more: how many are left behind this one.
+        table: the sums of what the table took of the batch; None where nobody knows them any more, or an older version
+            wrote it. What quarantine took is known only behind its
+            commit: the next receipt has it.
     """
 
     counts: Counts = Counts()
@@ -95,6 +99,7 @@ class Account:
     gaps: OffsetRanges = NO_RANGES
     settles: int = 0
     open: int = 0
+    table: Sums | None = None
 
     def to_json(self) -> dict[str, Any]:
         always = {"counts": vars(self.counts)}
@@ -104,12 +109,14 @@ class Account:
             gaps=self.gaps.to_json(),
             settles=self.settles or None,
             open=self.open or None,
+            table=self.table and self.table.to_json(),
         )
 
     @classmethod
     def from_json(cls, tree: Mapping[str, Any]) -> Account:
         gaps = OffsetRanges.from_json(tree.get("gaps", {}))
-        return cls(**{**tree, "counts": Counts(**tree["counts"]), "gaps": gaps})
+        table = Sums.from_json(tree["table"]) if "table" in tree else None
+        return cls(**{**tree, "counts": Counts(**tree["counts"]), "gaps": gaps, "table": table})
 
 
 @dataclass(frozen=True)
@@ -176,6 +183,8 @@ class Receipt:
         base: the version of the receipt's own table when the batch was decided, if it was known.
         aside: the number of the newest commit to quarantine then, 0 for none; on the table only. None if an older
             version wrote it. Where quarantine has no such commit any more, a RESTORE took it back, or it was made anew.
+        before: the sums of the batch before this one, which were not known when its own receipt was written; on the
+            table only. None before the first batch, and where an older version wrote it.
     """
 
     pipeline: str
@@ -191,6 +200,7 @@ class Receipt:
     schemas: SchemaLedger = field(default_factory=SchemaLedger)
     base: int | None = None
     aside: int | None = None
+    before: BatchSums | None = None
 
     @property
     def batch(self) -> int:
@@ -219,6 +229,7 @@ class Receipt:
             account=self.account and self.account.to_json(),
             schemas=_filled(digest=self.ledger or None) | ledger,
             decided=_filled(version=self.base, account=self.aside),
+            before=self.before and self.before.to_json(),
         )
         return json.dumps(tree, separators=(",", ":"))
 
@@ -260,6 +271,7 @@ class Receipt:
             schemas=SchemaLedger.from_json(schemas),
             base=decided.get("version"),
             aside=decided.get("account"),
+            before=BatchSums.from_json(tree["before"]) if "before" in tree else None,
         )
 
 

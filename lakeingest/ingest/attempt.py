@@ -81,7 +81,9 @@ class Attempt:
         columns, logs = _read(job, context)
         job.check(logs, topics, accept)
         # 2.
-        execution = MicroBatchExecution(context, columns, logs.run, logs.accounts, evolves=job.evolves)
+        execution = MicroBatchExecution(
+            context, columns, logs.run, logs.accounts, evolves=job.evolves, batches=logs.job
+        )
         execution.open(logs.run)
         # 3.
         settled = heal.settle(execution, logs, topics.first, accept_gap=accept.gaps, reported=reported)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Observation
 
+from lakeingest.delta import sums
 from lakeingest.delta.receipt import Counts, Receipt
 from lakeingest.ingest.batch_plan import BatchPlan, observed
 from lakeingest.ingest.refused_bitmap import maybe_refused
@@ -43,8 +44,9 @@ class Decided:
 def decide(batch: BatchPlan, kafka: DataFrame) -> Decided:
     """Decide records of Kafka, or of a bronze table; nothing is computed yet."""
     records, observation = batch.decide(kafka), Observation()
-    metrics = observed(records, observation, *batch.metrics, *batch.left_out, *batch.refused_bitmaps)
-    return Decided(batch, records, batch.accepted(metrics), observation)
+    metrics = (*batch.metrics, *batch.left_out, *batch.refused_bitmaps, *sums.aggregates())
+    counted = observed(sums.of_accepted(records), observation, *metrics)
+    return Decided(batch, records, batch.accepted(counted), observation)
 
 
 def certain(receipt: Receipt, counts: Counts, left_out: Mapping[str, int]) -> tuple[Counts, Mapping[str, int]]:

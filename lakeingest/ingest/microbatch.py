@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Observation
 
 from lakeingest import transform
-from lakeingest.delta import kinds, quarantine, sealing
+from lakeingest.delta import kinds, quarantine, sealing, sums
 from lakeingest.delta.commit_log import Commit, CommitLog
 from lakeingest.delta.partitioning import Layout
 from lakeingest.delta.receipt import Account, Receipt
@@ -31,6 +31,7 @@ from lakeingest.ingest.decided import Decided, certain, counts_of, decide
 from lakeingest.ingest.events import Committed, Written
 from lakeingest.ingest.evolution import Discovery, Evolution
 from lakeingest.ingest.fixed_columns import FixedColumns
+from lakeingest.ingest.sums_chain import SumsChain
 from lakeingest.record import NO_RANGES, OffsetRanges, UnknownSchema
 from lakeingest.schema.ledger import SchemaLedger
 from lakeingest.spark import frames, s3a
@@ -65,9 +66,11 @@ class MicroBatchExecution:
         refused: CommitLog | None = None,
         *,
         evolves: bool = True,
+        batches: CommitLog | None = None,
     ) -> None:
         """`columns`, `log`: the table's columns, None if there is no table; and what its log says. `refused`: what
-        quarantine's does; None where nothing is committed to it.
+        quarantine's does; None where nothing is committed to it. `batches`: what the job's own batches committed to the
+        table, where these are not the run's.
 
         Raises:
             TableMismatch: the table cannot become what the file declares.
@@ -75,6 +78,7 @@ class MicroBatchExecution:
         self.context, self.config, self.evolves = context, context.config, evolves
         self.reader = BatchReader(context)
         self.writer = TableWriter(context.tables, log, columns, refused)
+        self._sums = SumsChain(self.config, batches or log, refused)
         registry = partial(endpoints.registry, self.config)
         self.evolution = Evolution(self.config, log.schemas, registry, columns, follows=evolves)
         self.fixed_columns = None if evolves else FixedColumns(self.evolution)
@@ -162,19 +166,20 @@ class MicroBatchExecution:
                 receipt = replace(receipt, job=replace(receipt.job, accepted=decision.accepted))
             # 2.
             with self._timed("write"):
-                commit = self.commit_rows(decided.accepted, receipt, decided.batch)
+                commit = self.commit_rows(decided.accepted, self._sums.chained(receipt), decided.batch)
         finally:
             if gate.decides:
                 frames.release(decided.accepted)
         metrics = decided.observation.get
         counts = counts_of(metrics, commit.rows, existing_count)
         counts, left_out = certain(receipt, counts, transform.left_out(decided.batch.shape.stages, metrics))
+        account = Account(counts, left_out, table=self._sums.committed(commit, metrics))
         broken, reasons = dict[str, int](), dict[str, int]()
         # 3.
         if not receipt.whole(counts.accepted):
             refused = decided.refused(kafka) if counts.refused else decided.records.limit(0)
             with self._timed("quarantine"):
-                broken, reasons = self.quarantine(refused, decided.batch, receipt, Account(counts, left_out))
+                broken, reasons = self.quarantine(refused, decided.batch, receipt, account)
         if self.evolves:
             self.writer.keep(self.evolution.ledger)
             self._describe()
@@ -232,9 +237,10 @@ class MicroBatchExecution:
         # Under the pipeline's own name, also where a backfill has found them.
         rows = quarantine.rows(refused, batch.refusals, self.config.known_as, receipt.sequence, batch.now)
         by_expectation = quarantine.by_expectation([rule.name for rule in suite.refusing] if suite else [])
-        rows = rows.observe(observation, quarantine.by_reason(), *by_expectation.values())
-        self.writer.set_aside(sealing.sealed(rows, self.config.quarantine, self.config.steps), receipt, account)
-        metrics = observation.get
+        rows = rows.observe(observation, quarantine.by_reason(), *by_expectation.values(), *sums.aggregates_of_rows())
+        rows = sealing.sealed(rows, self.config.quarantine, self.config.steps)
+        commit, metrics = self.writer.set_aside(rows, receipt, account), observation.get
+        self._sums.accounted(commit, metrics)
         return {n: metrics[f"broken_{at}"] for at, n in enumerate(by_expectation)}, quarantine.reasons_of(metrics)
 
     def _records(self, receipt: Receipt, existing: OffsetRanges) -> tuple[DataFrame, int]:
