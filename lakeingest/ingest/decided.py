@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Observation
@@ -65,3 +66,8 @@ def counts_of(metrics: Mapping[str, Any], accepted: int, existing_count: int) ->
     return Counts(
         metrics["consumed"] + existing_count, accepted, metrics["refused"] + existing_count, metrics["dropped"]
     )
+
+
+def time_of(millis: int | None) -> datetime | None:
+    """Kafka gives records without a time −1."""
+    return None if millis is None or millis < 0 else datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=millis)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -27,7 +27,7 @@ from lakeingest.ingest.batch_gate import GateDecision
 from lakeingest.ingest.batch_plan import BatchPlan, layout, plan_batch, set_aside
 from lakeingest.ingest.batch_reader import BatchReader
 from lakeingest.ingest.context import RunContext
-from lakeingest.ingest.decided import Decided, certain, counts_of, decide
+from lakeingest.ingest.decided import Decided, certain, counts_of, decide, time_of
 from lakeingest.ingest.events import Committed, Written
 from lakeingest.ingest.evolution import Discovery, Evolution
 from lakeingest.ingest.fixed_columns import FixedColumns
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
     from lakeingest.decode import Shape
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SAMPLE = 1000
 """Offsets of each partition that show a run which schemas to expect; one that comes later is met as in any batch."""
 
@@ -194,7 +193,7 @@ class MicroBatchExecution:
             refused=reasons,
             left_out=left_out,
             bytes=metrics["bytes"] or 0,
-            newest=_time(metrics["newest"]),
+            newest=time_of(metrics["newest"]),
             written=Written(commit.rows, commit.files, commit.bytes, commit.seconds, self.column_types),
             schemas=tuple(e for e in self.evolution.ledger.entries if e.sequence == receipt.sequence),
             gate=tuple(results),
@@ -408,8 +407,3 @@ class MicroBatchExecution:
                 f"{self.evolution.appearance or mistake.what}",
                 cure="register the schema, or let a record of it come, and run again; nothing was consumed",
             ) from mistake
-
-
-def _time(millis: int | None) -> datetime | None:
-    """Kafka gives records without a time −1."""
-    return None if millis is None or millis < 0 else _EPOCH + timedelta(milliseconds=millis)

@@ -2,7 +2,8 @@
 
 It needs nothing but the two tables. The log says which offsets were consumed, commit by commit; a commit that has a
 row for each of its offsets proves itself, any other is accounted for by quarantine's commit of the same sequence
-number, which counts what was consumed, refused and dropped. The rows' coordinates say what is really there.
+number, which counts what was consumed, refused and dropped. The rows' coordinates say what is really there; and where
+not all offsets are records, the sums that were committed say which rows of a batch have to be.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from lakeingest.delta.receipt import Counts
 from lakeingest.delta.unsettled import Unsettled
 from lakeingest.errors import number_of
 from lakeingest.ingest import preflight
+from lakeingest.operations import batch_sums
 from lakeingest.operations.coordinate_runs import CoordinateRuns, Kind
 from lakeingest.operations.readers import PipelineReader
 from lakeingest.operations.results.audit import Report
@@ -86,6 +88,7 @@ def of_logs(
     known, accounts = Known.of(log), accounts + by_backfill
     runs = runs_of(known)
     counts = runs.counts(accounts.unknown, accounts.accepted)
+    summed = batch_sums.with_sums(log, refused)
     # What was not read again since Kafka had deleted it may be there all the same, from before a RESTORE.
     consumed = accounts.counts.consumed + counts["skipped"]
     lost = accounts.accepted.offsets + accounts.lost - counts["skipped"]
@@ -127,6 +130,8 @@ def of_logs(
         breaks=tuple(_breaks(log)),
         named=named,
         deleted=tuple(_deletes(log, refused)) if missing - unproved > 0 else (),
+        summed=len(summed),
+        altered=tuple(batch_sums.differences(runs, summed)),
     )
 
 

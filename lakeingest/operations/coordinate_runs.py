@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from lakeingest.delta import sums
 from lakeingest.delta.reader.contract import Query, View
+from lakeingest.delta.sums import Sums
 from lakeingest.record import PARTITION, TOPIC, Frontier, OffsetRange, OffsetRanges
 
 if TYPE_CHECKING:
@@ -22,27 +24,28 @@ _PIECES = """
     WITH edges AS (
         SELECT _topic, _partition, CASE side WHEN 1 THEN low WHEN -1 THEN high ELSE 0 END AS edge,
             side * in_table AS in_table, side * in_quarantine AS in_quarantine, side * moved AS moved,
-            side * restored AS restored
+            side * restored AS restored, CAST(NULL AS BIGINT) AS batch_low
         FROM (RUNS) AS runs CROSS JOIN (VALUES (1), (-1), (0)) AS sides(side)
         UNION ALL
-        SELECT _topic, _partition, CASE side WHEN 1 THEN low ELSE high END, 0, 0, 0, 0
+        SELECT _topic, _partition, CASE side WHEN 1 THEN low ELSE high END, 0, 0, 0, 0,
+            CASE WHEN kind = 'batch' AND side = 1 THEN low END
         FROM {ranges} CROSS JOIN (VALUES (1), (-1)) AS sides(side)
     ), steps AS (
         SELECT _topic, _partition, edge, sum(in_table) AS in_table, sum(in_quarantine) AS in_quarantine,
-            sum(moved) AS moved, sum(restored) AS restored
+            sum(moved) AS moved, sum(restored) AS restored, max(batch_low) AS batch_low
         FROM edges GROUP BY _topic, _partition, edge
     ), summed AS (
         SELECT _topic, _partition, edge AS low, lead(edge) OVER along AS high, sum(in_table) OVER along AS in_table,
             sum(in_quarantine) OVER along AS in_quarantine, sum(moved) OVER along AS moved,
-            sum(restored) OVER along AS restored
+            sum(restored) OVER along AS restored, max(batch_low) OVER along AS batch_low
         FROM steps WINDOW along AS (PARTITION BY _topic, _partition ORDER BY edge)
     ), standing AS (
-        SELECT _topic, _partition, low, high, in_table,
+        SELECT _topic, _partition, low, high, batch_low, in_table,
             CASE WHEN in_table = 0 THEN in_quarantine + restored WHEN moved > 0 THEN 0 ELSE in_quarantine END
             AS in_quarantine
         FROM summed
     ), pieces AS (
-        SELECT s._topic, s._partition, s.low, s.high, s.high - s.low AS offsets, in_table, in_quarantine,
+        SELECT s._topic, s._partition, s.low, s.high, s.high - s.low AS offsets, s.batch_low, in_table, in_quarantine,
             coalesce(begun.low, BEGIN) AS begin_offset, whole.low AS range_start, whole.low IS NOT NULL AS consumed,
             unknown.low IS NOT NULL AS unknown, skipped.low IS NOT NULL AS skipped
         FROM standing AS s
@@ -67,6 +70,7 @@ _COUNTS = """
         CAST(coalesce(sum(offsets) FILTER (WHERE NOT consumed AND low < begin_offset), 0) AS BIGINT) AS earlier
     FROM pieces
 """
+_NONE = OffsetRanges(())
 _DOUBLE = "consumed AND in_table + in_quarantine > 1"
 _STRAY = "NOT consumed AND low >= begin_offset"
 _FIRST = "SELECT _topic, _partition, low, high FROM pieces WHERE {where} ORDER BY _topic, _partition, low LIMIT {most}"
@@ -81,6 +85,24 @@ _HOLES = """
         ) AS edges_and_pieces
     ) AS neighbours
     WHERE hole_end > hole_start ORDER BY _topic, _partition, hole_end LIMIT {most}
+"""
+_SUMS = f"""
+    SELECT batch, CAST(sum(times) AS BIGINT) AS rows, bit_xor(CASE WHEN times % 2 = 1 THEN number ELSE 0 END) AS mixed,
+        bit_xor(CASE WHEN times % 2 = 1 THEN number % {sums.PART} * factor ELSE 0 END) AS placed
+    FROM (
+        SELECT batch, factor, times, {sums.number("_offset", "seed_1", "seed_2")} AS number
+        FROM (
+            SELECT batch, seed_1, seed_2, factor, times, explode(sequence(low, high - 1)) AS _offset FROM (SPREAD) AS s
+        ) AS offsets_of_batches
+    ) AS numbers
+    GROUP BY batch
+"""
+_OF_OFFSETS = "SELECT *, 1 AS times FROM {batches}"
+_OF_ROWS = """
+    SELECT b.batch, b.seed_1, b.seed_2, b.factor, p.low, p.high,
+        CAST(p.in_table + p.in_quarantine AS BIGINT) AS times
+    FROM pieces AS p JOIN {batches} AS b
+        ON b._topic = p._topic AND b._partition = p._partition AND b.low = p.batch_low AND p.low < b.high
 """
 
 
@@ -118,25 +140,53 @@ class CoordinateRuns:
         """The first ranges of consumed offsets that are nowhere: topic, partition, first offset, one past the last."""
         return [tuple(each.values()) for each in self._rows(_HOLES.format(most=most))]
 
+    def sums_of_offsets(self, batches: pa.Table) -> dict[int, Sums]:
+        """Batch → the sums of all its offsets.
+
+        Args:
+            batches: batch, _topic, _partition, low, high, and what `sums.number` asks for: seed_1, seed_2, factor.
+        """
+        return _by_batch(self.query(_SUMS.replace("SPREAD", _OF_OFFSETS), {"batches": batches}))
+
+    def sums_of_rows(self, batches: pa.Table) -> dict[int, Sums]:
+        """Batch → the sums of the rows of both tables within its offsets; for the argument see `sums_of_offsets`. No
+        two of its ranges share an offset.
+        """
+        rows = batches.select(["_topic", "_partition", "low", "high"]).to_pylist()
+        ranges = OffsetRanges(tuple(OffsetRange(*row.values()) for row in rows))
+        return _by_batch(self._rows(_SUMS.replace("SPREAD", _OF_ROWS), batches=ranges, views={"batches": batches}))
+
     def _first(self, where: str, most: int) -> list[tuple[str, int, int]]:
         pieces = [each.values() for each in self._rows(_FIRST.format(where=where, most=most))]
         each = ((t, p, offset) for t, p, low, high in pieces for offset in range(low, min(high, low + most)))
         return [*each][:most]
 
-    def _rows(self, text: str, kinds: Mapping[str, OffsetRanges] = MappingProxyType({})) -> list[dict[str, Any]]:
-        kinds = {"whole": self.whole, "unknown": OffsetRanges(()), "skipped": OffsetRanges(()), **kinds}
+    def _rows(
+        self,
+        text: str,
+        kinds: Mapping[str, OffsetRanges] = MappingProxyType({}),
+        *,
+        batches: OffsetRanges = _NONE,
+        views: Mapping[str, View] = MappingProxyType({}),
+    ) -> list[dict[str, Any]]:
+        kinds = {"whole": self.whole, "unknown": _NONE, "skipped": _NONE, **kinds}
         inside = "".join(_INSIDE.format(kind=kind) for kind in kinds)
         begun = OffsetRanges(tuple(OffsetRange(*tp, begin, begin) for tp, begin in self.begins.items()))
-        views = {f"runs_{number}": view for number, (_, view) in enumerate(self.runs)}
+        runs = {f"runs_{number}": view for number, (_, view) in enumerate(self.runs)}
         flags = (", ".join(f"{int(kind == each)} AS {each}" for each in _KINDS) for kind, _ in self.runs)
         union = " UNION ALL ".join(
             f"SELECT _topic, _partition, low, high, {flag} FROM {{{name}}}"
-            for name, flag in zip(views, flags, strict=True)
+            for name, flag in zip(runs, flags, strict=True)
         )
         # Rows before the first commit that the log remembers were proved while it did; all of them, if it knows none.
         begin = 0 if self.begins else 2**63 - 1
         pieces = _PIECES.replace("RUNS", union).replace("INSIDE", inside).replace("BEGIN", str(begin))
-        return self.query(pieces + text, {**views, "ranges": _ranges({**kinds, "begun": begun})})
+        ranges = _ranges({**kinds, "begun": begun, "batch": batches})
+        return self.query(pieces + text, {**runs, **views, "ranges": ranges})
+
+
+def _by_batch(rows: list[dict[str, Any]]) -> dict[int, Sums]:
+    return {row["batch"]: sums.observed(row, row["rows"]) for row in rows}
 
 
 def _ranges(kinds: Mapping[str, OffsetRanges]) -> pa.Table:

@@ -24,7 +24,7 @@ class Query(Protocol):
         """The rows that a query gives.
 
         Args:
-            text: it names a view as {name}, and a parameter as :name.
+            text: it names a view as {name}, a parameter as :name, and makes rows of numbers by explode(sequence(…)).
         """
 
 

@@ -22,6 +22,8 @@ _CLOSED: dict[str, str | bool | int | float | list[str]] = {
 
 _PARAMETER = re.compile(r":(?=[a-z])")
 """How a query names a parameter, which DuckDB writes with $."""
+_SEQUENCE = ("explode(sequence(", "unnest(generate_series(")
+"""A row for each of so many numbers, as Spark's SQL has it, and DuckDB's."""
 
 
 @contextmanager
@@ -60,7 +62,7 @@ def query(text: str, views: Mapping[str, Any], **parameters: Any) -> list[dict[s
         Unreadable: see `connected`.
     """
     with connected(views) as connection:
-        statement = _PARAMETER.sub("$", text.format(**{name: name for name in views}))
+        statement = _PARAMETER.sub("$", text.format(**{name: name for name in views})).replace(*_SEQUENCE)
         relation = connection.execute(statement, parameters)
         names = [name for name, *_ in relation.description]
         return [dict(zip(names, row, strict=True)) for row in relation.fetchall()]

@@ -39,6 +39,9 @@ class Report(Showable):
         breaks: ranges of offsets that the chain of commits jumps over or takes twice.
         named: coordinates of the first 20 of each kind that is not as it should be.
         deleted: who took rows of the tables away by a DELETE: table, version and rows; told where records are missing.
+        summed: how many commits were held against the sums of their batches' coordinates (see "How exactly once
+            works"); those of an older version have none, nor has the newest one, as a rule.
+        altered: batches whose sums differ: other rows were committed than their offsets, or are there now.
     """
 
     pipeline: str
@@ -62,11 +65,13 @@ class Report(Showable):
     breaks: tuple[str, ...] = ()
     named: dict[str, list[str]] = field(default_factory=dict)
     deleted: tuple[str, ...] = ()
+    summed: int = 0
+    altered: tuple[str, ...] = ()
 
     @property
     def conserved(self) -> bool:
         """Whether the proof holds; without a receipt there is none for the rows that are there."""
-        wrong = self.missing or self.duplicated or self.unexpected or self.breaks
+        wrong = self.missing or self.duplicated or self.unexpected or self.breaks or self.altered
         return not wrong and bool(self.commits or not self.earlier)
 
     @property
@@ -89,13 +94,18 @@ class Report(Showable):
         return [(kind, place) for kind, places in self.named.items() for place in places]
 
     @property
+    def _wrong(self) -> list[tuple[str, str]]:
+        kinds = {"break": self.breaks, "altered": self.altered}
+        return [*((kind, each) for kind, places in kinds.items() for each in places), *self._places]
+
+    @property
     def listings(self) -> Mapping[str, Listing]:
         always = ("consumed", "table", "quarantine", "dropped", "missing", "duplicated")
         rarely = ("backfilled", "unexpected", "gaps", "lost", "unproved", "earlier")
         names = [*always, *(name for name in rarely if getattr(self, name))]
         return {
             "balance": [{"what": name, "records": getattr(self, name)} for name in names],
-            "wrong": [{"kind": k, "where": w} for k, w in [*(("break", each) for each in self.breaks), *self._places]],
+            "wrong": [{"kind": kind, "where": where} for kind, where in self._wrong],
             "left_out": [{"condition": name, "records": count} for name, count in self.left_out.items()],
             "others": [{"pipeline": name, "newest batch": batch} for name, batch in self.others.items()],
         }
@@ -153,7 +163,7 @@ class Report(Showable):
 
     def _broken(self, names: str) -> NotConserved:
         places = (f"{kind}: {place}" for kind, place in self._places)
-        lines = "".join(f"\n  {line}" for line in (*self.breaks, *places, *self.deleted))
+        lines = "".join(f"\n  {line}" for line in (*self.breaks, *self.altered, *places, *self.deleted))
         also = f"; pipeline {names} has written to the table too" if names else ""
         back = (
             "if the DELETE was a mistake, RESTORE that table to the version before it and run again: the run reads "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -13,11 +13,12 @@ import pyarrow as pa
 import pytest
 
 from lakeingest.config import file
-from lakeingest.delta import commit_log
+from lakeingest.delta import commit_log, sums
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.reader import duck
 from lakeingest.delta.receipt import Account, Counts, JobFields, Receipt, Run, of_backfill
-from lakeingest.operations import audit
+from lakeingest.delta.sums import BatchSums, Sums
+from lakeingest.operations import audit, batch_sums
 from lakeingest.operations.audit import Known
 from lakeingest.operations.coordinate_runs import CoordinateRuns
 from lakeingest.operations.results.audit import Report
@@ -41,6 +42,13 @@ class NoRestores:
         raise AssertionError
 
 
+class Restores:
+    identifier = "/t"
+
+    def restored_to(self, restore: Mapping[str, Any], oldest: int) -> int:
+        return int(restore["operationParameters"]["version"])
+
+
 class Tables:
     """Two tables' logs and rows; every seventh offset is refused, every eleventh dropped."""
 
@@ -49,21 +57,26 @@ class Tables:
         self.table, self.refused = Counter[int](), Counter[int]()
         self.consumed = set[int]()
         self.numbers = Counter[str]()
+        self.sums = dict[str, BatchSums]()
 
-    def take(self, name: str, start: int, end: int, gap: int = 0) -> None:
-        """Commit a batch; before it lies a gap that was accepted."""
+    def take(self, name: str, start: int, end: int, gap: int = 0, holes: Collection[int] = ()) -> None:
+        """Commit a batch; before it lies a gap that was accepted, and some of its offsets are no records."""
         self.numbers[name] += 1
-        each = range(start, end)
+        each = [o for o in range(start, end) if o not in holes]
         refused = [o for o in each if o % 7 == 0 and o not in self.consumed]
         dropped = [o for o in each if o % 11 == 0 and o % 7]
         rows = [o for o in each if o % 7 and o % 11 and o not in self.consumed]
         gaps = OffsetRanges((OffsetRange("t", 0, start - gap, start),) if gap else ())
         ranges = OffsetRanges((OffsetRange("t", 0, start, end),))
         receipt = Receipt(name, self.numbers[name], Run(), "c", {"t": ""}, ranges, "/q", JobFields(gaps=gaps))
-        self._commit(self.main, receipt, len(rows))
-        if len(rows) < len(each):
+        self._commit(self.main, replace(receipt, before=self.sums.get(name)), len(rows))
+        of_table, of_refused = (sums.of([("t", 0, o) for o in taken]) for taken in (rows, refused))
+        known = len([o for o in each if o in self.consumed])
+        self.sums[name] = BatchSums(receipt.sequence, of_table, None if known else of_refused)
+        if len(rows) < end - start:
             counts = Counts(len(rows) + len(refused) + len(dropped), len(rows), len(refused), len(dropped))
-            self._commit(self.accounts, replace(receipt, job=JobFields(), account=Account(counts)), len(refused))
+            account = Account(counts, table=of_table)
+            self._commit(self.accounts, replace(receipt, job=JobFields(), account=account), len(refused))
         self.table.update(rows)
         self.refused.update(refused)
         self.consumed |= {*each}
@@ -89,8 +102,13 @@ def runs_of(offsets: Counter[int]) -> pa.Table:
     return pa.Table.from_pylist(rows, RUNS)
 
 
-def log(history: Sequence[Mapping[str, Any]], pipeline: str = "p") -> CommitLog:
-    return commit_log.of_history(pipeline, history, NoRestores())
+def log(history: Sequence[Mapping[str, Any]], pipeline: str = "p", *, restores: bool = False) -> CommitLog:
+    return commit_log.of_history(pipeline, history, Restores() if restores else NoRestores())
+
+
+def _length(entry: Mapping[str, Any]) -> int:
+    receipt = Receipt.from_json(entry["userMetadata"])
+    return receipt.ranges.offsets if receipt else 0
 
 
 def offsets(ranges: OffsetRanges) -> set[int]:
@@ -120,6 +138,7 @@ def test_all_is_added_up(seed: int) -> None:
     assert (report.table, report.quarantine) == (tables.table.total(), tables.refused.total())
     assert report.lost == len([o for o in range(begin, frontier) if o not in tables.consumed])
     assert report.commits + report.backfills == len(tables.main)
+    assert report.summed >= len(tables.main) - 2 - sum(not end for end in map(_length, tables.main))
 
     some = dice.choice(sorted(tables.table + tables.refused or [0]))
     rows = tables.table if tables.table[some] else tables.refused
@@ -162,3 +181,98 @@ def test_whose_commits_they_are() -> None:
     assert [c.receipt.ranges.ranges[0].start for c in found.backfills] == [5]
     assert list(found.others) == ["q"]
     assert (log(tables.main, of_backfill("p")).last_sequence, found.last_sequence) == (1, 1)
+
+
+def holey() -> Tables:
+    """Two batches of a topic whose offsets are no records where they can be divided by three, and one without holes."""
+    tables = Tables()
+    for start in (0, 20):
+        tables.take("p", start, start + 20, holes=range(0, 40, 3))
+    for start in (40, 45):
+        tables.take("p", start, start + 5)
+    return tables
+
+
+@pytest.mark.parametrize(
+    ("gone", "new", "what"),
+    [
+        ((), (), ""),
+        # In a hole, the coordinates alone cannot tell that one row stands for another.
+        ((2,), (3,), "batch 1 (version 0): 12 rows were committed, and there are 12, and these are others"),
+        ((2, 4), (6, 9), "batch 1 (version 0): 12 rows were committed, and there are 12, and these are others"),
+        ((2,), (), "batch 1 (version 0): 12 rows were committed, and there are 11"),
+        ((), (3,), "batch 1 (version 0): 12 rows were committed, and there are 13"),
+        ((), (4,), "batch 1 (version 0): 12 rows were committed, and there are 13"),
+        ((), (4, 4), "batch 1 (version 0): 12 rows were committed, and there are 14"),
+        ((2,), (4,), "batch 1 (version 0): 12 rows were committed, and there are 12, and these are others"),
+        ((2,), (27,), "batch 2 (version 1): 12 rows were committed, and there are 13"),
+    ],
+)
+def test_rows_that_others_changed(gone: tuple[int, ...], new: tuple[int, ...], what: str) -> None:
+    """A DELETE, an INSERT of a copy, an UPDATE of an offset: the batch is named, also where offsets have holes."""
+    tables = holey()
+    tables.table.subtract(gone)
+    tables.table.update(new)
+    report = tables.audit()
+    assert report.conserved is (what == "")
+    assert report.summed == 3
+    assert (f"{what}; look at t-0" in report.altered) is (what != "")
+    if what:
+        assert what in str(report.failure)
+
+
+def test_what_a_replay_moves_is_no_change() -> None:
+    """From quarantine into the table."""
+    tables = holey()
+    (moved, *_) = sorted(tables.refused)
+    tables.refused[moved] -= 1
+    tables.table[moved] += 1
+    assert tables.audit().conserved
+
+
+def test_a_batch_that_was_committed_wrong() -> None:
+    """Its logs alone say so, whatever the rows are now."""
+    tables = Tables()
+    tables.take("p", 1, 7)
+    right = tables.sums["p"]
+    assert right.table is not None
+    tables.sums["p"] = replace(right, table=sums.of([("t", 0, o) for o in (1, 2, 3, 4, 5, 5)]))
+    tables.take("p", 7, 9)
+    report = tables.audit()
+    assert (report.missing, report.duplicated, report.unexpected) == (0, 0, 0)
+    wrong = "batch 1 (version 0): 6 rows were committed, and its receipt names 6, and these are others; look at t-0"
+    assert report.altered == (wrong,)
+    assert not report.conserved
+
+
+def test_what_nobody_knows_is_not_held_against_anything() -> None:
+    """An older version wrote it, or the sums are null since no file tells them."""
+    for before in (None, BatchSums(1), BatchSums(1, Sums(3), None)):
+        tables = Tables()
+        tables.take("p", 0, 7)
+        tables.sums = {"p": before} if before else {}
+        tables.take("p", 7, 9)
+        report = tables.audit()
+        assert (report.conserved, report.altered, report.summed) == (True, (), 0), before
+
+
+def test_a_batch_that_stands_no_more_says_what_the_one_before_it_took() -> None:
+    """A RESTORE took the second batch back, whose receipt has the sums of the first."""
+    tables = holey()
+    restore = {"version": 4, "timestamp": datetime.now(UTC), "operation": "RESTORE", "operationMetrics": {}}
+    tables.main.insert(0, {**restore, "operationParameters": {"version": "0"}, "userMetadata": None})
+    (batch,) = batch_sums.with_sums(log(tables.main, restores=True), log(tables.accounts))
+    assert batch.name == "batch 1"
+
+
+def test_batches_that_share_offsets() -> None:
+    """Of rows within both nobody knows whose they are."""
+    tables = Tables()
+    tables.take("p", 10, 20)
+    tables.take("p", 20, 30)
+    tables.take(of_backfill("p"), 5, 12)
+    tables.take(of_backfill("p"), 0, 3)
+    tables.take(of_backfill("p"), 3, 5)
+    assert {each.name for each in batch_sums.with_sums(log(tables.main), log(tables.accounts))} == {
+        "batch of a backfill 2"
+    }
