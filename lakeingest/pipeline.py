@@ -304,7 +304,7 @@ class Pipeline:
         interval, limits = backfill.Interval.of(since, until, datetime.now(UTC)), Limits(max_records, rate)
         if dry_run:
             return backfill.plan(self.context, interval, rate)
-        stop, accept = stop or threading.Event(), Accept(gaps=accept_gap, held=accept_held)
+        stop, accept = stop or threading.Event(), Accept(gaps=accept_gap, held_reason=accept_held)
         with self._announced(of_backfill(self.config.name), on_event, stop) as tell:
             job = BackfillJob(self.context, backfill.request(self.source, interval), limits)
             return backfill.run(Loop(self.context, job, accept, tell, stop), job)

@@ -90,7 +90,7 @@ class Attempt:
         newest, job_newest = logs.run.newest, logs.job.newest
         if job_newest is not None and job_newest.receipt.run.id == context.run.id and job_newest.receipt.job.accepted:
             # The attempt before this one failed behind its commit.
-            accept = replace(accept, held=None)
+            accept = replace(accept, held_reason=None)
         # Numbers of quarantine's own are none of batches: of two jobs at once, both take the same next number.
         sequence = max(logs.job.last_sequence, logs.accounts.last_batch)
         last = newest.receipt if newest else None
@@ -140,10 +140,10 @@ class Attempt:
         take = self.job.next(self)
         if take is None:
             return None
-        batch = self.execution.execute(take.receipt, self.accept.held, take.existing)
+        batch = self.execution.execute(take.receipt, self.accept.held_reason, take.existing)
         self.last, self.sequence = take.receipt, take.receipt.sequence
         if batch.accepted_held:
-            self.accept = replace(self.accept, held=None)
+            self.accept = replace(self.accept, held_reason=None)
         self.job.committed(self, take, batch)
         return self.job.reported(self, batch)
 

@@ -38,24 +38,24 @@ class GateDecision:
     """What was decided about a batch before its commit.
 
     Attributes:
-        found: what the expectations found that were asked of the batch.
+        results: what the expectations found that were asked of the batch.
         many: that too many records are refused, and for what; empty if they are not.
         accepted: who let it through although it would have been held, and why; empty if it was not.
     """
 
-    found: tuple[Result, ...] = ()
+    results: tuple[Result, ...] = ()
     many: str = ""
     accepted: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def held(self) -> tuple[str, ...]:
+    def held_by(self) -> tuple[str, ...]:
         """Why it is kept back; empty if it is not."""
-        return (*(f"{each.rule.action}: {each}" for each in self.found if each.holds), *self._many)
+        return (*(f"{each.rule.action}: {each}" for each in self.results if each.holds), *self._many)
 
     @property
     def broken(self) -> tuple[str, ...]:
         """The same without values of records: the names of expectations."""
-        return (*(each.rule.name for each in self.found if each.holds), *self._many)
+        return (*(each.rule.name for each in self.results if each.holds), *self._many)
 
     @property
     def _many(self) -> tuple[str, ...]:
@@ -64,12 +64,12 @@ class GateDecision:
     @property
     def aside(self) -> tuple[Result, ...]:
         """The expectations for which the whole batch goes to quarantine."""
-        return tuple(each for each in self.found if not each.success and each.rule.action == "quarantine")
+        return tuple(each for each in self.results if not each.success and each.rule.action == "quarantine")
 
     @property
     def ends(self) -> bool:
         """Whether the run ends, whatever somebody accepts."""
-        return any(each.holds and each.rule.action == "fail" for each in self.found)
+        return any(each.holds and each.rule.action == "fail" for each in self.results)
 
     @property
     def outcome(self) -> str:
@@ -97,7 +97,7 @@ class BatchGate:
         batch: BatchPlan,
         decided: DataFrame,
         rows: DataFrame,
-        seen: Observation,
+        observation: Observation,
         receipt: Receipt,
         *,
         accept_held: str | None,
@@ -106,28 +106,28 @@ class BatchGate:
 
         Args:
             decided: all its records.
-            rows: what would be committed, observed by `seen`; it is read several times, so that it should be kept.
+            rows: what would be committed, observed by `observation`. It is read several times, and so to be kept.
             accept_held: why the batch is let through if it would be held; None if it is not.
 
         Raises:
             BatchHeld: an expectation fails that keeps back or ends, or too many records are refused; nothing of the
                 batch was written but its results.
         """
-        decision = self.decide(batch, decided, rows, seen)
-        if decision.ends or (decision.held and accept_held is None):
-            self._keep(decision.found, batch, receipt, "held")
+        decision = self.decide(batch, decided, rows, observation)
+        if decision.ends or (decision.held_by and accept_held is None):
+            self._keep(decision.results, batch, receipt, "held")
             self.wait(decided.sparkSession)
-            raise _held(receipt, decision)
-        accepted = {"who": somebody(), "why": accept_held, "broken": [*decision.held]} if decision.held else {}
+            raise _batch_held(receipt, decision)
+        accepted = {"who": somebody(), "why": accept_held, "broken": [*decision.held_by]} if decision.held_by else {}
         return replace(decision, accepted=accepted)
 
-    def decide(self, batch: BatchPlan, decided: DataFrame, rows: DataFrame, seen: Observation) -> GateDecision:
+    def decide(self, batch: BatchPlan, decided: DataFrame, rows: DataFrame, observation: Observation) -> GateDecision:
         """What is decided about a batch, of which nothing is written; for the arguments see `check`."""
         # Not count(): its shuffle would have a task that is done again counted twice in what is observed.
         rows.write.format("noop").mode("overwrite").save()
-        found = evaluate.of_batch(self._suite, rows, seen.get) if self._suite else []
-        many = _too_many(self._config, seen.get)
-        return GateDecision(tuple(found), f"{many}: {self._most(batch, decided)}" if many else "")
+        results = evaluate.of_batch(self._suite, rows, observation.get) if self._suite else []
+        many = _too_many(self._config, observation.get)
+        return GateDecision(tuple(results), f"{many}: {self._most(batch, decided)}" if many else "")
 
     def record(
         self,
@@ -136,14 +136,14 @@ class BatchGate:
         batch: BatchPlan,
         receipt: Receipt,
         *,
-        seen: Mapping[str, Any],
+        metrics: Mapping[str, Any],
         broken: Mapping[str, int],
     ) -> Sequence[Result]:
         """Keep the results of a batch that was committed, if there is a suite. The next batch need not wait for them.
 
         Args:
             decision: what was decided before; None where nothing had to be.
-            seen: what was observed of the batch.
+            metrics: what was observed of the batch.
             broken: the name of an expectation → the records that were set aside for it.
 
         Returns:
@@ -154,20 +154,22 @@ class BatchGate:
         """
         if self._suite is None:
             return ()
-        told = self.results(decision, seen, broken)
-        self._keep(told, batch, receipt, decision.outcome if decision else "committed")
+        results = self.results(decision, metrics, broken)
+        self._keep(results, batch, receipt, decision.outcome if decision else "committed")
         if time.monotonic() - self._written >= _TOGETHER_S:
             self.flush(spark)
-        return told
+        return results
 
     def results(
-        self, decision: GateDecision | None, seen: Mapping[str, Any], broken: Mapping[str, int]
+        self, decision: GateDecision | None, metrics: Mapping[str, Any], broken: Mapping[str, int]
     ) -> Sequence[Result]:
         """What the expectations found in a batch, in the order of the suite's file; for the arguments see `record`."""
         if self._suite is None:
             return ()
-        found = decision.found if decision else evaluate.counted(self._suite, seen)
-        return evaluate.in_order(self._suite, [*found, *evaluate.refused(self._suite, seen["decoded"], broken)])
+        decided_results = decision.results if decision else evaluate.counted(self._suite, metrics)
+        return evaluate.in_order(
+            self._suite, [*decided_results, *evaluate.refused(self._suite, metrics["decoded"], broken)]
+        )
 
     def _most(self, batch: BatchPlan, decided: DataFrame) -> str:
         """For what reasons most of the refused records are refused."""
@@ -178,12 +180,12 @@ class BatchGate:
         most = rows.groupBy("stage", "reason").count().orderBy(F.desc("count"), "reason").take(3)
         return ", ".join(f"{row['count']:,} {row['reason']} ({row['stage']})" for row in most)
 
-    def _keep(self, found: Sequence[Result], batch: BatchPlan, receipt: Receipt, outcome: str) -> None:
+    def _keep(self, outcomes: Sequence[Result], batch: BatchPlan, receipt: Receipt, outcome: str) -> None:
         if self._suite is None:
             return
         self._rows += results.rows(
             self._suite,
-            evaluate.in_order(self._suite, found),
+            evaluate.in_order(self._suite, outcomes),
             pipeline=receipt.pipeline,
             sequence=receipt.sequence,
             ranges=receipt.ranges,
@@ -227,22 +229,22 @@ class BatchGate:
             writing.result()
 
 
-def _too_many(config: PipelineConfig, seen: Mapping[str, Any]) -> str | None:
+def _too_many(config: PipelineConfig, metrics: Mapping[str, Any]) -> str | None:
     """That a batch exceeds the failure budget; None if it does not."""
-    refused, consumed, budget = seen["refused"], seen["consumed"], config.quarantine
+    refused, consumed, budget = metrics["refused"], metrics["consumed"], config.quarantine
     if budget.allows(refused, consumed):
         return None
     return f"{refused:,} of {consumed:,} records are refused, and quarantine.max_refused is {budget.max_refused}"
 
 
-def _held(receipt: Receipt, decision: GateDecision) -> BatchHeld:
+def _batch_held(receipt: Receipt, decision: GateDecision) -> BatchHeld:
     offsets = ", ".join(f"{s.topic}-{s.partition} {s.start} to {s.end - 1}" for s in receipt.ranges if s.end > s.start)
     command = "backfill" if receipt.job.name == "backfill" else "run"
     let = "" if decision.ends else f", or let it through: {command} --accept-held REASON"
     return BatchHeld(
         f"batch {receipt.sequence} of pipeline {receipt.pipeline!r} is kept back ({offsets}):"
-        + "".join(f"\n  {each}" for each in decision.held),
+        + "".join(f"\n  {each}" for each in decision.held_by),
         cure=f"nothing was committed, and nothing is lost; mend the data or the suite and run again{let}",
-        found=decision.found,
+        found=decision.results,
         broken=decision.broken,
     )

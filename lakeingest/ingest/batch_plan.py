@@ -132,10 +132,10 @@ class BatchPlan:
 
     def accepted(self, decided: DataFrame) -> DataFrame:
         """The rows of the table: its columns, and the partition columns that Delta does not generate."""
-        taken = decided.where(f"NOT {REFUSED} AND NOT {DROPPED}")
+        rows = decided.where(f"NOT {REFUSED} AND NOT {DROPPED}")
         computed = {c.name: c.value for c in self.layout.columns if c.value is not None}
-        named = map(ddl.quoted, self.columns)
-        return taken.select(*named, *(column.alias(name) for name, column in computed.items()))
+        columns = map(ddl.quoted, self.columns)
+        return rows.select(*columns, *(column.alias(name) for name, column in computed.items()))
 
 
 def _any(refusals: Sequence[Refusal]) -> Column:
@@ -157,10 +157,10 @@ def layout(config: PipelineConfig, shape: Shape, suite: Suite | None, now: datet
     Raises:
         PipelineFileError: no table can be partitioned as the file says, or the suite asks what the columns cannot meet.
     """
-    made = partitioning.layout(config.partition, shape.table, now, config.table.path or "")
+    result = partitioning.layout(config.partition, shape.table, now, config.table.path or "")
     if suite is not None:
         suite.check(types.ddl_columns(shape.table))
-    return made
+    return result
 
 
 def plan_batch(
@@ -187,9 +187,11 @@ def plan_batch(
         return replace(
             last, now=now, layout=partitioning.layout(config.partition, shape.table, now, config.table.path or "")
         )
-    made, columns = layout(config, shape, suite, now), table_columns(config, shape)
+    partition_layout, columns = layout(config, shape, suite, now), table_columns(config, shape)
     demands = constraints.of(properties, table, columns) if table is not None else None
-    batch = BatchPlan(now, shape, decode.decode(config, shape), made, tuple(columns.fieldNames()), constraints=demands)
+    batch = BatchPlan(
+        now, shape, decode.decode(config, shape), partition_layout, tuple(columns.fieldNames()), constraints=demands
+    )
     if suite is None:
         return batch
     refusing = suite.refusing
@@ -212,7 +214,7 @@ def set_aside(batch: BatchPlan, why: Sequence[Result]) -> BatchPlan:
     return replace(batch, gate=(*batch.gate, refusal))
 
 
-def observed(decided: DataFrame, seen: Observation, *metrics: Column) -> DataFrame:
+def observed(decided: DataFrame, observation: Observation, *metrics: Column) -> DataFrame:
     """The same rows, counted.
 
     What is observed is also a barrier: without it Spark pushes the filter that follows below the parse, and parses once
@@ -221,7 +223,7 @@ def observed(decided: DataFrame, seen: Observation, *metrics: Column) -> DataFra
     from pyspark.sql import functions as F
 
     return decided.observe(
-        seen,
+        observation,
         F.count(F.lit(1)).alias("consumed"),
         count_where(F.col(REFUSED)).alias("refused"),
         count_where(F.col(DROPPED)).alias("dropped"),

@@ -111,11 +111,11 @@ class BronzeSource:
         StorageError, UsageError: from every method: it cannot be read, or is not there.
     """
 
-    def __init__(self, table: str, wanted: Sequence[str], storage: Storage, spark: Callable[[], SparkSession]) -> None:
-        self.address, self._wanted, self._storage, self._spark = table, tuple(wanted), storage, spark
+    def __init__(self, table: str, topics: Sequence[str], storage: Storage, spark: Callable[[], SparkSession]) -> None:
+        self.address, self._topics, self._storage, self._spark = table, tuple(topics), storage, spark
         self._look: _Look | None = None
         self._first: dict[tuple[str, int], int] = {}
-        self._told = False
+        self._has_warned = False
 
     # What it holds -----------------------------------------------------------------------------------------------
 
@@ -141,13 +141,13 @@ class BronzeSource:
         for tp, end in (each for receipt in receipts for each in receipt.ranges.frontier.items() if each[0][0] in ids):
             # Several pipelines may have fed one topic-partition: each one's rows end where its newest receipt does.
             last[tp] = max(end, last.get(tp, end))
-        if missing := [name for name in self._wanted if name not in ids]:
+        if missing := [name for name in self._topics if name not in ids]:
             raise UsageError(
                 f"{self.address} has no records of {', '.join(missing)}; it has those of {', '.join(sorted(ids))}",
                 cure="correct source.topics, or leave them out to read all",
             )
-        if self._wanted:
-            ids = {name: ids[name] for name in self._wanted}
+        if self._topics:
+            ids = {name: ids[name] for name in self._topics}
             last = {tp: end for tp, end in last.items() if tp[0] in ids}
         if last.keys() - self._first.keys():
             self._first = self._first_offsets(last)
@@ -179,11 +179,11 @@ class BronzeSource:
         """What the log says now; where it was read before, from there on."""
         before = self._look
         if before is None:
-            return self._asked(self._newest)
+            return self._answer(self._newest)
         entries = self._behind(before.version)
         if entries is None or any(entry["operation"] == "RESTORE" for entry in entries):
             self._first = {}
-            return self._asked(self._newest)
+            return self._answer(self._newest)
         if any(not _regular(entry) and _may_begin_earlier(entry) for entry in entries):
             self._first = {}
         newest = {receipt.pipeline: receipt for entry in reversed(entries) if (receipt := _regular(entry))}
@@ -204,8 +204,8 @@ class BronzeSource:
         for limit in (RECENT, None):
             history = log.history(limit)
             # Nobody has the empty name: so all of them are others.
-            found = commit_log.of_history("", history, log).others
-            receipts = {name: receipt for name, receipt in found.items() if _is_regular(receipt)}
+            newest = commit_log.of_history("", history, log).others
+            receipts = {name: receipt for name, receipt in newest.items() if _is_regular(receipt)}
             if history[-1]["version"] == 0 or (makers and makers <= receipts.keys()):
                 break
         if not receipts:
@@ -225,12 +225,12 @@ class BronzeSource:
         def ask(log: OfflineLog | TableHistory) -> Sequence[Entry]:
             return log.behind(version) if isinstance(log, OfflineLog) else log.since(version)
 
-        entries = self._asked(ask)
+        entries = self._answer(ask)
         whole = not entries or entries[-1]["version"] == version + 1
         newest = entries[0]["version"] if entries else version
         return entries if whole and (self._look is None or newest >= self._look.version) else None
 
-    def _asked(self, ask: Callable[[OfflineLog | TableHistory], Answer]) -> Answer:
+    def _answer(self, ask: Callable[[OfflineLog | TableHistory], Answer]) -> Answer:
         """What the log says, without Spark if possible."""
         if not session.is_elsewhere(os.environ):
             with suppress(Unreadable):
@@ -249,10 +249,10 @@ class BronzeSource:
             boxes = [_box(file) for file in log.state.files]
             if None in boxes:
                 raise Unreadable("a file does not say which offsets it has")
-            known = [*filter(None, boxes)]
-            return {tp: min((b[2] for b in known if b[0] <= tp[0] <= b[1]), default=end) for tp, end in last.items()}
+            exact = [*filter(None, boxes)]
+            return {tp: min((b[2] for b in exact if b[0] <= tp[0] <= b[1]), default=end) for tp, end in last.items()}
 
-        return self._asked(ask)
+        return self._answer(ask)
 
     def _first_of_rows(self) -> dict[tuple[str, int], int]:
         with storage_failures(self.address):
@@ -294,12 +294,12 @@ class BronzeSource:
         # From 0 on: what is brought in may lie before all that was there.
         below = OffsetRanges.up_to(frontier)
         whole = Late(below, self._read_from(self._look))
-        since = self._seen(read_from, self._look)
+        since = self._last_version(read_from, self._look)
         entries = None if since is None else self._behind(since)
         if entries is None:
             self._check_begins(frontier)
             return (whole,) if below.offsets else ()
-        found, vacuumed = list[Late](), False
+        batches, vacuumed = list[Late](), False
         for entry in entries:
             version = entry["version"]
             # What a look before the last one has not seen is for the next batch.
@@ -309,11 +309,11 @@ class BronzeSource:
             ranges = self._added(entry, frontier, below)
             if ranges.offsets:
                 exact = {} if vacuumed else {"since": version - 1}
-                found.append(Late(ranges, {**self._read_from(self._look), "version": version, **exact}))
+                batches.append(Late(ranges, {**self._read_from(self._look), "version": version, **exact}))
             vacuumed = vacuumed or entry["operation"].startswith("VACUUM")
-        return found[::-1]
+        return batches[::-1]
 
-    def _seen(self, read_from: Mapping[str, Any], look: _Look) -> int | None:
+    def _last_version(self, read_from: Mapping[str, Any], look: _Look) -> int | None:
         """The version that was seen last; None where it was another table's, as of one that was made anew."""
         other = look.id and read_from.get("id", look.id) != look.id
         same = location.same_table(read_from.get("table", ""), self.address)
@@ -331,13 +331,13 @@ class BronzeSource:
         boxes = [_box(file) for file in entry["added"]]
         if None in boxes:
             return below
-        found = [
+        ranges = [
             OffsetRange(s.topic, s.partition, max(s.start, low), min(s.end, high))
             for s in below
             for least, most, low, high in filter(None, boxes)
             if least <= s.topic <= most
         ]
-        return OffsetRanges(tuple(found)).merged
+        return OffsetRanges(tuple(ranges)).merged
 
     def _tell_of(self, entry: Entry) -> None:
         """Say that somebody has taken rows away, or may have: that is never taken over."""
@@ -393,15 +393,15 @@ class BronzeSource:
             kinds = dict(rows.dtypes)
         self._check_columns(kinds)
 
-        def kept(name: str, kind: str, like: Sequence[str]) -> Column:
+        def column_or_null(name: str, kind: str, like: Sequence[str]) -> Column:
             return (F.col(name) if kinds.get(name) in like else F.lit(None)).cast(kind)
 
         return rows.select(
             *COORDINATES,
             TIMESTAMP,
-            kept(KEY, "binary", _BYTES).alias(RAW_KEY),
+            column_or_null(KEY, "binary", _BYTES).alias(RAW_KEY),
             F.col(_VALUE).cast("binary").alias(RAW_VALUE),
-            kept(HEADERS, _HEADERS, (_HEADERS,)).alias(HEADERS),
+            column_or_null(HEADERS, _HEADERS, (_HEADERS,)).alias(HEADERS),
         )
 
     def _check_columns(self, kinds: Mapping[str, str]) -> None:
@@ -428,9 +428,9 @@ class BronzeSource:
                 f"{'is ' + kinds[_VALUE] if _VALUE in kinds else 'is missing'}",
                 cure="let source.table name a table whose pipeline says decode.value.format: bytes (or string)",
             )
-        if self._told:
+        if self._has_warned:
             return
-        self._told = True
+        self._has_warned = True
         lacks = [n for n, like in ((KEY, _BYTES), (HEADERS, (_HEADERS,))) if kinds.get(n) not in like]
         if lacks:
             warnings.warn(

@@ -29,7 +29,7 @@ class CatalogEntry:
     def __init__(self, context: RunContext, tell: Callable[[CatalogUpdate], None]) -> None:
         self._context, self._tell = context, tell
         self._holds: StructType | None = None
-        self._told: dict[str, str] = {}
+        self._failures: dict[str, str] = {}
 
     def begin(self, attempt: Attempt) -> None:
         """See `follow`."""
@@ -45,17 +45,17 @@ class CatalogEntry:
             self._follow(tables.main, config.table.name, columns, config.comment)
         if config.quarantine.name and config.quarantine.path:
             self._follow(tables.quarantine, config.quarantine.name, quarantine.schema(), None)
-        self._holds = None if self._told else columns
+        self._holds = None if self._failures else columns
 
     def _follow(self, table: Table, name: str, columns: StructType, comment: str | None) -> None:
-        told = self._told.pop(name, "")
+        last_failure = self._failures.pop(name, "")
         try:
-            if self._update(table, name, columns, comment) or told:
+            if self._update(table, name, columns, comment) or last_failure:
                 self._tell(CatalogUpdate(name))
         except LakeingestError as failure:
-            if str(failure) != told:
+            if str(failure) != last_failure:
                 self._tell(CatalogUpdate(name, failure))
-            self._told[name] = str(failure)
+            self._failures[name] = str(failure)
 
     def _update(self, table: Table, name: str, columns: StructType, comment: str | None) -> bool:
         """Whether the entry had to change."""

@@ -22,7 +22,7 @@ class ConsumerGroup:
         self._context, self._tell = context, tell
         self._group = context.config.source.commit_to_group
         self._holds: Frontier = {}
-        self._told = ""
+        self._last_failure = ""
 
     def begin(self, attempt: Attempt) -> None:
         """See `follow`."""
@@ -40,11 +40,11 @@ class ConsumerGroup:
         try:
             self._context.source.commit(self._group, frontier)
         except LakeingestError as failure:
-            if str(failure) != self._told:
+            if str(failure) != self._last_failure:
                 self._tell(GroupUpdate(self._group, failure))
-            self._told = str(failure)
+            self._last_failure = str(failure)
             return
         self._holds = frontier
-        if self._told:
+        if self._last_failure:
             self._tell(GroupUpdate(self._group))
-        self._told = ""
+        self._last_failure = ""

@@ -40,9 +40,9 @@ def storage(config: PipelineConfig) -> Storage:
     Raises:
         SetupError: the file names neither storage nor brokers, and no stack is running.
     """
-    given = config.storage.endpoint is not None or config.storage.access_key is not None
+    is_declared = config.storage.endpoint is not None or config.storage.access_key is not None
     on_s3 = any(location.place(path).on_s3 for path in config.paths)
-    return addresses(config)[1] if on_s3 and not given else config.storage
+    return addresses(config)[1] if on_s3 and not is_declared else config.storage
 
 
 def _registry_url(config: PipelineConfig) -> str:

@@ -85,7 +85,7 @@ class Evolution:
         self._decisions = SchemaDecisions(config, ledger, follows=follows)
         self._config = config
         self._open = registry
-        self._known: dict[tuple[Side, bytes], WriterSchema] = {}
+        self._writer_schemas: dict[tuple[Side, bytes], WriterSchema] = {}
         self._declare(self._columns(table))
         self.declares = self.ledger.current != ledger.current
         self._looked = not self._framed
@@ -140,31 +140,33 @@ class Evolution:
         columns = self._columns(table)
         for side in SIDES:
             # The longest header first: one without indexes stands for a schema that cannot be read at all.
-            known = tuple(sorted((k for k in self._known.values() if k.side == side), key=lambda k: -len(k.header)))
+            by_header = tuple(
+                sorted((k for k in self._writer_schemas.values() if k.side == side), key=lambda k: -len(k.header))
+            )
             framed = side in self._framed
-            if framed or known:
-                branches = tuple(self._branch(k, columns) for k in known)
+            if framed or by_header:
+                branches = tuple(self._branch(k, columns) for k in by_header)
                 by = framing.of(self._config.registry) if framed else None
                 sides[side] = SchemaBranches(branches, framing=by, strict=framed and strict)
         value, key = self._value(columns), shape.key_type(self._config, self.ledger.table("key"))
         stages = self._stages(value)
-        made = types.of_columns(stages[-1].after) if stages else value
+        columns_made = types.of_columns(stages[-1].after) if stages else value
         if table is not None and "value" in self.ledger.current:
-            if stages and (why := misfit(types.ddl_columns(table), types.ddl_columns(made))):
+            if stages and (why := misfit(types.ddl_columns(table), types.ddl_columns(columns_made))):
                 raise self._mismatch(f"transform makes of it: {why}", "cast the column to the type that it had")
-            made = types.fitted(table, shape.with_partitions(self._config, made, table))
+            columns_made = types.fitted(table, shape.with_partitions(self._config, columns_made, table))
         masked = hidden.paths(self._config.steps, KEY)
         if table is not None and "key" in self.ledger.current and key is not None and not masked:
             key = types.fitted(table, _alone(key))[KEY].dataType
         strict = self._observes and strict
-        read = value if stages else made
+        read = value if stages else columns_made
         early = tuple(TypeSegment(ends, columns_of(read, schema)) for ends, schema in self._early)
-        found = Shape(read, key, sides, strict, stages, made if stages else None, early)
-        if table is not None and masked and found.table_key is not None and KEY in table.names:
-            was, becomes = _alone(table[KEY].dataType), _alone(found.table_key)
+        result = Shape(read, key, sides, strict, stages, columns_made if stages else None, early)
+        if table is not None and masked and result.table_key is not None and KEY in table.names:
+            was, becomes = _alone(table[KEY].dataType), _alone(result.table_key)
             if why := misfit(types.ddl_columns(was), types.ddl_columns(becomes)):
                 raise self._mismatch(f"transform makes of its key: {why}", "hide the key as it was hidden")
-        return found
+        return result
 
     def _stages(self, value: StructType) -> tuple[Stage, ...]:
         """Raises:
@@ -175,21 +177,28 @@ class Evolution:
         except TransformError as wrong:
             raise file.failure("the pipeline", [str(wrong)]) from None
 
-    def _branch(self, known: WriterSchema, columns: TableColumns) -> SchemaBranch | RefusedSchema:
-        decision = self._decisions.decision(known, columns)
-        if known.schema is None or known.reading is None or decision is None:
-            return RefusedSchema(known.header, UNUSABLE, f"{known.label}: {known.problem}")
+    def _branch(self, writer_schema: WriterSchema, columns: TableColumns) -> SchemaBranch | RefusedSchema:
+        decision = self._decisions.decision(writer_schema, columns)
+        if writer_schema.schema is None or writer_schema.reading is None or decision is None:
+            return RefusedSchema(writer_schema.header, UNUSABLE, f"{writer_schema.label}: {writer_schema.problem}")
         if decision.action == "quarantine":
-            return RefusedSchema(known.header, str(decision.verdict), f"{known.label}: {decision.why}")
-        names = naming.with_column_names(known.schema, decision.table)
-        names = naming.without(names, known.schema, decision.rescued)
-        return SchemaBranch(known.header, known.id, known.label, known.schema, known.reading.reader, names)
+            return RefusedSchema(writer_schema.header, str(decision.verdict), f"{writer_schema.label}: {decision.why}")
+        names = naming.with_column_names(writer_schema.schema, decision.table)
+        names = naming.without(names, writer_schema.schema, decision.rescued)
+        return SchemaBranch(
+            writer_schema.header,
+            writer_schema.id,
+            writer_schema.label,
+            writer_schema.schema,
+            writer_schema.reading.reader,
+            names,
+        )
 
     def _value(self, columns: TableColumns = None) -> StructType:
         if isinstance(self._config.decode.value, config.JsonValue):
             return shape.value_columns(self._config, self.ledger.current.get("value"))
-        known = [known.schema for known in self._known.values() if known.side == "value" and known.schema]
-        return shape.value_columns(self._config, self._decisions.table("value", columns, known))
+        schemas = [each.schema for each in self._writer_schemas.values() if each.side == "value" and each.schema]
+        return shape.value_columns(self._config, self._decisions.table("value", columns, schemas))
 
     def _columns(self, table: StructType | None) -> TableColumns:
         return types.ddl_columns(shape.of_value(self._config, table)) if table is not None else None
@@ -211,13 +220,15 @@ class Evolution:
         """
         unknown_ids, columns = False, self._columns(table)
         if self._framed:
-            met, unknown_ids = writer_schemas.discover(self._config, self._registry, self.ledger, kafka, self._known)
-            self._known.update({(k.side, k.header): k for k in met})
+            new_schemas, unknown_ids = writer_schemas.discover(
+                self._config, self._registry, self.ledger, kafka, self._writer_schemas
+            )
+            self._writer_schemas.update({(k.side, k.header): k for k in new_schemas})
         if not self.settled:
             self._foresee()
         if self._observes:
             unknown_ids = self._observe(kafka, sequence, columns)
-        self._decisions.decide(self._known.values(), sequence, columns)
+        self._decisions.decide(self._writer_schemas.values(), sequence, columns)
         self._unknown_ids, self._looked = unknown_ids, True
         self.appearance = "" if self.settled else writer_schemas.sniff_values(self._config, kafka)
 
@@ -225,7 +236,7 @@ class Evolution:
         """Whether the value's columns are known before a record came: from the registry, if need be."""
         if not self.settled:
             self._foresee()
-            self._decisions.decide(self._known.values(), sequence, None)
+            self._decisions.decide(self._writer_schemas.values(), sequence, None)
         return self.settled
 
     def _foresee(self) -> None:
@@ -234,10 +245,10 @@ class Evolution:
         A schema in no version of its subject says so under NONE alone; see `SchemaDecisions`.
         """
         none = self._decisions.mode("value") == "NONE"
-        if not any(k.side == "value" and k.reading and (k.version or none) for k in self._known.values()):
+        if not any(k.side == "value" and k.reading and (k.version or none) for k in self._writer_schemas.values()):
             latest = writer_schemas.latest_of_subject(self._config, self._registry, self.ledger)
             if latest is not None:
-                self._known[latest.side, latest.header] = latest
+                self._writer_schemas[latest.side, latest.header] = latest
 
     # Schemas that no registry holds ----------------------------------------------------------------------------------
 
@@ -247,18 +258,20 @@ class Evolution:
             format_ = self._format(side)
             if isinstance(format_, config.AvroFormat) and format_.schema_file is not None:
                 reading = read(format_, "AVRO", format_.schema_file.text, (), b"")
-                text = self._decisions.seen(side, format_.schema_file.text, without_docs(format_.schema_file.text))
-                known = WriterSchema(
+                text = self._decisions.known_text(
+                    side, format_.schema_file.text, without_docs(format_.schema_file.text)
+                )
+                writer_schema = WriterSchema(
                     side, b"", None, None, self._decisions.version(side, text), fingerprint(text), None, reading
                 )
-                self._known[side, b""] = known
+                self._writer_schemas[side, b""] = writer_schema
             elif side == "value" and isinstance(format_, config.JsonValue):
                 self._declare_columns(self._config.schema_.columns or "", columns)
-        self._decisions.decide(self._known.values(), 1, columns)
+        self._decisions.decide(self._writer_schemas.values(), 1, columns)
 
     def _declare_columns(self, text: str, columns: TableColumns) -> None:
         """Declared columns hold whatever the mode says of records, if the table can become them."""
-        text = self._decisions.seen("value", text, ddl.without_comments(text))
+        text = self._decisions.known_text("value", text, ddl.without_comments(text))
         before, version = self.ledger.current.get("value"), self._decisions.version("value", text)
         schema = inferred.declared(text, before, version, observes=self._observes)
         decision = Decision(
@@ -275,33 +288,33 @@ class Evolution:
 
     def _fits(self, text: str, columns: tuple[ddl.Column, ...], decision: Decision, before: Schema | None) -> None:
         assert decision.current is not None
-        wanted = transforms.apply(self._config.steps, ddl.parse(text))
-        wrong = declared.misfits(wanted, columns, decision.current, before, self._config.compatibility)
+        target_columns = transforms.apply(self._config.steps, ddl.parse(text))
+        wrong = declared.misfits(target_columns, columns, decision.current, before, self._config.compatibility)
         if wrong is None and (why := self._decisions.barred(decision, columns)):
             wrong = declared.Misfit(why, "declare the column as it was")
         if wrong is not None:
             raise self._mismatch(f"schema.columns declares: {wrong.reason}", wrong.cure)
 
-    def _mismatch(self, what: str, cure: str) -> TableMismatch:
+    def _mismatch(self, message: str, cure: str) -> TableMismatch:
         return TableMismatch(
-            f"{self._config.table.identifier} cannot become what {what}", cure=f"{cure}; or {NEW_TABLE}"
+            f"{self._config.table.identifier} cannot become what {message}", cure=f"{cure}; or {NEW_TABLE}"
         )
 
-    def loosened(self, table: StructType, wanted: StructType) -> tuple[str, ...]:
+    def loosened(self, table: StructType, target: StructType) -> tuple[str, ...]:
         """The table's fields, paths as SQL has them, that were declared NOT NULL and are so no more."""
-        still = {path for path, _ in types.not_null_fields(types.demanded(wanted))}
-        gone = [(path, name) for path, name in types.not_null_fields(table) if path not in still]
+        still = {path for path, _ in types.not_null_fields(types.demanded(target))}
+        no_longer = [(path, name) for path, name in types.not_null_fields(table) if path not in still]
         # A column that somebody else made NOT NULL is a constraint of the table's.
-        return tuple(path for path, name in gone if name is None or self.ledger.demanded(name))
+        return tuple(path for path, name in no_longer if name is None or self.ledger.demanded(name))
 
     def _observe(self, kafka: DataFrame, sequence: int, columns: TableColumns) -> bool:
         """Let the table follow undeclared JSON fields, by a schema one version on. Whether some are left."""
-        met = inferred.fields(kafka, self._config, self._value())
+        observation = inferred.fields(kafka, self._config, self._value())
         current, version = self.ledger.current["value"], self._decisions.next_version("value")
         # One by one, so that a field which the table cannot take keeps no other back.
         fields = {
             name: schema
-            for name, (schema, _) in met.fields.items()
+            for name, (schema, _) in observation.fields.items()
             if schema is not None
             and self._decisions.takes(inferred.with_fields(current, {name: schema}, version), columns)
         }
@@ -309,18 +322,20 @@ class Evolution:
         room = inferred.MOST - sum(f.schema.doc == inferred.OBSERVED for f in current.fields)
         fields = dict(islice(fields.items(), max(0, room)))
         if not fields:
-            return bool(met.fields)
-        seen = inferred.with_fields(current, fields, version)
-        decision = decide(seen, current, self._decisions.mode("value"), columns)
-        if decision.action != "evolve" or model.value_columns(seen) == model.value_columns(current):
+            return bool(observation.fields)
+        schema_with_fields = inferred.with_fields(current, fields, version)
+        decision = decide(schema_with_fields, current, self._decisions.mode("value"), columns)
+        if decision.action != "evolve" or model.value_columns(schema_with_fields) == model.value_columns(current):
             return True
-        first = min(met.fields[name][1] for name in fields)
-        known = WriterSchema("value", b"", None, None, version, fingerprint(repr(seen.to_json())), first)
-        self._decisions.note(known, decision, sequence)
-        for split in met.splits:
-            there = {name: schema for name, schema in split.fields.items() if name in fields}
-            self._early.append((split.ends, inferred.with_fields(current, there, version)))
-        return len(fields) < len(met.fields)
+        first = min(observation.fields[name][1] for name in fields)
+        writer_schema = WriterSchema(
+            "value", b"", None, None, version, fingerprint(repr(schema_with_fields.to_json())), first
+        )
+        self._decisions.note(writer_schema, decision, sequence)
+        for split in observation.splits:
+            early_fields = {name: schema for name, schema in split.fields.items() if name in fields}
+            self._early.append((split.ends, inferred.with_fields(current, early_fields, version)))
+        return len(fields) < len(observation.fields)
 
 
 def _alone(key: T.DataType) -> StructType:

@@ -60,9 +60,9 @@ class FixedColumns:
         if ledger.current == self._schema:
             return
         newest = [entry for entry in ledger.entries if entry.action == "evolve"][-1]
-        what = f"{newest.subject} version {newest.version}" if newest.subject else "their fields"
+        schema_name = f"{newest.subject} version {newest.version}" if newest.subject else "their fields"
         raise UsageError(
-            f"records bring a schema that would change the table ({what}): {', '.join(newest.changes)}",
+            f"records bring a schema that would change the table ({schema_name}): {', '.join(newest.changes)}",
             cure="let the pipeline's own run change the table first: by a record with that schema or, where the "
             "file declares the columns, by declaring them; then call this again, which goes on from here",
         )

@@ -183,7 +183,7 @@ class MicroBatchExecution:
             self.writer.keep(self.evolution.ledger)
             self._describe()
         with self._timed("results"):
-            results = gate.record(self.context.spark, decision, decided.batch, receipt, seen=metrics, broken=broken)
+            results = gate.record(self.context.spark, decision, decided.batch, receipt, metrics=metrics, broken=broken)
         return Committed(
             receipt.sequence,
             commit.version,

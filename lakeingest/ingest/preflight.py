@@ -42,12 +42,12 @@ class Accept:
     Attributes:
         dropped_topics: that the file no longer names a topic which the table was fed from.
         gaps: that Kafka has deleted offsets which were never read.
-        held: a batch that the gate would hold: the first one is let through, for this reason.
+        held_reason: a batch that the gate would hold: the first one is let through, for this reason.
     """
 
     dropped_topics: bool = False
     gaps: bool = False
-    held: str | None = None
+    held_reason: str | None = None
 
 
 def check_user(config: PipelineConfig, deed: Literal["replay", "accept"]) -> None:
@@ -58,12 +58,12 @@ def check_user(config: PipelineConfig, deed: Literal["replay", "accept"]) -> Non
         UsageError: it names others.
     """
     promised = config.contract
-    named = getattr(promised, f"may_{deed}") if promised else None
-    if named is None or (who := user()) in named:
+    users = getattr(promised, f"may_{deed}") if promised else None
+    if users is None or (who := user()) in users:
         return
-    what = "replay or discard refused records" if deed == "replay" else "let a held batch or a gap through"
+    deed_text = "replay or discard refused records" if deed == "replay" else "let a held batch or a gap through"
     raise UsageError(
-        f"{who} may not {what} of {config.name!r}: contract.may_{deed} names {', '.join(named) or 'nobody'}",
+        f"{who} may not {deed_text} of {config.name!r}: contract.may_{deed} names {', '.join(users) or 'nobody'}",
         cure=f"let one of them do it; or add {who} to contract.may_{deed}, if the table's owners agree",
     )
 
@@ -154,9 +154,9 @@ def check_adopted(tables: PipelineTables, log: CommitLog) -> None:
     if newest is None or not newest.receipt.job.adopted:
         return
     added = TableHistory(tables.main).adding(newest.receipt.job.adopted["version"])
-    theirs = [entry for entry in added if _is_strange(entry, tables.config)]
-    if theirs:
-        first = theirs[-1]
+    strange = [entry for entry in added if _is_strange(entry, tables.config)]
+    if strange:
+        first = strange[-1]
         raise TableMismatch(
             f"somebody has added rows to {tables.main} since it was looked at to adopt it (version "
             f"{newest.receipt.job.adopted['version']}): version {first['version']}, {first['operation']}, at "
@@ -246,7 +246,7 @@ def check_columns(
     tables: PipelineTables,
     columns: StructType,
     properties: Mapping[str, str],
-    wanted: StructType,
+    target_columns: StructType,
     partitions: Sequence[PartitionColumn],
 ) -> None:
     """Hold the table to the file: its partitions, and the types of the columns that are not the value's.
@@ -255,32 +255,38 @@ def check_columns(
 
     Args:
         columns, properties: what the table has.
-        wanted, partitions: the columns that a batch has, and those that it is partitioned by.
+        target_columns, partitions: the columns that a batch has, and those that it is partitioned by.
 
     Raises:
         TableMismatch: with what to do about it.
     """
     table, config = tables.main, tables.config
-    found, named = table.partition_columns(), [partition.name for partition in partitions]
-    if found != named:
-        raise _otherwise(table, f"partitioned by {', '.join(found) or 'nothing'}", ", ".join(named) or "nothing")
+    existing_partitions, partition_names = table.partition_columns(), [partition.name for partition in partitions]
+    if existing_partitions != partition_names:
+        raise _otherwise(
+            table,
+            f"partitioned by {', '.join(existing_partitions) or 'nothing'}",
+            ", ".join(partition_names) or "nothing",
+        )
     was = table_properties.partitions(properties, config.known_as) or ()
     for before, now in zip(was, table_properties.options(config), strict=False):
         for name in (name for name in now if now[name] != before.get(name, now[name])):
-            had, has = (f"{name} {'left out' if value is None else value}" for value in (before[name], now[name]))
-            raise _otherwise(table, f"partitioned by {before['by']} with {had}", has)
+            before_text, now_text = (
+                f"{name} {'left out' if value is None else value}" for value in (before[name], now[name])
+            )
+            raise _otherwise(table, f"partitioned by {before['by']} with {before_text}", now_text)
     # A key's column takes whatever its schemas say.
     fixed = RESERVED if config.decode.key.format in _PLAIN else RESERVED - {KEY}
-    for column in wanted:
+    for column in target_columns:
         if column.name in fixed and column.name in columns.names:
             kind = columns[column.name].dataType.simpleString()
             if kind != column.dataType.simpleString():
                 raise _otherwise(table, f"made with {column.name} {kind}", column.dataType.simpleString())
 
 
-def _otherwise(table: Table, found: str, wanted: str) -> TableMismatch:
+def _otherwise(table: Table, actual: str, expected: str) -> TableMismatch:
     return TableMismatch(
-        f"{table} is {found}, the pipeline file says {wanted}", cure=f"put it back as it was, or {NEW_TABLE}"
+        f"{table} is {actual}, the pipeline file says {expected}", cure=f"put it back as it was, or {NEW_TABLE}"
     )
 
 
@@ -299,12 +305,12 @@ def check_topics(last: Receipt | None, topics: Topics) -> None:
             f"{topics.cluster}: the same offsets are other records there",
             cure=f"correct {where}, or give the pipeline a new name and table",
         )
-    known = last.topics
+    ids = last.topics
     for name, identity in topics.ids.items():
         # A cluster may get ids by an upgrade; see `check_records` for those without.
-        if identity and offsets.topic_id(known.get(name)) not in ("", identity):
+        if identity and offsets.topic_id(ids.get(name)) not in ("", identity):
             raise SourceChanged(
-                f"topic {name!r} was deleted and made again (id {identity}, it was {known[name]}): "
+                f"topic {name!r} was deleted and made again (id {identity}, it was {ids[name]}): "
                 "its offsets begin anew",
                 cure=_NEW_NAME,
             )
@@ -321,9 +327,9 @@ def check_records(tables: PipelineTables, reader: BatchReader, log: CommitLog, t
     if log.newest is None:
         return
     last = log.newest.receipt
-    known = last.topics
-    blind = [name for name, identity in topics.ids.items() if not (identity and offsets.topic_id(known.get(name)))]
-    ranges = OffsetRanges(tuple(s for s in last.ranges if s.topic in blind and s.topic in known))
+    ids = last.topics
+    blind = [name for name, identity in topics.ids.items() if not (identity and offsets.topic_id(ids.get(name)))]
+    ranges = OffsetRanges(tuple(s for s in last.ranges if s.topic in blind and s.topic in ids))
     if not ranges.offsets:
         return
     check_times(tables, reader, topics, ranges)
@@ -345,9 +351,9 @@ def check_times(tables: PipelineTables, reader: BatchReader, topics: Topics, ran
         rows = coordinates.within(tables.main.read(), ranges)
         newest = rows.groupBy(TOPIC, PARTITION).agg(F.max(F.struct(OFFSET, time)).alias("row"))
         in_table = {(r[0], r[1], r["row"][0]): r["row"][1] for r in newest.collect()}
-    known = [place for place in in_table if place[:2] in topics.last]
-    kept = (OffsetRange(t, p, o, o + 1) for t, p, o in known if topics.first[t, p] <= o < topics.last[t, p])
-    records = OffsetRanges(tuple(kept))
+    places = [place for place in in_table if place[:2] in topics.last]
+    last_records = (OffsetRange(t, p, o, o + 1) for t, p, o in places if topics.first[t, p] <= o < topics.last[t, p])
+    records = OffsetRanges(tuple(last_records))
 
     def read() -> list[Row]:
         with reader.failures():

@@ -29,12 +29,12 @@ class ProgressBar:
         from rich.console import Console
         from rich.table import Column
 
-        shown = console or Console(stderr=True)
+        console_of_bar = console or Console(stderr=True)
         share = (progress.TaskProgressColumn(),) if until_caught_up else ()
         text = progress.TextColumn("{task.description}", markup=False, table_column=Column(overflow="fold"))
-        self._bar = progress.Progress(progress.BarColumn(bar_width=20), *share, text, console=shown)
+        self._bar = progress.Progress(progress.BarColumn(bar_width=20), *share, text, console=console_of_bar)
         self._task = self._bar.add_task("starting …", total=None)
-        self._until_caught_up, self._in_notebook = until_caught_up, shown.is_jupyter
+        self._until_caught_up, self._in_notebook = until_caught_up, console_of_bar.is_jupyter
         self._handle: Any = None
         self._commits = self._records = self._refused = self._total = 0
         self._seconds = 0.0
@@ -70,23 +70,25 @@ class ProgressBar:
             case CatalogUpdate():
                 self._say(f"{pipeline}: the catalog is behind the table; the next batch tries again")
             case GroupUpdate():
-                told = event.failure.what if event.failure else f"the group {event.group} stands where the table does"
-                self._say(f"{pipeline}: {told}")
+                message = (
+                    event.failure.what if event.failure else f"the group {event.group} stands where the table does"
+                )
+                self._say(f"{pipeline}: {message}")
 
-    def _committed(self, pipeline: str, done: Committed) -> None:
+    def _committed(self, pipeline: str, batch: Committed) -> None:
         self._commits += 1
-        self._records += done.counts.consumed
-        self._refused += done.counts.refused
-        self._seconds += done.seconds
-        left = ""
+        self._records += batch.counts.consumed
+        self._refused += batch.counts.refused
+        self._seconds += batch.seconds
+        time_left = ""
         if self._until_caught_up:
             # Offsets that hold no record are in the lag alone.
-            self._total = self._total or max(self._records + done.lag, 1)
-            self._bar.update(self._task, total=self._total, completed=self._total - done.lag)
+            self._total = self._total or max(self._records + batch.lag, 1)
+            self._bar.update(self._task, total=self._total, completed=self._total - batch.lag)
             # Rich would tell it from the second commit on; of a run with few commits that is late.
-            seconds = round(done.lag * self._seconds / max(self._records, 1))
-            left = f", {timedelta(seconds=seconds)} left" if done.lag else ""
-        text = f"{number_of(self._records, 'record')}, {self._refused:,} refused, lag {done.lag:,}{left}"
+            seconds = round(batch.lag * self._seconds / max(self._records, 1))
+            time_left = f", {timedelta(seconds=seconds)} left" if batch.lag else ""
+        text = f"{number_of(self._records, 'record')}, {self._refused:,} refused, lag {batch.lag:,}{time_left}"
         self._say(f"{pipeline}: {text}")
 
     def _say(self, text: str) -> None:

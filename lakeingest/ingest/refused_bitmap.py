@@ -33,14 +33,14 @@ def aggregates() -> tuple[Column, ...]:
     return tuple(F.expr(f"bitmap_construct_agg({_mark(at)})").alias(f"refused_bitmap_{at}") for at in range(_MAPS))
 
 
-def maybe_refused(kafka: DataFrame, seen: Mapping[str, Any]) -> DataFrame:
+def maybe_refused(kafka: DataFrame, metrics: Mapping[str, Any]) -> DataFrame:
     """All records of a batch that were refused, and some more: so that the others need not be decoded again.
 
     Args:
         kafka: the batch, as it was decided.
-        seen: what was `observed` of it, its `aggregates` included.
+        metrics: what was `observed` of it, its `aggregates` included.
     """
-    bits = F.lit(b"".join(bytes(seen[f"refused_bitmap_{at}"]) for at in range(_MAPS)))
+    bits = F.lit(b"".join(bytes(metrics[f"refused_bitmap_{at}"]) for at in range(_MAPS)))
     slot = F.expr(_SLOT)
     at = F.shiftright(slot, 3).cast("int") + 1
     byte = F.conv(F.hex(F.substring(bits, at, F.lit(1))), 16, 10).cast("bigint")

@@ -38,9 +38,9 @@ class RetryBudget:
         now = time.monotonic()
         if self._since is None:
             self._since = now
-        left = self._since + self._wait_s - now
-        if left <= 0:
+        remaining_s = self._since + self._wait_s - now
+        if remaining_s <= 0:
             return None
-        pause = min(2.0**self._failures, LONGEST_PAUSE_S, left)
+        pause = min(2.0**self._failures, LONGEST_PAUSE_S, remaining_s)
         self._failures += 1
-        return Retrying(failure, pause, left - pause)
+        return Retrying(failure, pause, remaining_s - pause)

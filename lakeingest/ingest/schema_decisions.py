@@ -44,64 +44,78 @@ class SchemaDecisions:
         """Only the value's schema counts; the key's column takes whatever it can hold."""
         return self._config.compatibility if side == "value" else "NONE"
 
-    def decide(self, known: Iterable[WriterSchema], sequence: int, columns: TableColumns) -> None:
+    def decide(self, writer_schemas: Iterable[WriterSchema], sequence: int, columns: TableColumns) -> None:
         """Take the writers' schemas in the order of their first records, as if each record were a batch of its own.
 
         A schema is decided once. So it does not matter where the batches are cut, and what is refused stays so until
         the file says something else of schemas, or a replay asks again.
         """
-        for each in known:
+        for each in writer_schemas:
             if not self._stands(each):
                 self.note(each, self.decision(each, columns), sequence)
 
-    def _stands(self, known: WriterSchema) -> bool:
+    def _stands(self, writer_schema: WriterSchema) -> bool:
         """Whether a schema is decided, under the rules of the file as it is now."""
-        entry = self._entry(known)
-        if known.schema is None or entry is None:
+        entry = self._entry(writer_schema)
+        if writer_schema.schema is None or entry is None:
             return entry is not None
         if entry.verdict == UNUSABLE:
             return False
-        return (entry.rules, entry.version) == (self._rules(known.side), known.version)
+        return (entry.rules, entry.version) == (self._rules(writer_schema.side), writer_schema.version)
 
-    def _entry(self, known: WriterSchema) -> Entry | None:
-        return self.ledger.decided(known.side, known.fingerprint, known.name)
+    def _entry(self, writer_schema: WriterSchema) -> Entry | None:
+        return self.ledger.decided(writer_schema.side, writer_schema.fingerprint, writer_schema.name)
 
     def _rules(self, side: Side) -> str:
         """What the file says of schemas, as a digest."""
-        said = [self.mode(side), self._config.widening, repr(self._config.steps), repr(self._config.partition)]
-        return fingerprint(json.dumps(said))[:16]
+        rules = [self.mode(side), self._config.widening, repr(self._config.steps), repr(self._config.partition)]
+        return fingerprint(json.dumps(rules))[:16]
 
-    def decision(self, known: WriterSchema, columns: TableColumns) -> Decision | None:
+    def decision(self, writer_schema: WriterSchema, columns: TableColumns) -> Decision | None:
         """What the table makes of a writer's schema; None for one that no table can hold.
 
         Where the table does not follow, a schema that was refused is decided again: a replay may take its records by
         now. The fields that no column takes are rescued then.
         """
-        entry = self._entry(known)
-        if known.schema is None or entry is None or not self._stands(known):
-            return self._decision(known, columns)
-        current, table = self.ledger.current.get(known.side), self.table(known.side, columns, [known.schema])
+        entry = self._entry(writer_schema)
+        if writer_schema.schema is None or entry is None or not self._stands(writer_schema):
+            return self._decision(writer_schema, columns)
+        current, table = (
+            self.ledger.current.get(writer_schema.side),
+            self.table(writer_schema.side, columns, [writer_schema.schema]),
+        )
         verdict, action = Verdict(entry.verdict), cast("Action", entry.action)
         stood = Decision(verdict, action, (), current, entry.why, table, entry.rescued)
         if entry.action != "quarantine" or self._follows:
             return stood
-        again = self._decision(known, columns)
+        again = self._decision(writer_schema, columns)
         return again if again is not None and again.current == current else stood
 
-    def _decision(self, known: WriterSchema, columns: TableColumns) -> Decision | None:
-        schema, current, mode = known.schema, self.ledger.current.get(known.side), self.mode(known.side)
+    def _decision(self, writer_schema: WriterSchema, columns: TableColumns) -> Decision | None:
+        schema, current, mode = (
+            writer_schema.schema,
+            self.ledger.current.get(writer_schema.side),
+            self.mode(writer_schema.side),
+        )
         if schema is None:
             return None
-        if current is None and schema.version is None and known.id is not None and mode != "NONE":
+        if current is None and schema.version is None and writer_schema.id is not None and mode != "NONE":
             # Nothing could ever be compared with it.
             return Decision(Verdict.VERSION_REQUIRED, "quarantine", why="no version tells older from newer")
-        held = self._held(columns) if known.side == "value" else None
-        decision = decide(schema, current, mode, held, self.table(known.side, columns, [schema]), grows=self._follows)
+        evolving_columns = self._evolving_columns(columns) if writer_schema.side == "value" else None
+        decision = decide(
+            schema,
+            current,
+            mode,
+            evolving_columns,
+            self.table(writer_schema.side, columns, [schema]),
+            grows=self._follows,
+        )
         why = None
-        if decision.action == "evolve" and known.side == "key":
+        if decision.action == "evolve" and writer_schema.side == "key":
             why = self._barred_key(decision)
         elif decision.action == "evolve":
-            why = self.barred(decision, columns) or self._computed(known, decision)
+            why = self.barred(decision, columns) or self._computed(writer_schema, decision)
         return Decision(Verdict.DIFFERENT_TYPE, "quarantine", decision.changes, current, why) if why else decision
 
     def table(self, side: Side, columns: TableColumns, schemas: Iterable[Schema]) -> Schema | None:
@@ -113,29 +127,29 @@ class SchemaDecisions:
         table = self.ledger.table(side)
         if table is None or table.type != "struct" or side == "key" or columns is None or self._config.steps:
             return table
-        known = {column.name.lower() for column in table.fields}
+        table_names = {column.name.lower() for column in table.fields}
         fields = [field for schema in schemas for field in schema.fields]
-        names = {name.lower() for field in fields for name in (field.name, *field.aliases)} - known
-        others = [column for column in columns if column.name.lower() in names and model.knows(column.type)]
-        return replace(table, fields=(*table.fields, *model.from_columns(others).fields))
+        names = {name.lower() for field in fields for name in (field.name, *field.aliases)} - table_names
+        more_columns = [column for column in columns if column.name.lower() in names and model.knows(column.type)]
+        return replace(table, fields=(*table.fields, *model.from_columns(more_columns).fields))
 
     def barred(self, decision: Decision, columns: TableColumns) -> str | None:
         """Why the table must not become what a decision says, although Delta could."""
         try:
-            made = self._made(decision.table or decision.current)
+            target_columns = self._columns_of(decision.table or decision.current)
         except TransformError as wrong:
             return str(wrong)
-        why = misfit(columns, made) if columns is not None and self._config.steps else None
+        why = misfit(columns, target_columns) if columns is not None and self._config.steps else None
         before = self._before(columns)
-        return why or self._moved(made, before) or self._grown(made, before)
+        return why or self._moved(target_columns, before) or self._grown(target_columns, before)
 
-    def _computed(self, known: WriterSchema, decision: Decision) -> str | None:
+    def _computed(self, writer_schema: WriterSchema, decision: Decision) -> str | None:
         """Why a step would make other rows of records that came before, if these share a batch with this one.
 
         A schema of the pipeline file is there before the first record of a batch.
         """
         was, becomes = self.ledger.table("value"), decision.table or decision.current
-        if known.id is None or was is None or becomes is None:
+        if writer_schema.id is None or was is None or becomes is None:
             return None
         return widened.barring(self._config.steps, model.value_columns(was), model.value_columns(becomes))
 
@@ -148,38 +162,38 @@ class SchemaDecisions:
             return str(wrong)
         return None
 
-    def _held(self, columns: TableColumns) -> TableColumns:
+    def _evolving_columns(self, columns: TableColumns) -> TableColumns:
         """The table's columns, if records have the same ones: what transforms make of a schema is held against them."""
         return None if self._config.steps else columns
 
-    def _made(self, schema: Schema | None) -> tuple[ddl.Column, ...]:
+    def _columns_of(self, schema: Schema | None) -> tuple[ddl.Column, ...]:
         return transforms.apply(self._config.steps, model.value_columns(schema)) if schema else ()
 
     def _before(self, columns: TableColumns) -> tuple[ddl.Column, ...]:
         """The table's columns as they are by now: other schemas of the batch may have made some."""
-        made = self._made(self.ledger.table("value"))
-        names = {column.name.lower() for column in made}
-        return (*made, *(column for column in columns or () if column.name.lower() not in names))
+        ledger_columns = self._columns_of(self.ledger.table("value"))
+        names = {column.name.lower() for column in ledger_columns}
+        return (*ledger_columns, *(column for column in columns or () if column.name.lower() not in names))
 
-    def _grown(self, made: tuple[ddl.Column, ...], columns: tuple[ddl.Column, ...]) -> str | None:
+    def _grown(self, target_columns: tuple[ddl.Column, ...], columns: tuple[ddl.Column, ...]) -> str | None:
         """A column would be wider, and the pipeline file refuses that."""
         if self._config.widening != "refuse":
             return None
-        why = misfit(made, columns, narrower=False)
+        why = misfit(target_columns, columns, narrower=False)
         return f"{why.partition(': ')[0]} would become wider, and schema.widening is refuse" if why else None
 
-    def _moved(self, made: tuple[ddl.Column, ...], columns: tuple[ddl.Column, ...]) -> str | None:
+    def _moved(self, target_columns: tuple[ddl.Column, ...], columns: tuple[ddl.Column, ...]) -> str | None:
         """Why the rows that are there would lie in wrong partitions: a field that they are cut by has another type."""
         for part in self._config.partition:
             path = None if isinstance(part, config.KafkaPartition) else part.field
             if path is None:
                 continue
-            was, now = ddl.find(columns, path), ddl.find(made, path)
+            was, now = ddl.find(columns, path), ddl.find(target_columns, path)
             if was and now and was.type != now.type:
                 return f"{path} is {was.type} in the table, which is partitioned by it, and would become {now.type}"
         return None
 
-    def note(self, known: WriterSchema, decision: Decision | None, sequence: int) -> None:
+    def note(self, writer_schema: WriterSchema, decision: Decision | None, sequence: int) -> None:
         """A new entry of the ledger.
 
         Args:
@@ -187,19 +201,19 @@ class SchemaDecisions:
         """
         accepted = decision is not None and decision.action != "quarantine"
         entry = Entry(
-            side=known.side,
-            id=known.id,
-            subject=known.subject,
-            version=known.version,
-            name=known.name,
-            fingerprint=known.fingerprint,
+            side=writer_schema.side,
+            id=writer_schema.id,
+            subject=writer_schema.subject,
+            version=writer_schema.version,
+            name=writer_schema.name,
+            fingerprint=writer_schema.fingerprint,
             verdict=str(decision.verdict) if decision else UNUSABLE,
             action=decision.action if decision else "quarantine",
             changes=tuple(change.text for change in decision.changes) if decision else (),
             sequence=sequence,
-            first=known.first,
+            first=writer_schema.first,
             time=datetime.now(UTC).isoformat(timespec="seconds"),
-            rules=self._rules(known.side),
+            rules=self._rules(writer_schema.side),
             why="" if decision is None or accepted else decision.why,
             rescued=decision.rescued if decision else (),
         )
@@ -210,19 +224,19 @@ class SchemaDecisions:
 
     def takes(self, schema: Schema, columns: TableColumns) -> bool:
         """Whether the table would become what a schema of the value says."""
-        decision = decide(schema, self.ledger.current["value"], self.mode("value"), self._held(columns))
+        decision = decide(schema, self.ledger.current["value"], self.mode("value"), self._evolving_columns(columns))
         if self._config.steps and self.barred(decision, columns):
             return False
         return decision.action == "evolve" and not writer_schemas.unpartitionable(self._config, schema)
 
-    def seen(self, side: Side, text: str, plain: str) -> str:
+    def known_text(self, side: Side, text: str, plain: str) -> str:
         """What a schema that the pipeline file gives is known by: its text without comments.
 
         Args:
             text: with them: older versions of lakeingest knew it by that.
         """
-        known = any(e.side == side and e.fingerprint == fingerprint(text) for e in self.ledger.entries)
-        return text if known else plain
+        is_in_ledger = any(e.side == side and e.fingerprint == fingerprint(text) for e in self.ledger.entries)
+        return text if is_in_ledger else plain
 
     def version(self, side: Side, text: str) -> int:
         """The version of a schema that the pipeline file gives as text: its own if it was there before."""

@@ -79,7 +79,7 @@ def table_columns(config: PipelineConfig, shape: Shape) -> StructType:
     coordinates come first: Delta keeps statistics of the first 32 columns.
     """
     dropped = {name.lower() for step in config.steps if step.kind == "drop" for name in step.names}
-    found = StructType(
+    columns = StructType(
         [
             T.StructField(TOPIC, T.StringType()),
             T.StructField(PARTITION, T.IntegerType()),
@@ -88,16 +88,16 @@ def table_columns(config: PipelineConfig, shape: Shape) -> StructType:
         ]
     )
     if (key := shape.table_key) is not None:
-        found.add(KEY, key)
+        columns.add(KEY, key)
     if config.decode.headers and HEADERS not in dropped:
-        found.add(HEADERS, struct("h ARRAY<STRUCT<key: STRING, value: BINARY>>")["h"].dataType)
+        columns.add(HEADERS, struct("h ARRAY<STRUCT<key: STRING, value: BINARY>>")["h"].dataType)
     if uses_registry(config.decode.value):
-        found.add(SCHEMA_ID, framing.of(config.registry).id_type)
+        columns.add(SCHEMA_ID, framing.of(config.registry).id_type)
     for declared in demanded(shape.table):
-        found.add(declared)
+        columns.add(declared)
     if config.decode.value.format not in ("string", "bytes") and RESCUED not in dropped:
-        found.add(RESCUED, T.StringType())
-    return found
+        columns.add(RESCUED, T.StringType())
+    return columns
 
 
 def loosened(columns: StructType, paths: Collection[str]) -> StructType:

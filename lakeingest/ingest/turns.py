@@ -23,14 +23,14 @@ class Turns:
     @contextmanager
     def turn(self) -> Iterator[None]:
         """Wait for a turn, and have it for the block."""
-        mine = threading.Event()
+        granted = threading.Event()
         with self._lock:
             if self._free:
                 self._free -= 1
-                mine.set()
+                granted.set()
             else:
-                self._waiting.append(mine)
-        mine.wait()
+                self._waiting.append(granted)
+        granted.wait()
         try:
             yield
         finally:

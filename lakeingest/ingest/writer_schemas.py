@@ -102,19 +102,21 @@ def discover(
     sides = {side: column for side, column in SIDES.items() if uses_registry(config.decode.side(side))}
     headers = {side: [header for s, header in planned if s == side] for side in sides}
     indexed = {side for side in sides if isinstance(config.decode.side(side), ProtobufFormat)}
-    found: list[tuple[int, WriterSchema]] = []
-    unknown_ids, asked, by = False, set[SchemaId](), framing.of(config.registry)
+    schemas: list[tuple[int, WriterSchema]] = []
+    unknown_ids, ids, by = False, set[SchemaId](), framing.of(config.registry)
     new = writers.headers(kafka, by, sides, headers, indexed)
     places = in_order({(side, header): firsts for side, header, firsts in new})
     for side, header, _ in new:
-        asked.add(by.id(header))
+        ids.add(by.id(header))
         at, place = places[side, header]
-        known = _known(config, ask, ledger, side=side, header=header, place=place) if len(asked) <= MOST_IDS else None
-        if known is None:
+        writer_schema = (
+            _writer_schema(config, ask, ledger, side=side, header=header, place=place) if len(ids) <= MOST_IDS else None
+        )
+        if writer_schema is None:
             unknown_ids = True
         else:
-            found.append((at, known))
-    return [known for _, known in sorted(found, key=itemgetter(0))], unknown_ids
+            schemas.append((at, writer_schema))
+    return [writer_schema for _, writer_schema in sorted(schemas, key=itemgetter(0))], unknown_ids
 
 
 def latest_of_subject(config: PipelineConfig, ask: AnyRegistry, ledger: SchemaLedger) -> WriterSchema | None:
@@ -127,9 +129,9 @@ def latest_of_subject(config: PipelineConfig, ask: AnyRegistry, ledger: SchemaLe
         if latest is not None:
             indexes = wire.prefix((0,)) if isinstance(format, ProtobufFormat) else b""
             header = framing.of(config.registry).header(latest[0].id) + indexes
-            known = _known(config, ask, ledger, side="value", header=header, place=(topic, 0, 0))
-            if known is not None and known.reading:
-                return replace(known, first=None)
+            writer_schema = _writer_schema(config, ask, ledger, side="value", header=header, place=(topic, 0, 0))
+            if writer_schema is not None and writer_schema.reading:
+                return replace(writer_schema, first=None)
     return None
 
 
@@ -138,8 +140,8 @@ def sniff_values(config: PipelineConfig, kafka: DataFrame) -> str:
     start = F.substring(RAW_VALUE, 1, sniff.LENGTH).alias("start")
     bare = F.col(RAW_VALUE).isNotNull() & ~framing.in_record_header("value")
     for row in kafka.where(bare).select(*COORDINATES, start).limit(_LOOKED_AT).collect():
-        if found := sniff.of(bytes(row["start"]), framing.of(config.registry).format):
-            return f"the value at {row[TOPIC]}-{row[PARTITION]} offset {row[OFFSET]} {found}"
+        if kind := sniff.of(bytes(row["start"]), framing.of(config.registry).format):
+            return f"the value at {row[TOPIC]}-{row[PARTITION]} offset {row[OFFSET]} {kind}"
     return ""
 
 
@@ -150,21 +152,21 @@ def unpartitionable(config: PipelineConfig, schema: Schema) -> str | None:
     except TransformError:
         # Under NONE the table has what this schema lacks: that is decided where both are known.
         return None
-    found = partition_format.mistakes(dict(enumerate(config.partition)), names)
-    return next((text for _, text in found), None)
+    problems = partition_format.mistakes(dict(enumerate(config.partition)), names)
+    return next((text for _, text in problems), None)
 
 
-def _known(
+def _writer_schema(
     config: PipelineConfig, ask: AnyRegistry, ledger: SchemaLedger, *, side: Side, header: bytes, place: Place
 ) -> WriterSchema | None:
     format, by = config.decode.side(side), framing.of(config.registry)
     assert isinstance(format, AvroFormat | ProtobufFormat | JsonSchemaFormat)
-    found = ask.writer(by.id(header))
-    if found is None:
+    registered = ask.writer(by.id(header))
+    if registered is None:
         return None
     reading, problem = None, None
     try:
-        reading = read(format, found.type, found.text, found.references, header[by.size :])
+        reading = read(format, registered.type, registered.text, registered.references, header[by.size :])
     except SchemaError as error:
         # Whatever message of it is meant: bytes that are no Protobuf have all kinds of indexes.
         header, problem = header[: by.size], str(error)
@@ -173,13 +175,15 @@ def _known(
     if reading and side == "value":
         problem = unpartitionable(config, reading.schema)
     version: int | None
-    if reading and (seen := ledger.first_entry(side, found.fingerprint, reading.name)) and seen.version:
+    if reading and (entry := ledger.first_entry(side, registered.fingerprint, reading.name)) and entry.version:
         # As it was decided: another topic's subject may have it as another version.
-        subject, version = seen.subject, seen.version
+        subject, version = entry.subject, entry.version
     else:
         name = reading.name if reading else None
-        subject = found.subject or registry.subject(format.subject, place[0], side, name) or None
-        version = ask.version(subject, found) if subject else None
-    kept = None if problem else reading
-    elsewhere = ask.elsewhere(found) if subject and version is None else ()
-    return WriterSchema(side, header, found.id, subject, version, found.fingerprint, place, kept, problem, elsewhere)
+        subject = registered.subject or registry.subject(format.subject, place[0], side, name) or None
+        version = ask.version(subject, registered) if subject else None
+    usable_reading = None if problem else reading
+    elsewhere = ask.elsewhere(registered) if subject and version is None else ()
+    return WriterSchema(
+        side, header, registered.id, subject, version, registered.fingerprint, place, usable_reading, problem, elsewhere
+    )

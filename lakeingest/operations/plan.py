@@ -114,7 +114,7 @@ class _Sample:
 
             decided = decide(execution.plan(strict=False), kafka)
             decision = gate.decide(decided.batch, decided.records, keep(decided.accepted), decided.observation)
-            if decision.aside and not decision.held:
+            if decision.aside and not decision.held_by:
                 decided = decide(set_aside(decided.batch, decision.aside), kafka)
                 keep(decided.accepted).write.format("noop").mode("overwrite").save()
             batch, metrics = decided.batch, decided.observation.get
@@ -137,7 +137,7 @@ class _Sample:
                 tuple(refusals),
                 tuple(mended),
                 tuple(gate.results(decision, metrics, broken)),
-                decision.held,
+                decision.held_by,
                 dict(batch.constraints.checks) if batch.constraints else {},
                 day,
                 self._rewrites(decided.accepted.schema),

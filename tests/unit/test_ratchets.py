@@ -65,7 +65,6 @@ EMPTY_NAMES = {
     "config": 1,
     "delta": 174,
     "errors": 6,
-    "ingest": 132,
     "operations": 261,
     "testing": 2,
 }

@@ -96,8 +96,8 @@ class Endpoint:
                 cure="name a port that is free (0 takes any), and above 1023 if you are not root, and an address of "
                 f"this machine; `ss -ltnp 'sport = :{port}'` says who has it",
             ) from failed
-        shown = f"[{host}]" if family == socket.AF_INET6 else host
-        self.url = f"http://{shown}:{self._server.server_port}"
+        host_text = f"[{host}]" if family == socket.AF_INET6 else host
+        self.url = f"http://{host_text}:{self._server.server_port}"
         threading.Thread(target=self._server.serve_forever, name="endpoint", daemon=True).start()
 
     def close(self) -> None:
@@ -108,42 +108,42 @@ class Endpoint:
         self._metrics.heard(pipeline, event)
         self._page.heard(pipeline, event)
 
-    def _respond(self, asked: WSGIEnvironment, respond: StartResponse) -> Iterable[bytes]:
+    def _respond(self, environ: WSGIEnvironment, respond: StartResponse) -> Iterable[bytes]:
         """The answer to GET; for HEAD its status and headers alone."""
-        if asked["REQUEST_METHOD"] != "HEAD":
-            return self._answer(asked, respond)
-        said: list[Any] = []
+        if environ["REQUEST_METHOD"] != "HEAD":
+            return self._answer(environ, respond)
+        response: list[Any] = []
 
         def keep(*answer: Any) -> Any:
-            said[:] = answer
+            response[:] = answer
 
-        body = b"".join(self._answer({**asked, "REQUEST_METHOD": "GET"}, keep))
-        status, headers = said
+        body = b"".join(self._answer({**environ, "REQUEST_METHOD": "GET"}, keep))
+        status, headers = response
         respond(status, [*(h for h in headers if h[0] != "Content-Length"), ("Content-Length", str(len(body)))])
         return []
 
-    def _answer(self, asked: WSGIEnvironment, respond: StartResponse) -> Iterable[bytes]:
-        own = self._is_own(asked.get("HTTP_HOST", ""))
-        if own and asked["PATH_INFO"] == "/metrics":
-            scraped: Iterable[bytes] = self._scrape(asked, respond)
+    def _answer(self, environ: WSGIEnvironment, respond: StartResponse) -> Iterable[bytes]:
+        is_own = self._is_own(environ.get("HTTP_HOST", ""))
+        if is_own and environ["PATH_INFO"] == "/metrics":
+            scraped: Iterable[bytes] = self._scrape(environ, respond)
             return scraped
-        known: dict[str, Callable[[], tuple[str, str, str]]] = {
+        pages: dict[str, Callable[[], tuple[str, str, str]]] = {
             "/": lambda: ("200 OK", _HTML, self._page.html()),
             "/healthz": lambda: ("200 OK", _TEXT, "ok\n"),
             "/readyz": self._ready,
         }
         if self._report:
-            known["/report"] = self._report.answer
-        if not own:
+            pages["/report"] = self._report.answer
+        if not is_own:
             status, kind, text = "421 Misdirected Request", _TEXT, _STRANGER
-        elif asked["REQUEST_METHOD"] != "GET":
+        elif environ["REQUEST_METHOD"] != "GET":
             status, kind, text = "405 Method Not Allowed", _TEXT, "only GET and HEAD\n"
-        elif asked["PATH_INFO"] in known:
-            status, kind, text = known[asked["PATH_INFO"]]()
+        elif environ["PATH_INFO"] in pages:
+            status, kind, text = pages[environ["PATH_INFO"]]()
         else:
-            status, kind, text = "404 Not Found", _TEXT, f"there are /metrics, {', '.join(known)}\n"
+            status, kind, text = "404 Not Found", _TEXT, f"there are /metrics, {', '.join(pages)}\n"
         body = text.encode()
-        framed = asked["PATH_INFO"] == "/report" and kind == _HTML
+        framed = environ["PATH_INFO"] == "/report" and kind == _HTML
         respond(
             status,
             [

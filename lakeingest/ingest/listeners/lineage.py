@@ -39,8 +39,8 @@ def is_on() -> bool:
     if os.environ.get("OPENLINEAGE_DISABLED", "").strip().lower() == "true":
         return False
     files = (Path(_FILE), Path("~/.openlineage", _FILE).expanduser())
-    named = any(os.environ.get(name) for name in ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG"))
-    return named or any(n.startswith("OPENLINEAGE__") for n in os.environ) or any(map(Path.is_file, files))
+    is_configured = any(os.environ.get(name) for name in ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG"))
+    return is_configured or any(n.startswith("OPENLINEAGE__") for n in os.environ) or any(map(Path.is_file, files))
 
 
 def listener() -> Lineage | None:
@@ -89,7 +89,7 @@ class Lineage:
         self._waiting: queue.Queue[RunEvent | None] = queue.Queue(_MOST_WAITING)
         self._sends = threading.Thread(target=self._send, name="openlineage", daemon=True)
         self._sends.start()
-        self._totals, self._told = _Totals(), 0.0
+        self._totals, self._last_event_s = _Totals(), 0.0
 
     def heard(self, pipeline: str, event: Event) -> None:
         from openlineage.client.event_v2 import RunState
@@ -97,13 +97,13 @@ class Lineage:
 
         match event:
             case Started():
-                self._begun, self._id = event, str(generate_new_uuid())
+                self._started, self._id = event, str(generate_new_uuid())
                 self._tell(pipeline, event, RunState.START)
             case Committed():
                 self._add(event)
                 notable = event.schemas or any(not each.success for each in event.gate)
-                if notable or event.at.timestamp() - self._told >= _EVERY_S:
-                    self._told = event.at.timestamp()
+                if notable or event.at.timestamp() - self._last_event_s >= _EVERY_S:
+                    self._last_event_s = event.at.timestamp()
                     self._tell(pipeline, event, RunState.RUNNING)
             case Ended():
                 self._tell(pipeline, event, RunState.FAIL if event.failure else RunState.COMPLETE, event.failure)
@@ -129,11 +129,13 @@ class Lineage:
         )
         run: dict[str, Any] = {"processing_engine": engine}
         if failure is not None:
-            what = failure.what if isinstance(failure, LakeingestError) else repr(failure)
-            run["errorMessage"] = error_message_run.ErrorMessageRunFacet(f"{type(failure).__name__}: {what}", "Python")
+            message = failure.what if isinstance(failure, LakeingestError) else repr(failure)
+            run["errorMessage"] = error_message_run.ErrorMessageRunFacet(
+                f"{type(failure).__name__}: {message}", "Python"
+            )
         kind = job_type_job.JobTypeJobFacet(processingType="STREAMING", integration="LAKEINGEST", jobType="PIPELINE")
         namespace = os.environ.get("OPENLINEAGE_NAMESPACE", "default")
-        made = RunEvent(
+        run_event = RunEvent(
             eventTime=event.at.isoformat(timespec="milliseconds"),
             eventType=state,
             run=Run(runId=self._id, facets=run),
@@ -142,7 +144,7 @@ class Lineage:
             outputs=list(self._outputs(namespace)),
         )
         try:
-            self._waiting.put_nowait(made)
+            self._waiting.put_nowait(run_event)
         except queue.Full:
             _log().warning("OpenLineage: %d events wait to be sent; one was left out", _MOST_WAITING)
 
@@ -152,16 +154,16 @@ class Lineage:
         from openlineage.client.facet_v2 import input_statistics_input_dataset as statistics
 
         totals = self._totals
-        broker = self._begun.brokers.split(",")[0].strip()
+        broker = self._started.brokers.split(",")[0].strip()
         asserted = [
             quality.Assertion(
                 assertion=each.rule.type, success=each.success, column=next(iter(each.rule.columns), None), name=name
             )
             for name, each in totals.gate.items()
         ]
-        read = {(f"kafka://{broker}", topic): totals.inputs.get(topic) for topic in self._begun.topics}
-        if self._begun.read_from:
-            read = {dataset(self._begun.read_from, namespace): totals.inputs.total() if totals.inputs else None}
+        read = {(f"kafka://{broker}", topic): totals.inputs.get(topic) for topic in self._started.topics}
+        if self._started.read_from:
+            read = {dataset(self._started.read_from, namespace): totals.inputs.total() if totals.inputs else None}
         for (where, name), offsets in read.items():
             facets: dict[str, Any] = {}
             if offsets is not None:
@@ -186,11 +188,11 @@ class Lineage:
             numbers["outputStatistics"] = statistics.OutputStatisticsOutputDatasetFacet(
                 rowCount=totals.rows, size=totals.size, fileCount=totals.files
             )
-        where, name = dataset(self._begun.table, namespace)
+        where, name = dataset(self._started.table, namespace)
         yield OutputDataset(namespace=where, name=name, facets=facets, outputFacets=numbers)
         if totals.refused:
             refused = statistics.OutputStatisticsOutputDatasetFacet(rowCount=totals.refused)
-            where, name = dataset(self._begun.quarantine, namespace)
+            where, name = dataset(self._started.quarantine, namespace)
             yield OutputDataset(namespace=where, name=name, outputFacets={"outputStatistics": refused})
 
     def _send(self) -> None:
@@ -214,8 +216,8 @@ def dataset(identifier: str, namespace: str) -> tuple[str, str]:
     Args:
         namespace: of what has no namespace of its own.
     """
-    scheme, found, rest = identifier.partition("://")
-    if found:
+    scheme, separator, rest = identifier.partition("://")
+    if separator:
         bucket, _, key = rest.partition("/")
         return f"{'s3' if scheme in ('s3a', 's3n') else scheme}://{bucket}", key.strip("/") or "/"
     return ("file", identifier) if identifier.startswith("/") else (namespace, identifier)

@@ -69,8 +69,8 @@ class Log:
             # One that finds nothing comes with each trigger.
             level = logging.DEBUG if pipeline in self._looked else level
             self._looked.add(pipeline)
-        told = {"pipeline": pipeline, "event": type(event).__name__, "at": event.at, "data": as_data(event)}
-        self._log.log(level, sentence(event), extra={"told": told})
+        fields = {"pipeline": pipeline, "event": type(event).__name__, "at": event.at, "data": as_data(event)}
+        self._log.log(level, sentence(event), extra={"fields": fields})
 
 
 def _level(event: Event) -> int:
@@ -111,9 +111,9 @@ def sentence(event: Event) -> str:
         case Maintained():
             text = _maintained(event)
         case Ended():
-            what = f": {_what(event.failure)}" if event.failure else ""
+            reason = f": {_message(event.failure)}" if event.failure else ""
             text = (
-                f"{event.outcome}{what} · {number_of(event.counts.consumed, 'record')} in "
+                f"{event.outcome}{reason} · {number_of(event.counts.consumed, 'record')} in "
                 f"{number_of(event.commits, 'commit')}"
             )
     return text
@@ -145,7 +145,7 @@ def _listed(counts: Any) -> str:
     return ", ".join(f"{count:,} {name}" for name, count in counts.items())
 
 
-def _what(failure: Exception) -> str:
+def _message(failure: Exception) -> str:
     return failure.what if isinstance(failure, LakeingestError) else repr(failure)
 
 
@@ -171,8 +171,8 @@ def as_data(event: Event) -> dict[str, Any]:
         case Maintained():
             data = {**asdict(event.files), "seconds": round(event.seconds, 3)}
         case Ended():
-            told = {"outcome": event.outcome, "commits": event.commits, **vars(event.counts), "lag": event.lag}
-            data = {**told, **(_error(event.failure) if event.failure else {})}
+            fields = {"outcome": event.outcome, "commits": event.commits, **vars(event.counts), "lag": event.lag}
+            data = {**fields, **(_error(event.failure) if event.failure else {})}
     return data
 
 
@@ -207,8 +207,8 @@ def _commit_data(event: Committed) -> dict[str, Any]:
 
 def _error(failure: Exception) -> dict[str, Any]:
     if isinstance(failure, LakeingestError):
-        told = {"stage": failure.stage, "what": failure.what, "cure": failure.cure, "exit_code": failure.exit_code}
-        return {"error": type(failure).__name__, **told}
+        fields = {"stage": failure.stage, "what": failure.what, "cure": failure.cure, "exit_code": failure.exit_code}
+        return {"error": type(failure).__name__, **fields}
     return {"error": type(failure).__name__, "what": repr(failure), "traceback": traceback.format_exception(failure)}
 
 
@@ -225,22 +225,22 @@ class _LogWriter(logging.Handler):
 
 
 def _time(record: logging.LogRecord) -> str:
-    at = getattr(record, "told", {}).get("at") or datetime.fromtimestamp(record.created, UTC)
+    at = getattr(record, "fields", {}).get("at") or datetime.fromtimestamp(record.created, UTC)
     return str(at.isoformat(timespec="milliseconds")).replace("+00:00", "Z")
 
 
 class _Text(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        name = getattr(record, "told", {}).get("pipeline")
+        name = getattr(record, "fields", {}).get("pipeline")
         text = printable(f"{name}: {record.getMessage()}" if name else record.getMessage().strip())
         return f"{_time(record)} {record.levelname} {text}"
 
 
 class _Json(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        told = getattr(record, "told", {})
+        fields = getattr(record, "fields", {})
         line = {"time": _time(record), "level": record.levelname, "message": record.getMessage().strip()}
-        if told:
-            line |= {"pipeline": told["pipeline"], "event": told["event"], **told["data"]}
+        if fields:
+            line |= {"pipeline": fields["pipeline"], "event": fields["event"], **fields["data"]}
         # Escaped, so that a log that is looked at in a terminal can do nothing to it.
         return json.dumps(line, default=str)

@@ -31,10 +31,10 @@ class Metrics:
         self._all: dict[str, Any] = {}
         for each in METRICS:
             more = {"buckets": _BUCKETS} if each.kind == "histogram" else {}
-            made = _KINDS[each.kind](
+            metric = _KINDS[each.kind](
                 each.full_name, each.help, ("pipeline", *each.labels), registry=self.registry, **more
             )
-            self._all[each.name] = made
+            self._all[each.name] = metric
         self._waits: dict[str, _LagAge] = {}
         self._behind: dict[str, set[str]] = {}
 
@@ -113,10 +113,10 @@ class Metrics:
         of("sequence").set(event.sequence)
         of("table_version").set(event.version)
 
-    def _gate(self, of: _Of, found: Any) -> None:
-        for each in found:
-            for outcome, met in (("met", True), ("broken", False)):
-                of("gate_results_total", each.rule.name, outcome).inc(int(each.success is met))
+    def _gate(self, of: _Of, results: Any) -> None:
+        for each in results:
+            for outcome, is_met in (("met", True), ("broken", False)):
+                of("gate_results_total", each.rule.name, outcome).inc(int(each.success is is_met))
 
 
 class _Of:

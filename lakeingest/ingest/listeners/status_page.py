@@ -83,7 +83,7 @@ class _PipelineStatus:
         state: starting, running, waiting for a server, or what became of it.
         ready: whether it has looked for records, and no server has failed since.
         sequence: the number of the last batch, of this run or one before; 0 if there is none yet.
-        told: its newest events, the newest first.
+        lines: its newest events, the newest first.
     """
 
     state: str = "starting"
@@ -92,7 +92,7 @@ class _PipelineStatus:
     sequence: int = 0
     last: Committed | None = None
     counts: Counts = field(default_factory=Counts)
-    told: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
 
 
 class StatusPage:
@@ -105,32 +105,32 @@ class StatusPage:
 
     def __init__(self, pipelines: Iterable[str], *, reports: bool = False) -> None:
         self._links = f"{_REPORT} · {_METRICS}" if reports else _METRICS
-        self._known = {name: _PipelineStatus() for name in pipelines}
+        self._statuses = {name: _PipelineStatus() for name in pipelines}
         self._lock = threading.Lock()
 
     def heard(self, pipeline: str, event: Event) -> None:
         with self._lock:
             if isinstance(event, Matched):
-                self._known.update((name, self._known.get(name, _PipelineStatus())) for name in event.pipelines)
-            self._known[pipeline] = _after(self._known.get(pipeline, _PipelineStatus()), event)
+                self._statuses.update((name, self._statuses.get(name, _PipelineStatus())) for name in event.pipelines)
+            self._statuses[pipeline] = _after(self._statuses.get(pipeline, _PipelineStatus()), event)
 
     @property
     def waits_for(self) -> list[str]:
         """Those that are not ready; what became of the others does not matter, as no restart would help them here."""
         with self._lock:
-            return [name for name, each in self._known.items() if not each.ready]
+            return [name for name, each in self._statuses.items() if not each.ready]
 
     def html(self) -> str:
         with self._lock:
-            known = dict(sorted(self._known.items()))
+            statuses = dict(sorted(self._statuses.items()))
         events = (
-            f"<h2>{escape(name)}</h2>\n<ul>\n{''.join(f'<li>{escape(each)}</li>' for each in of.told)}\n</ul>"
-            for name, of in known.items()
+            f"<h2>{escape(name)}</h2>\n<ul>\n{''.join(f'<li>{escape(each)}</li>' for each in of.lines)}\n</ul>"
+            for name, of in statuses.items()
         )
         return _PAGE.format(
             title="lakeingest",
             heads="".join(f'<th scope="col">{head}</th>' for head in _HEADS),
-            rows="\n".join(_row(name, of) for name, of in known.items()),
+            rows="\n".join(_row(name, of) for name, of in statuses.items()),
             events="\n".join(events),
             now=_time(datetime.now(UTC)),
             links=self._links,
@@ -142,7 +142,7 @@ def _after(before: _PipelineStatus, event: Event) -> _PipelineStatus:
     now = before
     match event:
         case Started():
-            now = _PipelineStatus(told=before.told)
+            now = _PipelineStatus(lines=before.lines)
         case Matched():
             now = replace(before, state="follows a pattern", ready=True)
         case Looked():
@@ -159,7 +159,7 @@ def _after(before: _PipelineStatus, event: Event) -> _PipelineStatus:
     # Why a batch is held is told in more lines, with values of records.
     text, _, _ = sentence(event).partition(":\n")
     line = f"{_time(event.at)} {text}{_reason(event)}"
-    return replace(now, told=(line, *before.told)[:_KEPT])
+    return replace(now, lines=(line, *before.lines)[:_KEPT])
 
 
 def _reason(event: Event) -> str:
@@ -181,8 +181,8 @@ def _row(name: str, of: _PipelineStatus) -> str:
         if of.sequence
         else "none yet",
     )
-    shown = "".join(f'<td class="number">{escape(cell)}</td>' for cell in cells)
-    return f'<tr><th scope="row">{escape(name)}</th><td>{escape(of.state)}</td>{shown}</tr>'
+    numbers = "".join(f'<td class="number">{escape(cell)}</td>' for cell in cells)
+    return f'<tr><th scope="row">{escape(name)}</th><td>{escape(of.state)}</td>{numbers}</tr>'
 
 
 def _time(at: datetime) -> str:
