@@ -238,8 +238,7 @@ class MicroBatchExecution:
         by_expectation = quarantine.by_expectation([rule.name for rule in suite.refusing] if suite else [])
         rows = rows.observe(observation, quarantine.by_reason(), *by_expectation.values(), *sums.aggregates_of_rows())
         rows = sealing.sealed(rows, self.config.quarantine, self.config.steps)
-        commit, metrics = self.writer.set_aside(rows, receipt, account), observation.get
-        self._sums.accounted(commit, metrics)
+        self._sums.accounted(self.writer.set_aside(rows, receipt, account), metrics := observation.get)
         return {n: metrics[f"broken_{at}"] for at, n in enumerate(by_expectation)}, quarantine.reasons_of(metrics)
 
     def _records(self, receipt: Receipt, existing: OffsetRanges) -> tuple[DataFrame, int]:
