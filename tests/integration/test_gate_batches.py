@@ -94,7 +94,7 @@ def test_a_batch_is_held_and_let_through(stack: Addresses, spark: SparkSession, 
     assert by_name[f"{between}#2"]["sample"] == ["201", "300"]
     receipt = spark.sql(f"DESCRIBE HISTORY delta.`s3a://lake/{named}`").select("userMetadata").first()
     assert receipt is not None
-    accepted = json.loads(receipt[0])["accepted"]
+    accepted = json.loads(receipt[0])["job"]["accepted"]
     assert accepted["why"] == "the numbers grew"
     assert [each.partition("(")[0] for each in accepted["broken"]] == [
         "hold: expect_column_mean_to_be_between",
