@@ -150,7 +150,7 @@ def _show_versions(pipeline: Pipeline, out: Output) -> None:
 
 
 def _command() -> str:
-    """How this command line was called: by its name, or by a path as in a virtual environment that is not active."""
+    """The word that called this command line: its name, or a path as in a virtual environment that is not active."""
     called = Path(sys.argv[0])
     path = shutil.which(called.name)
     return called.name if path and Path(path).samefile(called) else os.path.relpath(called)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lakeingest.operations.init.sample import Sampled
 
 RECORDS = 500
-"""How many are looked at."""
+"""The most records that are looked at."""
 _LOOK = (
     "Look at each choice. `lakeingest check` finds mistakes in this file, `lakeingest plan` tells what a run would do, "
     "and `lakeingest describe` explains every option."
@@ -35,7 +35,7 @@ _MOST_TOLD = 20
 
 @dataclass(frozen=True)
 class Where:
-    """Where a topic is, as the file will say it: ${NAME} is filled in from the environment.
+    """The addresses of a topic's servers, as the file will say them: ${NAME} is filled in from the environment.
 
     Attributes:
         brokers: host:port,…; None for the running embedded stack's.

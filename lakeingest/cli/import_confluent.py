@@ -99,7 +99,7 @@ def import_confluent(
 
 
 def _offsets(connector: Imported) -> dict[str, dict[int, int]]:
-    """Where the connector's consumer group stands: topic → partition → offset.
+    """Offsets of the connector's consumer group: topic → partition → offset.
 
     Raises:
         PipelineFileError: a variable of the environment is not set that reaching Kafka takes.
@@ -145,7 +145,7 @@ def _columns(connector: Imported) -> dict[str, str]:
 
 
 def _source(connector: Imported) -> Source:
-    """How Kafka is reached, as the file says, with the environment filled in."""
+    """The source of the file, with the environment filled in."""
     from lakeingest.config import file
 
     decode, table = {"value": {"format": "bytes"}}, {"path": "/import"}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lakeingest.ingest.events import CatalogUpdate, Committed, Event, GroupUpdate, Looked, Retrying
 
 GRACE_S = 25.0
-"""How long SIGTERM lets the batch in hand go on: Kubernetes kills after 30 s."""
+"""Seconds that SIGTERM leaves to the batch in hand: Kubernetes kills after 30 s."""
 
 
 class Shown(Protocol):

@@ -110,7 +110,7 @@ def _of_file(file: Path, stack: Addresses | None) -> tuple[str, list[Step]]:
 
 
 def _stands(config: PipelineConfig) -> Status | None:
-    """Where a pipeline of the running stack stands; None where that cannot be told at once, and without Spark."""
+    """The state of a pipeline of the running stack; None if it cannot be told at once, and without Spark."""
     if config.source.bootstrap_servers is not None or config.source.table is not None:
         return None
     try:

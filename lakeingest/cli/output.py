@@ -1,4 +1,4 @@
-"""Where commands speak to: text for people, or one JSON document for programs. Nothing else prints.
+"""The output of commands: text for people, or one JSON document for programs. Nothing else prints.
 
 What is said may come from records: only printable characters are shown, see `errors.printable`.
 """
@@ -118,7 +118,7 @@ class Output:
 
     @property
     def width(self) -> int:
-        """How many characters a line of a table has."""
+        """Characters in a line of a table."""
         from rich.console import Console
 
         # Without a terminal, and without COLUMNS, rich assumes 80 characters: too few for whoever reads a log.

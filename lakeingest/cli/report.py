@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _PAGE = Path("report.html")
 WITHIN_S = 120
-"""How long the tables of pipelines that run are read for a page."""
+"""Seconds in which the tables of running pipelines are read for a page."""
 _NICE = 10
 _REFUSED = 4
 """Exit code of the process that makes the page, if it says why there is none."""

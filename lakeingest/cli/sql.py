@@ -82,7 +82,7 @@ def _show(out: Output, answer: Answer) -> None:
 
 
 def _fitting(names: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> int:
-    """How many columns, from the first, fit into a line; one at least."""
+    """The number of columns, from the first, that fit into a line; one at least."""
     used = 0
     for at, name in enumerate(names):
         used += min(_WIDEST, max(len(name), *(len(row[at]) for row in rows), 0)) + _GAP

@@ -1,4 +1,4 @@
-"""Who watches a run besides whoever started it: a log, and an endpoint for Prometheus, Kubernetes and a browser."""
+"""Watchers of a run: a log, and an endpoint for Prometheus, Kubernetes and a browser."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 LOG_FORMATS = ("text", "json", "none")
 LINGERS_S = 75.0
-"""How long the endpoint of a run that failed answers: Prometheus asks each minute, if it is not told otherwise."""
+"""Seconds that the endpoint of a failed run answers: Prometheus asks each minute by default."""
 
 
 class Watch:

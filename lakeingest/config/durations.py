@@ -14,7 +14,7 @@ _MILLIS = {
     **dict.fromkeys(("d", "day", "days"), 86_400_000),
     **dict.fromkeys(("w", "week", "weeks"), 604_800_000),
 }
-"""How a unit may be written; the letters in lower case only, because M is a month for many."""
+"""Spellings of a unit → milliseconds; single letters in lower case only, because M is a month for many."""
 _SHOWN = ("day", "hour", "minute", "second", "millisecond")
 _DURATION = re.compile(r"\s*(\d+)\s*([A-Za-z]+)\s*", re.ASCII)
 PERIODS = ("hour", "day", "month", "year")

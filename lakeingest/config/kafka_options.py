@@ -1,4 +1,4 @@
-"""Which options of Kafka's clients a pipeline file may hold: librdkafka's names, once, for both clients.
+"""Options of Kafka's clients that a pipeline file may hold: librdkafka's names, once, for both clients.
 
 Spark's reader is Java's client. What it does not know, and what makes a connection more or less secure, is refused
 here: else one of the two clients would hold to it, and the other not. `lakeingest.kafka.options` translates the rest.

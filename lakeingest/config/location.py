@@ -1,4 +1,4 @@
-"""Where a table lies: which paths may stand in a file, and which of them are one place under several names.
+"""Locations of tables: the paths that a file may hold, and those that are one place under several names.
 
 As Hadoop reads them: //, . and a / at the end mean nothing, s3 and s3n are the object store of s3a, and %20 is these
 three characters.

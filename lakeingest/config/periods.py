@@ -182,7 +182,7 @@ def of(partition: Sequence[Partition]) -> Periods | None:
 
 
 def mistakes(partition: Mapping[int, Partition]) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Why the periods of a table's partitions cannot be told apart, or followed: where, and what, cure included."""
+    """Mistakes: reasons why the periods of a table's partitions cannot be told apart, or followed, cure included."""
     times = {at: part for at, part in partition.items() if isinstance(part, TimePartition)}
     if len(times) != 1:
         yield (

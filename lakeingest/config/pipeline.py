@@ -134,7 +134,7 @@ class PipelineConfig(Part):
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Where those tables lie, what it reads included, that are known by their paths."""
+        """Locations of the tables that are known by their paths, the source table included."""
         return tuple(each for each in self._opened if location.is_path(each))
 
     @property

@@ -1,4 +1,4 @@
-"""Where the tables of two pipelines lie: no two of them in one place, but for those that pipelines may share. Pure."""
+"""Clashes of two pipelines' tables: no two in one place, but for those that pipelines may share. Pure."""
 
 from __future__ import annotations
 

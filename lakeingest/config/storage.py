@@ -1,4 +1,4 @@
-"""How S3 is reached, and what it is asked for with each object: keys, role, encryption, access points. Pure."""
+"""Options of S3: keys, role, encryption, access points. Pure."""
 
 from __future__ import annotations
 

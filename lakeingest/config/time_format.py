@@ -80,7 +80,7 @@ _TOKEN = re.compile(r"'(?P<quoted>(?:[^']|'')*)'|(?P<run>([A-Za-z])\3*)|(?P<othe
 
 
 def compiled(pattern: str, kind: Kind) -> Pattern:
-    """How a text in this pattern is written anew in ISO 8601.
+    """The rule by which a text in this pattern is written anew in ISO 8601.
 
     Raises:
         ValueError: it is no pattern of a date or time; what is wrong with it, cure included.
@@ -117,7 +117,7 @@ def _misread(tokens: Sequence[tuple[str | None, str]], kind: Kind) -> Iterator[s
 
 
 def _gaps(parts: Sequence[str]) -> Iterator[str]:
-    """Which parts are missing, or there twice."""
+    """Problems: parts that are missing, or there twice."""
     for part in ("year", "month", "day"):
         if part not in parts:
             yield f"the {part} is missing; write {_WRITTEN[part]}"

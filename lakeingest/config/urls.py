@@ -1,4 +1,4 @@
-"""Which addresses are URLs of http or https."""
+"""Tells URLs of http and https from other texts."""
 
 from __future__ import annotations
 

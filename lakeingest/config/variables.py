@@ -23,7 +23,7 @@ _NAMES = (
     ("gate", "results"),
     ("contract", "completeness", "table"),
 )
-"""Where a catalog's name of a table may stand, in which a topic's . and - become _."""
+"""Options that hold a catalog's name of a table, in which a topic's . and - become _."""
 
 
 def names_in(value: object) -> tuple[str, ...]:

@@ -117,7 +117,7 @@ def _grown(schema: Schema, observed: Schema) -> Schema:
 
 @dataclass(frozen=True)
 class Split:
-    """Where a field gets a type of which earlier records of the batch have a value without one.
+    """The offsets at which a field gets a type, while earlier records of the batch have a value without one.
 
     Attributes:
         ends: of each partition, the first offset that does not come before it; none where all records do.

@@ -78,7 +78,7 @@ class JsonReader:
 
 
 def texts_of(format: ValueFormat | KeyFormat) -> Texts:
-    """How a pipeline file wants what is written to become values."""
+    """The rules of a pipeline file by which texts become values."""
     if not isinstance(format, JsonValue):
         return Texts(getattr(format, "timezone", "UTC"))
     return Texts(

@@ -1,4 +1,4 @@
-"""Which type would have taken what a column refused. Plain Python, as `diagnose` is, whose reading it goes by.
+"""The least type that would have taken what a column refused. Plain Python, with the reading of `diagnose`.
 
 A type is the least that takes the value and all that the declared one takes, so that a table's other records still fit.
 Where nothing else does, it is STRING, which takes any JSON.

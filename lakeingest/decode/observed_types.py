@@ -1,4 +1,4 @@
-"""Which type a JSON value has by itself, in the words of Spark's `schema_of_variant`. Plain Python, sent by value.
+"""The type of a JSON value by itself, in the words of Spark's `schema_of_variant`. Plain Python, sent by value.
 
 For values with numbers that a VARIANT, or a DOUBLE, may change; Spark looks at all others itself.
 """

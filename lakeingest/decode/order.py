@@ -1,4 +1,4 @@
-"""Which record of a batch comes first: within a partition offsets alone decide. Pure."""
+"""The order of a batch's records: within a partition offsets alone decide. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Kind = TypeVar("Kind", bound=Hashable)
 
 
 def in_order(firsts: Mapping[Kind, Mapping[TopicPartition, tuple[int, int]]]) -> dict[Kind, tuple[int, Place]]:
-    """When each kind of records is met first, and where: the partitions are read together, each by its offsets.
+    """The first place of each kind of records: the partitions are read together, each by its offsets.
 
     The next record that brings a new kind is the one with the earliest timestamp among the partitions' next ones. So
     for one partition timestamps do not count.

@@ -38,7 +38,7 @@ def read(
     references: Sequence[tuple[str, str]],
     indexes: bytes,
 ) -> Reading | None:
-    """How records of a schema are read; None where it has no message of these indexes.
+    """The reading of a schema's records; None where it has no message of these indexes.
 
     Args:
         type: AVRO, PROTOBUF or JSON.

@@ -41,7 +41,7 @@ _WRITTEN = {
     "date": _DAY,
     **dict.fromkeys(_TIMES[1:], rf"{_DAY}([T ]\d\d:\d\d(:\d\d(\.\d{{1,6}})?)?(Z|[+-]\d\d:\d\d)?)?"),
 }
-"""How Spark reads a time as Python does."""
+"""Patterns of the texts that Spark reads as a time as Python does."""
 _OF_TEXT = ("_regex", "_like_pattern", "_value_lengths", "_strftime")
 
 Kwargs = Mapping[str, Any]

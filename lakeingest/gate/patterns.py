@@ -20,7 +20,7 @@ LONGEST = 1000
 _BEGINNING = re.compile("\\^([A-Za-z0-9 _/:@#-]+)")
 """A regular expression that says what a text begins with, and no more."""
 _REPEATED = re.compile(r"\)[*+?{]")
-"""Where a group is repeated."""
+"""Finds a group that is repeated."""
 _SIMPLE_LIKE = re.compile(r"[^%]*%?[^%]*|%[^%_]*%")
 """A pattern of LIKE in which nothing is tried twice."""
 

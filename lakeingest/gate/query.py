@@ -180,7 +180,7 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _tables(query: exp.Query) -> Iterator[str]:
-    """Which tables it reads but the batch, and what a WITH before it has made of the batch."""
+    """Tables that it reads besides the batch, and names that a WITH before it has made of the batch."""
     from sqlglot import exp
 
     first = query.args.get("with_") or query.args.get("with")

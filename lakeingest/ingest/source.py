@@ -39,7 +39,7 @@ class RecordSource(Protocol):
         """Ids, first and last offsets of every partition of the pipeline's topics, as they are now."""
 
     def reach(self, moment: datetime) -> Reach:
-        """How far one has to come so that nothing is missing that stands before a moment (aware) of Kafka's time."""
+        """The offsets to reach so that nothing is missing before a moment (aware) of Kafka's time."""
 
     def times(self, starts: Frontier, ends: Frontier) -> dict[tuple[str, int], datetime]:
         """The timestamps of the first records from these offsets on, in UTC; see `kafka.peek.times`."""

@@ -80,7 +80,7 @@ class Broker:
         return self._with_retries(self._topics)
 
     def reach(self, moment: datetime) -> Reach:
-        """How far one has to come so that nothing is missing that stands before a moment (aware) of Kafka's time.
+        """The offsets to reach so that nothing is missing before a moment (aware) of Kafka's time.
 
         What reaches Kafka later than this is asked is not among it: the moment has to be over.
 
@@ -123,7 +123,7 @@ class Broker:
             raise self._unreachable(failed) from failed
 
     def committed(self, group: str) -> Frontier:
-        """Where a consumer group stands: the offsets that it has committed, in whatever topics."""
+        """The offsets that a consumer group has committed, in whatever topics."""
         from confluent_kafka import ConsumerGroupTopicPartitions
 
         # Where a coordinator has just become so, librdkafka 2.16 answers the question for offsets with a segmentation
@@ -149,7 +149,7 @@ class Broker:
         self._of_group(group, "Read", lambda: self._admin.alter_consumer_group_offsets(moves, request_timeout=_GRACE_S))
 
     def group(self, group: str) -> tuple[int, bool]:
-        """How many members a consumer group has, and whether we may commit to it.
+        """The number of a consumer group's members, and whether we may commit to it.
 
         Raises:
             SourceRefused: it may not be described.

@@ -1,4 +1,4 @@
-"""Which offsets the next micro-batch takes: pure arithmetic of what a broker has and where the table stands.
+"""The offsets of the next micro-batch: pure arithmetic of the broker's offsets and the table's frontier.
 
 lakeingest names the offsets of a batch itself, starting at the frontier of the Delta log. There is no checkpoint that
 could be lost, stale or another pipeline's.
@@ -36,7 +36,7 @@ class Topics:
 
 @dataclass(frozen=True)
 class Reach:
-    """How far one has to come so that nothing is missing that stands before a moment of Kafka's time.
+    """The offsets to reach so that nothing is missing before a moment of Kafka's time.
 
     Attributes:
         targets: (topic, partition) → the offset of its first record that is as late as the moment; of its end, as it
@@ -60,7 +60,7 @@ def reach(
     moment: datetime,
     now: datetime,
 ) -> Reach:
-    """How far one has to come for a moment that is over.
+    """The offsets to reach for a moment that is over.
 
     A record whose timestamp is still to come proves nothing: a clock that is wrong by years would else stand for all
     the records behind it.
@@ -83,7 +83,7 @@ def topic_id(text: str | None) -> str:
 
 
 def starts(source: Source, topics: Topics, frontier: Frontier) -> dict[tuple[str, int], int]:
-    """Where each topic-partition goes on: at its frontier, or where `source.start` says if its topic is new.
+    """The next offset of each topic-partition: its frontier, or as `source.start` says if its topic is new.
 
     A new partition of a topic that is known begins at its first offset, whatever `source.start` says.
 
@@ -120,7 +120,7 @@ def starts(source: Source, topics: Topics, frontier: Frontier) -> dict[tuple[str
 
 
 def _fresh(source: Source, tp: tuple[str, int], first: int, last: int, *, is_new: bool) -> int:
-    """Where a topic-partition begins that the table has never seen."""
+    """The first offset of a topic-partition that the table has never seen."""
     if not is_new or source.start == "earliest":
         return first
     if source.start == "latest":
@@ -161,5 +161,5 @@ def next_ranges(begin: Frontier, end: Frontier, max_records: int) -> OffsetRange
 
 
 def lag(frontier: Frontier, last: Frontier) -> int:
-    """How many offsets Kafka holds beyond the frontier."""
+    """The number of offsets that Kafka holds beyond the frontier."""
     return sum(end - frontier.get(tp, 0) for tp, end in last.items())

@@ -16,7 +16,7 @@ from lakeingest.kafka import msk, pem
 _SALT = os.urandom(16)
 _SECRET = re.compile(r"password|secret|\bkey\b|_key|\bpem\b")
 _LOGIN_S = 10
-"""How long Java's client waits for a server that gives tokens; by itself it waits for ever."""
+"""Seconds that Java's client waits for the server of tokens; by default it waits for ever."""
 _AS_TEXT = re.compile(r"ssl\.(ca|certificate|key|keystore)\..*|ssl_\w+|https\.ca\..*")
 _OIDC = "sasl.oauthbearer."
 
@@ -126,7 +126,7 @@ _TRANSLATED = (
 
 
 def _login(options: Mapping[str, str], package: str, msk_package: str) -> dict[str, str]:
-    """How Java's client proves who it is by SASL."""
+    """The options by which Java's client proves who it is by SASL."""
     chosen = mechanism(options)
     login = {"sasl.mechanism": chosen} if chosen else {}
     user, password = options.get("sasl.username"), options.get("sasl.password")

@@ -32,7 +32,7 @@ _ADDRESS = f"{_TRUST}, and source.bootstrap_servers the broker as its certificat
 
 @dataclass(frozen=True)
 class AccessRefusal:
-    """Why we are not let in.
+    """The reason why access is refused.
 
     Attributes:
         message: in words, without a secret.

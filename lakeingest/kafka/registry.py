@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _MOST_REFERENCES = 500
 """A schema with more lacks some, and so does not parse."""
 REQUEST_S = 10.0
-"""How long one request may take; many of them fit into `registry.wait`."""
+"""Seconds that one request may take; many of them fit into `registry.wait`."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
 _NO_SUCH = (40401, 40402, 40403, 40408)
@@ -150,7 +150,7 @@ class RegistryClient:
         return self._versions.get((subject, writer.id))
 
     def elsewhere(self, writer: RegisteredSchema) -> tuple[str, ...]:
-        """Where the registry has a schema, three places at most: "version 1 of orders-value"."""
+        """The places of a schema in the registry, three at most: "version 1 of orders-value"."""
         question = partial(self._client.get_schema_versions, int(writer.id), deleted=True)
         listed = self._ask(f"the versions of schema id {writer.id}", self._until(), question) or []
         return tuple(f"version {each.version} of {each.subject}" for each in listed[:3])

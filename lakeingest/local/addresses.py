@@ -1,4 +1,4 @@
-"""Where the embedded stack listens, and whether it runs. Cheap: every command asks this at its start."""
+"""The addresses of the embedded stack, and whether it runs. Cheap: every command asks this at its start."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SERVERS = ("kafka", "s3", "registry")
 
 @dataclass(frozen=True)
 class Addresses:
-    """Where the embedded stack listens, and with which keys; the secret is masked in the repr."""
+    """Addresses and keys of the embedded stack; the secret is masked in the repr."""
 
     kafka: str
     s3: str
@@ -147,7 +147,7 @@ def write(record: StackRecord, state: Path | None = None) -> None:
 
 
 def start_of(pid: int) -> str | None:
-    """When a process started, in whatever unit the system counts; None if there is none, or only its zombie."""
+    """The start of a process, in the system's own unit; None if there is none, or only its zombie."""
     try:
         # The name, in parentheses, may hold spaces: count the fields behind it.
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()

@@ -19,7 +19,7 @@ from lakeingest.local.addresses import HOST, ServerRecord
 
 @dataclass(frozen=True)
 class ServerPlace:
-    """Where one server lives: folders that exist, ports that were free, and the keys it lets in."""
+    """The place of one server: folders that exist, ports that were free, and the keys it lets in."""
 
     data: Path
     logs: Path

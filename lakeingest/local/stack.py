@@ -109,7 +109,7 @@ def down(state: Path | None = None, *, wipe: bool = False) -> bool:
 
 
 def status(state: Path | None = None) -> tuple[ServerStatus, ...]:
-    """How each server is, without asking it: what is remembered, and whether its process lives.
+    """The state of each server, without asking it: its record, and whether its process lives.
 
     Raises:
         SetupError: stack.json is there, but not readable.

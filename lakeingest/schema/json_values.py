@@ -57,7 +57,7 @@ ISO = (Pattern("iso"),)
 
 @dataclass(frozen=True)
 class Texts:
-    """How what is written becomes a value: the options of format json.
+    """The rules by which a text becomes a value: the options of format json.
 
     Attributes:
         zone: of timestamps that name none.
@@ -185,7 +185,7 @@ def exact(value: Any) -> Decimal | None:
 
 
 def extent(number: Decimal, places: int | None = None) -> tuple[int, int]:
-    """How many digits a number has before the point and behind it; rounded to so many places first, if they are given.
+    """The number of digits before the point and behind it; rounded to so many places first, if they are given.
 
     By digits and exponent: Decimal's own arithmetic raises where a number has more digits than its context.
     """

@@ -111,7 +111,7 @@ def rounded(number: ddl.Type | None, places: int, *, whole: str = "") -> ddl.Typ
 
 
 def digits(number: ddl.Type) -> tuple[int, int]:
-    """How many digits an exact number has before the point, and behind it."""
+    """The number of an exact number's digits before the point, and behind it."""
     if _is_whole(number):
         return _WHOLE[str(number)], 0
     precision, scale = map(int, str(number).removeprefix("decimal(").rstrip(")").split(","))

@@ -20,7 +20,7 @@ Kind: TypeAlias = Literal["rename", "drop", "keep", "cast", "mask", "derive", "f
 
 @dataclass(frozen=True)
 class Mask:
-    """How a value is hidden.
+    """A mask of a value.
 
     Attributes:
         kind: null; hash (SHA-256 of a salt and its text, in hexadecimal digits); last (*** and its last characters);

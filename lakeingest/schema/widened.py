@@ -1,4 +1,4 @@
-"""Which step would make another row of a record, because a column became wider than the record's schema has it. Pure.
+"""Steps that would make another row of a record, because a column became wider than its schema says. Pure.
 
 Records of an old schema may share a batch with the first one of a new schema, which widens a column. Their rows must be
 the ones that they would have had in a batch of their own.

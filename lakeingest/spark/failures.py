@@ -138,7 +138,7 @@ def translate(path: str, failed: Exception) -> LakeingestError:
 
 
 def _owner(file: str, path: str) -> str:
-    """Which table a data file belongs to: the one at `path`, or another one that was read for it."""
+    """The table that a data file belongs to: the one at `path`, or another one that was read for it."""
     if not location.is_path(path) or location.place(file).meets(location.place(path)):
         return path
     folder = file.rpartition("/")[0]
@@ -153,7 +153,7 @@ def _facts(path: str) -> dict[str, str]:
 
 
 def _source(endpoint: str, keys: s3a.Keys) -> str:
-    """Where keys come from, as the end of a sentence; the embedded stack's may stand in the file too."""
+    """The origin of keys, as the end of a sentence; the embedded stack's may stand in the file too."""
     try:
         stack = running()
     except SetupError:

@@ -27,7 +27,7 @@ _OF_A_VALUE = re.compile(r"SQLSTATE: (22|P0)|Traceback \(most")
 
 
 def log_for(pipeline: str) -> Path:
-    """Where a session for this pipeline shall log; the oldest logs of the same command go."""
+    """The log file for a session of this pipeline; the oldest logs of the same command are deleted."""
     folder, command = state_dir() / "logs" / pipeline, COMMAND.get()
     folder.mkdir(parents=True, exist_ok=True)
     # Those of other commands stay: who asks for the status each minute keeps the log of the run that failed.

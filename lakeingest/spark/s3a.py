@@ -43,13 +43,13 @@ _BASE = ",".join(
         "org.apache.hadoop.fs.s3a.auth.IAMInstanceCredentialsProvider",
     )
 )
-"""Where S3A looks for keys by default. With a role it would look at access and secret key alone."""
+"""The default provider of S3A's keys. With a role it would look at access and secret key alone."""
 _ALGORITHMS = {"SSE-S3": "AES256"}
 """A type of encryption as S3A knows it, where that is another word."""
 _SET: dict[str, str] = {}
 """What was set here, in whatever session: anything else that a session has is its owner's."""
 _WAIT_S = 3.0
-"""How long a store may be starting."""
+"""Seconds in which a store may start."""
 _OPENED: dict[str, tuple[str, ...]] = {}
 """Bucket → where it is, as far as this process knows."""
 _KEYS: dict[str, Keys] = {}
@@ -201,7 +201,7 @@ def _where(session: SparkSession, settings: Mapping[str, str], bucket: str) -> t
 
 
 def _keys(session: SparkSession, storage: Storage, bucket: str) -> Keys:
-    """Where s3a finds its keys, in the order in which it looks."""
+    """Places where s3a finds its keys, in the order in which it looks."""
     role = f", for the role {storage.role.arn}" if storage.role else ""
     if storage.access_key is not None:
         return Keys(f"storage.access_key and storage.secret_key{role}", storage.access_key)

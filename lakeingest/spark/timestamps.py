@@ -126,7 +126,7 @@ def literal(now: datetime) -> Column:
 
 
 def why_not(raw: Column, kind: T.DataType) -> Column:
-    """Why `local` is null for a value, as the end of a sentence that begins with the value's name."""
+    """The reason why `local` is null for a value, as the end of a sentence that begins with the value's name."""
     value = F.concat(F.lit("is '"), F.substring(raw.cast("string"), 1, 200), F.lit("', "))
     reason: Column = F.lit("which lies outside of the years 0001 to 9999")
     if isinstance(kind, T.StringType):

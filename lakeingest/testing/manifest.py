@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Place = tuple[str, int, int]
 """Topic, partition, offset."""
 Manifest = Mapping[Place, str | None]
-"""Where each record is, with the SHA-256 of its value in hexadecimal digits; None for a tombstone."""
+"""Coordinates → the SHA-256 of the record's value in hexadecimal digits; None for a tombstone."""
 
 
 def sha256(value: bytes | None) -> str | None:

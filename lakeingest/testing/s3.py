@@ -64,7 +64,7 @@ class Fault:
     times: int | None
     skip: int
     hits: int = 0
-    """How often it acted."""
+    """The number of times that it acted."""
     lifted: bool = False
 
     def lift(self) -> None:
@@ -96,7 +96,7 @@ class S3Proxy(Served):
             upstream: the real store's endpoint, as http://host:port.
         """
         self.seen: Counter[str] = Counter()
-        """How many requests there were, by kind; those that were spoilt too."""
+        """The number of requests by kind, those that were spoilt included."""
         self._upstream = upstream.rstrip("/")
         self._faults: list[Fault] = []
         self._lock = threading.RLock()
@@ -107,7 +107,7 @@ class S3Proxy(Served):
 
     @property
     def endpoint(self) -> str:
-        """Where clients find it."""
+        """The address for clients."""
         return f"http://{HOST}:{self.port}"
 
     def fault(self, when: Rule, act: Act, times: int | None = None, skip: int = 0) -> Fault:

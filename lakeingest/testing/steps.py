@@ -20,7 +20,7 @@ _VERSION = re.compile(r"_delta_log/\d{20}\.json")
 
 
 class Step(StrEnum):
-    """Where a batch is; the tables are made in a run's beginning, all else is of every batch that needs it."""
+    """A step of a batch; the tables are made in a run's beginning, all else is of every batch that needs it."""
 
     MAKING = "while the tables are made"
     WRITING = "before the data is written"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 STAGE = "transform"
 FAILED, LEFT_OUT, WHY = "_transform_failed", "_transform_left_out", "_transform_why"
-"""Which expression could not be computed, and which condition was not met: INT, its number; null if none. What
+"""The expression that could not be computed, and the condition that was not met: INT, its number; null if none. What
 code of somebody's own says of a record that it refuses: STRING.
 """
 _WITHHELD = "not told, as transform masks fields; look the record up where its bytes may be seen"
@@ -164,7 +164,7 @@ def _first(name: str, tests: Sequence[str], number: int) -> Column:
 
 
 def refusal(stages: Sequence[Stage]) -> Refusal:
-    """Why a record is refused: an expression cannot be computed for it."""
+    """The refusal of a record for which an expression cannot be computed."""
 
     def why() -> Column:
         message, hides = F.lit(None).cast("string"), hidden.hides([stage.step for stage in stages])

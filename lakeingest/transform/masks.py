@@ -1,4 +1,4 @@
-"""How values are hidden: those of columns, of the key, of headers, and fields within what was rescued."""
+"""Masks for values of columns, of the key and of headers, and for fields within what was rescued."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def rows(table: str) -> Iterator[dict[str, str | None]]:
 
 
 def folder() -> Path:
-    """Where the package is installed.
+    """The folder in which the package is installed.
 
     Raises:
         SetupError: it is not.

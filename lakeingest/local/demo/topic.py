@@ -65,7 +65,7 @@ def fill(bootstrap_servers: str, topic: str, partitions: int, records: Iterable[
 
 
 def _record_counts(bootstrap_servers: str, topic: str, partitions: int) -> list[int]:
-    """How many records each partition holds; the topic is made if it is missing."""
+    """The number of records in each partition; the topic is made if it is missing."""
     from confluent_kafka import TopicPartition
     from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 

@@ -1,4 +1,4 @@
-"""How the records of many schemas go into one table: may this one be written, as what, and what changes. Pure.
+"""Records of many schemas in one table: may this one be written, as what, and what changes. Pure.
 
 check, explain   Confluent's rules to the letter: a verdict, and where it was come to        verdict.py
 decide           what a Delta table does with it: write, project, evolve, quarantine         decision.py

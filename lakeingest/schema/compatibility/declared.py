@@ -19,7 +19,7 @@ from lakeingest.schema.model import Schema
 
 @dataclass(frozen=True)
 class Misfit:
-    """Why a table cannot become what the file declares, and what could be declared instead."""
+    """The reason why a table cannot become what the file declares, and what could be declared instead."""
 
     reason: str
     cure: str

@@ -1,4 +1,4 @@
-"""Which column takes which field of a record: by its name, or by an alias. Pure.
+"""The column for each field of a record: by its name, or by an alias. Pure.
 
 A column keeps the name that came first. `table` is here the schema of all columns that a table has, removed fields
 among them; the aliases of its fields are the other names by which records know the column. So a version that drops an

@@ -61,7 +61,7 @@ def misfit(
     narrower: bool = True,
     wider: bool = True,
 ) -> str | None:
-    """Why a table with the columns `table_columns` cannot take rows of the columns `new`; None if it can.
+    """The reason why a table with `table_columns` cannot take rows of the columns `new`; None if it can.
 
     Columns that only one side has are no hindrance: Delta adds the one, and the other stays null. Names are compared
     as Spark does, upper and lower case as one.

@@ -1,4 +1,4 @@
-"""Why an Avro payload is none of its schema: the field, and what is wrong there. Executors run it, alone.
+"""The reason why an Avro payload is none of its schema: the field, and its problem. Executors run it, alone.
 
 Asked of refused records alone: what reads payloads says only that one cannot be read.
 """

@@ -1,4 +1,4 @@
-"""Why a Protobuf payload is none of its message: the field, and what is wrong there. Executors run it, alone.
+"""The reason why a Protobuf payload is none of its message: the field, and its problem. Executors run it, alone.
 
 Asked of refused records alone: the protobuf library says of most payloads only that they cannot be parsed.
 """
@@ -49,7 +49,7 @@ class _ProtobufFault(ValueError):
 
 
 def unread(message_type: Descriptor, payload: bytes) -> str | None:
-    """Where the parser cannot go on; None if that is not found."""
+    """The place where the parser cannot go on; None if it is not found."""
     try:
         _walk(message_type, payload, "", 0)
     except _ProtobufFault as wrong:

@@ -1,1 +1,1 @@
-"""How a session is started, where none is there."""
+"""Starts a session, where none is there."""

@@ -70,14 +70,14 @@ class Capabilities:
 
     @property
     def kafka_package(self) -> str:
-        """Where the classes of Kafka's client are; Databricks has renamed its own (docs.databricks.com, "Kafka
+        """The package of Kafka's client; Databricks has renamed its own (docs.databricks.com, "Kafka
         authentication").
         """
         return "kafkashaded.org.apache.kafka" if self.databricks else "org.apache.kafka"
 
     @property
     def msk_package(self) -> str:
-        """Where the classes of MSK's login are; Databricks has its own copy of them, renamed otherwise (same page)."""
+        """The package of MSK's login; Databricks has its own copy of it, renamed otherwise (same page)."""
         return "shadedmskiam.software.amazon.msk" if self.databricks else "software.amazon.msk"
 
     def remembers(self, table: str) -> bool:
