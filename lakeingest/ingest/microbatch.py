@@ -77,7 +77,7 @@ class MicroBatchExecution:
         self.context, self.config, self.evolves = context, context.config, evolves
         self.reader = BatchReader(context)
         self.writer = TableWriter(context.tables, log, columns, refused)
-        self._sums = SumsChain(self.config, batches or log, refused)
+        self._sums = SumsChain(context.tables, batches or log, refused)
         registry = partial(endpoints.registry, self.config)
         self.evolution = Evolution(self.config, log.schemas, registry, columns, follows=evolves)
         self.fixed_columns = None if evolves else FixedColumns(self.evolution)

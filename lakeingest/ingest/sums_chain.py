@@ -8,13 +8,14 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from lakeingest.config import PipelineConfig
 from lakeingest.delta import sums
 from lakeingest.delta.commit_log import Commit, CommitLog
+from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.reader import own_rows
 from lakeingest.delta.reader.log import OfflineLog, Unreadable
 from lakeingest.delta.receipt import Receipt
 from lakeingest.delta.sums import BatchSums, Sums
+from lakeingest.delta.table import Table
 from lakeingest.errors import LakeingestError
 from lakeingest.ingest import endpoints
 from lakeingest.spark import session
@@ -28,9 +29,9 @@ class SumsChain:
     whatever was done to the tables since, these files say what was written. Where that cannot be read so they are null.
     """
 
-    def __init__(self, config: PipelineConfig, log: CommitLog, refused: CommitLog | None) -> None:
+    def __init__(self, tables: PipelineTables, log: CommitLog, refused: CommitLog | None) -> None:
         """`log`, `refused`: what the job's batches committed to the table, and to quarantine."""
-        self._config, self._newest = config, log.newest
+        self._tables, self._newest = tables, log.newest
         self._account = refused.newest if refused is not None else None
         self._sums: BatchSums | None = None
 
@@ -65,19 +66,20 @@ class SumsChain:
         receipt = newest.receipt
         account = self._account if self._account and self._account.receipt.batch == receipt.sequence else None
         became = account.receipt.account if account else None
-        table = (became and became.table) or self._of_commit(self._config.table.identifier, newest)
+        table = (became and became.table) or self._of_commit(self._tables.main, newest)
         quarantine = Sums() if receipt.whole(newest.rows) else None
         if account and _holds_all(account):
-            quarantine = self._of_commit(self._config.quarantine.identifier, account)
+            quarantine = self._of_commit(self._tables.quarantine, account)
         return BatchSums(receipt.sequence, table, quarantine)
 
-    def _of_commit(self, table: str, commit: Commit) -> Sums | None:
+    def _of_commit(self, table: Table, commit: Commit) -> Sums | None:
         if not commit.rows:
             return Sums()
         if session.is_elsewhere(os.environ):
             return None
         with suppress(Unreadable, LakeingestError):
-            of_rows = own_rows.of_commit(OfflineLog(table, endpoints.storage(self._config)), commit.version)
+            log = OfflineLog(table.location, endpoints.storage(self._tables.config))
+            of_rows = own_rows.of_commit(log, commit.version)
             return of_rows if of_rows.rows == commit.rows else None
         return None
 
