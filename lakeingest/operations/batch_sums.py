@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from lakeingest.operations.coordinate_runs import CoordinateRuns
 
+_NAMED = 5
+"""Most topic-partitions that are named of a batch."""
 _TOGETHER = 2**20
 """Offsets that are spread out together at most."""
 
@@ -44,17 +46,20 @@ class Summed:
         """Whether each of its offsets is a row of one of the tables."""
         return self.committed.rows == self.commit.receipt.ranges.offsets
 
-    def difference(self, other: Sums, rows: str) -> str | None:
-        """What is wrong with other sums of the same batch; None if nothing is."""
+    def difference(self, other: Sums) -> str | None:
+        """What is wrong if the batch has other sums, of its offsets where it is whole, else of the rows that are there;
+        None if nothing is.
+        """
         if other == self.committed:
             return None
         parts = self.committed.differs_at(other)
         ranges = [s for s in self.commit.receipt.ranges if s.end > s.start]
         places = [f"{s.topic}-{s.partition}" for s in ranges if not parts or s.partition % sums.PARTS in parts]
-        where = " or ".join(places[:5]) + (f" or {len(places) - 5} more" if len(places) > 5 else "")
-        counts = f"{self.committed.rows:,} rows were committed, {rows} {other.rows:,}"
-        text = counts if other.rows != self.committed.rows else f"{counts}, and these are others"
-        return f"{self.name} (version {self.commit.version}): {text}; look at {where}"
+        where = " or ".join(places[:_NAMED]) + (f" or {len(places) - _NAMED} more" if len(places) > _NAMED else "")
+        now = f"{other.rows:,} are there" if other.rows != self.committed.rows else "as many others are there"
+        now = "not those of its offsets" if self.is_whole else now
+        name = f"{self.name} (version {self.commit.version}, {where})"
+        return f"{name}: {self.committed.rows:,} rows were committed, and {now}"
 
 
 def with_sums(log: CommitLog, refused: CommitLog) -> list[Summed]:
@@ -106,12 +111,12 @@ def differences(runs: CoordinateRuns, batches: Sequence[Summed]) -> Iterator[str
     whole = [batch for batch in batches if batch.is_whole]
     by_offsets = runs.sums_of_offsets(_view(whole, _TOGETHER)) if whole else {}
     for at, batch in enumerate(whole):
-        if difference := batch.difference(by_offsets.get(at, Sums()), "and its receipt names"):
+        if difference := batch.difference(by_offsets.get(at, Sums())):
             yield difference
     with_holes = [batch for batch in batches if not batch.is_whole]
     by_rows = runs.sums_of_rows(_view(with_holes)) if with_holes else {}
     for at, batch in enumerate(with_holes):
-        if difference := batch.difference(by_rows.get(at, Sums()), "and there are"):
+        if difference := batch.difference(by_rows.get(at, Sums())):
             yield difference
 
 

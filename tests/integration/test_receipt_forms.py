@@ -104,6 +104,6 @@ def test_rows_that_others_changed_where_offsets_have_holes(stack: Addresses, spa
         world.sql(f"UPDATE {{table}} SET {change}")
         report = world.ingestion().audit()
         assert not report.conserved
-        assert [each.partition(":")[0] for each in report.altered] == [f"batch 1 (version {first.version})"], report
+        assert [each.partition(":")[0] for each in report.altered] == [f"batch 1 (version {first.version}, {named}-0)"]
         world.sql(f"RESTORE TABLE {{table}} TO VERSION AS OF {start}")
     world.checked()
