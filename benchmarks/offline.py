@@ -121,7 +121,11 @@ def _receipt(text: str | None, batches: int) -> str | None:
     receipt = json.loads(text)
     receipt["sequence"] += batches
     receipt.pop("schemas", None)
-    receipt["decided"]["version"] += batches
+    if "version" in receipt.get("decided", {}):
+        receipt["decided"]["version"] += batches
+    # These are of other rows.
+    receipt.pop("before", None)
+    receipt.get("account", {}).pop("table", None)
     for partitions in receipt["offsets"].values():
         for name, ends in partitions.items():
             partitions[name] = [end + batches * BATCH for end in ends]
