@@ -8,10 +8,10 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from lakeingest import extend, gate
-from lakeingest.config import PipelineConfig, Storage
+from lakeingest.config import PipelineConfig
 from lakeingest.delta import quarantine
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import Counts, Run, of_backfill
@@ -37,23 +37,20 @@ from lakeingest.operations import (
     compare,
     completeness,
     contract,
+    freshness,
     held,
     history,
     maintenance,
-    offline,
-    offline_refused,
     plan,
-    readers,
     refused,
     replay,
     schema_history,
     status,
 )
 from lakeingest.operations.adoption import FrontierOrigin
-from lakeingest.operations.answered import answered
 from lakeingest.operations.export import exports
 from lakeingest.operations.export.request import ExportRequest
-from lakeingest.operations.freshness import Worst
+from lakeingest.operations.readers import answer
 from lakeingest.operations.results import pipeline_file
 from lakeingest.operations.results.adopt import Adopted
 from lakeingest.operations.results.audit import Report
@@ -154,21 +151,6 @@ class Pipeline:
         if isinstance(self.source, BronzeSource) and not self.config.source.topics:
             return self.config.reading(self.source.names())
         return self.config
-
-    def _answer(
-        self,
-        without_spark: Callable[Concatenate[PipelineConfig, Storage, Asked], Answer],
-        by_spark: Callable[Concatenate[PipelineTables, Asked], Answer],
-        *args: Asked.args,
-        **kwargs: Asked.kwargs,
-    ) -> Answer:
-        """What the tables' files tell without Spark, or else what Spark says."""
-        return answered(
-            self.config,
-            self.storage,
-            lambda: without_spark(self.config, self.storage, *args, **kwargs),
-            lambda: by_spark(self.tables, *args, **kwargs),
-        )
 
     def run(
         self,
@@ -364,20 +346,13 @@ class Pipeline:
             UsageError: there is no table yet.
             SourceError, StorageError: Kafka or a table cannot be read.
         """
-        result = self._answer(offline.status, status.status, self.source.topics())
+        result = answer(self, partial(status.status, topics=self.source.topics()))
         if self.suite is not None:
-            results = held.newest_results(self.config, self.storage, lambda: self.tables)
-            result = replace(result, held=held.of_results(result.sequence, result.lag, results))
+            result = replace(result, held=held.of_results(result.sequence, result.lag, held.newest_results(self)))
         if self.config.contract is None:
             return result
-
-        periods = partial(self._answer, offline.periods, completeness.online)
-
-        def worst() -> Worst | None:
-            # Spark's history has no statistics of files.
-            without_spark = partial(offline.worst, self.config, self.storage)
-            return answered(self.config, self.storage, without_spark, lambda: None, though_it_runs=True)
-
+        periods = partial(answer, self, completeness.periods)
+        worst = partial(answer, self, partial(freshness.worst_of, back=status.BACK), files_first=True)
         contract_status = contract.kept(self.config, self.source, result.partitions, periods, worst)
         return replace(result, contract=contract_status)
 
@@ -393,7 +368,7 @@ class Pipeline:
         Example:
             assert pipeline.audit().conserved
         """
-        return readers.answer(self.config, self.storage, lambda: self.tables, audit.audit)
+        return answer(self, audit.audit)
 
     def compare(self, prefix: str) -> Comparison:
         """What Connect's S3 sink wrote below a prefix, held against the tables; see `results.compare.Comparison`.
@@ -437,7 +412,7 @@ class Pipeline:
             raise UsageError(
                 f"pipeline {self.config.name!r} has no gate", cure="name a suite as gate.suite in its file"
             )
-        return GateResults(self.config, self._answer(offline.results, refused.gate_results, batches))
+        return GateResults(self.config, answer(self, partial(refused.gate_results, batches=batches)))
 
     def schemas(self) -> SchemaHistory:
         """How the table came to its columns: each schema that was seen, and what the table made of it.
@@ -462,7 +437,7 @@ class Pipeline:
         Example:
             pipeline.quarantined().to_pandas()
         """
-        return Reasons(self.config, self._answer(offline_refused.reasons, refused.reasons, samples))
+        return Reasons(self.config, answer(self, partial(refused.reasons, samples=samples)))
 
     def quarantined_record(self, topic: str, partition: int, offset: int) -> dict[str, Any] | None:
         """One refused record as its row in quarantine, None if it is not there.
@@ -476,7 +451,7 @@ class Pipeline:
         Example:
             pipeline.quarantined_record("flights", 2, 1041)
         """
-        return refused.record(self.tables, topic, partition, offset)
+        return answer(self, partial(refused.record, topic=topic, partition=partition, offset=offset))
 
     def adopt(
         self,

@@ -117,12 +117,14 @@ def _stands(config: PipelineConfig) -> Status | None:
         from lakeingest.delta.reader.log import Unreadable
         from lakeingest.ingest import endpoints
         from lakeingest.kafka.broker import Broker
-        from lakeingest.operations import offline
+        from lakeingest.operations.readers import FileTables
+        from lakeingest.operations.status import status
     except ImportError:
         return None
     try:
         servers, storage = endpoints.addresses(config)
-        return offline.status(config, storage, Broker(config.source, servers, timeout_s=_PATIENCE_S).topics())
+        topics = Broker(config.source, servers, timeout_s=_PATIENCE_S).topics()
+        return status(FileTables(config, storage), topics)
     except (LakeingestError, Unreadable):
         return None
 

@@ -27,7 +27,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from lakeingest.record import (
-    COORDINATES,
     HEADERS,
     OFFSET,
     PARTITION,
@@ -201,29 +200,55 @@ def reasons(table: DataFrame, samples: int) -> list[dict[str, Any]]:
 
     A record that a gate refused is counted for each expectation that it breaks: their names stand for the reason.
     """
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
+    from lakeingest.delta.reader.spark import query
 
-    named = F.coalesce("expectations", F.array("reason"))
-    place = F.concat(F.col(TOPIC), F.lit("-"), F.col(PARTITION), F.lit(":"), F.col(OFFSET)).alias("coordinates")
-    table = open_rows(table).select("stage", F.explode(named).alias("reason"), *COORDINATES, place, "message")
-    counted = table.groupBy("stage", "reason").count().orderBy(F.desc("count"), "stage", "reason").collect()
-    group = Window.partitionBy("stage", "reason").orderBy(*COORDINATES)
-    first = table.withColumn("at", F.row_number().over(group)).where(F.col("at") <= samples).orderBy(*COORDINATES)
-    shown: dict[tuple[str, str], list[dict[str, str]]] = {}
-    for row in first.collect() if samples and counted else ():
-        sample = {"coordinates": row["coordinates"], "message": row["message"]}
-        shown.setdefault((row["stage"], row["reason"]), []).append(sample)
+    return by_stage(query(table.sparkSession, SAMPLES, {"rows": table}, samples=samples), samples)
+
+
+SAMPLES = """
+    WITH named AS (
+        SELECT stage, explode(coalesce(expectations, array_repeat(reason, 1))) AS reason, _topic, _partition, _offset,
+            message
+        FROM {rows} WHERE moved IS NULL AND discarded IS NULL
+    ), counts AS (
+        SELECT stage, reason, count(*) AS count FROM named GROUP BY stage, reason
+    ), first AS (
+        SELECT *, row_number() OVER (PARTITION BY stage, reason ORDER BY _topic, _partition, _offset) AS number
+        FROM named
+    )
+    SELECT first.*, counts.count FROM first JOIN counts
+    ON first.stage IS NOT DISTINCT FROM counts.stage AND first.reason IS NOT DISTINCT FROM counts.reason
+    WHERE number <= greatest(:samples, 1)
+    ORDER BY number
+"""
+"""Of each stage and reason of open rows the first records, with the count of all: what `by_stage` takes."""
+
+
+def by_stage(rows: Sequence[Mapping[str, Any]], samples: int) -> list[dict[str, Any]]:
+    """See `reasons`.
+
+    Args:
+        rows: what `SAMPLES` gives. One with a count alone says how many more there are: its `number` is None.
+    """
+    groups: dict[tuple[str | None, str | None], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault((row["stage"], row["reason"]), []).append(row)
+    counts = {group: sum(row["count"] for row in each if row["number"] in (1, None)) for group, each in groups.items()}
+    # Null before any name.
+    order = sorted(counts, key=lambda group: (-counts[group], *((name is not None, name or "") for name in group)))
     return [
-        {"stage": stage, "reason": reason, "count": count, "samples": shown.get((stage, reason), [])}
-        for stage, reason, count in counted
+        {
+            "stage": group[0],
+            "reason": group[1],
+            "count": counts[group],
+            "samples": [
+                {
+                    "coordinates": f"{row[TOPIC]}-{row[PARTITION]}:{row[OFFSET]}",
+                    "message": row["message"],
+                }
+                for row in groups[group]
+                if row["number"] is not None and row["number"] <= samples
+            ],
+        }
+        for group in order
     ]
-
-
-def record(table: DataFrame, topic: str, partition: int, offset: int) -> dict[str, Any] | None:
-    """The row of one record, None if it is not there."""
-    from pyspark.sql import functions as F
-
-    here = (F.col(TOPIC) == topic) & (F.col(PARTITION) == partition) & (F.col(OFFSET) == offset)
-    rows = table.where(here).take(1)
-    return rows[0].asDict(recursive=True) if rows else None

@@ -19,14 +19,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lakeingest.gate.evaluate import Result
 from lakeingest.gate.suite import Suite
 from lakeingest.record import OffsetRanges
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 COLUMNS = (
     "pipeline STRING, sequence BIGINT, time TIMESTAMP, outcome STRING, suite STRING, fingerprint STRING, "
@@ -52,15 +49,3 @@ def rows(
         (pipeline, sequence, now, outcome, suite.name, suite.fingerprint, *each.to_json().values(), offsets)
         for each in results
     ]
-
-
-def newest(table: DataFrame, pipeline: str, batches: int) -> list[dict[str, Any]]:
-    """The rows of a pipeline's newest batches, the newest first."""
-    from pyspark.sql import functions as F
-
-    of_pipeline = table.where(F.col("pipeline") == pipeline)
-    times = [
-        row["time"] for row in of_pipeline.select("time").distinct().orderBy(F.desc("time")).limit(batches).collect()
-    ]
-    listed = of_pipeline.where(F.col("time").isin(times)) if times else of_pipeline.limit(0)
-    return [row.asDict() for row in listed.orderBy(F.desc("time"), "expectation").collect()]

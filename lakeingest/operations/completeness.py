@@ -9,19 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
-from lakeingest.config import PipelineConfig, Storage, periods
+from lakeingest.config import PipelineConfig
+from lakeingest.config import periods as partition_periods
 from lakeingest.config.periods import Periods
-from lakeingest.delta import commit_log
 from lakeingest.delta.commit_log import CommitLog
-from lakeingest.delta.history import RECENT
-from lakeingest.delta.reader import rows
-from lakeingest.delta.reader.log import NoTable, OfflineLog, Unreadable, reading
 from lakeingest.errors import UsageError
+from lakeingest.operations.readers import PipelineReader
 
-if TYPE_CHECKING:
-    from lakeingest.delta.pipeline_tables import PipelineTables
+_ROWS = "SELECT period_start, complete_since, records, sequence FROM {rows} WHERE pipeline = :pipeline"
 
 
 @dataclass(frozen=True)
@@ -81,7 +77,7 @@ def followed(config: PipelineConfig) -> tuple[Periods, timedelta]:
     Raises:
         UsageError: it has none.
     """
-    promised, found = config.contract.completeness if config.contract else None, periods.of(config.partition)
+    promised, found = config.contract.completeness if config.contract else None, partition_periods.of(config.partition)
     if promised is None or found is None:
         raise UsageError(
             f"pipeline {config.name!r} does not follow until when its table is complete",
@@ -90,77 +86,35 @@ def followed(config: PipelineConfig) -> tuple[Periods, timedelta]:
     return found, promised.late
 
 
-def offline(config: PipelineConfig, storage: Storage, of: Periods) -> Complete:
-    """All that is said of the periods, read without Spark.
+def declared(reader: PipelineReader) -> Complete:
+    """All that is said of the periods, also of batches that a RESTORE took back.
 
     Raises:
-        Unreadable: it cannot be.
+        Unreadable, StorageUnreachable: the table cannot be read.
     """
-    from pyarrow import dataset as ds
-
-    log = OfflineLog(config.completeness, storage)
-    try:
-        table = rows.dataset(log)
-    except NoTable:
+    of, _ = followed(reader.config)
+    table = reader.completeness
+    if not table.exists:
         return Complete()
-    with reading(log.identifier):
-        found = table.to_table(
-            columns=["period_start", "complete_since", "records", "sequence"],
-            filter=ds.field("pipeline") == config.known_as,
-        ).to_pylist()
+    rows = table.scan(_ROWS, pipeline=reader.config.known_as)
     return Complete(
-        {of.of(row["period_start"]): Row(row["complete_since"], row["records"], row["sequence"]) for row in found}
+        {of.of(row["period_start"]): Row(row["complete_since"], row["records"], row["sequence"]) for row in rows}
     )
 
 
-def log_of(main: OfflineLog, pipeline: str) -> CommitLog:
-    """What the pipeline committed to its main table, read without Spark; nothing where there is no table.
+def periods(reader: PipelineReader) -> tuple[Complete, dict[datetime, int]]:
+    """What is said of the periods, of batches that stand, and how many rows the main table has of each now.
 
     Raises:
-        Unreadable: it cannot be.
+        Unreadable, StorageUnreachable: a table cannot be read.
     """
-    try:
-        found = commit_log.of_log(main, pipeline, RECENT)
-    except NoTable:
-        return CommitLog(main.identifier, pipeline)
-    if found.newest is None and not found.complete:
-        raise Unreadable("the log does not say how far the pipeline has come")
-    return found
-
-
-def of_spark(tables: PipelineTables) -> tuple[Complete, CommitLog]:
-    """All that is said of the periods, and what the pipeline committed to the main table, read by Spark.
-
-    Raises:
-        StorageUnreachable: a table cannot be read.
-    """
-    table, main, pipeline = tables.completeness, tables.main, tables.config.known_as
-    if table is None or main.schema() is None:
-        return Complete(), CommitLog(main.identifier, pipeline)
-    log = commit_log.numbered(main, commit_log.read(main, pipeline, back=RECENT))
-    return Complete({start: Row(*row) for start, row in table.rows().items()}), log
-
-
-def online(tables: PipelineTables) -> tuple[Complete, dict[datetime, int]]:
-    """What is said of the periods, of batches that stand, and the rows that the main table has of each now, by Spark.
-
-    Raises:
-        StorageUnreachable: a table cannot be read.
-    """
-    said, log = of_spark(tables)
-    table, standing = tables.completeness, said.standing(log)
-    return standing, table.counts(tables.main, None) if table is not None and standing.rows else {}
-
-
-def counts(log: OfflineLog, of: Periods) -> dict[datetime, int]:
-    """How many rows a table has of each period, by its files' statistics.
-
-    Raises:
-        Unreadable: some have none.
-    """
-    found: dict[datetime, int] = {}
-    for file in log.state.files:
-        start = of.parse([file.partition.get(name) for name in of.columns])
+    of, _ = followed(reader.config)
+    complete = declared(reader)
+    if not complete.rows:
+        return complete, {}
+    counts: dict[datetime, int] = {}
+    for values, count in reader.main.partition_counts(of.columns).items():
+        start = of.parse(values)
         if start is not None:
-            found[start] = found.get(start, 0) + int(file.statistics["numRecords"])
-    return found
+            counts[start] = counts.get(start, 0) + count
+    return complete.standing(reader.standing()), counts

@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from lakeingest.delta import commit_log
 from lakeingest.delta.commit_log import CommitLog
-from lakeingest.delta.reader.log import DataFile, OfflineLog, Unreadable
+from lakeingest.delta.reader.contract import TableReader
+from lakeingest.delta.reader.log import DataFile, Unreadable
+from lakeingest.operations.readers import PipelineReader
 
 DAY = timedelta(days=1)
 
@@ -43,14 +46,22 @@ class Worst:
     since: datetime
 
 
-def ages(entries: Sequence[Mapping[str, Any]], log: OfflineLog) -> Ages:
-    """Of commits as `OfflineLog.recent` has them.
+def ages(entries: Sequence[Mapping[str, Any]], table: TableReader) -> Ages:
+    """Of commits as `TableReader.recent` has them.
 
     Raises:
         Unreadable: the table cannot be read without Spark.
     """
-    millis = log.state.metadata.get("createdTime")
-    return Ages(dict(_ages(entries)), None if millis is None else datetime.fromtimestamp(millis / 1000, UTC))
+    return Ages(dict(_ages(entries)), table.created)
+
+
+def worst_of(reader: PipelineReader, back: int) -> Worst | None:
+    """See `worst`: among so many of the newest commits. Spark's history has no statistics of files: None by Spark."""
+    entries = reader.main.recent(back)
+    if entries is None:
+        return None
+    log = commit_log.of_history(reader.config.known_as, entries, reader.main)
+    return worst(log, ages(entries, reader.main), datetime.now(UTC))
 
 
 def worst(log: CommitLog, ages: Ages, now: datetime) -> Worst | None:

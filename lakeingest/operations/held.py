@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
-from lakeingest.config import PipelineConfig, Storage
-from lakeingest.delta.pipeline_tables import PipelineTables
-from lakeingest.delta.reader.log import Unreadable
 from lakeingest.errors import LakeingestError
-from lakeingest.operations import offline, refused
-from lakeingest.spark import session
+from lakeingest.operations.readers import Owner, answer
+from lakeingest.operations.refused import gate_results
 
 BATCHES = 10
 """The newest ones that are looked at: each run that tries again adds one."""
 CURE = "correct the data or the suite and run again, or let the batch through once: run --accept-held REASON"
 
 
-def newest_results(
-    config: PipelineConfig, storage: Storage, tables: Callable[[], PipelineTables]
-) -> Sequence[Mapping[str, Any]]:
-    """Rows of the gate's results; none where there are none yet, or only a Spark could tell that does not run.
-
-    Args:
-        tables: gives the tables, if Spark is to be asked.
-    """
-    with suppress(Unreadable):
-        return offline.results(config, storage, BATCHES)
+def newest_results(owner: Owner) -> Sequence[Mapping[str, Any]]:
+    """Rows of the gate's results; none where there are none yet, or only a Spark could tell that does not run."""
     with suppress(LakeingestError):
-        if session.runs():
-            return refused.gate_results(tables(), BATCHES)
+        return answer(owner, partial(gate_results, batches=BATCHES), files_first=True, otherwise=[])
     return ()
 
 

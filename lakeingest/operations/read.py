@@ -145,7 +145,7 @@ class _FilesOfTable:
 
     def __init__(self, log: OfflineLog, key: str, wanted: RecordSelection) -> None:
         self.identifier, self.key, self.wanted = log.identifier, key, wanted
-        files = [file for file in log.state.files if _may_hold(file, wanted, key)]
+        files = [file for file in log.state.files if may_hold(file, wanted, key)]
         self.opened, self.standing = len(files), len(log.state.files)
         self.table = rows.dataset(log, files)
         self.condition = self._condition()
@@ -206,7 +206,7 @@ class _FilesOfTable:
         return ds.field(self.key).cast("string") == key
 
 
-def _may_hold(file: DataFile, wanted: RecordSelection, key: str) -> bool:
+def may_hold(file: DataFile, wanted: RecordSelection, key: str) -> bool:
     """Whether a file may hold a wanted record, by its partition and its statistics; without these it may."""
     for name, asked in ((TOPIC, wanted.topic), (PARTITION, wanted.partition)):
         if asked is not None and file.partition.get(name, str(asked)) != str(asked):

@@ -12,14 +12,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from lakeingest.config import PipelineConfig, Storage
+from lakeingest.config import PipelineConfig, Storage, periods
 from lakeingest.delta import commit_log
 from lakeingest.delta.commit_log import Commit, CommitLog
+from lakeingest.delta.history import RECENT
 from lakeingest.delta.reader.contract import Condition, TableReader, View
 from lakeingest.delta.reader.files import FileTable
 from lakeingest.delta.reader.log import Unreadable
 from lakeingest.delta.receipt import of_replay
 from lakeingest.delta.unsettled import Unsettled
+from lakeingest.schema import ddl
 from lakeingest.spark import s3a, session
 
 if TYPE_CHECKING:
@@ -48,8 +50,21 @@ class PipelineReader(Protocol):
     def quarantine(self) -> TableReader:
         """The table of refused records, with today's columns."""
 
+    @property
+    def results(self) -> TableReader:
+        """The table of the gate's results."""
+
+    @property
+    def completeness(self) -> TableReader:
+        """The table that says until when the main one is complete."""
+
     def commit_logs(self, back: int | None) -> tuple[CommitLog, CommitLog]:
         """What the pipeline committed to both tables: see `PipelineTables.commit_logs`."""
+
+    def standing(self) -> CommitLog:
+        """The newest commits of the pipeline to the main table, and which batches a RESTORE took back; none where there
+        is no table.
+        """
 
     def unsettled(self) -> Unsettled:
         """What quarantine does not say yet of replays."""
@@ -71,7 +86,27 @@ class FileTables:
 
     @cached_property
     def quarantine(self) -> FileTable:
-        return FileTable(self.config.quarantine.identifier, self.storage)
+        from lakeingest.delta import quarantine
+
+        return FileTable(self.config.quarantine.identifier, self.storage, _names(quarantine.COLUMNS))
+
+    @cached_property
+    def results(self) -> FileTable:
+        from lakeingest.gate import results
+
+        return FileTable(self.config.results, self.storage, _names(results.COLUMNS))
+
+    @cached_property
+    def completeness(self) -> FileTable:
+        return FileTable(self.config.completeness, self.storage, periods.RESERVED)
+
+    def standing(self) -> CommitLog:
+        if not self.main.exists:
+            return CommitLog(self.main.identifier, self.config.known_as)
+        log = commit_log.of_log(self.main, self.config.known_as, RECENT)
+        if log.newest is None and not log.complete:
+            raise Unreadable("the log does not say how far the pipeline has come")
+        return log
 
     def commit_logs(self, back: int | None) -> tuple[CommitLog, CommitLog]:
         log, refused = (self._commits(table, back) for table in (self.main, self.quarantine))
@@ -100,6 +135,11 @@ class FileTables:
         return self.main.runs(where, files=commit["added"])
 
 
+def _names(columns: str) -> list[str]:
+    """Of columns as DDL."""
+    return [column.name for column in ddl.parse(columns)]
+
+
 @dataclass(frozen=True)
 class SparkTables:
     """See `PipelineReader`: by Spark."""
@@ -123,6 +163,25 @@ class SparkTables:
 
         return SparkTable(self.tables.quarantine, quarantine.whole)
 
+    @cached_property
+    def results(self) -> TableReader:
+        from lakeingest.delta.reader.spark import SparkTable
+
+        return SparkTable(self.tables.results)
+
+    @cached_property
+    def completeness(self) -> TableReader:
+        from lakeingest.delta.reader.spark import SparkTable
+        from lakeingest.delta.table import Table
+
+        return SparkTable(Table(self.tables.spark, self.config.completeness))
+
+    def standing(self) -> CommitLog:
+        main, pipeline = self.tables.main, self.config.known_as
+        if not self.main.exists:
+            return CommitLog(main.identifier, pipeline)
+        return commit_log.numbered(main, commit_log.read(main, pipeline, back=RECENT))
+
     def commit_logs(self, back: int | None) -> tuple[CommitLog, CommitLog]:
         from lakeingest.ingest import preflight
 
@@ -141,25 +200,38 @@ class SparkTables:
         return spark.runs(replay_marks.moved(self.tables, replay))
 
 
+class Owner(Protocol):
+    """Whose tables are read: a pipeline, as a rule."""
+
+    @property
+    def config(self) -> PipelineConfig:
+        """The pipeline file."""
+
+    @property
+    def storage(self) -> Storage:
+        """How the store is reached."""
+
+    @property
+    def tables(self) -> PipelineTables:
+        """The tables, where Spark has to be asked."""
+
+
 def answer(
-    config: PipelineConfig,
-    storage: Storage,
-    tables: Callable[[], PipelineTables],
-    ask: Callable[[PipelineReader], Answer],
-    *,
-    though_it_runs: bool = False,
+    owner: Owner, ask: Callable[[PipelineReader], Answer], *, files_first: bool = False, otherwise: Answer | None = None
 ) -> Answer:
     """What the tables' files tell without Spark, or else Spark, which is asked where it runs already.
 
     Args:
-        tables: gives them where Spark is to be asked.
-        though_it_runs: whether a Spark that runs is asked only if it must be, since it says less.
+        files_first: whether a Spark that runs is asked only if it must be, since it says less.
+        otherwise: what is given where Spark would have to be started; None to start it.
 
     Raises:
         StorageUnreachable: nothing listens where the store is to be.
     """
-    if (though_it_runs or not session.runs()) and not session.is_elsewhere(os.environ):
-        s3a.check_listens(storage, config.paths)
+    if (files_first or not session.runs()) and not session.is_elsewhere(os.environ):
+        s3a.check_listens(owner.storage, owner.config.paths)
         with suppress(Unreadable):
-            return ask(FileTables(config, storage))
-    return ask(SparkTables(tables()))
+            return ask(FileTables(owner.config, owner.storage))
+    if otherwise is not None and not session.runs():
+        return otherwise
+    return ask(SparkTables(owner.tables))

@@ -2,54 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
-from lakeingest.delta import quarantine
-from lakeingest.delta.commit_log import Commit, CommitLog
-from lakeingest.delta.maintenance import optimize
-from lakeingest.delta.maintenance.optimize import TableFiles
-from lakeingest.delta.pipeline_tables import PipelineTables
+from lakeingest.delta.commit_log import Commit
+from lakeingest.delta.reader.contract import Condition, TableReader
 from lakeingest.delta.receipt import Counts
-from lakeingest.delta.table import Table
-from lakeingest.ingest import preflight
 from lakeingest.kafka.offsets import Topics
+from lakeingest.operations.readers import PipelineReader
 from lakeingest.operations.results.status import Status
-from lakeingest.spark.failures import storage_failures
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 
 _COMMITS = 10
 BACK = 2 * _COMMITS
 """Commits of each table that are read: some may be others', or a table service's."""
 
 
-def status(tables: PipelineTables, topics: Topics) -> Status:
-    """Ask the tables and Kafka.
+def status(reader: PipelineReader, topics: Topics) -> Status:
+    """Ask the tables, of what Kafka has.
 
     Raises:
-        StorageUnreachable: a table cannot be read (before the first run there is none).
+        Unreadable, StorageUnreachable: a table cannot be read (before the first run there is none).
     """
-    preflight.check_exists(tables)
-    log, refused = tables.commit_logs(back=BACK)
-    rows = {
-        "table": (tables.main, tables.main.read()),
-        "quarantine": (tables.quarantine, quarantine.here(tables.refused())),
-    }
-    sizes = {name: _size(table, of_pipeline) for name, (table, of_pipeline) in rows.items()}
-    return of_logs(tables.config.name, log, refused, topics, sizes)
-
-
-def of_logs(
-    pipeline: str, log: CommitLog, refused: CommitLog, topics: Topics, sizes: dict[str, dict[str, Any]]
-) -> Status:
-    """The status, of what was read.
-
-    Args:
-        log, refused: what the pipeline committed to the table and to quarantine; `BACK` commits of each, or more.
-        sizes: table and quarantine, see `size`.
-    """
+    log, refused = reader.commit_logs(BACK)
+    here: list[Condition] = [("pipeline", "=", reader.config.known_as), ("moved", "null", None)]
+    sizes = {"table": _size(reader.main, []), "quarantine": _size(reader.quarantine, here)}
     accounts = {commit.receipt.sequence: commit.receipt.account for commit in refused.commits}
     partitions = [
         {
@@ -75,7 +51,7 @@ def of_logs(
         {**_written(commit), "remaining": commit.receipt.job.remaining, "writer": str(commit.receipt.run)}
         for commit in log.backfills[:1]
     ]
-    return Status(pipeline, tuple(partitions), tuple(commits), sizes, backfill=tuple(backfill))
+    return Status(reader.config.name, tuple(partitions), tuple(commits), sizes, backfill=tuple(backfill))
 
 
 def _written(commit: Commit) -> dict[str, Any]:
@@ -88,14 +64,14 @@ def _written(commit: Commit) -> dict[str, Any]:
     }
 
 
-def _size(table: Table, rows: DataFrame) -> dict[str, Any]:
-    files = optimize.table_files(table)
-    with storage_failures(table.identifier):
-        count = rows.count()
-    return size(table.identifier, count, files)
-
-
-def size(table: str, rows: int, files: TableFiles) -> dict[str, Any]:
+def _size(table: TableReader, where: Sequence[Condition]) -> dict[str, Any]:
     """What `Status.tables` has of one table."""
+    files, rows = table.size, table.count(where)
     average = files.bytes // files.count if files.count else 0
-    return {"path": table, "rows": rows, "files": files.count, "bytes": files.bytes, "average_file_bytes": average}
+    return {
+        "path": table.identifier,
+        "rows": rows,
+        "files": files.count,
+        "bytes": files.bytes,
+        "average_file_bytes": average,
+    }

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from lakeingest.config import PipelineConfig, Storage
 from lakeingest.delta.commit_log import CommitLog
-from lakeingest.delta.reader.log import OfflineLog, ReadFailed
+from lakeingest.delta.reader.log import ReadFailed
 from lakeingest.errors import LakeingestError, StorageUnreachable, UsageError
 from lakeingest.ingest import endpoints
 from lakeingest.kafka.broker import Broker
 from lakeingest.kafka.offsets import Reach
 from lakeingest.operations import completeness
-from lakeingest.operations.answered import answered
 from lakeingest.operations.completeness import Complete, Row
+from lakeingest.operations.readers import PipelineReader, answer
 from lakeingest.operations.results.wait import Completion
 
 if TYPE_CHECKING:
@@ -151,22 +151,13 @@ class Waiter:
         Raises:
             SetupError, StorageError: the tables cannot be read.
         """
-        said, log = answered(
-            self.config, self.storage, self._without_spark, lambda: completeness.of_spark(self._tables())
-        )
-        return said.standing(log).of(self.start) or self._waits_for(log)
+        complete, log = answer(self, _look)
+        return complete.standing(log).of(self.start) or self._waits_for(log)
 
-    def _without_spark(self) -> tuple[Complete, CommitLog]:
-        try:
-            said = completeness.offline(self.config, self.storage, self.periods)
-            main = OfflineLog(self.config.table.identifier, self.storage)
-            return said, completeness.log_of(main, self.config.known_as)
-        except ReadFailed as failed:
-            # Spark would fail alike, and it may pass.
-            raise StorageUnreachable(
-                f"the completeness of {self.config.name!r} cannot be read: {failed}",
-                cure="look at the table, and run again",
-            ) from failed
+    @property
+    def tables(self) -> PipelineTables:
+        """Both tables, by Spark."""
+        return self._tables()
 
     def _waits_for(self, log: CommitLog) -> Waiting:
         """Why the period is not complete."""
@@ -188,3 +179,14 @@ class Waiter:
         ]
         more = f" and {len(behind) - 5:,} more partitions" if len(behind) > 5 else ""
         return Waiting(f"{what}: {'; '.join(behind[:5])}{more}", missing)
+
+
+def _look(reader: PipelineReader) -> tuple[Complete, CommitLog]:
+    try:
+        return completeness.declared(reader), reader.standing()
+    except ReadFailed as failed:
+        # Spark would fail alike, and it may pass.
+        raise StorageUnreachable(
+            f"the completeness of {reader.config.name!r} cannot be read: {failed}",
+            cure="look at the table, and run again",
+        ) from failed

@@ -15,7 +15,8 @@ from support.records import mixed_records
 
 from lakeingest.delta.reader.log import Unreadable
 from lakeingest.local import Addresses
-from lakeingest.operations import offline_refused
+from lakeingest.operations import refused
+from lakeingest.operations.readers import FileTables
 
 ASKED = {
     "status": ("status",),
@@ -85,4 +86,4 @@ def test_the_answers_are_those_of_spark(
     # What is wrong with the store, Spark says as it always did.
     denied = world.ingestion(storage={"secret_key": "another one"}).config
     with pytest.raises(Unreadable):
-        offline_refused.reasons(denied, denied.storage, 1)
+        refused.reasons(FileTables(denied, denied.storage), 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -28,11 +28,10 @@ from lakeingest.errors import TableMismatch
 from lakeingest.gate import results as gate_results
 from lakeingest.kafka.offsets import Topics
 from lakeingest.operations import audit as audit_of
-from lakeingest.operations import offline, offline_refused, refused
+from lakeingest.operations import refused
 from lakeingest.operations import sql as ask_sql
 from lakeingest.operations import status as status_of
-from lakeingest.operations.answered import answered
-from lakeingest.operations.readers import FileTables, SparkTables
+from lakeingest.operations.readers import FileTables, SparkTables, answer
 from lakeingest.record import OffsetRange, OffsetRanges
 from lakeingest.spark import types
 
@@ -288,17 +287,17 @@ REFUSALS = (
 def test_refused_records_are_listed_alike(kept: Path, spark: SparkSession, samples: int) -> None:
     """Counts, samples and their order, of several files, and beside another pipeline's."""
     tables = PipelineTables(spark, config_of(kept))
-    wanted = refused.reasons(tables, samples)
+    wanted = refused.reasons(SparkTables(tables), samples)
     assert len(wanted) == 3
-    assert offline_refused.reasons(tables.config, Storage(), samples) == wanted
+    assert refused.reasons(FileTables(tables.config, Storage()), samples) == wanted
 
 
 def test_status_says_alike(kept: Path, spark: SparkSession) -> None:
     """Frontier, commits, rows and sizes; what a replay moved is in quarantine no more."""
     tables = PipelineTables(spark, config_of(kept))
-    wanted = status_of.status(tables, TOPICS)
+    wanted = status_of.status(SparkTables(tables), TOPICS)
     assert wanted.tables["quarantine"]["rows"] == 8
-    assert offline.status(tables.config, Storage(), TOPICS).to_json() == wanted.to_json()
+    assert status_of.status(FileTables(tables.config, Storage()), TOPICS).to_json() == wanted.to_json()
 
 
 def test_status_says_alike_behind_a_long_backfill(spark: SparkSession, tables: PipelineTables) -> None:
@@ -308,10 +307,10 @@ def test_status_says_alike_behind_a_long_backfill(spark: SparkSession, tables: P
     info = {"timestamp": 1_790_000_000_000, "operation": "WRITE", "operationParameters": {}, "userMetadata": done}
     for version in range(13, 34):
         (log / f"{version:020}.json").write_text(json.dumps({"commitInfo": info}))
-    wanted = status_of.status(tables, TOPICS)
+    wanted = status_of.status(SparkTables(tables), TOPICS)
     assert wanted.commits
     assert [each["remaining"] for each in wanted.backfill] == [7]
-    assert offline.status(tables.config, Storage(), TOPICS).to_json() == wanted.to_json()
+    assert status_of.status(FileTables(tables.config, Storage()), TOPICS).to_json() == wanted.to_json()
 
 
 def restored(spark: SparkSession, tables: PipelineTables) -> None:
@@ -345,7 +344,7 @@ def test_status_is_asked_of_spark_where_it_would_differ(
     """No answer is better than another one."""
     happens(spark, tables)
     with pytest.raises(Unreadable):
-        offline.status(tables.config, Storage(), TOPICS)
+        status_of.status(FileTables(tables.config, Storage()), TOPICS)
 
 
 def test_results_of_the_gate_are_alike(spark: SparkSession, tmp_path: Path) -> None:
@@ -364,15 +363,24 @@ def test_results_of_the_gate_are_alike(spark: SparkSession, tmp_path: Path) -> N
             frame = spark.createDataFrame(values, types.struct(gate_results.COLUMNS)).coalesce(1)
             frame.write.format("delta").mode("append").save(config.results)
     for batches in (1, 3, 50):
-        wanted = refused.gate_results(tables, batches)
+        wanted = refused.gate_results(SparkTables(tables), batches)
         assert len(wanted) == 2 * min(batches, len(times))
-        assert offline.results(config, Storage(), batches) == wanted
+        assert refused.gate_results(FileTables(config, Storage()), batches) == wanted
+
+
+@dataclass
+class Owner:
+    config: PipelineConfig
+    storage: Storage
+    tables: PipelineTables
 
 
 def test_spark_is_asked_where_it_runs(spark: SparkSession, tmp_path: Path) -> None:
     """A session knows more: its owner's settings, its catalog."""
     config = config_of(tmp_path)
-    assert answered(config, Storage(), lambda: pytest.fail("answered without it"), lambda: 1) == 1
+    assert isinstance(
+        answer(Owner(config, Storage(), PipelineTables(spark, config)), lambda reader: reader), SparkTables
+    )
 
 
 def test_sql_counts_what_spark_counts(kept: Path, spark: SparkSession) -> None:

@@ -7,9 +7,14 @@ something for certain, every question raises `Unreadable`, and the same is asked
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from lakeingest.delta.history import History
+
+if TYPE_CHECKING:
+    from lakeingest.delta.maintenance.optimize import TableFiles
+    from lakeingest.delta.reader.log import DataFile
 
 Condition: TypeAlias = tuple[str, Literal["=", "in", "null", ">"], Any]
 """A column (`moved.replay` is a field of one), what must hold, and the value: of "in" a list, of "null" nothing."""
@@ -21,21 +26,66 @@ class Query(Protocol):
     """What answers queries in the SQL that DuckDB and Spark have in common."""
 
     def __call__(self, text: str, views: Mapping[str, View], **parameters: Any) -> list[dict[str, Any]]:
-        """The rows that a query gives.
+        """The rows that a query gives; times have their zone.
 
         Args:
-            text: it names a view as {name}, a parameter as :name, and makes rows of numbers by explode(sequence(…)).
+            text: it names a view as {name}, and a parameter as :name. Spark's explode, sequence and array_repeat(value,
+                1) are known to DuckDB, too.
         """
 
 
 class TableReader(History, Protocol):
-    """One table. `history` is its first question, see `TableHistory.history`."""
+    """One table, as it stands when it is first looked at."""
+
+    # History --------------------------------------------------------------------------------------------------------
+
+    def recent(self, limit: int) -> Sequence[Mapping[str, Any]] | None:
+        """See `OfflineLog.recent`: the newest commits, each with the files that it added; None by Spark."""
+
+    # State ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a table."""
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The table's properties."""
+
+    @property
+    def created(self) -> datetime | None:
+        """When it was made, in UTC; None where that is not known."""
+
+    @property
+    def size(self) -> TableFiles:
+        """How many files it has, and their bytes."""
+
+    @property
+    def files(self) -> Sequence[DataFile] | None:
+        """Its files with their statistics; None by Spark."""
+
+    def lost(self, files: Sequence[DataFile]) -> DataFile | None:
+        """One of these files that the store has no more, if there is one."""
+
+    def partition_counts(self, columns: Sequence[str]) -> Mapping[tuple[str | None, ...], int]:
+        """How many rows it has of each partition: the values of these partition columns as texts → rows."""
+
+    # Scan -----------------------------------------------------------------------------------------------------------
 
     def query(self, text: str, views: Mapping[str, View], **parameters: Any) -> list[dict[str, Any]]:
         """See `Query`: whoever reads the table reads these views, too."""
 
-    def scan(self, text: str, **parameters: Any) -> list[dict[str, Any]]:
-        """What a query gives that names the table {rows}."""
+    def scan(self, text: str, *, files: Sequence[DataFile] | None = None, **parameters: Any) -> list[dict[str, Any]]:
+        """What a query gives that names the table {rows}.
+
+        Args:
+            files: some of `files`; all by default.
+        """
+
+    def count(self, where: Sequence[Condition]) -> int:
+        """How many rows there are for which all conditions hold."""
+
+    # Runs -----------------------------------------------------------------------------------------------------------
 
     def runs(self, where: Sequence[Condition]) -> View:
         """The coordinates of the rows for which all conditions hold, as runs of offsets: see `reader.runs`. Rows

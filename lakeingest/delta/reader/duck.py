@@ -22,12 +22,17 @@ _CLOSED: dict[str, str | bool | int | float | list[str]] = {
 
 _PARAMETER = re.compile(r":(?=[a-z])")
 """How a query names a parameter, which DuckDB writes with $."""
-_SEQUENCE = ("explode(sequence(", "unnest(generate_series(")
-"""A row for each of so many numbers, as Spark's SQL has it, and DuckDB's."""
+
+_WORDS = """
+    CREATE MACRO explode(list) AS unnest(list);
+    CREATE MACRO sequence(first, last) AS generate_series(first, last);
+    CREATE MACRO array_repeat(value, times) AS [value];
+"""
+"""Functions of Spark's in the SQL that both have in common."""
 
 
 @contextmanager
-def connected(views: Mapping[str, Any]) -> Iterator[DuckDBPyConnection]:
+def connected(views: Mapping[str, Any], setup: str = "") -> Iterator[DuckDBPyConnection]:
     """A connection that has these views: name → a data set or a table of Arrow's. Its time zone is UTC.
 
     Raises:
@@ -44,6 +49,7 @@ def connected(views: Mapping[str, Any]) -> Iterator[DuckDBPyConnection]:
         connection.execute("SET TimeZone = 'UTC'")
         # In a notebook it draws one on stdout when a query takes more than two seconds.
         connection.execute("SET enable_progress_bar = false")
+        connection.execute(setup)
         connection.execute("SET lock_configuration = true")
         yield connection
     except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException):
@@ -61,8 +67,7 @@ def query(text: str, views: Mapping[str, Any], **parameters: Any) -> list[dict[s
     Raises:
         Unreadable: see `connected`.
     """
-    with connected(views) as connection:
-        statement = _PARAMETER.sub("$", text.format(**{name: name for name in views})).replace(*_SEQUENCE)
-        relation = connection.execute(statement, parameters)
-        names = [name for name, *_ in relation.description]
-        return [dict(zip(names, row, strict=True)) for row in relation.fetchall()]
+    with connected(views, _WORDS) as connection:
+        statement = _PARAMETER.sub("$", text.format(**{name: name for name in views}))
+        rows: list[dict[str, Any]] = connection.sql(statement, params=parameters).to_arrow_table().to_pylist()
+        return rows

@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from lakeingest.config import Storage
 from lakeingest.delta.reader import duck, rows, runs
 from lakeingest.delta.reader.contract import Condition, View
-from lakeingest.delta.reader.log import DataFile, OfflineLog
+from lakeingest.delta.reader.log import DataFile, NoTable, OfflineLog, Unreadable, reading
 from lakeingest.record import COORDINATES
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow.dataset import Dataset
 
+    from lakeingest.delta.maintenance.optimize import TableFiles
+
 
 class FileTable(OfflineLog):
     """See `reader.contract.TableReader`.
 
+    Args:
+        columns: names of the table's columns of today. A query that names one which the table lacks is for Spark.
+
     Raises:
         Unreadable: from every method.
     """
+
+    def __init__(self, identifier: str, storage: Storage, columns: Sequence[str] = ()) -> None:
+        super().__init__(identifier, storage)
+        self._columns = columns
 
     def history(self, limit: int | None) -> list[dict[str, Any]]:
         """See `OfflineLog.history`; it is read once."""
@@ -33,23 +46,81 @@ class FileTable(OfflineLog):
     def _entries(self) -> dict[int | None, list[dict[str, Any]]]:
         return {}
 
+    @property
+    def exists(self) -> bool:
+        """See `contract.TableReader`, as the other questions are."""
+        try:
+            _ = self.state
+        except NoTable:
+            return False
+        return True
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        return self.state.properties
+
+    @property
+    def created(self) -> datetime | None:
+        millis = self.state.metadata.get("createdTime")
+        return None if millis is None else datetime.fromtimestamp(millis / 1000, UTC)
+
+    @property
+    def size(self) -> TableFiles:
+        from lakeingest.delta.maintenance.optimize import TableFiles
+
+        return TableFiles(len(self.files), sum(file.size for file in self.files))
+
+    @property
+    def files(self) -> Sequence[DataFile]:
+        return self.state.files
+
+    def partition_counts(self, columns: Sequence[str]) -> Mapping[tuple[str | None, ...], int]:
+        counts = Counter[tuple[str | None, ...]]()
+        for file in self.files:
+            counts[tuple(file.partition.get(name) for name in columns)] += int(file.statistics["numRecords"])
+        return counts
+
     def query(self, text: str, views: Mapping[str, View], **parameters: Any) -> list[dict[str, Any]]:
-        """See `contract.TableReader.query`."""
         return duck.query(text, views, **parameters)
 
     def scan(self, text: str, *, files: Sequence[DataFile] | None = None, **parameters: Any) -> list[dict[str, Any]]:
-        """See `contract.TableReader.scan`.
+        table = rows.dataset(self, files)
+        rows.need(table, *(name for name in self._columns if re.search(rf"\b{name}\b", text)))
+        return self.query(text, {"rows": table}, **parameters)
 
-        Args:
-            files: some of the table's; all by default.
-        """
-        return self.query(text, {"rows": rows.dataset(self, files)}, **parameters)
+    def count(self, where: Sequence[Condition]) -> int:
+        """As the files' statistics say, or else their rows."""
+        counts = [_count(file, where, self.state.columns) for file in self.files]
+        sure = sum(count or 0 for count in counts)
+        unclear = [file for file, count in zip(self.files, counts, strict=True) if count is None]
+        if not unclear:
+            return sure
+        table = rows.dataset(self, unclear)
+        condition = expression(table, where)
+        with reading(self.identifier):
+            return sure + int(table.count_rows(filter=condition))
 
     def runs(self, where: Sequence[Condition], *, files: Sequence[DataFile] | None = None) -> pa.Table:
-        """See `contract.TableReader.runs`."""
         table = rows.dataset(self, files)
         rows.need(table, *COORDINATES)
         return runs.of(self, table, expression(table, where))
+
+
+def _count(file: DataFile, where: Sequence[Condition], columns: Sequence[str]) -> int | None:
+    """How many rows of a file are those, where its statistics say that all are; else None."""
+    try:
+        sure = all(_holds(file, each, columns) for each in where)
+        return int(file.statistics["numRecords"]) if sure else None
+    except Unreadable:
+        return None
+
+
+def _holds(file: DataFile, condition: Condition, columns: Sequence[str]) -> bool:
+    """Whether a condition holds of all rows of a file, as its statistics say."""
+    name, operator, value = condition
+    if operator == "null":
+        return name not in columns or file.lacks(name)
+    return operator == "=" and file.only(name) == value
 
 
 def expression(table: Dataset, where: Sequence[Condition]) -> Any:

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from lakeingest.delta.history import TableHistory
+from lakeingest.delta.maintenance import optimize
+from lakeingest.delta.maintenance.optimize import TableFiles
 from lakeingest.delta.reader.contract import Condition, View
 from lakeingest.record import COORDINATES, OFFSET, PARTITION, TOPIC
+from lakeingest.schema import ddl
 from lakeingest.spark.failures import storage_failures
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from lakeingest.delta.reader.log import DataFile
 
 _TOGETHER = 20
 """Bits of an offset: so many offsets follow each other in one run at most. Each such part is sorted by itself."""
@@ -35,38 +41,71 @@ class SparkTable(TableHistory):
         shape: what makes today's columns of the table's.
 
     Raises:
-        StorageUnreachable: from every method, when the table cannot be read.
+        StorageUnreachable, UsageError: from every method: the table cannot be read, or there is none yet.
     """
 
     shape: Callable[[DataFrame], DataFrame] = lambda rows: rows
+    files = None
+    created = None
+
+    @cached_property
+    def _rows(self) -> DataFrame:
+        return self.shape(self.table.existing())
+
+    def recent(self, limit: int) -> None:
+        """See `contract.TableReader`, as the other questions are."""
 
     @property
-    def _rows(self) -> DataFrame:
-        return self.shape(self.table.read())
+    def exists(self) -> bool:
+        return self.table.schema() is not None
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        return self.table.properties()
+
+    @property
+    def size(self) -> TableFiles:
+        return optimize.table_files(self.table)
+
+    def lost(self, files: Sequence[DataFile]) -> None:
+        """Spark says so itself."""
+
+    def partition_counts(self, columns: Sequence[str]) -> Mapping[tuple[str | None, ...], int]:
+        values = [F.col(ddl.quoted(name)).cast("string") for name in columns]
+        with storage_failures(self.identifier):
+            return {row[:-1]: row[-1] for row in map(tuple, self._rows.groupBy(*values).count().collect())}
 
     def query(self, text: str, views: Mapping[str, View], **parameters: Any) -> list[dict[str, Any]]:
-        """See `contract.TableReader.query`. Tables of Arrow's are small ones."""
-        import pyarrow as pa
-
-        spark = self.table.spark
-        frames = {
-            name: F.broadcast(spark.createDataFrame(view)) if isinstance(view, pa.Table) else view
-            for name, view in views.items()
-        }
         with storage_failures(self.identifier):
-            found: list[dict[str, Any]] = spark.sql(text, args=parameters, **frames).toArrow().to_pylist()
-            return found
+            return query(self.table.spark, text, views, **parameters)
 
-    def scan(self, text: str, **parameters: Any) -> list[dict[str, Any]]:
-        """See `contract.TableReader.scan`."""
+    def scan(self, text: str, *, files: Sequence[DataFile] | None = None, **parameters: Any) -> list[dict[str, Any]]:
         return self.query(text, {"rows": self._rows}, **parameters)
 
+    def count(self, where: Sequence[Condition]) -> int:
+        with storage_failures(self.identifier):
+            return self._where(where).count()
+
     def runs(self, where: Sequence[Condition]) -> DataFrame:
-        """See `contract.TableReader.runs`."""
+        return runs(self._where(where))
+
+    def _where(self, where: Sequence[Condition]) -> DataFrame:
         rows = self._rows
         for name, operator, value in where:
             rows = rows.where(_OPERATORS[operator](F.col(name), value))
-        return runs(rows)
+        return rows
+
+
+def query(spark: SparkSession, text: str, views: Mapping[str, View], **parameters: Any) -> list[dict[str, Any]]:
+    """See `contract.Query`. Tables of Arrow's are small ones."""
+    import pyarrow as pa
+
+    frames = {
+        name: F.broadcast(spark.createDataFrame(view)) if isinstance(view, pa.Table) else view
+        for name, view in views.items()
+    }
+    rows: list[dict[str, Any]] = spark.sql(text, args=parameters, **frames).toArrow().to_pylist()
+    return rows
 
 
 def runs(rows: DataFrame) -> DataFrame:

@@ -11,21 +11,22 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Protocol
 
 from lakeingest.config import PipelineConfig, Storage
 from lakeingest.delta import commit_log, table_properties
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.pipeline_tables import PipelineTables
+from lakeingest.delta.reader.contract import TableReader
 from lakeingest.delta.reader.log import NoTable, OfflineLog, Unreadable
 from lakeingest.delta.receipt import Counts
 from lakeingest.errors import LakeingestError, UsageError
 from lakeingest.ingest.source import RecordSource
 from lakeingest.kafka.offsets import Topics
-from lakeingest.operations import completeness, contract, freshness, offline, schema_history, status
-from lakeingest.operations.answered import answered
-from lakeingest.operations.completeness import Complete
+from lakeingest.operations import completeness, contract, freshness, schema_history, status
 from lakeingest.operations.freshness import Ages, Worst
+from lakeingest.operations.readers import PipelineReader, answer
 from lakeingest.operations.report import files, refused
 from lakeingest.operations.report.verdict import PipelineVerdict, verdict
 from lakeingest.operations.results.audit import Report
@@ -161,7 +162,7 @@ def _read(pipeline: ReportedPipeline, facts: Facts, ask: Callable[[], Topics], s
     with _telling(facts, "lag"):
         topics = ask()
     with _telling(facts, "batches"):
-        log, accounts, ages = _logs(pipeline, quarantine=quarantine)
+        log, accounts, ages = answer(pipeline, partial(_logs, quarantine=quarantine), files_first=True)
         facts.batches = list(_batches(log, accounts, ages))
         worst = freshness.worst(log, ages, facts.made)
         facts.earlier = len(facts.batches) < log.last_sequence
@@ -171,21 +172,9 @@ def _read(pipeline: ReportedPipeline, facts: Facts, ask: Callable[[], Topics], s
         facts.schema = {"compatibility": str(config.compatibility), "steps": steps}
     if quarantine:
         with _telling(facts, "status"):
-            facts.state = answered(
-                config,
-                storage,
-                lambda: offline.status(config, storage, topics),
-                lambda: status.status(pipeline.tables, topics),
-                though_it_runs=True,
-            )
+            facts.state = answer(pipeline, partial(status.status, topics=topics), files_first=True)
         with _telling(facts, "refused"):
-            facts.refused = answered(
-                config,
-                storage,
-                lambda: refused.summary(config, storage, samples),
-                lambda: refused.without_times(pipeline.quarantined(samples)),
-                though_it_runs=True,
-            )
+            facts.refused = answer(pipeline, partial(refused.summary, samples=samples), files_first=True)
     if config.gate is not None:
         with _telling(facts, "gate"):
             if _missing(config.results, storage):
@@ -206,19 +195,11 @@ def _read(pipeline: ReportedPipeline, facts: Facts, ask: Callable[[], Topics], s
 
 def _contract(pipeline: ReportedPipeline, facts: Facts, worst: Worst | None) -> tuple[dict[str, Any], ...]:
     """What of the contract is kept."""
-    config, storage = pipeline.config, pipeline.storage
+    config = pipeline.config
     if facts.lag is None or facts.state is None:
         raise UsageError("what waits in Kafka is not known", cure="see why the lag is not known")
 
-    def periods() -> tuple[Complete, dict[datetime, int]]:
-        return answered(
-            config,
-            storage,
-            lambda: offline.periods(config, storage),
-            lambda: completeness.online(pipeline.tables),
-            though_it_runs=True,
-        )
-
+    periods = partial(answer, pipeline, completeness.periods, files_first=True)
     return contract.kept(config, pipeline.source, facts.state.partitions, periods, lambda: worst)
 
 
@@ -250,31 +231,23 @@ def _missing(identifier: str, storage: Storage) -> bool:
     return False
 
 
-def _logs(pipeline: ReportedPipeline, *, quarantine: bool) -> tuple[CommitLog, CommitLog, Ages]:
+def _logs(reader: PipelineReader, *, quarantine: bool) -> tuple[CommitLog, CommitLog, Ages]:
     """What the pipeline committed to both tables, and how old the records were."""
-    config, storage = pipeline.config, pipeline.storage
-
-    def without_spark() -> tuple[CommitLog, CommitLog, Ages]:
-        log = OfflineLog(config.table.identifier, storage)
-        entries = log.recent(COMMITS)
-        mine = commit_log.of_history(config.known_as, entries, log)
-        if mine.newest is None:
-            raise Unreadable("the newest commits are not the pipeline's")
-        other = OfflineLog(config.quarantine.identifier, storage)
-        accounts = CommitLog(other.identifier, config.known_as)
-        if quarantine:
-            accounts = commit_log.of_history(config.known_as, other.recent(COMMITS), other)
-        return _with_schemas(mine, log), accounts, freshness.ages(entries, log)
-
-    def with_spark() -> tuple[CommitLog, CommitLog, Ages]:
-        return *pipeline.tables.commit_logs(back=COMMITS), Ages()
-
-    return answered(config, storage, without_spark, with_spark, though_it_runs=True)
+    entries, pipeline = reader.main.recent(COMMITS), reader.config.known_as
+    if entries is None:
+        return *reader.commit_logs(COMMITS), Ages()
+    log = commit_log.of_history(pipeline, entries, reader.main)
+    if log.newest is None:
+        raise Unreadable("the newest commits are not the pipeline's")
+    accounts = CommitLog(reader.quarantine.identifier, pipeline)
+    if quarantine:
+        accounts = commit_log.of_history(pipeline, reader.quarantine.recent(COMMITS) or (), reader.quarantine)
+    return _with_schemas(log, reader.main), accounts, freshness.ages(entries, reader.main)
 
 
-def _with_schemas(log: CommitLog, table: OfflineLog) -> CommitLog:
+def _with_schemas(log: CommitLog, table: TableReader) -> CommitLog:
     """The log with the ledger of schemas that its newest commit bears, or whose digest it bears."""
-    kept = table_properties.ledger(table.state.properties, log.pipeline)
+    kept = table_properties.ledger(table.properties, log.pipeline)
     receipts = [commit.receipt for commit in log.commits]
     wanted = receipts[0].ledger
     found = [kept, *(receipt.schemas for receipt in receipts)]

@@ -9,7 +9,8 @@ from lakeingest.config import PipelineConfig
 from lakeingest.errors import UsageError
 from lakeingest.ingest import endpoints
 from lakeingest.ingest.source import source_of
-from lakeingest.operations import offline
+from lakeingest.operations.readers import FileTables
+from lakeingest.operations.refused import gate_results
 
 
 class Running:
@@ -36,7 +37,7 @@ class Running:
 
     def results(self, batches: int) -> Sequence[dict[str, Any]]:
         """See `Pipeline.results`."""
-        return offline.results(self.config, self.storage, batches)
+        return gate_results(FileTables(self.config, self.storage), batches)
 
     def _spark(self) -> NoReturn:
         raise self._refused()

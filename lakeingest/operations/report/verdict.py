@@ -57,10 +57,8 @@ def _findings(facts: Facts, trigger: Trigger) -> Iterator[PipelineVerdict]:
     yield from _of_lag(facts, trigger)
     if broken := [each["promise"] for each in facts.contract if each["kept"] is False]:
         yield PipelineVerdict("warn", "contract broken", f"The contract is not kept: {', '.join(broken)}.")
-    if facts.refused and (facts.refused["open"] or facts.refused["reasons"]):
-        waiting = facts.refused["open"]
-        told = "Records were" if waiting is None else _records(waiting)
-        yield PipelineVerdict("warn", "records refused", f"{told} refused and wait in quarantine.")
+    if facts.refused and (waiting := facts.refused["open"]):
+        yield PipelineVerdict("warn", "records refused", f"{_records(waiting)} refused and wait in quarantine.")
     if "refused" in facts.unknown:
         yield PipelineVerdict("warn", "uncertain", f"The quarantine is not known: {facts.unknown['refused']}.")
     if "batches" in facts.unknown:

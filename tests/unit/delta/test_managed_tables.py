@@ -18,9 +18,10 @@ from lakeingest.delta.receipt import Receipt, Run
 from lakeingest.errors import TableMismatch, UsageError
 from lakeingest.ingest.bronze import BronzeSource
 from lakeingest.kafka.offsets import Topics
-from lakeingest.operations import audit, completeness, offline, offline_refused, openers, read, sql
+from lakeingest.operations import audit, completeness, freshness, openers, read, refused, sql, status
 from lakeingest.operations.readers import FileTables
-from lakeingest.operations.report import facts, refused
+from lakeingest.operations.report import facts
+from lakeingest.operations.report import refused as report_refused
 from lakeingest.operations.wait import Waiter
 from lakeingest.record import OffsetRange, OffsetRanges
 
@@ -89,14 +90,14 @@ def bronze(config: PipelineConfig) -> Any:
 
 
 READERS: dict[str, Callable[[PipelineConfig], Any]] = {
-    "status": lambda c: offline.status(c, STORE, TOPICS),
+    "status": lambda c: status.status(FileTables(c, STORE), TOPICS),
     "audit": lambda c: audit.audit(FileTables(c, STORE)),
-    "worst": lambda c: offline.worst(c, STORE),
-    "periods": lambda c: offline.periods(c, STORE),
-    "completeness": lambda c: completeness.offline(c, STORE, completeness.followed(c)[0]),
+    "worst": lambda c: freshness.worst_of(FileTables(c, STORE), 20),
+    "periods": lambda c: completeness.periods(FileTables(c, STORE)),
+    "completeness": lambda c: completeness.declared(FileTables(c, STORE)),
     "wait": waited,
-    "reasons": lambda c: offline_refused.reasons(c, STORE, 1),
-    "report of quarantine": lambda c: refused.summary(c, STORE, 1),
+    "reasons": lambda c: refused.reasons(FileTables(c, STORE), 1),
+    "report of quarantine": lambda c: report_refused.summary(FileTables(c, STORE), 1),
     "report's columns": lambda c: list(facts._columns(OfflineLog(c.table.identifier, STORE))),
     "sql": lambda c: sql.ask(c, STORE, 'SELECT * FROM "table"', 1, as_json=True),
     "history in sql": lambda c: sql.ask(c, STORE, "SELECT * FROM history", 1, as_json=True),

@@ -21,9 +21,10 @@ from lakeingest.delta.commit_log import Commit, CommitLog
 from lakeingest.delta.receipt import Receipt, Run
 from lakeingest.errors import SourceUnreachable, StorageUnreachable
 from lakeingest.kafka.offsets import Reach, reach
-from lakeingest.operations import completeness, contract, freshness, offline
+from lakeingest.operations import completeness, contract, freshness
 from lakeingest.operations.completeness import Complete, Row
 from lakeingest.operations.freshness import Ages
+from lakeingest.operations.readers import FileTables
 from lakeingest.operations.wait import Waiter, Waiting
 from lakeingest.record import OffsetRange, OffsetRanges
 
@@ -184,12 +185,14 @@ def test_what_came_late_is_counted() -> None:
 
 def test_the_rows_are_read_without_spark(tmp_path: Path) -> None:
     """Those of the pipeline alone: several may have one table."""
-    of, late = completeness.followed(config(tmp_path))
+    _, late = completeness.followed(config(tmp_path))
     assert late == timedelta(minutes=5)
-    assert completeness.offline(config(tmp_path), Storage(), of) == Complete()
+    assert completeness.declared(FileTables(config(tmp_path), Storage())) == Complete()
     say(tmp_path, AT)
     say(tmp_path, AT + HOUR, pipeline="other")
-    assert completeness.offline(config(tmp_path), Storage(), of) == Complete({START: Row(AT + 2 * HOUR, 10, 1)})
+    assert completeness.declared(FileTables(config(tmp_path), Storage())) == Complete(
+        {START: Row(AT + 2 * HOUR, 10, 1)}
+    )
 
 
 def test_the_rows_of_each_period_are_counted_by_the_files_alone(tmp_path: Path) -> None:
@@ -200,7 +203,7 @@ def test_the_rows_of_each_period_are_counted_by_the_files_alone(tmp_path: Path) 
     for _ in range(2):
         write_deltalake(str(tmp_path / "table"), table, partition_by=["hour"], mode="append", commit_properties=told)
     say(tmp_path, AT)
-    said, counts = offline.periods(config(tmp_path), Storage())
+    said, counts = completeness.periods(FileTables(config(tmp_path), Storage()))
     assert counts == {START: 6, START + HOUR: 2}
     assert said.newest == START
 
@@ -299,7 +302,7 @@ def test_what_a_restore_took_back_is_not_complete(tmp_path: Path, case: str) -> 
     batches(tmp_path, *numbers, restores=restores)
     found = waiter(tmp_path, asked=Asked({("t", 0): 1000})).look()
     assert isinstance(found, Row) == stands
-    said, _ = offline.periods(config(tmp_path), Storage())
+    said, _ = completeness.periods(FileTables(config(tmp_path), Storage()))
     assert said.newest == (START if stands else None)
     if isinstance(found, Waiting):
         standing = 10 * max(n for n in (0, *numbers) if restores[-1:] != ((len(numbers) + 1, n - 1),))

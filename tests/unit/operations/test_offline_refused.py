@@ -15,7 +15,8 @@ from pyarrow import parquet
 from lakeingest.config import PipelineConfig, Storage
 from lakeingest.config.file import from_mapping
 from lakeingest.delta.reader.log import Unreadable
-from lakeingest.operations import offline_refused
+from lakeingest.operations import refused
+from lakeingest.operations.readers import FileTables
 
 Row = Mapping[str, Any]
 _DONE = {"at": "string", "who": "string", "why": "string"}
@@ -136,7 +137,7 @@ def test_files_are_told_as_if_all_were_read(tmp_path: Path, seed: int, samples: 
         of = dice.sample(kinds, 1 if dice.random() < 0.7 else 2)
         places = [{"_partition": dice.randrange(2), "_topic": dice.choice("tu")} for _ in range(dice.randrange(1, 5))]
         files.append([row(next(offsets), **{**dice.choice(of), **place}) for place in places])
-    found = offline_refused.reasons(quarantine(tmp_path, *files), Storage(), samples)
+    found = refused.reasons(FileTables(quarantine(tmp_path, *files), Storage()), samples)
     assert found == by_hand([each for file in files for each in file], samples)
 
 
@@ -151,24 +152,24 @@ def many(tmp_path: Path) -> PipelineConfig:
 
 def test_files_that_tell_enough_are_not_opened(many: PipelineConfig) -> None:
     """Ten thousand took fourteen seconds."""
-    (found,) = offline_refused.reasons(many, Storage(), 3)
+    (found,) = refused.reasons(FileTables(many, Storage()), 3)
     assert (found["count"], [each["coordinates"] for each in found["samples"]]) == (80, ["t-0:0", "t-0:1", "t-0:10"])
     with pytest.raises(Unreadable):
-        offline_refused.reasons(many, Storage(), 8)
+        refused.reasons(FileTables(many, Storage()), 8)
 
 
 def test_a_file_that_is_lost_is_not_counted(many: PipelineConfig, tmp_path: Path) -> None:
     """Spark names it."""
     (tmp_path / "t_quarantine" / "30.parquet").unlink()
     with pytest.raises(Unreadable, match=r"30.parquet is gone"):
-        offline_refused.reasons(many, Storage(), 3)
+        refused.reasons(FileTables(many, Storage()), 3)
 
 
 def test_a_sample_may_lie_behind_what_a_file_seems_to_begin_with(tmp_path: Path) -> None:
     """The least of each column need not be one row's."""
     first = [row(100), row(0, _partition=1)]
     config = quarantine(tmp_path, first, *([row(n)] for n in (5, 6, 7)))
-    (found,) = offline_refused.reasons(config, Storage(), 2)
+    (found,) = refused.reasons(FileTables(config, Storage()), 2)
     assert [each["coordinates"] for each in found["samples"]] == ["t-0:5", "t-0:6"]
 
 
@@ -177,9 +178,9 @@ def test_files_without_statistics_are_read(tmp_path: Path, samples: int) -> None
     """Others write none."""
     rows = [row(1), row(2, "OTHER"), row(3)]
     config = quarantine(tmp_path, rows[:1], rows[1:], told=False)
-    assert offline_refused.reasons(config, Storage(), samples) == by_hand(rows, samples)
+    assert refused.reasons(FileTables(config, Storage()), samples) == by_hand(rows, samples)
 
 
 def test_an_empty_quarantine_has_no_reasons(tmp_path: Path) -> None:
     """None were refused yet."""
-    assert offline_refused.reasons(quarantine(tmp_path), Storage(), 3) == []
+    assert refused.reasons(FileTables(quarantine(tmp_path), Storage()), 3) == []

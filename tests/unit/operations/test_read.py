@@ -118,7 +118,7 @@ def test_no_file_with_a_wanted_record_stays_shut(rows: list[tuple[Any, ...]], wa
         )
 
     if any(is_wanted(*row) for row in rows):
-        assert read._may_hold(file_of(rows), wanted, "_key")
+        assert read.may_hold(file_of(rows), wanted, "_key")
 
 
 @pytest.mark.parametrize(
@@ -138,16 +138,16 @@ def test_no_file_with_a_wanted_record_stays_shut(rows: list[tuple[Any, ...]], wa
 def test_a_file_without_any_stays_shut(wanted: RecordSelection, opened: bool) -> None:
     """By each of its statistics."""
     rows = [("t", 0, 4, 1000, "a"), ("t", 0, 10, 3000, "k")]
-    assert read._may_hold(file_of(rows), wanted, "_key") is opened
+    assert read.may_hold(file_of(rows), wanted, "_key") is opened
 
 
 def test_partitions_and_missing_statistics() -> None:
     """A table that is partitioned by topic has no statistics of it; a file without any is opened."""
     parted = DataFile("a", 1, {"_topic": "t", "_partition": "3"}, '{"numRecords": 1}')
-    assert read._may_hold(parted, RecordSelection(topic="t", partition=3), "_key")
-    assert not read._may_hold(parted, RecordSelection(topic="u"), "_key")
-    assert not read._may_hold(parted, RecordSelection(partition=0), "_key")
-    assert read._may_hold(DataFile("a", 1, {}, None), RecordSelection(first=1, end=2, key="k"), "_key")
+    assert read.may_hold(parted, RecordSelection(topic="t", partition=3), "_key")
+    assert not read.may_hold(parted, RecordSelection(topic="u"), "_key")
+    assert not read.may_hold(parted, RecordSelection(partition=0), "_key")
+    assert read.may_hold(DataFile("a", 1, {}, None), RecordSelection(first=1, end=2, key="k"), "_key")
 
 
 @pytest.mark.parametrize(
