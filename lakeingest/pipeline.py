@@ -421,7 +421,7 @@ class Pipeline:
             UsageError: there is no table yet.
             StorageError: a table cannot be read.
         """
-        return schema_history.schema_history(self.tables)
+        return answer(self, schema_history.schema_history)
 
     def quarantined(self, samples: int = 3) -> Reasons:
         """Refused records by stage and reason: stage, reason, count, samples (coordinates, message).

@@ -38,6 +38,8 @@ class Framing(Protocol):
     """The name that `sniff` has for it."""
     size: int
     """Bytes of the header, without Protobuf's indexes."""
+    prefixes: tuple[bytes, ...]
+    """What a header begins with."""
     id_type: T.DataType
     """Of the column _schema_id."""
 
@@ -68,10 +70,11 @@ class Confluent:
 
     format: Literal["registry", "glue"] = "registry"
     size = 5
+    prefixes: tuple[bytes, ...] = (b"\0",)
     id_type: T.DataType = T.IntegerType()
 
     def begins(self, raw: Column) -> Column:
-        return (F.octet_length(raw) >= self.size) & (F.substring(raw, 1, 1) == F.lit(bytearray(1)))
+        return (F.octet_length(raw) >= self.size) & (F.substring(raw, 1, 1) == F.lit(self.prefixes[0]))
 
     def id(self, header: bytes) -> SchemaId:
         return int.from_bytes(header[1 : self.size], "big")
@@ -97,10 +100,11 @@ class Glue:
 
     format: Literal["registry", "glue"] = "glue"
     size = 18
+    prefixes: tuple[bytes, ...] = (bytes((3, 0)), bytes((3, _ZLIB)))
     id_type: T.DataType = T.StringType()
 
     def begins(self, raw: Column) -> Column:
-        heads = F.substring(raw, 1, 2).isin(F.lit(bytearray((3, 0))), F.lit(bytearray((3, _ZLIB))))
+        heads = F.substring(raw, 1, 2).isin(*map(F.lit, self.prefixes))
         return (F.octet_length(raw) >= self.size) & heads
 
     def id(self, header: bytes) -> SchemaId:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -144,6 +144,21 @@ class CommitLog:
         # Where both are known, the log's oldest commits may be gone: what is read again is known by its coordinates.
         both = self.begun.keys() & self.recovered.keys()
         return {**self.recovered, **self.begun, **{tp: min(self.begun[tp], self.recovered[tp]) for tp in both}}
+
+
+def ledger(log: CommitLog, every: Callable[[], Sequence[Commit]]) -> SchemaLedger:
+    """The ledger of schemas: the newest commit's own, or the one whose digest it bears.
+
+    Args:
+        every: gives all commits that the log holds: a writer that was overtaken may have kept an older ledger.
+    """
+    newest = log.newest.receipt if log.newest else None
+    if newest is not None and (newest.schemas.entries or not newest.ledger):
+        return newest.schemas
+    if newest is None or log.kept.digest == newest.ledger:
+        return log.kept
+    schemas = (commit.receipt.schemas for commit in every())
+    return next((each for each in schemas if each.digest == newest.ledger), log.kept)
 
 
 def read(table: Table, pipeline: str, *, back: int | None = 1) -> CommitLog:

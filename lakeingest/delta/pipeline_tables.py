@@ -17,7 +17,6 @@ from lakeingest.delta.kinds import Kind
 from lakeingest.delta.table import Table
 from lakeingest.errors import TableMismatch
 from lakeingest.record import COORDINATES, OFFSET, PARTITION, TOPIC, Frontier, OffsetRanges
-from lakeingest.schema.ledger import SchemaLedger
 from lakeingest.spark.failures import storage_failures
 
 if TYPE_CHECKING:
@@ -133,7 +132,10 @@ class PipelineTables:
             if not adopting and mine.newest is None and not (mine.begun and mine.complete):
                 mine = replace(mine, recovered=self._frontier_of_rows(properties))
         known = adopting or mine.newest is not None or mine.recovered
-        return replace(mine, schemas=self._schemas(mine)) if known else mine, refused
+        if not known:
+            return mine, refused
+        schemas = commit_log.ledger(mine, lambda: commit_log.read(self.main, mine.pipeline, back=None).commits)
+        return replace(mine, schemas=schemas), refused
 
     def _properties(self, table: Table, kind: Kind) -> dict[str, str]:
         """A table's properties.
@@ -147,17 +149,6 @@ class PipelineTables:
         kinds.check(table, kind, columns.names if columns is not None else (), properties)
         _check_retention(table, properties)
         return properties
-
-    def _schemas(self, mine: CommitLog) -> SchemaLedger:
-        """The ledger of schemas: the newest commit's own, or the one whose digest it bears."""
-        newest = mine.newest.receipt if mine.newest else None
-        if newest is not None and (newest.schemas.entries or not newest.ledger):
-            return newest.schemas
-        if newest is None or mine.kept.digest == newest.ledger:
-            return mine.kept
-        # A writer that was overtaken may have kept an older one.
-        every = commit_log.read(self.main, mine.pipeline, back=None).commits
-        return next((c.receipt.schemas for c in every if c.receipt.schemas.digest == newest.ledger), mine.kept)
 
     def _frontier_of_rows(self, properties: Mapping[str, str]) -> dict[tuple[str, int], int]:
         """The first offset behind the table's rows, and behind quarantine's that follow them without a gap; of a table

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from lakeingest.config import PipelineConfig, Storage, periods
-from lakeingest.delta import commit_log
+from lakeingest.delta import commit_log, table_properties
 from lakeingest.delta.commit_log import Commit, CommitLog
 from lakeingest.delta.history import RECENT
 from lakeingest.delta.reader.contract import Condition, TableReader, View
@@ -21,6 +21,7 @@ from lakeingest.delta.reader.files import FileTable
 from lakeingest.delta.reader.log import Unreadable
 from lakeingest.delta.receipt import of_replay
 from lakeingest.delta.unsettled import Unsettled
+from lakeingest.record import RESERVED
 from lakeingest.schema import ddl
 from lakeingest.spark import s3a, session
 
@@ -82,7 +83,7 @@ class FileTables:
 
     @cached_property
     def main(self) -> FileTable:
-        return FileTable(self.config.table.identifier, self.storage)
+        return FileTable(self.config.table.identifier, self.storage, tuple(RESERVED))
 
     @cached_property
     def quarantine(self) -> FileTable:
@@ -112,7 +113,10 @@ class FileTables:
         log, refused = (self._commits(table, back) for table in (self.main, self.quarantine))
         if log.newest is None:
             raise Unreadable("the log does not say how far the pipeline has come")
-        return log, refused
+        name = self.config.known_as
+        log = replace(log, kept=table_properties.ledger(log.properties, name))
+        schemas = commit_log.ledger(log, lambda: commit_log.of_log(self.main, name, None).commits)
+        return replace(log, schemas=schemas), refused
 
     def _commits(self, table: FileTable, back: int | None) -> CommitLog:
         """What the pipeline committed to a table, where its log tells that for certain."""

@@ -7,36 +7,46 @@ still has the bytes that begin with it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import reduce
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from lakeingest.config import uses_registry
 from lakeingest.decode import framing
-from lakeingest.delta.pipeline_tables import PipelineTables
+from lakeingest.delta import quarantine
+from lakeingest.operations.readers import PipelineReader
 from lakeingest.operations.results.schema_history import LedgerStep, SchemaHistory, WriterSummary
-from lakeingest.record import OFFSET, PARTITION, SCHEMA_ID, TIMESTAMP, TOPIC
+from lakeingest.schema.formats.wire import RECORD_HEADER
 from lakeingest.schema.ledger import Entry, SchemaId, SchemaLedger, Side
 from lakeingest.schema.model import type_text
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+_SIDES: tuple[Side, ...] = ("key", "value")
+_LAST = "count(*) AS count, max(struct(_timestamp, _topic, _partition, _offset)) AS last"
+_ACCEPTED = f"SELECT _schema_id AS id, {_LAST} FROM {{rows}} WHERE _schema_id IS NOT NULL GROUP BY _schema_id"
+_REFUSED = f"""
+    SELECT head, {_LAST} FROM (
+        SELECT left(hex({{side}}), {{digits}}) AS head, _timestamp, _topic, _partition, _offset FROM {{rows}}
+        WHERE pipeline = :pipeline AND moved.replay IS DISTINCT FROM {quarantine.WITHDRAWN}
+        AND octet_length({{side}}) >= {{size}} AND ({{begins}})
+        AND NOT coalesce(array_contains(keys_of(headers), :header), false)
+    ) AS heads GROUP BY head
+"""
 
 
-def schema_history(tables: PipelineTables) -> SchemaHistory:
+def schema_history(reader: PipelineReader) -> SchemaHistory:
     """Ask both tables; reads two columns' worth of every row where the registry has the schemas.
 
     Raises:
         UsageError: there is no table yet.
         StorageUnreachable: a table cannot be read.
     """
-    log, _ = tables.commit_logs()
-    config, ledger = tables.config, log.schemas
+    log, _ = reader.commit_logs(1)
+    config, ledger = reader.config, log.schemas
     return SchemaHistory(
         config.name,
         config.compatibility,
         tuple(steps(ledger)),
-        tuple(_writers(ledger, _brought(tables))),
+        tuple(_writers(ledger, _of_rows(reader))),
         {side: tuple((f.name, type_text(f.schema)) for f in schema.fields) for side, schema in ledger.current.items()},
     )
 
@@ -78,41 +88,55 @@ def _meaning(entry: Entry, current: Entry | None) -> str:
             return "refused, to quarantine"
 
 
-def _writers(ledger: SchemaLedger, brought: dict[tuple[str, SchemaId], dict[str, Any]]) -> Iterator[WriterSummary]:
-    told: set[tuple[str, SchemaId]] = set()
-    for e in ledger.entries:
-        if e.id is None or (e.side, e.id) in told:
+def _writers(ledger: SchemaLedger, records: Mapping[tuple[Side, SchemaId], _Records]) -> Iterator[WriterSummary]:
+    entries = {(entry.side, entry.id): entry for entry in reversed(ledger.entries) if entry.id is not None}
+    for entry in ledger.entries:
+        if entry.id is None or entries[entry.side, entry.id] is not entry:
             continue
-        told.add((e.side, e.id))
-        found = brought.get((e.side, e.id), {})
-        rows = found.get("rows", 0) if e.side == "value" else None
-        last = found.get("last")
+        of_id = records.get((entry.side, entry.id), _Records())
         yield WriterSummary(
-            e.side, e.id, e.subject, e.version, e.name, rows, found.get("refused", 0), e.first, last and tuple(last)[1:]
+            entry.side,
+            entry.id,
+            entry.subject,
+            entry.version,
+            entry.name,
+            of_id.rows if entry.side == "value" else None,
+            of_id.refused,
+            entry.first,
+            of_id.last[1:] or None,
         )
 
 
-def _brought(tables: PipelineTables) -> dict[tuple[str, SchemaId], dict[str, Any]]:
-    """(side, schema id) → rows, refused, last: one pass over the ids of both tables."""
-    from pyspark.sql import functions as F
+@dataclass(frozen=True)
+class _Records:
+    """What a schema has brought: rows, refused records, and time and coordinates of the last one."""
 
-    both: tuple[Side, Side] = ("key", "value")
-    sides = [side for side in both if uses_registry(tables.config.decode.side(side))]
-    refused, by = tables.refused(), framing.of(tables.config.registry)
-    place = F.struct(TIMESTAMP, TOPIC, PARTITION, OFFSET).alias("place")
-    parts: list[DataFrame] = []
+    rows: int = 0
+    refused: int = 0
+    last: tuple[Any, ...] = ()
+
+    def __add__(self, other: _Records) -> _Records:
+        return _Records(self.rows + other.rows, self.refused + other.refused, max(self.last, other.last))
+
+
+def _of_rows(reader: PipelineReader) -> dict[tuple[Side, SchemaId], _Records]:
+    """What each schema has brought: one pass over the ids of each table, and of each side of quarantine."""
+    config, records = reader.config, dict[tuple[Side, SchemaId], _Records]()
+    by, sides = framing.of(config.registry), [side for side in _SIDES if uses_registry(config.decode.side(side))]
     for side in sides:
-        named = refused.where(by.begins(F.col(side)) & ~framing.in_record_header(side, "headers"))
-        id_ = by.id_of(F.col(side)).alias("id")
-        parts.append(named.select(F.lit(side).alias("side"), id_, F.lit(False).alias("row"), place))
-    if "value" in sides:
-        rows = tables.main.read().where(F.col(SCHEMA_ID).isNotNull())
-        parts.append(rows.select(F.lit("value"), F.col(SCHEMA_ID), F.lit(True), place))
-    if not parts:
-        return {}
-    counted = (
-        reduce(lambda one, other: one.unionAll(other), parts)
-        .groupBy("side", "id")
-        .agg(F.count_if("row").alias("rows"), F.count_if(~F.col("row")).alias("refused"), F.max("place").alias("last"))
-    )
-    return {(row["side"], row["id"]): row.asDict() for row in counted.collect()}
+        text = _REFUSED.format(
+            side=side,
+            digits=2 * by.size,
+            size=by.size,
+            begins=" OR ".join(f"hex({side}) LIKE '{prefix.hex()}%'" for prefix in by.prefixes),
+            rows="{rows}",
+        )
+        header = RECORD_HEADER[side]
+        for row in reader.quarantine.scan(text, pipeline=config.known_as, header=header):
+            place = side, by.id(bytes.fromhex(row["head"]))
+            more = _Records(refused=row["count"], last=tuple(row["last"].values()))
+            records[place] = records.get(place, _Records()) + more
+    for row in reader.main.scan(_ACCEPTED) if "value" in sides else ():
+        place = "value", row["id"]
+        records[place] = records.get(place, _Records()) + _Records(row["count"], 0, tuple(row["last"].values()))
+    return records

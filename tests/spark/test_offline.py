@@ -16,6 +16,7 @@ from support.pipelines.receipts import receipt, write
 
 from lakeingest.config import PipelineConfig, Storage
 from lakeingest.config.file import from_mapping
+from lakeingest.decode import framing
 from lakeingest.delta import commit, quarantine, replay_marks, sums
 from lakeingest.delta.history import TableHistory
 from lakeingest.delta.pipeline_tables import PipelineTables
@@ -28,7 +29,7 @@ from lakeingest.errors import TableMismatch
 from lakeingest.gate import results as gate_results
 from lakeingest.kafka.offsets import Topics
 from lakeingest.operations import audit as audit_of
-from lakeingest.operations import refused
+from lakeingest.operations import refused, schema_history
 from lakeingest.operations import sql as ask_sql
 from lakeingest.operations import status as status_of
 from lakeingest.operations.readers import FileTables, SparkTables, answer
@@ -290,6 +291,54 @@ def test_refused_records_are_listed_alike(kept: Path, spark: SparkSession, sampl
     wanted = refused.reasons(SparkTables(tables), samples)
     assert len(wanted) == 3
     assert refused.reasons(FileTables(tables.config, Storage()), samples) == wanted
+
+
+@pytest.mark.parametrize("offset", [1, 2, 5, 6, 99])
+def test_a_refused_record_is_shown_alike(kept: Path, spark: SparkSession, offset: int) -> None:
+    """With its bytes and headers; also one that was moved, and none that is not there, or another pipeline's."""
+    tables = PipelineTables(spark, config_of(kept))
+    expected = refused.record(SparkTables(tables), "t", 0, offset)
+    assert (expected is None) == (offset == 99)
+    assert refused.record(FileTables(tables.config, Storage()), "t", 0, offset) == expected
+    assert expected is None or [*expected] == quarantine.schema().names
+
+
+@pytest.mark.parametrize("glue", [False, True])
+def test_what_a_schema_brought_is_counted_alike(spark: SparkSession, tmp_path: Path, *, glue: bool) -> None:
+    """Rows of both tables, and no payload whose schema a header of the record names."""
+    registry = {"glue": {"registry": "r", "region": "eu-west-1"}} if glue else {"url": "http://nowhere:1"}
+    decode = {"value": {"format": "avro"}, "key": {"format": "avro"}}
+    config = config_of(tmp_path, decode=decode, schema={}, registry=registry)
+    tables = PipelineTables(spark, config)
+    ids = ["00000000-0000-0000-0000-00000000000a", "00000000-0000-0000-0000-00000000000b"] if glue else [7, 2**31]
+    by = framing.of(config.registry)
+    tables.ensure_quarantine()
+    shape = "_topic STRING, _partition INT, _offset BIGINT, _timestamp TIMESTAMP, _schema_id "
+    shape += "STRING" if glue else "INT"
+    rows = [("t", 0, n, AT + timedelta(seconds=n % 3), None if n == 4 else ids[0]) for n in range(5)]
+    frame = spark.createDataFrame(rows, shape).coalesce(1)
+    commit.append(tables.main, frame, receipt(1, 5), "zstd")
+    named = [{"key": "__value_schema_id", "value": b"x"}, {"key": "other", "value": None}]
+    refusals = [
+        (10, by.header(ids[0]) + b"payload", None, None),
+        (11, by.header(ids[1]), by.header(ids[0]), [{"key": "other", "value": b"__value_schema_id"}]),
+        (12, by.header(ids[1]), by.header(ids[0]), named),
+        (13, by.header(ids[1])[:-1], b"\xff", None),
+        (14, None, by.header(ids[1])[:1] + b"\x05" + by.header(ids[1])[2:], []),
+    ]
+    values = []
+    for offset, value, key, headers in refusals:
+        row = dict.fromkeys(quarantine.schema().names) | {"_topic": "t", "_partition": 0, "_offset": offset}
+        row |= {"_timestamp": AT, "value": value, "key": key, "headers": headers, "pipeline": "p"}
+        values.append(tuple(row.values()))
+    commit.append(tables.quarantine, spark.createDataFrame(values, quarantine.schema()), receipt(1, 5), "zstd")
+    expected = schema_history._of_rows(SparkTables(tables))
+    assert expected["value", ids[0]].rows == 4
+    assert (expected["value", ids[1]].refused, expected["key", ids[0]].refused) == (1, 2)
+    assert expected["value", ids[0]].last[1:] == ("t", 0, 2)
+    files = FileTables(config, Storage())
+    assert schema_history._of_rows(files) == expected
+    assert schema_history.schema_history(files) == schema_history.schema_history(SparkTables(tables))
 
 
 def test_status_says_alike(kept: Path, spark: SparkSession) -> None:

@@ -29,8 +29,8 @@ class Query(Protocol):
         """The rows that a query gives; times have their zone.
 
         Args:
-            text: it names a view as {name}, and a parameter as :name. Spark's explode, sequence and array_repeat(value,
-                1) are known to DuckDB, too.
+            text: it names a view as {name}, and a parameter as :name. Spark's explode, sequence, array_repeat(value, 1)
+                and struct(a, b, c, d) are known to DuckDB, too; keys_of(column) are the keys of an array of structs.
         """
 
 

@@ -27,6 +27,8 @@ _WORDS = """
     CREATE MACRO explode(list) AS unnest(list);
     CREATE MACRO sequence(first, last) AS generate_series(first, last);
     CREATE MACRO array_repeat(value, times) AS [value];
+    CREATE MACRO struct(a, b, c, d) AS struct_pack(a := a, b := b, c := c, d := d);
+    CREATE MACRO keys_of(pairs) AS list_transform(pairs, lambda pair: pair.key);
 """
 """Functions of Spark's in the SQL that both have in common."""
 

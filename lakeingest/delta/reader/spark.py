@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 _TOGETHER = 20
 """Bits of an offset: so many offsets follow each other in one run at most. Each such part is sorted by itself."""
+_KEYS = re.compile(r"\bkeys_of\((\w+)\)")
 _OPERATORS: Mapping[str, Callable[[Column, Any], Column]] = {
     "=": lambda column, value: column == value,
     "in": lambda column, values: column.isin(values),
@@ -104,7 +106,8 @@ def query(spark: SparkSession, text: str, views: Mapping[str, View], **parameter
         name: F.broadcast(spark.createDataFrame(view)) if isinstance(view, pa.Table) else view
         for name, view in views.items()
     }
-    rows: list[dict[str, Any]] = spark.sql(text, args=parameters, **frames).toArrow().to_pylist()
+    statement = _KEYS.sub(r"\1.key", text)
+    rows: list[dict[str, Any]] = spark.sql(statement, args=parameters, **frames).toArrow().to_pylist()
     return rows
 
 

@@ -18,7 +18,6 @@ from lakeingest.config import PipelineConfig, Storage
 from lakeingest.delta import commit_log, table_properties
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.pipeline_tables import PipelineTables
-from lakeingest.delta.reader.contract import TableReader
 from lakeingest.delta.reader.log import NoTable, OfflineLog, Unreadable
 from lakeingest.delta.receipt import Counts
 from lakeingest.errors import LakeingestError, UsageError
@@ -31,7 +30,6 @@ from lakeingest.operations.report import files, refused
 from lakeingest.operations.report.verdict import PipelineVerdict, verdict
 from lakeingest.operations.results.audit import Report
 from lakeingest.operations.results.status import Status
-from lakeingest.schema.ledger import SchemaLedger
 from lakeingest.spark import s3a
 
 COMMITS = 1000
@@ -242,17 +240,9 @@ def _logs(reader: PipelineReader, *, quarantine: bool) -> tuple[CommitLog, Commi
     accounts = CommitLog(reader.quarantine.identifier, pipeline)
     if quarantine:
         accounts = commit_log.of_history(pipeline, reader.quarantine.recent(COMMITS) or (), reader.quarantine)
-    return _with_schemas(log, reader.main), accounts, freshness.ages(entries, reader.main)
-
-
-def _with_schemas(log: CommitLog, table: TableReader) -> CommitLog:
-    """The log with the ledger of schemas that its newest commit bears, or whose digest it bears."""
-    kept = table_properties.ledger(table.properties, log.pipeline)
-    receipts = [commit.receipt for commit in log.commits]
-    wanted = receipts[0].ledger
-    found = [kept, *(receipt.schemas for receipt in receipts)]
-    mine = receipts[0].schemas if receipts[0].schemas.entries else next((s for s in found if s.digest == wanted), kept)
-    return replace(log, schemas=mine if wanted or mine.entries else SchemaLedger())
+    log = replace(log, kept=table_properties.ledger(reader.main.properties, pipeline))
+    log = replace(log, schemas=commit_log.ledger(log, lambda: log.commits))
+    return log, accounts, freshness.ages(entries, reader.main)
 
 
 def _batches(log: CommitLog, accounts: CommitLog, ages: Ages) -> Iterator[dict[str, Any]]:
