@@ -11,18 +11,19 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from lakeingest.config import Storage, location
 from lakeingest.delta import commit_log, coordinates, table_properties
-from lakeingest.delta.history import RECENT, TableHistory
-from lakeingest.delta.reader.log import OfflineLog, Unreadable
+from lakeingest.delta.history import RECENT
+from lakeingest.delta.reader import choice
+from lakeingest.delta.reader.contract import TableReader
+from lakeingest.delta.reader.files import FileTable
+from lakeingest.delta.reader.log import Unreadable
 from lakeingest.delta.receipt import Receipt
 from lakeingest.delta.table import Table
 from lakeingest.errors import LakeingestError, OffsetsLost, SourceChanged, TableMismatch, UsageError
@@ -44,7 +45,7 @@ from lakeingest.record import (
     OffsetRange,
     OffsetRanges,
 )
-from lakeingest.spark import failures, session
+from lakeingest.spark import failures
 from lakeingest.spark.failures import storage_failures
 
 if TYPE_CHECKING:
@@ -190,21 +191,12 @@ class BronzeSource:
         version = entries[0]["version"] if entries else before.version
         return _Look(version, {**before.receipts, **newest}, before.id)
 
-    def _newest(self, log: OfflineLog | TableHistory) -> _Look:
-        if isinstance(log, OfflineLog):
-            properties, table_id = log.state.properties, str(log.state.metadata["id"])
-        else:
-            if log.table.schema() is None:
-                raise UsageError(
-                    f"there is no Delta table at {self.address}, which source.table names",
-                    cure="run the pipeline that writes it first, or correct source.table",
-                )
-            properties, table_id = log.table.properties(), ""
-        makers = table_properties.makers(properties).keys()
+    def _newest(self, table: TableReader) -> _Look:
+        makers = table_properties.makers(table.properties).keys()
         for limit in (RECENT, None):
-            history = log.history(limit)
+            history = table.history(limit)
             # Nobody has the empty name: so all of them are others.
-            newest = commit_log.of_history("", history, log).others
+            newest = commit_log.of_history("", history, table).others
             receipts = {name: receipt for name, receipt in newest.items() if _is_regular(receipt)}
             if history[-1]["version"] == 0 or (makers and makers <= receipts.keys()):
                 break
@@ -215,27 +207,33 @@ class BronzeSource:
                 cure="let source.table name one that a pipeline of yours writes (decode.value.format: bytes); if it "
                 "is, run that pipeline: its next commit says how far it has come",
             )
-        return _Look(history[0]["version"], receipts, table_id)
+        return _Look(history[0]["version"], receipts, table.id)
 
     def _behind(self, version: int) -> Sequence[Entry] | None:
         """The history behind a version, the newest first; without Spark, also what each commit added (`added`), and
         whether it took rows away (`removes`). None where the log does not reach back so far.
         """
-
-        def ask(log: OfflineLog | TableHistory) -> Sequence[Entry]:
-            return log.behind(version) if isinstance(log, OfflineLog) else log.since(version)
-
-        entries = self._answer(ask)
+        entries = self._answer(lambda table: table.since(version))
         whole = not entries or entries[-1]["version"] == version + 1
         newest = entries[0]["version"] if entries else version
         return entries if whole and (self._look is None or newest >= self._look.version) else None
 
-    def _answer(self, ask: Callable[[OfflineLog | TableHistory], Answer]) -> Answer:
-        """What the log says, without Spark if possible."""
-        if not session.is_elsewhere(os.environ):
-            with suppress(Unreadable):
-                return ask(OfflineLog(self.address, self._storage))
-        return ask(TableHistory(self._table()))
+    def _answer(self, ask: Callable[[TableReader], Answer]) -> Answer:
+        """What the table tells, without Spark if possible."""
+        return choice.answer(
+            lambda: ask(FileTable(self.address, self._storage)), lambda: ask(self._by_spark()), files_first=True
+        )
+
+    def _by_spark(self) -> TableReader:
+        from lakeingest.delta.reader.spark import SparkTable
+
+        table = SparkTable(self._table())
+        if not table.exists:
+            raise UsageError(
+                f"there is no Delta table at {self.address}, which source.table names",
+                cure="run the pipeline that writes it first, or correct source.table",
+            )
+        return table
 
     def _table(self) -> Table:
         return Table(self._spark(), self.address)
@@ -243,10 +241,10 @@ class BronzeSource:
     def _first_offsets(self, last: Frontier) -> dict[tuple[str, int], int]:
         """Where each topic-partition begins, or somewhat lower: files may have rows of several."""
 
-        def ask(log: OfflineLog | TableHistory) -> dict[tuple[str, int], int]:
-            if not isinstance(log, OfflineLog):
+        def ask(table: TableReader) -> dict[tuple[str, int], int]:
+            if table.files is None:
                 return {**last, **self._first_of_rows()}
-            boxes = [_box(file) for file in log.state.files]
+            boxes = [_box(file) for file in table.files]
             if None in boxes:
                 raise Unreadable("a file does not say which offsets it has")
             exact = [*filter(None, boxes)]

@@ -1,13 +1,11 @@
 """The tables of a pipeline, for whoever tells of them: as their files tell without Spark, or else as Spark does.
 
-Which of both is asked is decided here alone (`answer`). Imports no pyspark: who waits may not have it.
+Imports no pyspark: who waits may not have it.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -16,6 +14,7 @@ from lakeingest.config import PipelineConfig, Storage, periods
 from lakeingest.delta import commit_log, table_properties
 from lakeingest.delta.commit_log import Commit, CommitLog
 from lakeingest.delta.history import RECENT
+from lakeingest.delta.reader import choice
 from lakeingest.delta.reader.contract import Condition, TableReader, View
 from lakeingest.delta.reader.files import FileTable
 from lakeingest.delta.reader.log import Unreadable
@@ -135,7 +134,7 @@ class FileTables:
         return Unsettled.of(replays, lambda: marks)
 
     def replayed(self, replay: Commit, where: Sequence[Condition]) -> View:
-        commit = next(each for each in self.main.behind(replay.version - 1) if each["version"] == replay.version)
+        commit = next(each for each in self.main.since(replay.version - 1) if each["version"] == replay.version)
         return self.main.runs(where, files=commit["added"])
 
 
@@ -232,10 +231,14 @@ def answer(
     Raises:
         StorageUnreachable: nothing listens where the store is to be.
     """
-    if (files_first or not session.runs()) and not session.is_elsewhere(os.environ):
+
+    def by_spark() -> Answer:
+        if otherwise is not None and not session.runs():
+            return otherwise
+        return ask(SparkTables(owner.tables))
+
+    def by_files() -> Answer:
         s3a.check_listens(owner.storage, owner.config.paths)
-        with suppress(Unreadable):
-            return ask(FileTables(owner.config, owner.storage))
-    if otherwise is not None and not session.runs():
-        return otherwise
-    return ask(SparkTables(owner.tables))
+        return ask(FileTables(owner.config, owner.storage))
+
+    return choice.answer(by_files, by_spark, files_first=files_first)

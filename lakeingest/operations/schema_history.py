@@ -88,12 +88,12 @@ def _meaning(entry: Entry, current: Entry | None) -> str:
             return "refused, to quarantine"
 
 
-def _writers(ledger: SchemaLedger, records: Mapping[tuple[Side, SchemaId], _Records]) -> Iterator[WriterSummary]:
+def _writers(ledger: SchemaLedger, records: Mapping[tuple[Side, SchemaId], _SchemaRecords]) -> Iterator[WriterSummary]:
     entries = {(entry.side, entry.id): entry for entry in reversed(ledger.entries) if entry.id is not None}
     for entry in ledger.entries:
         if entry.id is None or entries[entry.side, entry.id] is not entry:
             continue
-        of_id = records.get((entry.side, entry.id), _Records())
+        of_id = records.get((entry.side, entry.id), _SchemaRecords())
         yield WriterSummary(
             entry.side,
             entry.id,
@@ -108,20 +108,20 @@ def _writers(ledger: SchemaLedger, records: Mapping[tuple[Side, SchemaId], _Reco
 
 
 @dataclass(frozen=True)
-class _Records:
+class _SchemaRecords:
     """What a schema has brought: rows, refused records, and time and coordinates of the last one."""
 
     rows: int = 0
     refused: int = 0
     last: tuple[Any, ...] = ()
 
-    def __add__(self, other: _Records) -> _Records:
-        return _Records(self.rows + other.rows, self.refused + other.refused, max(self.last, other.last))
+    def __add__(self, other: _SchemaRecords) -> _SchemaRecords:
+        return _SchemaRecords(self.rows + other.rows, self.refused + other.refused, max(self.last, other.last))
 
 
-def _of_rows(reader: PipelineReader) -> dict[tuple[Side, SchemaId], _Records]:
+def _of_rows(reader: PipelineReader) -> dict[tuple[Side, SchemaId], _SchemaRecords]:
     """What each schema has brought: one pass over the ids of each table, and of each side of quarantine."""
-    config, records = reader.config, dict[tuple[Side, SchemaId], _Records]()
+    config, records = reader.config, dict[tuple[Side, SchemaId], _SchemaRecords]()
     by, sides = framing.of(config.registry), [side for side in _SIDES if uses_registry(config.decode.side(side))]
     for side in sides:
         text = _REFUSED.format(
@@ -134,9 +134,11 @@ def _of_rows(reader: PipelineReader) -> dict[tuple[Side, SchemaId], _Records]:
         header = RECORD_HEADER[side]
         for row in reader.quarantine.scan(text, pipeline=config.known_as, header=header):
             place = side, by.id(bytes.fromhex(row["head"]))
-            more = _Records(refused=row["count"], last=tuple(row["last"].values()))
-            records[place] = records.get(place, _Records()) + more
+            more = _SchemaRecords(refused=row["count"], last=tuple(row["last"].values()))
+            records[place] = records.get(place, _SchemaRecords()) + more
     for row in reader.main.scan(_ACCEPTED) if "value" in sides else ():
         place = "value", row["id"]
-        records[place] = records.get(place, _Records()) + _Records(row["count"], 0, tuple(row["last"].values()))
+        records[place] = records.get(place, _SchemaRecords()) + _SchemaRecords(
+            row["count"], 0, tuple(row["last"].values())
+        )
     return records

@@ -42,11 +42,20 @@ class TableReader(History, Protocol):
     def recent(self, limit: int) -> Sequence[Mapping[str, Any]] | None:
         """See `OfflineLog.recent`: the newest commits, each with the files that it added; None by Spark."""
 
+    def since(self, version: int) -> Sequence[Mapping[str, Any]]:
+        """The history behind a version, the newest first; of files each commit with `added`, the files of rows that it
+        added, and `removes`, how many it took away.
+        """
+
     # State ----------------------------------------------------------------------------------------------------------
 
     @property
     def exists(self) -> bool:
         """Whether there is a table."""
+
+    @property
+    def id(self) -> str:
+        """What its metadata is known by; empty by Spark, which tells it dearly."""
 
     @property
     def properties(self) -> Mapping[str, str]:

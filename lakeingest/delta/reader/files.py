@@ -56,6 +56,10 @@ class FileTable(OfflineLog):
         return True
 
     @property
+    def id(self) -> str:
+        return str(self.state.metadata["id"])
+
+    @property
     def properties(self) -> Mapping[str, str]:
         return self.state.properties
 

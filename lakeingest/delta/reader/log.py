@@ -183,7 +183,7 @@ class OfflineLog:
                 {**_entry(*each), "added": _added(each[2]), "engine": _engine(each[2])} for each in self._newest(limit)
             ]
 
-    def behind(self, version: int) -> list[dict[str, Any]]:
+    def since(self, version: int) -> list[dict[str, Any]]:
         """The commits behind a version as `history` gives them, but without their times; each with `added`, the files
         of rows that it added, and `removes`, how many it took away. What moves rows only (OPTIMIZE) has none of both.
         """

@@ -49,6 +49,7 @@ class SparkTable(TableHistory):
     shape: Callable[[DataFrame], DataFrame] = lambda rows: rows
     files = None
     created = None
+    id = ""
 
     @cached_property
     def _rows(self) -> DataFrame:

@@ -135,4 +135,4 @@ def test_no_reader_ignores_a_feature_that_it_does_not_know(config: PipelineConfi
         with pytest.raises((Unreadable, UsageError), match="it has madeUp"):
             pytest.fail(f"{name}: {ask(config)}")
     with pytest.raises(Unreadable, match="it has madeUp"):
-        log.behind(1)
+        log.since(1)
