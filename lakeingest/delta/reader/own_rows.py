@@ -28,7 +28,7 @@ def of_commit(log: OfflineLog, version: int) -> Sums:
     Raises:
         Unreadable: its files, or the log, are there no more; or they have not all coordinates as columns.
     """
-    commit = next((each for each in log.behind(version - 1) if each["version"] == version), None)
+    commit = next((each for each in log.since(version - 1) if each["version"] == version), None)
     if commit is None or commit["removes"] or any(file.masked for file in commit["added"]):
         raise Unreadable(f"version {version} of {log.identifier} is no commit that can be read by itself")
     if not commit["added"]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _TOGETHER = 20
 """Bits of an offset: so many offsets follow each other in one run at most. Each such part is sorted by itself."""
 _KEYS = re.compile(r"\bkeys_of\((\w+)\)")
+_PARAMETER = re.compile(r":([a-z]+)")
 _OPERATORS: Mapping[str, Callable[[Column, Any], Column]] = {
     "=": lambda column, value: column == value,
     "in": lambda column, values: column.isin(values),
@@ -107,9 +108,16 @@ def query(spark: SparkSession, text: str, views: Mapping[str, View], **parameter
         name: F.broadcast(spark.createDataFrame(view)) if isinstance(view, pa.Table) else view
         for name, view in views.items()
     }
-    statement = _KEYS.sub(r"\1.key", text)
-    rows: list[dict[str, Any]] = spark.sql(statement, args=parameters, **frames).toArrow().to_pylist()
+    # Spark 4.1 binds no parameter within WITH.
+    statement = _PARAMETER.sub(lambda name: _literal(parameters[name[1]]), _KEYS.sub(r"\1.key", text))
+    rows: list[dict[str, Any]] = spark.sql(statement, None, **frames).toArrow().to_pylist()
     return rows
+
+
+def _literal(value: str | int) -> str:
+    text = ddl.text(value) if isinstance(value, str) else str(value)
+    # The text is a format, in which views are named.
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 def runs(rows: DataFrame) -> DataFrame:

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,8 @@ from lakeingest.operations import audit as audit_of
 from lakeingest.operations import refused, schema_history
 from lakeingest.operations import sql as ask_sql
 from lakeingest.operations import status as status_of
-from lakeingest.operations.readers import FileTables, SparkTables, answer
+from lakeingest.operations.readers import FileTables, PipelineReader, SparkTables, answer
+from lakeingest.operations.results.audit import Report
 from lakeingest.record import OffsetRange, OffsetRanges
 from lakeingest.spark import types
 
@@ -317,7 +319,7 @@ def test_what_a_schema_brought_is_counted_alike(spark: SparkSession, tmp_path: P
     shape += "STRING" if glue else "INT"
     rows = [("t", 0, n, AT + timedelta(seconds=n % 3), None if n == 4 else ids[0]) for n in range(5)]
     frame = spark.createDataFrame(rows, shape).coalesce(1)
-    commit.append(tables.main, frame, receipt(1, 5), "zstd")
+    commit.write(tables.main, frame, receipt(1, 5), "zstd")
     named = [{"key": "__value_schema_id", "value": b"x"}, {"key": "other", "value": None}]
     refusals = [
         (10, by.header(ids[0]) + b"payload", None, None),
@@ -331,7 +333,7 @@ def test_what_a_schema_brought_is_counted_alike(spark: SparkSession, tmp_path: P
         row = dict.fromkeys(quarantine.schema().names) | {"_topic": "t", "_partition": 0, "_offset": offset}
         row |= {"_timestamp": AT, "value": value, "key": key, "headers": headers, "pipeline": "p"}
         values.append(tuple(row.values()))
-    commit.append(tables.quarantine, spark.createDataFrame(values, quarantine.schema()), receipt(1, 5), "zstd")
+    commit.write(tables.quarantine, spark.createDataFrame(values, quarantine.schema()), receipt(1, 5), "zstd")
     expected = schema_history._of_rows(SparkTables(tables))
     assert expected["value", ids[0]].rows == 4
     assert (expected["value", ids[1]].refused, expected["key", ids[0]].refused) == (1, 2)
@@ -360,40 +362,6 @@ def test_status_says_alike_behind_a_long_backfill(spark: SparkSession, tables: P
     assert wanted.commits
     assert [each["remaining"] for each in wanted.backfill] == [7]
     assert status_of.status(FileTables(tables.config, Storage()), TOPICS).to_json() == wanted.to_json()
-
-
-def restored(spark: SparkSession, tables: PipelineTables) -> None:
-    spark.sql(f"RESTORE TABLE {tables.main.sql} TO VERSION AS OF 3")
-
-
-def forgetting(spark: SparkSession, tables: PipelineTables) -> None:
-    tables.main.set_properties({"delta.setTransactionRetentionDuration": "interval 1 day"})
-
-
-def with_times_of_their_own(spark: SparkSession, tables: PipelineTables) -> None:
-    tables.main.set_properties({"delta.enableInCommitTimestamps": "true"})
-
-
-def without_statistics(spark: SparkSession, tables: PipelineTables) -> None:
-    (newest,) = (Path(tables.main.identifier) / "_delta_log").glob(f"{12:020}.json")
-    newest.write_text(newest.read_text().replace('"stats":', '"tags":{},"_stats":'))
-
-
-def masked_rows(spark: SparkSession, tables: PipelineTables) -> None:
-    tables.main.set_properties({"delta.enableDeletionVectors": "true"})
-    spark.range(9).coalesce(1).write.format("delta").mode("append").save(tables.main.identifier)
-    spark.sql(f"DELETE FROM {tables.main.sql} WHERE id = 8")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("happens", [restored, forgetting, with_times_of_their_own, without_statistics, masked_rows])
-def test_status_is_asked_of_spark_where_it_would_differ(
-    spark: SparkSession, tables: PipelineTables, happens: Callable[[SparkSession, PipelineTables], None]
-) -> None:
-    """No answer is better than another one."""
-    happens(spark, tables)
-    with pytest.raises(Unreadable):
-        status_of.status(FileTables(tables.config, Storage()), TOPICS)
 
 
 def test_results_of_the_gate_are_alike(spark: SparkSession, tmp_path: Path) -> None:
@@ -636,52 +604,6 @@ def holes_and_doubles_without_end(tables: PipelineTables) -> None:
     add(tables, account(9, "a tool"), *many, *(("t", 3, offset) for offset in range(50)))
 
 
-ANSWERED = [
-    one_twice_and_one_not_in_the_same_file,
-    a_replay_that_marked_nothing,
-    a_duplicate_beside_a_killed_replay,
-    a_row_in_the_place_of_a_drop,
-    a_batch_that_was_committed_wrong,
-]
-MORE = [
-    in_both_tables,
-    an_accepted_loss_that_is_there,
-    holes_and_doubles_without_end,
-    nothing,
-    a_row_deleted,
-    a_file_deleted_from_the_log,
-    strangers,
-    no_topic,
-    refused_rows_deleted,
-    refused_twice,
-    killed_before_quarantine,
-    a_gap_of_compaction,
-    a_batch_left_out,
-    a_batch_taken_again,
-    an_accepted_loss,
-    another_pipeline,
-    a_table_that_is_compacted,
-    a_replay,
-    others_topics,
-]
-"""As long as all the others of this file together."""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("happens", [*ANSWERED, *(pytest.param(each, marks=pytest.mark.faults) for each in MORE)])
-def test_the_audit_says_alike(audited: PipelineTables, happens: Callable[[PipelineTables], None]) -> None:
-    """Whatever was done to the tables: the same figures, verdict and places."""
-    happens(audited)
-    wanted = audit_of.audit(SparkTables(audited))
-    assert audit_of.audit(FileTables(audited.config, Storage())) == wanted
-    well = {nothing, a_table_that_is_compacted, a_replay, a_replay_that_marked_nothing}
-    well |= {no_topic, an_accepted_loss, an_accepted_loss_that_is_there, others_topics, a_gap_of_compaction}
-    assert wanted.conserved == (happens in well), wanted
-    assert wanted.summed in {1, 2} or happens is a_batch_taken_again
-    if happens in {a_row_in_the_place_of_a_drop, a_batch_that_was_committed_wrong}:
-        assert (wanted.missing, wanted.duplicated, wanted.unexpected, len(wanted.altered)) == (0, 0, 0, 1), wanted
-
-
 @pytest.mark.slow
 def test_what_a_restore_took_back_hides_no_duplicate(audited: PipelineTables) -> None:
     """While the newest replay stood taken back, whatever was in both tables counted once; and of several replays whose
@@ -713,12 +635,65 @@ def test_what_a_restore_took_back_hides_no_duplicate(audited: PipelineTables) ->
     assert (found.duplicated, found.missing, found.table, found.quarantine) == (3, 0, 20, 2), found
 
 
-def taken_back(tables: PipelineTables) -> None:
+def restored(tables: PipelineTables) -> None:
     tables.spark.sql(f"RESTORE TABLE {tables.main.sql} TO VERSION AS OF 0")
 
 
 def forgotten(tables: PipelineTables) -> None:
-    forgetting(tables.spark, tables)
+    tables.main.set_properties({"delta.setTransactionRetentionDuration": "interval 1 day"})
+
+
+def with_times_of_their_own(tables: PipelineTables) -> None:
+    tables.main.set_properties({"delta.enableInCommitTimestamps": "true"})
+
+
+def without_statistics(tables: PipelineTables) -> None:
+    """Of no file of both tables."""
+    for table in (tables.main, tables.quarantine):
+        for log in (Path(table.identifier) / "_delta_log").glob("*.json"):
+            log.write_text(log.read_text().replace('"stats":', '"tags":{},"_stats":'))
+            log.with_name(f".{log.name}.crc").unlink(missing_ok=True)
+
+
+def statistics_of_no_column(tables: PipelineTables) -> None:
+    """Of new files they tell how many rows there are, and no more."""
+    for table in (tables.main, tables.quarantine):
+        table.set_properties({"delta.dataSkippingNumIndexedCols": "0"})
+    consume(tables, 3, {*range(20, 28)}, refused={28}, dropped=1)
+
+
+def checkpointed(tables: PipelineTables) -> None:
+    """Each log begins with a checkpoint of the first form."""
+    for table in (tables.main, tables.quarantine):
+        table.set_properties({"delta.checkpointInterval": "1"})
+    consume(tables, 3, {*range(20, 28)}, refused={28}, dropped=1)
+    assert (Path(tables.main.identifier) / "_delta_log" / "_last_checkpoint").is_file()
+
+
+def checkpoints_of_the_second_form(tables: PipelineTables) -> None:
+    for table in (tables.main, tables.quarantine):
+        table.set_properties({"delta.checkpointPolicy": "v2", "delta.checkpointInterval": "1"})
+    consume(tables, 3, {*range(20, 28)}, refused={28}, dropped=1)
+
+
+def with_a_compacted_log(tables: PipelineTables) -> None:
+    """Delta's minor compaction: the actions of several commits in a file beside them, which Spark reads."""
+    log = Path(tables.main.identifier) / "_delta_log"
+    commits = sorted(log.glob("*.json"))
+    actions = [line for each in commits for line in each.read_text().splitlines() if "commitInfo" not in line]
+    (log / f"{0:020}.{len(commits) - 1:020}.compacted.json").write_text("\n".join(actions))
+
+
+def widened_column(tables: PipelineTables) -> None:
+    tables.main.set_properties({"delta.enableTypeWidening": "true"})
+    tables.spark.sql(f"ALTER TABLE {tables.main.sql} ADD COLUMN (n INT)")
+    tables.spark.sql(f"ALTER TABLE {tables.main.sql} ALTER COLUMN n TYPE BIGINT")
+    consume(tables, 3, {*range(20, 30)})
+
+
+def mapped_columns(tables: PipelineTables) -> None:
+    for table in (tables.main, tables.quarantine):
+        table.set_properties({"delta.columnMapping.mode": "name"})
 
 
 def masked_row(tables: PipelineTables) -> None:
@@ -731,7 +706,8 @@ def lost_file(tables: PipelineTables) -> None:
 
 
 def lost_refused(tables: PipelineTables) -> None:
-    next(Path(tables.quarantine.identifier).glob("*.parquet")).unlink()
+    for file in Path(tables.quarantine.identifier).glob("*.parquet"):
+        file.unlink()
 
 
 def cleaned_up(tables: PipelineTables) -> None:
@@ -755,34 +731,112 @@ def no_quarantine(tables: PipelineTables) -> None:
     shutil.rmtree(tables.quarantine.identifier)
 
 
-def a_newer_lakeingest(tables: PipelineTables) -> None:
-    log = Path(tables.main.identifier) / "_delta_log"
-    info = {"commitInfo": {"operation": "WRITE", "userMetadata": json.dumps({"lakeingest": 99})}}
-    (log / f"{len([*log.glob('*.json')]):020}.json").write_text(json.dumps(info))
+ANSWERS: dict[str, Callable[[PipelineReader], Any]] = {
+    "audit": audit_of.audit,
+    "status": partial(status_of.status, topics=TOPICS),
+    "reasons": partial(refused.reasons, samples=3),
+    "record": partial(refused.record, topic="t", partition=0, offset=2),
+}
+"""What is asked of both readers."""
+ALL = tuple(ANSWERS)
+COUNTED = ("audit",)
+LOGS = ("audit", "status")
+ROWS = ("audit", "reasons", "record")
+
+
+@dataclass(frozen=True)
+class Case:
+    """What was done to the tables, and which answers files give, as Spark gives them.
+
+    Attributes:
+        by_spark: answers that are left to Spark: no answer is better than another one.
+        conserved: what the audit says.
+    """
+
+    happens: Callable[[PipelineTables], None]
+    alike: tuple[str, ...] = COUNTED
+    by_spark: tuple[str, ...] = ()
+    conserved: bool = True
+
+
+CASES = [
+    Case(nothing, ALL),
+    Case(a_replay_that_marked_nothing, ALL),
+    Case(one_twice_and_one_not_in_the_same_file, conserved=False),
+    Case(a_duplicate_beside_a_killed_replay, conserved=False),
+    Case(a_row_in_the_place_of_a_drop, conserved=False),
+    Case(a_batch_that_was_committed_wrong, conserved=False),
+    Case(without_statistics, ALL),
+    Case(statistics_of_no_column, ALL),
+    Case(checkpointed, ALL),
+    Case(with_a_compacted_log, ALL),
+    Case(widened_column, ALL),
+    Case(restored, (), LOGS),
+    Case(masked_row, ("reasons", "record"), LOGS),
+    Case(mapped_columns, ("status",), ROWS),
+    Case(checkpoints_of_the_second_form, (), ALL),
+    Case(with_times_of_their_own, ("reasons",), LOGS),
+    Case(lost_file, (), COUNTED),
+    Case(lost_refused, (), ROWS),
+    Case(no_table, (), LOGS),
+    Case(no_quarantine, (), ALL),
+    Case(no_offset, (), COUNTED),
+]
+SLOW_CASES = [
+    Case(forgotten, (), LOGS),
+    Case(cleaned_up, (), LOGS),
+    Case(in_both_tables, conserved=False),
+    Case(an_accepted_loss_that_is_there),
+    Case(holes_and_doubles_without_end, conserved=False),
+    Case(a_row_deleted, conserved=False),
+    Case(a_file_deleted_from_the_log, conserved=False),
+    Case(strangers, conserved=False),
+    Case(no_topic),
+    Case(refused_rows_deleted, conserved=False),
+    Case(refused_twice, conserved=False),
+    Case(killed_before_quarantine, conserved=False),
+    Case(a_gap_of_compaction),
+    Case(a_batch_left_out, conserved=False),
+    Case(a_batch_taken_again, conserved=False),
+    Case(an_accepted_loss),
+    Case(another_pipeline, conserved=False),
+    Case(a_table_that_is_compacted, ALL),
+    Case(a_replay),
+    Case(others_topics),
+]
+"""As long as all the others of this file together."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "happens",
-    [
-        taken_back,
-        masked_row,
-        lost_file,
-        lost_refused,
-        no_table,
-        no_quarantine,
-        no_offset,
-        pytest.param(forgotten, marks=pytest.mark.faults),
-        pytest.param(cleaned_up, marks=pytest.mark.faults),
-    ],
+    "case",
+    [*CASES, *(pytest.param(each, marks=pytest.mark.faults) for each in SLOW_CASES)],
+    ids=lambda case: case.happens.__name__,
 )
-def test_the_audit_is_asked_of_spark_where_it_would_differ(
-    audited: PipelineTables, happens: Callable[[PipelineTables], None]
-) -> None:
-    """A verdict that is not certain is none."""
-    happens(audited)
-    with pytest.raises(Unreadable):
-        audit_of.audit(FileTables(audited.config, Storage()))
+def test_both_readers_answer_alike(audited: PipelineTables, case: Case) -> None:
+    """Whatever was done to the tables: the same figures, verdict and places."""
+    case.happens(audited)
+    for name in case.by_spark:
+        with pytest.raises(Unreadable):
+            pytest.fail(f"{name}: {ANSWERS[name](FileTables(audited.config, Storage()))}")
+    for name in case.alike:
+        answer_of_spark = ANSWERS[name](SparkTables(audited))
+        assert ANSWERS[name](FileTables(audited.config, Storage())) == answer_of_spark, name
+        if name == "audit":
+            _check_audit(answer_of_spark, case)
+
+
+def _check_audit(report: Report, case: Case) -> None:
+    assert report.conserved == case.conserved, report
+    assert report.summed or case.happens is a_batch_taken_again, report
+    if case.happens in {a_row_in_the_place_of_a_drop, a_batch_that_was_committed_wrong}:
+        assert (report.missing, report.duplicated, report.unexpected, len(report.altered)) == (0, 0, 0, 1), report
+
+
+def a_newer_lakeingest(tables: PipelineTables) -> None:
+    log = Path(tables.main.identifier) / "_delta_log"
+    info = {"commitInfo": {"operation": "WRITE", "userMetadata": json.dumps({"lakeingest": 99})}}
+    (log / f"{len([*log.glob('*.json')]):020}.json").write_text(json.dumps(info))
 
 
 def test_the_audit_knows_a_newer_receipt(audited: PipelineTables) -> None:
