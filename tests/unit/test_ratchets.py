@@ -63,9 +63,9 @@ EMPTY_WORDS = {
 """Participles, pronouns and adverbs that say nothing of what they name."""
 EMPTY_NAMES = {
     "config": 1,
-    "delta": 174,
+    "delta": 169,
     "errors": 6,
-    "operations": 261,
+    "operations": 214,
     "testing": 2,
 }
 """Package → arguments, locals, attributes and functions of the package with such a name.
@@ -78,19 +78,19 @@ MODULE_LINES = 250
 LONG_MODULES = {
     "delta/reader/log.py": 276,
     "delta/table.py": 257,
-    "ingest/bronze.py": 336,
+    "ingest/bronze.py": 334,
     "operations/doctor.py": 359,
     "operations/connect/smt.py": 261,  # One function for each of Connect's transforms.
     "operations/iam.py": 254,
     "operations/init/sample.py": 273,
-    "pipeline.py": 294,  # What users call.
+    "pipeline.py": 275,  # What users call.
     "schema/ddl.py": 261,  # One grammar.
     "schema/expression.py": 453,  # One grammar.
     "spark/known_failures.py": 340,  # A table.
 }
 """Module → its lines of code, and the reason where it stays one module."""
 FUNCTION_LINES = 40
-LONG_FUNCTIONS = 4
+LONG_FUNCTIONS = 3
 ARGUMENTS = 7
 MANY_ARGUMENTS = 2
 PATCHES = 52
