@@ -93,18 +93,6 @@ class CompletenessTable:
                     cure="name another table in contract.completeness.table",
                 )
 
-    def rows(self) -> dict[datetime, tuple[datetime, int, int]]:
-        """What is said of each period: local start → since when, records, sequence."""
-        from pyspark.sql import functions as F
-
-        if self.table.schema() is None:
-            return {}
-        with storage_failures(self.table.identifier):
-            mine = self.table.read().where(F.col("pipeline") == self.pipeline)
-            micros = (F.unix_micros(name) for name in ("period_start", "complete_since"))
-            found = mine.select(*micros, "records", "sequence").collect()
-        return {self.periods.of(_at(start)): (_at(since), *told) for start, since, *told in found}
-
     def take_back(self, sequence: int, *, alone: bool = False) -> None:
         """Take away what later batches said than this one; or, alone, what this one said."""
         which = "=" if alone else ">"

@@ -13,16 +13,19 @@ import pytest
 from support.pipelines import World
 from support.records import mixed_records
 
+from lakeingest.cli.quarantine import _text
 from lakeingest.delta.reader.log import Unreadable
 from lakeingest.local import Addresses
 from lakeingest.operations import refused
 from lakeingest.operations.readers import FileTables
+from lakeingest.record import coordinates_of
 
 ASKED = {
     "status": ("status",),
     "audit": ("audit",),
     "quarantine": ("quarantine", "list", "--samples", "2"),
     "gate": ("gate", "history"),
+    "schemas": ("schema", "history"),
 }
 
 
@@ -72,11 +75,17 @@ def test_the_answers_are_those_of_spark(
         "audit": pipeline.audit().to_json(),
         "quarantine": {"pipeline": world.name, "reasons": pipeline.quarantined(2)},
         "gate": {"pipeline": world.name, "results": pipeline.results(5)},
+        "schemas": pipeline.schemas().to_json(),
     }
     for name, (first, *more) in ASKED.items():
         words = [first, *more[:1], file, *more[1:]] if more else [first, file]
         found = said(*words, environment=environment)
         assert found == json.loads(json.dumps(wanted[name], default=str)), name
+    place = pipeline.quarantined(1)[0]["samples"][0]["coordinates"]
+    record = pipeline.quarantined_record(*coordinates_of(place))
+    assert record is not None
+    expected = json.loads(json.dumps({name: _text(value) for name, value in record.items()}, default=str))
+    assert said("quarantine", "show", file, place, environment=environment) == expected
     query = f"SELECT count(*) AS n, count(DISTINCT text) AS texts, sum(n) AS total FROM {world.name}"
     rows = world.rows()
     (row,) = said("sql", file, query, environment=environment)["rows"]

@@ -1,1 +1,1 @@
-"""Tables that are read without Spark: their log and data files as they lie in the store, by pyarrow and DuckDB."""
+"""One reader of Delta tables (`contract`): their files by pyarrow and DuckDB, or Spark where these cannot tell."""
