@@ -26,11 +26,11 @@ def doctor(
 
         lakeingest doctor pipelines/flights.yaml --no-spark --output json
     """
-    from lakeingest.operations import doctor
+    from lakeingest.operations.doctor.diagnosis import look
     from lakeingest.operations.results.doctor import Diagnosis
 
     out, diagnosis = Output.of(output), Diagnosis()
-    for finding in doctor.look(file, spark=spark):
+    for finding in look(file, spark=spark):
         diagnosis.append(finding)
         for line in finding.lines:
             out.line(line)

@@ -222,7 +222,7 @@ def _by_field(sample: Sampled) -> Iterator[str]:
 
 def _block(option: str, ddl_text: str) -> Iterator[str]:
     """Columns, one a line, as a block in which no character means anything to YAML."""
-    from lakeingest.operations.init.sample import lines
+    from lakeingest.operations.init.fields import lines
 
     indent = " " * (len(option) - len(option.lstrip()) + 2)
     yield f"{option}: >-"

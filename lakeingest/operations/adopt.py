@@ -42,26 +42,26 @@ def adopt(context: RunContext, topics: Topics, source: FrontierOrigin, *, dry_ru
     is_own = source.frontier is None and source.coordinates is None
     preflight.check_adoptable(config, log, refused, by_rows=is_own)
     # 1.
-    found = adoption.look(tables, log, source)
+    contents = adoption.look(tables, log, source)
     # 2.
-    frontier = adoption.frontier(tables, topics, source, found)
+    frontier = adoption.frontier(tables, topics, source, contents)
     if is_own and TIMESTAMP in columns.names:
-        preflight.check_times(tables, BatchReader(context), topics, adoption.last_records(found))
-    doubts = (*adoption.copies(tables, log), *adoption.doubles(found))
+        preflight.check_times(tables, BatchReader(context), topics, adoption.last_records(contents))
+    doubts = (*adoption.copies(tables, log), *adoption.doubles(contents))
     sequence = max(log.last_sequence, refused.last_sequence) + 1
     execution = _checked(context, columns, log, sequence)
-    told = Adopted(
+    result = Adopted(
         config.name,
         tables.main.identifier,
         None,
         source.how,
-        found.rows,
-        tuple(adoption.partitions(topics, found, frontier)),
+        contents.rows,
+        tuple(adoption.partitions(topics, contents, frontier)),
         doubts,
-        tuple(adoption.unknown(tables, topics, source, found, frontier)),
+        tuple(adoption.unknown(tables, topics, source, contents, frontier)),
     )
     if dry_run:
-        return told
+        return result
     if doubts and not yes:
         raise UsageError(
             f"{tables.main} was not adopted, since {'; and '.join(doubts)}",
@@ -69,14 +69,14 @@ def adopt(context: RunContext, topics: Topics, source: FrontierOrigin, *, dry_ru
         )
     # 3. and 4.
     adopted = {
-        "version": found.version,
-        "rows": found.rows,
-        "without": found.without,
+        "version": contents.version,
+        "rows": contents.rows,
+        "without": contents.without,
         "how": source.how,
         "who": somebody(),
     }
     version = adoption_job.adopt(execution, sequence, topics, frontier, adopted)
-    return replace(told, version=version)
+    return replace(result, version=version)
 
 
 def _check_not_yet(tables: PipelineTables, log: CommitLog) -> None:
@@ -86,19 +86,19 @@ def _check_not_yet(tables: PipelineTables, log: CommitLog) -> None:
     newest, name = log.newest, tables.config.name
     if newest is None:
         return
-    what, back = f"has commits of pipeline {name!r}, up to its batch {newest.receipt.sequence}", ""
+    state, back = f"has commits of pipeline {name!r}, up to its batch {newest.receipt.sequence}", ""
     if newest.receipt.job.adopted:
         try:
             preflight.check_adopted(tables, log)
         except TableMismatch:
             return
-        what = f"is adopted since version {newest.version}, by {newest.receipt.job.adopted['how']}"
+        state = f"is adopted since version {newest.version}, by {newest.receipt.job.adopted['how']}"
         back = (
             f"; to adopt it otherwise, RESTORE TABLE {tables.main.sql} TO VERSION AS OF {newest.version - 1}, and "
             "adopt it then"
         )
     raise UsageError(
-        f"{tables.main} {what}: there is nothing to adopt",
+        f"{tables.main} {state}: there is nothing to adopt",
         cure=f"let the pipeline run: `lakeingest run FILE`{back}",
     )
 
@@ -126,9 +126,9 @@ def _checked(context: RunContext, columns: StructType, log: CommitLog, sequence:
             "`lakeingest adopt FILE --dry-run`; or give the pipeline a table of its own",
         ) from mismatch
     if never := _never_filled(batch):
-        named = ", ".join(never)
+        columns_text = ", ".join(never)
         raise TableMismatch(
-            f"{context.tables.main} demands NOT NULL of {named}, which no record of the pipeline fills: "
+            f"{context.tables.main} demands NOT NULL of {columns_text}, which no record of the pipeline fills: "
             "each one would be refused",
             cure=f"let the column be null (ALTER TABLE … ALTER COLUMN {never[0]} DROP NOT NULL), or fill it "
             "(schema.columns, transform)",

@@ -47,12 +47,12 @@ class FrontierOrigin:
         """In a few words, for the receipt."""
         if self.frontier is not None:
             return f"the offsets of the consumer group {self.group}" if self.group else "a frontier that was given"
-        named = self.coordinates or OWN
-        return f"the coordinates {', '.join(f'{part}={name}' for part, name in named.items())}"
+        coordinates = self.coordinates or OWN
+        return f"the coordinates {', '.join(f'{part}={name}' for part, name in coordinates.items())}"
 
 
 @dataclass(frozen=True)
-class Found:
+class TableContents:
     """What the table holds at one version.
 
     Attributes:
@@ -71,7 +71,7 @@ class Found:
 # What the table holds ------------------------------------------------------------------------------------------------
 
 
-def look(tables: PipelineTables, log: CommitLog, source: FrontierOrigin) -> Found:
+def look(tables: PipelineTables, log: CommitLog, source: FrontierOrigin) -> TableContents:
     """Count the table's rows, and those of each topic-partition.
 
     Raises:
@@ -81,25 +81,25 @@ def look(tables: PipelineTables, log: CommitLog, source: FrontierOrigin) -> Foun
     rows, config = tables.main.read(log.version), tables.config
     with storage_failures(tables.main.identifier):
         count = rows.count()
-        own = set(COORDINATES) <= set(rows.columns)
-        without = without_coordinates(rows).count() if own else count
+        has_coordinates = set(COORDINATES) <= set(rows.columns)
+        without = without_coordinates(rows).count() if has_coordinates else count
         if source.frontier is not None:
-            return Found(log.version, count, without, {}, 0)
+            return TableContents(log.version, count, without, {}, 0)
         placed = _placed(rows, source.coordinates or OWN, config.source.topics, tables.main.identifier)
         placed = placed.groupBy("topic", "partition").agg(
             F.min("offset"), F.max("offset") + 1, F.count("offset"), F.count_distinct("offset")
         )
         places, unplaced = {}, 0
-        for topic, partition, first, end, held, distinct in placed.collect():
+        for topic, partition, first, end, rows_placed, distinct in placed.collect():
             if topic is None or partition is None or first is None:
-                unplaced += held
+                unplaced += rows_placed
             else:
-                places[topic, partition] = (first, end, held, held - distinct)
-    unplaced = count - sum(held for _, _, held, _ in places.values())
-    return Found(log.version, count, without, places, unplaced)
+                places[topic, partition] = (first, end, rows_placed, rows_placed - distinct)
+    unplaced = count - sum(rows_placed for _, _, rows_placed, _ in places.values())
+    return TableContents(log.version, count, without, places, unplaced)
 
 
-def _placed(rows: DataFrame, named: Mapping[str, str], topics: tuple[str, ...], table: str) -> DataFrame:
+def _placed(rows: DataFrame, coordinates: Mapping[str, str], topics: tuple[str, ...], table: str) -> DataFrame:
     """Each row's coordinates: topic STRING, partition INT, offset BIGINT, null where it has none.
 
     Raises:
@@ -107,45 +107,45 @@ def _placed(rows: DataFrame, named: Mapping[str, str], topics: tuple[str, ...], 
     """
     from pyspark.errors import AnalysisException
 
-    wanted = dict(named)
-    if "topic" not in wanted:
+    column_names = dict(coordinates)
+    if "topic" not in column_names:
         if len(topics) > 1:
             raise UsageError(
                 f"--coordinates names no topic, and source.topics has {len(topics)}: {', '.join(topics)}",
                 cure="name the column that has it, or the topic itself in quotes, as in topic='flights'",
             )
-        wanted["topic"] = f"'{topics[0]}'"
+        column_names["topic"] = f"'{topics[0]}'"
     try:
-        found = rows.select(
-            _column(wanted["topic"]).cast("string").alias("topic"),
-            _column(wanted["partition"]).try_cast("int").alias("partition"),
-            _column(wanted["offset"]).try_cast("bigint").alias("offset"),
+        placed = rows.select(
+            _column(column_names["topic"]).cast("string").alias("topic"),
+            _column(column_names["partition"]).try_cast("int").alias("partition"),
+            _column(column_names["offset"]).try_cast("bigint").alias("offset"),
         )
         # Over Spark Connect nothing was asked yet.
-        _ = found.schema
+        _ = placed.schema
     except AnalysisException as none:
-        given = ", ".join(f"{part}={name}" for part, name in named.items())
+        coordinates_text = ", ".join(f"{part}={name}" for part, name in coordinates.items())
         raise UsageError(
-            f"{table} has no coordinates {given}; its columns are {', '.join(rows.columns)}",
+            f"{table} has no coordinates {coordinates_text}; its columns are {', '.join(rows.columns)}",
             cure="name the columns with --coordinates topic=…,partition=…,offset=…; or, where the rows bear none, say "
             "where the pipeline goes on with --frontier or --from-group",
         ) from none
-    return found
+    return placed
 
 
 def _column(name: str) -> Column:
     return F.lit(name[1:-1]) if len(name) > 1 and name[0] == name[-1] == "'" else F.col(name)
 
 
-def last_records(found: Found) -> OffsetRanges:
+def last_records(contents: TableContents) -> OffsetRanges:
     """The last record of each topic-partition."""
-    return OffsetRanges(tuple(OffsetRange(*tp, end - 1, end) for tp, (_, end, _, _) in sorted(found.places.items())))
+    return OffsetRanges(tuple(OffsetRange(*tp, end - 1, end) for tp, (_, end, _, _) in sorted(contents.places.items())))
 
 
 # Held against Kafka --------------------------------------------------------------------------------------------------
 
 
-def frontier(tables: PipelineTables, topics: Topics, source: FrontierOrigin, found: Found) -> Frontier:
+def frontier(tables: PipelineTables, topics: Topics, source: FrontierOrigin, contents: TableContents) -> Frontier:
     """Where the pipeline goes on.
 
     Raises:
@@ -154,22 +154,22 @@ def frontier(tables: PipelineTables, topics: Topics, source: FrontierOrigin, fou
     """
     config = tables.config
     if source.frontier is not None:
-        told = dict(source.frontier)
+        offsets = dict(source.frontier)
         if source.group:
-            told = {tp: at for tp, at in told.items() if tp[0] in config.source.topics}
-        _check_whole(topics, source, told)
+            offsets = {tp: at for tp, at in offsets.items() if tp[0] in config.source.topics}
+        _check_whole(topics, source, offsets)
     else:
-        told = {tp: end for tp, (_, end, _, _) in found.places.items() if tp[0] in config.source.topics}
-        if not told:
+        offsets = {tp: end for tp, (_, end, _, _) in contents.places.items() if tp[0] in config.source.topics}
+        if not offsets:
             raise UsageError(
-                f"{tables.main} has no row of {', '.join(config.source.topics)}: its {found.rows:,} rows tell no "
+                f"{tables.main} has no row of {', '.join(config.source.topics)}: its {contents.rows:,} rows tell no "
                 "offset where the pipeline could go on",
                 cure="correct --coordinates or source.topics; or say where it goes on with --frontier or --from-group; "
                 "an empty table needs no adoption: `lakeingest run FILE`",
             )
         if source.coordinates is None:
-            told = tables.with_quarantine(told)
-    for (topic, partition), at in sorted(told.items()):
+            offsets = tables.with_quarantine(offsets)
+    for (topic, partition), at in sorted(offsets.items()):
         end = topics.last.get((topic, partition))
         if end is None or at > end:
             ends = f"it ends at {end}" if end is not None else "there is no such partition"
@@ -178,34 +178,34 @@ def frontier(tables: PipelineTables, topics: Topics, source: FrontierOrigin, fou
                 cure="these are the offsets of another cluster, or of a topic that was made anew since: correct "
                 "source.bootstrap_servers, or say with --frontier where this topic goes on",
             )
-    return told
+    return offsets
 
 
-def _check_whole(topics: Topics, source: FrontierOrigin, told: dict[tuple[str, int], int]) -> None:
+def _check_whole(topics: Topics, source: FrontierOrigin, offsets: dict[tuple[str, int], int]) -> None:
     """Let a frontier have each topic-partition: one that it lacks would be taken from its beginning.
 
     Raises:
         UsageError: it lacks one that has records, or has one that Kafka has not.
     """
     where = f"the consumer group {source.group} has committed no offset of" if source.group else "--frontier lacks"
-    if not source.group and (odd := sorted(told.keys() - topics.last.keys())):
+    if not source.group and (odd := sorted(offsets.keys() - topics.last.keys())):
         raise UsageError(
             f"--frontier names {_names(odd)}, which the pipeline's topics do not have",
             cure=f"they have {_names(sorted(topics.last))}",
         )
-    lacking = topics.last.keys() - told.keys()
-    told.update({tp: topics.last[tp] for tp in lacking if topics.last[tp] == topics.first[tp]})
-    if lacking := lacking - told.keys():
+    lacking = topics.last.keys() - offsets.keys()
+    offsets.update({tp: topics.last[tp] for tp in lacking if topics.last[tp] == topics.first[tp]})
+    if lacking := lacking - offsets.keys():
         raise UsageError(
             f"{where} {_names(sorted(lacking))}: from where the pipeline takes it is not known",
             cure="write all of them, as in --frontier topic:0=1041,topic:1=998; 0 takes all that Kafka has",
         )
 
 
-def partitions(topics: Topics, found: Found, frontier: Frontier) -> Iterable[dict[str, Any]]:
+def partitions(topics: Topics, contents: TableContents, frontier: Frontier) -> Iterable[dict[str, Any]]:
     """The topic-partitions, as `Adopted` has them."""
     for tp in sorted({*topics.last, *frontier}):
-        first, _, rows, double = found.places.get(tp, (None, None, 0, 0))
+        first, _, rows, double = contents.places.get(tp, (None, None, 0, 0))
         yield {
             "topic": tp[0],
             "partition": tp[1],
@@ -226,22 +226,22 @@ def copies(tables: PipelineTables, log: CommitLog) -> Iterable[str]:
     config, properties = tables.config, log.properties
     if log.newest is not None or log.taken_back:
         return
-    made = {n for n, fed in table_properties.makers(properties).items() if {*fed} & {*config.source.topics}}
-    if config.known_as in made or table_properties.adoption(properties, config.known_as):
+    makers = {n for n, fed in table_properties.makers(properties).items() if {*fed} & {*config.source.topics}}
+    if config.known_as in makers or table_properties.adoption(properties, config.known_as):
         yield (
             f"the table's properties name pipeline {config.name!r}, and its log has no commit of it: it is a copy or a "
             "clone of that pipeline's table; where the original still runs, the copy needs a pipeline of another name"
         )
-    for other in sorted(made - {config.known_as}):
+    for other in sorted(makers - {config.known_as}):
         yield (
             f"the table was made for pipeline {other!r} of the same topics, or is a clone of such a one: if {other!r} "
             "writes to it, every record comes twice"
         )
 
 
-def doubles(found: Found) -> Iterable[str]:
+def doubles(contents: TableContents) -> Iterable[str]:
     """Whether rows have the same coordinates."""
-    double = {tp: many for tp, (_, _, _, many) in found.places.items() if many}
+    double = {tp: many for tp, (_, _, _, many) in contents.places.items() if many}
     if double:
         yield (
             f"{sum(double.values()):,} rows are double, the same coordinates a second time, in "
@@ -250,14 +250,14 @@ def doubles(found: Found) -> Iterable[str]:
 
 
 def unknown(
-    tables: PipelineTables, topics: Topics, source: FrontierOrigin, found: Found, frontier: Frontier
+    tables: PipelineTables, topics: Topics, source: FrontierOrigin, contents: TableContents, frontier: Frontier
 ) -> Iterable[str]:
     """What nothing tells, each in a sentence."""
-    ours = {tp: each for tp, each in found.places.items() if tp in frontier}
+    places = {tp: each for tp, each in contents.places.items() if tp in frontier}
     if source.frontier is not None:
         yield "whether the table holds every record before these offsets, and each of them once"
     else:
-        if holes := sum(end - first - (rows - double) for first, end, rows, double in ours.values()):
+        if holes := sum(end - first - (rows - double) for first, end, rows, double in places.values()):
             yield (
                 f"why {holes:,} offsets between the first and the last row of their partition have no row: compaction, "
                 "transactions, records that were left out, or lost"
@@ -267,16 +267,16 @@ def unknown(
         yield f"whether the group {source.group} is the job's that wrote the table, and it wrote before it committed"
     if not (source.frontier is None and source.coordinates is None):
         yield f"whether these offsets are those of this Kafka cluster ({topics.cluster}): it reaches so far, no more"
-    if found.unplaced and source.frontier is None:
-        yield f"which records {found.unplaced:,} rows without coordinates are"
-    others = {topic for topic, _ in found.places} - {*tables.config.source.topics}
-    if others:
-        yield f"what writes the rows of {', '.join(sorted(others))}, which are no topics of this pipeline"
+    if contents.unplaced and source.frontier is None:
+        yield f"which records {contents.unplaced:,} rows without coordinates are"
+    other_topics = {topic for topic, _ in contents.places} - {*tables.config.source.topics}
+    if other_topics:
+        yield f"what writes the rows of {', '.join(sorted(other_topics))}, which are no topics of this pipeline"
     if fresh := sorted(topics.last.keys() - frontier.keys()):
         yield f"whether {_names(fresh)} was ever taken: no row is of it, and the pipeline begins there anew"
-    if gone := sorted(tp for tp, at in frontier.items() if at < topics.first[tp]):
+    if lost := sorted(tp for tp, at in frontier.items() if at < topics.first[tp]):
         yield (
-            f"what was in {_names(gone)} between the frontier and the first offset that Kafka still has: the first run "
+            f"what was in {_names(lost)} between the frontier and the first offset that Kafka still has: the first run "
             "ends there unless it is told --accept-gap"
         )
 

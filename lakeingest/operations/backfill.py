@@ -43,16 +43,16 @@ class Edge:
         """
         if isinstance(words, datetime):
             return cls(_past(option, words, now))
-        named = [words] if isinstance(words, str) else words
-        if not named or (option == "--from" and [*named] == [EARLIEST]):
+        texts = [words] if isinstance(words, str) else words
+        if not texts or (option == "--from" and [*texts] == [EARLIEST]):
             return cls()
-        places = [place for place in map(coordinates_of, named) if place is not None]
-        found = {(topic, partition): offset for topic, partition, offset in places}
-        if len(found) == len(named):
-            return cls(offsets=found)
-        if len(named) > 1:
-            raise _unreadable(option, ", ".join(named))
-        return cls(_past(option, _time(option, named[0]), now))
+        places = [place for place in map(coordinates_of, texts) if place is not None]
+        offsets = {(topic, partition): offset for topic, partition, offset in places}
+        if len(offsets) == len(texts):
+            return cls(offsets=offsets)
+        if len(texts) > 1:
+            raise _unreadable(option, ", ".join(texts))
+        return cls(_past(option, _time(option, texts[0]), now))
 
     def offset(self, tp: tuple[str, int], at: Mapping[datetime, Frontier], otherwise: int) -> int:
         """Where it is in a partition; `at` says what its time is in offsets."""
@@ -100,11 +100,11 @@ class Interval:
                 own to take; or the end lies before the beginning.
             OffsetsLost: Kafka begins behind the end.
         """
-        named = [*self.since.offsets.items(), *self.until.offsets.items()]
-        for tp, offset in named:
+        edges = [*self.since.offsets.items(), *self.until.offsets.items()]
+        for tp, offset in edges:
             _check_offset(tp, offset, frontier, topics)
-        found = list[OffsetRange]()
-        for tp in sorted({tp for tp, _ in named} or frontier.keys() & topics.last.keys()):
+        ranges_asked = list[OffsetRange]()
+        for tp in sorted({tp for tp, _ in edges} or frontier.keys() & topics.last.keys()):
             start = self.since.offset(tp, at, topics.first[tp])
             end = min(frontier[tp], self.until.offset(tp, at, frontier[tp]))
             if end < start and tp in self.until.offsets and self.since == Edge():
@@ -114,8 +114,8 @@ class Interval:
                 )
             if end < start and (tp in self.since.offsets or tp in self.until.offsets):
                 raise _backwards(f"{tp[0]}-{tp[1]}:{start}", f"{tp[0]}-{tp[1]}:{end}")
-            found.append(OffsetRange(*tp, start, max(start, end)))
-        return OffsetRanges(tuple(found))
+            ranges_asked.append(OffsetRange(*tp, start, max(start, end)))
+        return OffsetRanges(tuple(ranges_asked))
 
 
 def _check_offset(tp: tuple[str, int], offset: int, frontier: Frontier, topics: Topics) -> None:
@@ -181,9 +181,9 @@ def plan(context: RunContext, interval: Interval, rate: float | None) -> Backfil
     for table in (tables.main, tables.quarantine):
         table.existing()
     logs = Logs.of_others(tables, of_backfill(context.config.known_as))
-    left = backfill.remaining(context, logs, topics, request(context.source, interval))
-    count, _ = backfill.existing_records(tables, left)
-    return Backfilled(context.config.name, _listed(left), count, Counts(), 0, left.offsets, dry_run=True, rate=rate)
+    rest = backfill.remaining(context, logs, topics, request(context.source, interval))
+    count, _ = backfill.existing_records(tables, rest)
+    return Backfilled(context.config.name, _listed(rest), count, Counts(), 0, rest.offsets, dry_run=True, rate=rate)
 
 
 def run(loop: Loop, job: BackfillJob) -> Backfilled:

@@ -44,15 +44,15 @@ def compare(tables: PipelineTables, prefix: str) -> Comparison:
     preflight.check_exists(tables)
     place = re.sub(r"^s3n?://", "s3a://", prefix).rstrip("/")
     topics, counted = set(tables.config.source.topics), dict[tuple[str, int], list[tuple[int, int, str]]]()
-    found = list(_objects(tables.spark, place))
-    for path, records in found:
+    paths = list(_objects(tables.spark, place))
+    for path, records in paths:
         name = _NAME.fullmatch(path.rpartition("/")[2])
         if name is not None and name["topic"] in topics:
             counted.setdefault((name["topic"], int(name["partition"])), []).append((int(name["offset"]), records, path))
     objects = sum(map(len, counted.values()))
     if not objects:
         raise UsageError(
-            f"there is no object TOPIC+PARTITION+OFFSET of {', '.join(sorted(topics))} at {prefix}, but {len(found):,} "
+            f"there is no object TOPIC+PARTITION+OFFSET of {', '.join(sorted(topics))} at {prefix}, but {len(paths):,} "
             "others",
             cure="name the prefix that holds the sink's objects (its topics.dir), and the pipeline of their topics",
         )
@@ -62,13 +62,13 @@ def compare(tables: PipelineTables, prefix: str) -> Comparison:
     shared, outside = list[Window](), list[Window]()
     for window in windows:
         (shared if _inside(window, consumed) else outside).append(window)
-    here = _counted(tables, shared)
+    counts = _counted(tables, shared)
     return Comparison(
         pipeline=tables.config.name,
         prefix=prefix,
         objects=objects,
-        strange=len(found) - objects,
-        windows=tuple(replace(w, here=here.get((w.topic, w.partition, w.start), 0)) for w in shared),
+        strange=len(paths) - objects,
+        windows=tuple(replace(w, here=counts.get((w.topic, w.partition, w.start), 0)) for w in shared),
         outside=tuple(outside),
     )
 
@@ -86,10 +86,10 @@ def _objects(spark: SparkSession, place: str) -> Iterator[tuple[str, int]]:
                 yield path, 0
             else:
                 by_format.setdefault(_FORMATS[name["format"].rpartition(".")[2]], []).append(path)
-        for kind, those in by_format.items():
-            rows = spark.read.format(kind).load(those).select(F.col("_metadata.file_path").alias("path"))
+        for kind, of_kind in by_format.items():
+            rows = spark.read.format(kind).load(of_kind).select(F.col("_metadata.file_path").alias("path"))
             records = {_plain(row.path): row["count"] for row in rows.groupBy("path").count().collect()}
-            yield from ((path, records.get(_plain(path), 0)) for path in those)
+            yield from ((path, records.get(_plain(path), 0)) for path in of_kind)
 
 
 def _plain(path: str) -> str:
@@ -103,14 +103,14 @@ def _windows(of: tuple[str, int], objects: Iterable[tuple[int, int, str]]) -> It
     """Cut a partition's objects where those before can have ended."""
     topic, partition = of
     within: list[tuple[int, int, str]] = []
-    held = 0
+    total = 0
     for offset, records, path in sorted(objects):
-        if within and within[0][0] + held <= offset and offset > within[-1][0]:
-            yield Window(topic, partition, within[0][0], offset, len(within), within[0][2], held, 0)
-            within, held = [], 0
+        if within and within[0][0] + total <= offset and offset > within[-1][0]:
+            yield Window(topic, partition, within[0][0], offset, len(within), within[0][2], total, 0)
+            within, total = [], 0
         within.append((offset, records, path))
-        held += records
-    yield Window(topic, partition, within[0][0], within[0][0] + held, len(within), within[0][2], held, 0)
+        total += records
+    yield Window(topic, partition, within[0][0], within[0][0] + total, len(within), within[0][2], total, 0)
 
 
 def _inside(window: Window, consumed: OffsetRanges) -> bool:
@@ -134,8 +134,8 @@ def _counted(tables: PipelineTables, windows: list[Window]) -> dict[tuple[str, i
     with storage_failures(tables.main.identifier):
         rows: DataFrame = tables.coordinates(ranges).withColumn("start", F.lit(None).cast("bigint"))
         order = Over.partitionBy(TOPIC, PARTITION).orderBy(OFFSET, F.col("start").asc_nulls_last())
-        begun = rows.unionByName(starts).select(
+        in_windows = rows.unionByName(starts).select(
             TOPIC, PARTITION, "start", F.last("start", ignorenulls=True).over(order).alias("of")
         )
-        counted = begun.where("start IS NULL AND of IS NOT NULL").groupBy(TOPIC, PARTITION, "of").count()
+        counted = in_windows.where("start IS NULL AND of IS NOT NULL").groupBy(TOPIC, PARTITION, "of").count()
         return {(row[TOPIC], row[PARTITION], row["of"]): row["count"] for row in counted.collect()}

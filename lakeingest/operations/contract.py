@@ -66,13 +66,13 @@ def state(
     promised = config.contract
     if promised is None:
         return ()
-    found = []
+    rows = []
     if promised.freshness is not None:
-        found.append(_freshness(promised.freshness, oldest, now))
+        rows.append(_freshness(promised.freshness, oldest, now))
         if worst is not None:
-            found.append(_of_last_day(promised.freshness, worst))
+            rows.append(_of_last_day(promised.freshness, worst))
     if promised.completeness is not None:
-        found += _completeness(config, complete, counts, now)
+        rows += _completeness(config, complete, counts, now)
     stated = {
         "compatibility": promised.compatibility,
         "readers": ", ".join(config.readers) or None,
@@ -85,22 +85,22 @@ def state(
     }
     for name, text in stated.items():
         if text is not None:
-            kept = True if name in checked else None
-            found.append(_row(name, text, checked.get(name, ""), kept=kept))
-    return tuple(found)
+            is_kept = True if name in checked else None
+            rows.append(_row(name, text, checked.get(name, ""), kept=is_kept))
+    return tuple(rows)
 
 
 def _freshness(promised: timedelta, oldest: datetime | None, now: datetime) -> dict[str, Any]:
     age = now - oldest if oldest is not None else timedelta(0)
-    what = f"the oldest record that waits is {_age(age)} old" if oldest is not None else "no record waits"
-    return _row("freshness", duration_text(promised), what, kept=age <= promised, by=age - promised)
+    text = f"the oldest record that waits is {_age(age)} old" if oldest is not None else "no record waits"
+    return _row("freshness", duration_text(promised), text, kept=age <= promised, by=age - promised)
 
 
 def _of_last_day(promised: timedelta, worst: Worst) -> dict[str, Any]:
     among = f"{worst.batches:,} batch{'es' * (worst.batches > 1)} since {worst.since:%Y-%m-%d %H:%M:%S} UTC"
-    what = f"a record was {_age(worst.age)} old when batch {worst.sequence:,} was committed; of {among}"
-    kept = worst.age <= promised
-    return _row("freshness of the last day", duration_text(promised), what, kept=kept, by=worst.age - promised)
+    text = f"a record was {_age(worst.age)} old when batch {worst.sequence:,} was committed; of {among}"
+    is_kept = worst.age <= promised
+    return _row("freshness of the last day", duration_text(promised), text, kept=is_kept, by=worst.age - promised)
 
 
 def _completeness(
@@ -118,14 +118,14 @@ def _completeness(
         return [_row("completeness", f"late {_promised(late)}", "no period is complete yet", kept=None)]
     due = of.end(of.after(newest)) + late + slack
     row = complete.rows[newest]
-    what = f"complete up to {of.text(newest)}, since {row.since:%Y-%m-%d %H:%M:%S} UTC"
-    rows = [_row("completeness", f"late {_promised(late)}", what, kept=now <= due, by=now - due)]
+    text = f"complete up to {of.text(newest)}, since {row.since:%Y-%m-%d %H:%M:%S} UTC"
+    rows = [_row("completeness", f"late {_promised(late)}", text, kept=now <= due, by=now - due)]
     if behind := complete.late(counts):
         first = ", ".join(f"{of.text(start)} {count:,}" for start, count in [*behind.items()][:3])
         more = ", …" if len(behind) > 3 else ""
         total = sum(behind.values())
-        what = f"{total:,} came to {len(behind):,} complete period{'s' * (len(behind) > 1)}: {first}{more}"
-        rows.append({**_row("late records", "0", what, kept=False), "late": total})
+        text = f"{total:,} came to {len(behind):,} complete period{'s' * (len(behind) > 1)}: {first}{more}"
+        rows.append({**_row("late records", "0", text, kept=False), "late": total})
     return rows
 
 

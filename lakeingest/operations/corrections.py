@@ -46,20 +46,20 @@ def of_refused(
                 texts[column] += 1
             else:
                 types[column] = join(types.get(column, least), least)
-    held = ddl.Struct(ddl_columns(table)) if table is not None else None
+    table_type = ddl.Struct(ddl_columns(table)) if table is not None else None
     for column, count in records.most_common():
         least = types.get(column, _TEXT)
-        found = {least: count - texts[column]} if least != _TEXT else {}
+        counts_by_type = {least: count - texts[column]} if least != _TEXT else {}
         if least == _TEXT or texts[column]:
-            found[_TEXT] = count
-        for type, number in found.items():
-            possible = held is None or (config.compatibility != "FULL" and _becomes(held, column, type))
+            counts_by_type[_TEXT] = count
+        for type, number in counts_by_type.items():
+            possible = table_type is None or (config.compatibility != "FULL" and _becomes(table_type, column, type))
             yield {"column": column, "type": type, "records": number, "possible": possible}
 
 
-def _becomes(held: ddl.Type, path: str, type: str) -> bool:
+def _becomes(table_type: ddl.Type, path: str, type: str) -> bool:
     """Whether Delta can widen what lies at the path (see `fitting`) to that type; so it can where nothing lies yet."""
-    match held:
+    match table_type:
         case ddl.Struct(fields) if path:
             ends = ((f, path.removeprefix(".").removeprefix(f.name)) for f in fields)
             within = [(f, rest) for f, rest in ends if rest != path.removeprefix(".") and rest[:1] in ("", ".", "[")]
@@ -69,4 +69,4 @@ def _becomes(held: ddl.Type, path: str, type: str) -> bool:
         case ddl.Map(_, value) if path.startswith(".*"):
             return _becomes(value, path[2:], type)
         case _:
-            return not path and delta_widens(str(held), type.lower())
+            return not path and delta_widens(str(table_type), type.lower())

@@ -71,9 +71,9 @@ def policy(config: PipelineConfig, role: str, account: str | None = None, export
     for place in export_to:
         # A * or a ${…} in it would be one of IAM's.
         location.check_option("--export-to", place)
-    found = _PolicyBuilder(config, role, account)
-    of_store = [*found.store(export_to), *found.key()]
-    of_others = [*found.glue(), *found.registry(), *found.msk()]
+    builder = _PolicyBuilder(config, role, account)
+    of_store = [*builder.store(export_to), *builder.key()]
+    of_others = [*builder.glue(), *builder.registry(), *builder.msk()]
     if not (of_store or of_others):
         raise UsageError(
             f"nothing of pipeline {config.name!r} is in AWS: its tables lie on this machine, or have names alone",
@@ -81,9 +81,9 @@ def policy(config: PipelineConfig, role: str, account: str | None = None, export
         )
     assumed = config.storage.role
     if assumed is None:
-        return Policy(_document([*of_store, *of_others]), None, tuple(found.notes()))
+        return Policy(_document([*of_store, *of_others]), None, tuple(builder.notes()))
     of_keys = [_allow("AssumeRole", ["sts:AssumeRole"], [assumed.arn]), *of_others]
-    return Policy(_document(of_store), _document(of_keys), tuple(found.notes()))
+    return Policy(_document(of_store), _document(of_keys), tuple(builder.notes()))
 
 
 _TOPIC = "zzanytopiczz"
@@ -93,12 +93,12 @@ _TOPIC = "zzanytopiczz"
 def policy_of_pattern(file: PerTopic, role: str, account: str | None = None, export_to: Sequence[str] = ()) -> Policy:
     """What a role needs for the topics that a pattern matches, and others whose names begin alike; see `policy`."""
     begins = _beginning(file.pattern.pattern)
-    found = policy(file.of(f"{begins}{_TOPIC}"), role, account, export_to)
-    documents = [_anything(each) for each in (found.document, found.keys)]
+    document = policy(file.of(f"{begins}{_TOPIC}"), role, account, export_to)
+    documents = [_anything(each) for each in (document.document, document.keys)]
     note = (
         f"* stands for the topics: the rights are for each one whose name begins with {begins!r}, as the pattern does"
     )
-    return Policy(documents[0], documents[1], (*found.notes, note))
+    return Policy(documents[0], documents[1], (*document.notes, note))
 
 
 def _beginning(pattern: str) -> str:
@@ -170,16 +170,16 @@ class _PolicyBuilder:
 
     def _tables(self, export_to: Sequence[str]) -> list[_TableRights]:
         written, deleted = self.role != "reader", self.role == "operator"
-        found = [(path, written, deleted) for path in self.config.tables]
+        places = [(path, written, deleted) for path in self.config.tables]
         if self.config.source.table and written:
-            found.append((self.config.source.table, False, False))
-        found += [(path, True, True) for path in export_to if deleted]
-        made = []
-        for path, write, delete in found:
+            places.append((self.config.source.table, False, False))
+        places += [(path, True, True) for path in export_to if deleted]
+        statements = []
+        for path, write, delete in places:
             place = location.place(path)
             if location.is_path(path) and place.on_s3:
-                made.append(_TableRights(place.bucket, "/".join(place.steps), write, delete))
-        return made
+                statements.append(_TableRights(place.bucket, "/".join(place.steps), write, delete))
+        return statements
 
     def _of_bucket(self, bucket: str, tables: Sequence[_TableRights]) -> Iterator[Statement]:
         def objects(keys: Iterable[str]) -> list[str]:
@@ -229,11 +229,11 @@ class _PolicyBuilder:
     def glue(self) -> Iterator[Statement]:
         """The entries in Glue's Data Catalog."""
         config = self.config
-        named = [name for name in (config.table.name, config.quarantine.name) if name]
-        if config.table.catalog != "glue" or not named:
+        names = [name for name in (config.table.name, config.quarantine.name) if name]
+        if config.table.catalog != "glue" or not names:
             return
         entries = ["catalog"]
-        for name in named:
+        for name in names:
             database, _, table = name.partition(".")
             entries += [f"database/{database}", f"table/{database}/{table}"]
         actions = ["glue:GetDatabase", "glue:GetTable"]
@@ -281,9 +281,9 @@ class _PolicyBuilder:
         """
         servers = (self.config.source.bootstrap_servers or "").lower()
         region = msk.region_named(servers) or self.region
-        if not (found := _MSK.search(servers)):
+        if not (match := _MSK.search(servers)):
             return _ANY, region
-        return re.sub("[a-z]", "?", found[1]) + ("" if len(found[1]) <= _LONGEST_LABEL else _ANY), region
+        return re.sub("[a-z]", "?", match[1]) + ("" if len(match[1]) <= _LONGEST_LABEL else _ANY), region
 
     # --- names -----------------------------------------------------------------------------------------------------
 
@@ -315,18 +315,18 @@ class _PolicyBuilder:
         """The account's."""
         return self.account or _ANY
 
-    def _arn(self, service: str, what: str, region: str | None = None) -> str:
+    def _arn(self, service: str, resource: str, region: str | None = None) -> str:
         of_registry = self.config.registry.glue.region if self.config.registry.glue else None
-        region = region or (of_registry if what.startswith(("registry/", "schema/")) else None) or self.region
-        return f"arn:{self.partition}:{service}:{region}:{self.number}:{what}"
+        region = region or (of_registry if resource.startswith(("registry/", "schema/")) else None) or self.region
+        return f"arn:{self.partition}:{service}:{region}:{self.number}:{resource}"
 
     def notes(self) -> Iterator[str]:
         """What the document leaves to others."""
-        storage, named = self.config.storage, self.config.names
+        storage, names = self.config.storage, self.config.names
         if storage.role:
             yield f"it is the policy of {storage.role.arn}; whose keys assume it need one of their own (`keys`)"
-        if named:
-            yield f"{', '.join(named)}: known by name, so the rights are the catalog's to give"
+        if names:
+            yield f"{', '.join(names)}: known by name, so the rights are the catalog's to give"
         if storage.access_points:
             yield "the policies of bucket and access point must allow it too"
         if storage.encryption and storage.encryption.kms_key:
@@ -351,20 +351,20 @@ def _allow(
 ) -> Statement:
     # An id has letters and digits alone.
     words = re.findall(r"[A-Za-z0-9]+", name)
-    said: Statement = {
+    statement: Statement = {
         "Sid": "".join(word[0].upper() + word[1:] for word in words),
         "Effect": "Allow",
         "Action": [*actions],
         "Resource": [*resources],
     }
-    return {**said, "Condition": condition} if condition else said
+    return {**statement, "Condition": condition} if condition else statement
 
 
 def _document(statements: Sequence[Statement]) -> dict[str, Any]:
-    made, times = list[Statement](), Counter[str]()
+    result, times = list[Statement](), Counter[str]()
     for statement in statements:
         # IAM takes each id once, and those of the buckets lake-1 and lake1 are alike.
         times[statement["Sid"]] += 1
         again = times[statement["Sid"]]
-        made.append({**statement, "Sid": statement["Sid"] + (f"No{again}" if again > 1 else "")})
-    return {"Version": "2012-10-17", "Statement": made}
+        result.append({**statement, "Sid": statement["Sid"] + (f"No{again}" if again > 1 else "")})
+    return {"Version": "2012-10-17", "Statement": result}

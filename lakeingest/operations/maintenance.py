@@ -30,9 +30,9 @@ def compact(
         now = {table.identifier: optimize.table_files(table) for table in every}
         tables_now = (Compacted(path, files, files) for path, files in now.items())
         return Compaction(tables.config.name, tables_now, dry_run=True)
-    codec, done = tables.config.table.compression, Compaction(tables.config.name, (), dry_run=False)
+    codec, compaction = tables.config.table.compression, Compaction(tables.config.name, (), dry_run=False)
     for table in every:
         began = time.monotonic()
-        done.append(optimize.compact(table, target_bytes, codec, where if table == tables.main else None))
-        tell(Maintained(done[-1], time.monotonic() - began))
-    return done
+        compaction.append(optimize.compact(table, target_bytes, codec, where if table == tables.main else None))
+        tell(Maintained(compaction[-1], time.monotonic() - began))
+    return compaction

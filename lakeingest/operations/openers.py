@@ -51,17 +51,17 @@ def credentials(config: PipelineConfig, storage: Storage, variables: Mapping[str
     if storage.role:
         assumed = f"`aws sts assume-role --role-arn {storage.role.arn} --role-session-name …`"
         return dict.fromkeys(_KEYS.values(), assumed)
-    found = {}
+    lines = {}
     for option, name in _KEYS.items():
         if getattr(storage, option) is None:
             continue
         if option in variables:
-            found[name] = " and ".join(f"${each}" for each in variables[option])
+            lines[name] = " and ".join(f"${each}" for each in variables[option])
         elif getattr(config.storage, option) is None:
-            found[name] = 'the embedded stack: eval "$(lakeingest stack env)"'
+            lines[name] = 'the embedded stack: eval "$(lakeingest stack env)"'
         else:
-            found[name] = f"storage.{option} of the file"
-    return found or dict.fromkeys((*_KEYS.values(),)[:2], "the environment, or the platform")
+            lines[name] = f"storage.{option} of the file"
+    return lines or dict.fromkeys((*_KEYS.values(),)[:2], "the environment, or the platform")
 
 
 def openers(config: PipelineConfig, storage: Storage) -> list[Opener]:
@@ -74,15 +74,15 @@ def openers(config: PipelineConfig, storage: Storage) -> list[Opener]:
     except Unreadable as failed:
         features, unknown = set[str](), str(failed)
     place = _place(config, storage)
-    found = []
+    results = []
     for tool, (reader, language, code) in _TOOLS.items():
-        met = shut_out([reader], features)
-        why = unknown or (f"it does not know {', '.join(met[reader])}" if met else "")
-        reads = None if unknown else not met
+        features_barred = shut_out([reader], features)
+        why = unknown or (f"it does not know {', '.join(features_barred[reader])}" if features_barred else "")
+        reads = None if unknown else not features_barred
         if elsewhere := _out_of_reach(tool, place):
             reads, why = False, elsewhere
-        found.append(Opener(tool, language, reads, why, "" if reads is False else code(place)))
-    return found
+        results.append(Opener(tool, language, reads, why, "" if reads is False else code(place)))
+    return results
 
 
 def _out_of_reach(tool: str, place: _TableAddress) -> str:
@@ -98,17 +98,17 @@ def _out_of_reach(tool: str, place: _TableAddress) -> str:
 
 
 def _place(config: PipelineConfig, storage: Storage) -> _TableAddress:
-    there = location.place(config.table.identifier)
-    inside = "/".join(there.steps)
-    url = f"s3://{there.bucket}/{inside}" if there.on_s3 else f"/{inside}"
+    place = location.place(config.table.identifier)
+    inside = "/".join(place.steps)
+    url = f"s3://{place.bucket}/{inside}" if place.on_s3 else f"/{inside}"
     options = {}
-    if there.on_s3 and storage.endpoint:
+    if place.on_s3 and storage.endpoint:
         options = {"aws_endpoint_url": storage.endpoint, "aws_region": storage.region or "us-east-1"}
         options |= {"aws_allow_http": "true"} if storage.endpoint.startswith("http:") else {}
         options |= {} if storage.path_style else {"aws_virtual_hosted_style_request": "true"}
-    elif there.on_s3 and storage.region:
+    elif place.on_s3 and storage.region:
         options = {"aws_region": storage.region}
-    return _TableAddress(config, storage, there.on_s3, url, re.sub(r"\W", "_", there.steps[-1]), _python(options))
+    return _TableAddress(config, storage, place.on_s3, url, re.sub(r"\W", "_", place.steps[-1]), _python(options))
 
 
 def _python(options: Mapping[str, str]) -> str:
@@ -140,16 +140,16 @@ def _trino(place: _TableAddress) -> str:
 
 
 def _trino_store(place: _TableAddress) -> list[str]:
-    storage, found = place.storage, []
+    storage, lines = place.storage, []
     if storage.endpoint:
-        found.append(f"endpoint={storage.endpoint}")
+        lines.append(f"endpoint={storage.endpoint}")
     if storage.endpoint or storage.region:
-        found.append(f"region={storage.region or 'us-east-1'}")
+        lines.append(f"region={storage.region or 'us-east-1'}")
     if storage.path_style:
-        found.append("path-style-access=true")
+        lines.append("path-style-access=true")
     if storage.access_key is not None:
-        found += ["aws-access-key=${ENV:AWS_ACCESS_KEY_ID}", "aws-secret-key=${ENV:AWS_SECRET_ACCESS_KEY}"]
-    return found
+        lines += ["aws-access-key=${ENV:AWS_ACCESS_KEY_ID}", "aws-secret-key=${ENV:AWS_SECRET_ACCESS_KEY}"]
+    return lines
 
 
 def _duckdb(place: _TableAddress) -> str:

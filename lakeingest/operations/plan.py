@@ -106,10 +106,10 @@ class _Sample:
 
     def _decided(self, kafka: DataFrame, *, suggest: bool) -> Plan:
         execution, config, gate = self.execution, self.execution.config, self.execution.context.gate
-        with ExitStack() as kept:
+        with ExitStack() as stack:
 
             def keep(frame: DataFrame) -> DataFrame:
-                kept.callback(frames.release, frame)
+                stack.callback(frames.release, frame)
                 return frames.keep(frame)
 
             decided = decide(execution.plan(strict=False), kafka)
@@ -146,16 +146,16 @@ class _Sample:
                 suggestion.of_rows(config.name, decided.accepted) if suggest else None,
             )
 
-    def _rewrites(self, wanted: StructType) -> dict[str, int] | None:
+    def _rewrites(self, target: StructType) -> dict[str, int] | None:
         config, columns = self.execution.config, self.columns
-        if config.widening != "rewrite" or columns is None or not any(types.widenings(columns, wanted)):
+        if config.widening != "rewrite" or columns is None or not any(types.widenings(columns, target)):
             return None
         files = optimize.table_files(self.execution.context.tables.main)
         return {"files": files.count, "bytes": files.bytes}
 
 
-def _columns(wanted: StructType, table: StructType | None) -> Iterator[dict[str, Any]]:
-    held = {f.name.lower(): f.dataType.simpleString() for f in table} if table is not None else {}
-    for field in wanted:
-        was, now = held.get(field.name.lower()), field.dataType.simpleString()
+def _columns(target: StructType, table: StructType | None) -> Iterator[dict[str, Any]]:
+    types_by_name = {f.name.lower(): f.dataType.simpleString() for f in table} if table is not None else {}
+    for field in target:
+        was, now = types_by_name.get(field.name.lower()), field.dataType.simpleString()
         yield {"name": field.name, "type": now, "new": was is None, "was": None if was in (None, now) else was}

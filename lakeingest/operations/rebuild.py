@@ -47,13 +47,13 @@ def config_of(config: PipelineConfig, bronze: str | None, to: str) -> PipelineCo
                 f"--to {to} and {other} are the same, or lie within each other, or their quarantines do",
                 cure="name another place for the new table, as in --to s3a://lake/flights_2",
             )
-    known = "path" if location.is_path(to) else "name"
+    kind = "path" if location.is_path(to) else "name"
     place = {"path": None, "name": None}
-    aside = {**place, known: f"{to}_quarantine"}
+    aside = {**place, kind: f"{to}_quarantine"}
     changes: dict[str, Any] = {
         "source": config.source.model_copy(update={"table": bronze, "start": "earliest"}),
         # Its name in the catalog is the old table's, as long as that is there.
-        "table": config.table.model_copy(update={**place, known: to, "catalog": "spark"}),
+        "table": config.table.model_copy(update={**place, kind: to, "catalog": "spark"}),
         "quarantine": config.quarantine.model_copy(update=aside),
     }
     if config.gate is not None:
@@ -64,11 +64,11 @@ def config_of(config: PipelineConfig, bronze: str | None, to: str) -> PipelineCo
     return config.model_copy(update=changes)
 
 
-def _place(option: str, given: str) -> str:
+def _place(option: str, text: str) -> str:
     try:
-        return table_place(given)
+        return table_place(text)
     except ValueError as wrong:
-        raise UsageError(f"{option} {given!r}: {wrong}", cure="write a path, as in s3a://lake/flights_2") from None
+        raise UsageError(f"{option} {text!r}: {wrong}", cure="write a path, as in s3a://lake/flights_2") from None
 
 
 def check_place(tables: PipelineTables) -> None:
@@ -83,18 +83,18 @@ def check_place(tables: PipelineTables) -> None:
     main, config = tables.main, tables.config
     if main.schema() is None:
         if main.by_path and _has_files(tables):
-            raise _taken(main.identifier, "files that are no Delta table")
+            raise _not_empty(main.identifier, "files that are no Delta table")
         return
     newest = commit_log.read(main, config.known_as).newest
     if newest is None:
-        begun = config.known_as in table_properties.makers(main.properties())
-        if not begun or not main.read().isEmpty():
-            raise _taken(main.identifier, f"a table that pipeline {config.known_as!r} did not write")
+        is_maker = config.known_as in table_properties.makers(main.properties())
+        if not is_maker or not main.read().isEmpty():
+            raise _not_empty(main.identifier, f"a table that pipeline {config.known_as!r} did not write")
         return
     read = newest.receipt.job.read_from.get("table")
     if not read or not location.same_table(read, config.source.table or ""):
         whence = f"from {read}" if read else "from Kafka"
-        raise _taken(main.identifier, f"a table of this pipeline that is fed {whence}")
+        raise _not_empty(main.identifier, f"a table of this pipeline that is fed {whence}")
 
 
 def _has_files(tables: PipelineTables) -> bool:
@@ -110,16 +110,17 @@ def _has_files(tables: PipelineTables) -> bool:
         return False
 
 
-def _taken(place: str, what: str) -> UsageError:
+def _not_empty(place: str, contents: str) -> UsageError:
     return UsageError(
-        f"{place} holds {what}", cure="name a place for the new table that is empty, or where this rebuild has begun"
+        f"{place} holds {contents}",
+        cure="name a place for the new table that is empty, or where this rebuild has begun",
     )
 
 
 def waiting(tables: PipelineTables, topics: Topics) -> int:
     """How many offsets of bronze the new table has not yet."""
-    begun = None not in (tables.main.schema(), tables.quarantine.schema())
-    frontier = tables.commit_logs()[0].frontier if begun else {}
+    has_tables = None not in (tables.main.schema(), tables.quarantine.schema())
+    frontier = tables.commit_logs()[0].frontier if has_tables else {}
     return sum(max(0, end - frontier.get(tp, topics.first[tp])) for tp, end in topics.last.items())
 
 
@@ -140,13 +141,13 @@ def _counts(tables: PipelineTables, ranges: OffsetRanges) -> Iterator[int]:
             yield coordinates.within(rows, ranges).count()
 
 
-def next_steps(before: PipelineConfig, made: PipelineConfig) -> dict[str, str | None]:
+def next_steps(before: PipelineConfig, after: PipelineConfig) -> dict[str, str | None]:
     """What the pipeline file has to say so that the pipeline goes on in the new table: option → value; None for an
     option that is to be left out.
     """
-    known = "path" if made.table.path else "name"
-    other = "name" if known == "path" else "path"
-    steps: dict[str, str | None] = {f"table.{known}": made.table.identifier}
+    kind = "path" if after.table.path else "name"
+    other = "name" if kind == "path" else "path"
+    steps: dict[str, str | None] = {f"table.{kind}": after.table.identifier}
     if getattr(before.table, other) is not None:
         steps[f"table.{other}"] = None
     # Where the file leaves it out, it follows from the table's.

@@ -40,14 +40,14 @@ class Answer:
 
 def views(config: PipelineConfig) -> dict[str, str]:
     """The views that a query can name: name → what the table is known by. The history is the main table's."""
-    named = {"quarantine": config.quarantine.identifier, HISTORY: config.table.identifier}
+    identifiers = {"quarantine": config.quarantine.identifier, HISTORY: config.table.identifier}
     if config.gate is not None:
-        named["results"] = config.results
+        identifiers["results"] = config.results
     if config.contract is not None and config.contract.completeness is not None:
-        named["completeness"] = config.completeness
+        identifiers["completeness"] = config.completeness
     identifier = config.table.identifier
-    own = location.place(identifier).steps[-1] if location.is_path(identifier) else identifier.rpartition(".")[2]
-    return {own if own.lower() not in named else "records": identifier, **named}
+    last_name = location.place(identifier).steps[-1] if location.is_path(identifier) else identifier.rpartition(".")[2]
+    return {last_name if last_name.lower() not in identifiers else "records": identifier, **identifiers}
 
 
 def quoted(name: str) -> str:
@@ -73,29 +73,29 @@ def ask(config: PipelineConfig, storage: Storage, query: str, limit: int, *, as_
     import duckdb
 
     s3a.check_listens(storage, config.paths)
-    found = dict(_found(config, storage, query))
-    with duck.connected(found) as connection:
+    tables = dict(_tables_in(config, storage, query))
+    with duck.connected(tables) as connection:
         try:
             _check_reads(connection, query)
             relation = connection.sql(query)
             return _answer(relation, limit, as_json=as_json)
         except duckdb.Error as wrong:
-            raise _mistake(str(wrong), [quoted(name) for name in found]) from None
+            raise _mistake(str(wrong), [quoted(name) for name in tables]) from None
 
 
-def _found(config: PipelineConfig, storage: Storage, query: str) -> Iterator[tuple[str, Any]]:
+def _tables_in(config: PipelineConfig, storage: Storage, query: str) -> Iterator[tuple[str, Any]]:
     """The views that can be read, and with them all that the query may name."""
-    asked = query.lower()
+    text = query.lower()
     for name, identifier in views(config).items():
         try:
             log = OfflineLog(identifier, storage)
             if name == HISTORY:
                 # Each commit is an object of the store: only who asks for them waits for them.
-                yield name, _history(log, all_of_it=HISTORY in asked)
+                yield name, _history(log, all_of_it=HISTORY in text)
             else:
                 yield name, rows.dataset(log)
         except Unreadable as failed:
-            if name.lower() in asked:
+            if name.lower() in text:
                 raise unreadable(identifier, failed) from failed
 
 
@@ -171,13 +171,13 @@ def _answer(relation: DuckDBPyRelation, limit: int, *, as_json: bool) -> Answer:
         f"to_json(#{at})" if as_json and not kind.startswith("DECIMAL") else f"#{at}::VARCHAR"
         for at, (_, kind) in enumerate(columns, 1)
     ]
-    found = relation.limit(limit + 1).project(", ".join(chosen)).fetchall()
+    rows = relation.limit(limit + 1).project(", ".join(chosen)).fetchall()
     left_out = 0
-    if len(found) > limit:
+    if len(rows) > limit:
         left_out = relation.aggregate("count(*)").fetchall()[0][0] - limit
     read = [
         tuple(_read(value) if text.startswith("to_json") else value for value, text in zip(row, chosen, strict=True))
-        for row in found[:limit]
+        for row in rows[:limit]
     ]
     return Answer(columns, tuple(read), left_out)
 
@@ -187,18 +187,18 @@ def _read(value: str | None) -> Any:
     return None if value is None else json.loads(value, parse_constant=str)
 
 
-def _mistake(said: str, named: list[str]) -> UsageError:
+def _mistake(error: str, names: list[str]) -> UsageError:
     """What DuckDB says of a query: its first line, and the place."""
-    what, _, more = said.partition("\n")
+    message, _, more = error.partition("\n")
     hint = next((line for line in more.splitlines() if line.startswith(("Candidate", "Did you mean"))), "")
     # Its number counts lines of ours, too.
     place = re.search(r"^(LINE \d+: )(.*)\n(.*)", more, re.MULTILINE)
-    shown = [place[2], place[3][len(place[1]) :]] if place else []
-    known = ", ".join(named) or "none yet"
-    cure = f"correct the query; the views are {known}, and DESCRIBE names the columns of one"
-    if "map contains duplicate key" in what:
-        what = "a MAP that the query reads has a key twice in some row, which DuckDB cannot hold"
+    parts = [place[2], place[3][len(place[1]) :]] if place else []
+    names_text = ", ".join(names) or "none yet"
+    cure = f"correct the query; the views are {names_text}, and DESCRIBE names the columns of one"
+    if "map contains duplicate key" in message:
+        message = "a MAP that the query reads has a key twice in some row, which DuckDB cannot hold"
         cure = "leave the column out, as in SELECT * EXCLUDE (its name); `lakeingest read` shows the key's last value"
-    if "disabled by configuration" in what:
-        cure = f"name views: {known}; no file or address can be read"
-    return UsageError("\n".join((what, *(f"  {line}" for line in (hint, *shown) if line))), cure=cure)
+    if "disabled by configuration" in message:
+        cure = f"name views: {names_text}; no file or address can be read"
+    return UsageError("\n".join((message, *(f"  {line}" for line in (hint, *parts) if line))), cure=cure)

@@ -94,7 +94,7 @@ def test_every_package_has_a_layer() -> None:
 @pytest.mark.parametrize(
     ("package", "where"),
     [
-        ("boto3", r"local/.*|delta/catalog/glue\.py|kafka/glue_registry\.py|operations/doctor\.py"),
+        ("boto3", r"local/.*|delta/catalog/glue\.py|kafka/glue_registry\.py|operations/doctor/store\.py"),
         ("confluent_kafka", r"kafka/.*|local/kafka\.py|local/demo/.*"),
         ("httpx2", r"kafka/registry\.py"),
         ("aiohttp", r"testing/.*"),

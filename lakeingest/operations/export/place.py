@@ -50,8 +50,8 @@ class ExportPlace:
             ("format", self.request.format, "export each format into a place of its own"),
         ):
             if last[name] != value:
-                what = f"{self.root} holds exports of {name.replace('_', ' ')} {last[name]}, and this is {value}"
-                raise UsageError(f"{what}: nothing was written", cure=cure)
+                text = f"{self.root} holds exports of {name.replace('_', ' ')} {last[name]}, and this is {value}"
+                raise UsageError(f"{text}: nothing was written", cure=cure)
         self._check_readable(int(last["to_version"]))
         self._check_not_restored(history, int(last["to_version"]))
         return dict(last)

@@ -38,8 +38,8 @@ class ExportRequest:
         if self.format not in FORMATS:
             raise UsageError(f'--format "{self.format}" is not a format', cure=f"write one of {', '.join(FORMATS)}")
         if self.compression not in COMPRESSIONS:
-            what = f'--compression "{self.compression}" is none that Spark writes everywhere'
-            raise UsageError(what, cure=f"write one of {', '.join(COMPRESSIONS)}")
+            text = f'--compression "{self.compression}" is none that Spark writes everywhere'
+            raise UsageError(text, cure=f"write one of {', '.join(COMPRESSIONS)}")
         if self.compression != "none" and self.format not in ("jsonl", "csv"):
             raise UsageError(
                 f"--compression is of jsonl and csv: {self.format} has its own", cure="leave --compression out"

@@ -13,21 +13,20 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, Literal
 
-from lakeingest.errors import number_of, printable
-from lakeingest.operations.init import values
+from lakeingest.errors import number_of
+from lakeingest.operations.init import fields, values
 from lakeingest.operations.init.values import DATE, NEARLY, STRING, TIMESTAMP, VOID, Values
-from lakeingest.schema import ddl, json_values, model
+from lakeingest.schema import json_values
 from lakeingest.schema.ddl import Array, Column, Struct, Type
 from lakeingest.schema.formats.wire import RECORD_HEADER, UNREAD
 from lakeingest.schema.json_values import Object
 from lakeingest.schema.ledger import Side
-from lakeingest.schema.model import SchemaError
 
 Format = Literal["json", "avro", "protobuf", "json_schema", "string", "bytes"]
 Period = Literal["day", "month"]
 
-_MOST_FIELDS, _MOST_WITHIN = 500, 100
-"""Columns; and fields of an object within one, whose keys are rather data if there are more."""
+_MOST_FIELDS = 500
+"""Columns; the keys of an object with more are rather data."""
 _DEEPEST = 20
 _MOST_PARTITIONS = 31
 """Days, or months, that the sample may touch."""
@@ -35,7 +34,6 @@ _HEADER = 5
 _GLUE_HEADER = 18
 _FORMATS: Mapping[str, Format] = {"AVRO": "avro", "PROTOBUF": "protobuf", "JSON": "json_schema"}
 """By the types of a schema registry."""
-_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True)
@@ -91,16 +89,16 @@ def inferred(
         len(values),
         value.format,
         key.format,
-        _ddl(value.columns) if value.format == "json" else "",
-        _ddl(key.columns) if key.format == "json" else "",
+        fields.ddl_of(value.columns) if value.format == "json" else "",
+        fields.ddl_of(key.columns) if key.format == "json" else "",
         value.quotes,
         key.quotes,
         times[0] if times else None,
         times[1] if times else "day",
         {
             "decode.value": value.why,
-            "decode.key": (*key.why, *key.told),
-            "schema.columns": (*_notes(value.columns), *value.told) if value.format == "json" else (),
+            "decode.key": (*key.why, *key.notes),
+            "schema.columns": (*_notes(value.columns), *value.notes) if value.format == "json" else (),
             "partition": (times[2],) if times else (),
         },
     )
@@ -113,7 +111,7 @@ class _Side:
     format: Format
     why: tuple[str, ...]
     columns: tuple[Column, ...] = ()
-    told: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     quotes: bool = False
     objects: tuple[Object, ...] = ()
 
@@ -124,59 +122,66 @@ def _side(
     registered: Callable[[int], str | None],
     headers: Sequence[Collection[str]],
 ) -> _Side:
-    there = [each for each in sample if each is not None]
-    empty = len(sample) - len(there)
+    values_present = [each for each in sample if each is not None]
+    empty = len(sample) - len(values_present)
     without = (f"{empty:,} of {len(sample):,} records have no {side}",) if empty else ()
-    if not there:
+    if not values_present:
         return _Side("bytes", without or ("There is no record",))
     # Where a header of the record names the schema, the first bytes are no id.
-    named = [RECORD_HEADER[side] in each for each in headers] or [False] * len(sample)
-    framed = [b"" if by_header else each for each, by_header in zip(sample, named, strict=True) if each is not None]
-    found = _registry(framed, side, registered) or _glue(framed, side) or _json(there, side) or _text(there, side)
-    header = f"{sum(named):,} of {len(sample):,} records name the schema in their header {RECORD_HEADER[side]}"
+    has_header = [RECORD_HEADER[side] in each for each in headers] or [False] * len(sample)
+    framed = [
+        b"" if by_header else each for each, by_header in zip(sample, has_header, strict=True) if each is not None
+    ]
+    result = (
+        _registry(framed, side, registered)
+        or _glue(framed, side)
+        or _json(values_present, side)
+        or _text(values_present, side)
+    )
+    header = f"{sum(has_header):,} of {len(sample):,} records name the schema in their header {RECORD_HEADER[side]}"
     cure = f"this framing is not read yet: {UNREAD.format(side=side)}"
-    return replace(found, why=(*found.why, *without, *((f"{header}: {cure}",) if any(named) else ())))
+    return replace(result, why=(*result.why, *without, *((f"{header}: {cure}",) if any(has_header) else ())))
 
 
-def _share(count: int, all_: int, side: str, what: str) -> str:
+def _share(count: int, all_: int, side: str, text: str) -> str:
     """A sentence such as "297 of 300 values are JSON objects; a run would refuse the others"."""
-    others = "" if count == all_ else "; a run would refuse the others"
-    return f"{count:,} of {all_:,} {side}s are {what}{others}"
+    refusal = "" if count == all_ else "; a run would refuse the others"
+    return f"{count:,} of {all_:,} {side}s are {text}{refusal}"
 
 
-def _registry(there: Sequence[bytes], side: str, registered: Callable[[int], str | None]) -> _Side | None:
-    headed = [each for each in there if len(each) > _HEADER and each[0] == 0 and any(each[1:_HEADER])]
-    if len(headed) < NEARLY * len(there):
+def _registry(values_present: Sequence[bytes], side: str, registered: Callable[[int], str | None]) -> _Side | None:
+    headed = [each for each in values_present if len(each) > _HEADER and each[0] == 0 and any(each[1:_HEADER])]
+    if len(headed) < NEARLY * len(values_present):
         return None
     ids = Counter(int.from_bytes(each[1:_HEADER], "big") for each in headed)
-    types = Counter(found for id, _ in ids.most_common(20) if (found := registered(id)) in _FORMATS)
-    share = _share(len(headed), len(there), side, "framed by a schema registry's header")
-    named = f"schema id{'' if len(ids) == 1 else 's'} {', '.join(str(id) for id in sorted(ids)[:5])}"
+    types = Counter(kind for id, _ in ids.most_common(20) if (kind := registered(id)) in _FORMATS)
+    share = _share(len(headed), len(values_present), side, "framed by a schema registry's header")
+    ids_text = f"schema id{'' if len(ids) == 1 else 's'} {', '.join(str(id) for id in sorted(ids)[:5])}"
     if not types:
         # Bytes that begin so by chance are no reason for it.
-        if _text(there, side).format == "string":
+        if _text(values_present, side).format == "string":
             return None
         cure = f"if it is one, write decode.{side}.format: avro, protobuf or json_schema, and registry.url"
-        return _Side("bytes", (share.partition(";")[0], f"No registry that was asked knows {named}: {cure}"))
+        return _Side("bytes", (share.partition(";")[0], f"No registry that was asked knows {ids_text}: {cure}"))
     ((kind, _),) = types.most_common(1)
     assert kind is not None
     mixed = (f"The registry has schemas of several formats for them: {', '.join(map(str, types))}",)
-    return _Side(_FORMATS[kind], (share, f"The registry has {named} as {kind}", *(mixed if len(types) > 1 else ())))
+    return _Side(_FORMATS[kind], (share, f"The registry has {ids_text} as {kind}", *(mixed if len(types) > 1 else ())))
 
 
-def _glue(there: Sequence[bytes], side: str) -> _Side | None:
-    headed = [each for each in there if len(each) >= _GLUE_HEADER and each[0] == 3 and each[1] in (0, 5)]
-    if len(headed) < NEARLY * len(there):
+def _glue(values_present: Sequence[bytes], side: str) -> _Side | None:
+    headed = [each for each in values_present if len(each) >= _GLUE_HEADER and each[0] == 3 and each[1] in (0, 5)]
+    if len(headed) < NEARLY * len(values_present):
         return None
-    share = _share(len(headed), len(there), side, "framed as AWS Glue Schema Registry's serializers do")
+    share = _share(len(headed), len(values_present), side, "framed as AWS Glue Schema Registry's serializers do")
     cure = f"to decode them write decode.{side}.format: avro or json_schema, and registry: {{glue: {{region: …}}}}"
     return _Side("bytes", (share.partition(";")[0], cure))
 
 
-def _text(there: Sequence[bytes], side: str) -> _Side:
-    texts = sum(_is_text(each) for each in there)
-    if texts >= NEARLY * len(there):
-        return _Side("string", (_share(texts, len(there), side, "text in UTF-8, and no JSON objects"),))
+def _text(values_present: Sequence[bytes], side: str) -> _Side:
+    texts = sum(_is_text(each) for each in values_present)
+    if texts >= NEARLY * len(values_present):
+        return _Side("string", (_share(texts, len(values_present), side, "text in UTF-8, and no JSON objects"),))
     return _Side("bytes", (f"The {side}s are neither text in UTF-8, nor framed by a schema registry's header",))
 
 
@@ -191,23 +196,23 @@ def _is_text(value: bytes) -> bool:
 # JSON ---------------------------------------------------------------------------------------------------------------
 
 
-def _json(there: Sequence[bytes], side: str) -> _Side | None:
+def _json(values_present: Sequence[bytes], side: str) -> _Side | None:
     kinds, objects = list[Type](), list[Object]()
-    for each in there:
+    for each in values_present:
         read = _read(each)
         if isinstance(read, Object):
             objects.append(read)
             kinds.append(_kind(read))
-    if len(objects) < NEARLY * len(there):
+    if len(objects) < NEARLY * len(values_present):
         return None
     whole = reduce(_merged, kinds)
     assert isinstance(whole, Struct)
-    told = _FieldNotes()
-    columns = tuple(_fitting(whole.fields, "", told, of_record=side == "value"))
+    notes = fields.FieldNotes()
+    columns = tuple(fields.fitting(whole.fields, "", notes, of_record=side == "value"))
     if len(columns) > _MOST_FIELDS:
-        told.sentences.append(f"Left out: all but the first {_MOST_FIELDS:,} of {number_of(len(columns), 'field')}")
-    why = (_share(len(objects), len(there), side, "JSON objects"),)
-    return _Side("json", why, columns[:_MOST_FIELDS], tuple(told.sentences), told.quotes, tuple(objects))
+        notes.sentences.append(f"Left out: all but the first {_MOST_FIELDS:,} of {number_of(len(columns), 'field')}")
+    why = (_share(len(objects), len(values_present), side, "JSON objects"),)
+    return _Side("json", why, columns[:_MOST_FIELDS], tuple(notes.sentences), notes.quotes, tuple(objects))
 
 
 def _read(value: bytes) -> Any:
@@ -254,108 +259,9 @@ def _merged(one: Type, other: Type) -> Type:
     return STRING
 
 
-@dataclass
-class _FieldNotes:
-    """What is told of fields while their types are decided.
-
-    Attributes:
-        sentences: why a type was chosen, or a field left out.
-        quotes: whether a column of numbers has some in quotes.
-    """
-
-    sentences: list[str] = field(default_factory=list)
-    quotes: bool = False
-
-
-def _fitting(fields: Iterable[Column], place: str, told: _FieldNotes, *, of_record: bool) -> Iterator[Column]:
-    """The fields that a table can have as columns, or as fields of one; of the others it is told why not.
-
-    Args:
-        place: of the column that they are within, with a dot; empty for the record itself.
-        told: gets a sentence for each that is left out.
-        of_record: whether they are to be columns beside lakeingest's own.
-    """
-    taken: dict[str, str] = {}
-    for each in fields:
-        shown, within = printable(f"{place}{each.name}"), _FieldNotes()
-        kind = _storable(each.type, f"{place}{each.name}.", within)
-        if kind is None:
-            told.sentences += within.sentences
-            told.sentences.append(f"Left out: {shown}, which is null, or empty, in each record of the sample")
-        elif why := _unfit(each.name, kind, taken, own=of_record):
-            told.sentences.append(f"Left out: {shown}: {printable(why)}")
-        else:
-            told.sentences += within.sentences
-            told.quotes |= within.quotes
-            taken[each.name.lower()] = each.name
-            yield Column(each.name, kind)
-
-
-def _unfit(name: str, kind: Type, taken: Mapping[str, str], *, own: bool) -> str | None:
-    """Why a field can be no column."""
-    if own and name.startswith("_"):
-        return "names that begin with _ are lakeingest's own"
-    if (other := taken.get(name.lower())) is not None:
-        return f"it differs from {other} in upper and lower case alone, which a table cannot tell apart"
-    if not name.isprintable():
-        return "its name has a character that is not printable"
-    try:
-        (column,) = ddl.parse(_declared(Column(name, kind)))
-        model.value_columns(model.from_columns([column]))
-    except (ddl.DdlError, SchemaError) as error:
-        return str(error)
-    return None if column == Column(name, kind) else "its name cannot be written as a column's"
-
-
-def _storable(kind: Type, place: str, told: _FieldNotes) -> Type | None:
-    """The type as a table can have it; None where nothing is known of it."""
-    match kind:
-        case Values():
-            if note := kind.note(printable(place[:-1])):
-                told.sentences.append(note)
-            told.quotes |= kind.in_quotes
-            return kind.type
-        case Struct(fields) if len(fields) > _MOST_WITHIN:
-            told.sentences.append(
-                f"The field {printable(place[:-1])} has {len(fields):,} different ones within: it is kept as JSON text"
-            )
-            return STRING
-        case Struct(fields):
-            within = tuple(_fitting(fields, place, told, of_record=False))
-            return Struct(within) if within else None
-        case Array(element):
-            stored = _storable(element, place, told)
-            return None if stored is None else Array(stored)
-    return None if kind == VOID else kind
-
-
-def _ddl(columns: Iterable[Column]) -> str:
-    return ", ".join(map(_declared, columns))
-
-
-def lines(columns_ddl: str) -> list[str]:
-    """Columns as DDL, one a line."""
-    columns = ddl.parse(columns_ddl)
-    return [_declared(each) + ("" if each is columns[-1] else ",") for each in columns]
-
-
-def _declared(column: Column, between: str = " ") -> str:
-    name = column.name if _PLAIN.fullmatch(column.name) else ddl.quoted(column.name)
-    return f"{name}{between}{_type(column.type)}"
-
-
-def _type(kind: Type) -> str:
-    match kind:
-        case Struct(fields):
-            return f"STRUCT<{', '.join(_declared(each, ': ') for each in fields)}>"
-        case Array(element):
-            return f"ARRAY<{_type(element)}>"
-    return str(kind).upper()
-
-
 def _notes(columns: Iterable[Column]) -> Iterator[str]:
     """What somebody should know of types that a sample cannot be sure of."""
-    declared = _ddl(columns)
+    declared = fields.ddl_of(columns)
     if re.search(r"\bDOUBLE\b", declared):
         yield "A number with a fraction is a DOUBLE, which is not exact: write DECIMAL(p,s) for amounts of money"
     if re.search(r"\bTIMESTAMP\b", declared):
@@ -364,7 +270,7 @@ def _notes(columns: Iterable[Column]) -> Iterator[str]:
 
 def _times(value: _Side) -> tuple[str, Period, str] | None:
     """The column that the table may be partitioned by, the period, and why; None where no column will do."""
-    candidates = [c for c in value.columns if c.type in (TIMESTAMP, DATE) and _PLAIN.fullmatch(c.name)]
+    candidates = [c for c in value.columns if c.type in (TIMESTAMP, DATE) and fields.PLAIN_NAME.fullmatch(c.name)]
     for column in sorted(candidates, key=lambda c: c.type == DATE):
         texts = [values.time_text(each.get(column.name)) for each in value.objects]
         if not all(texts):
@@ -373,8 +279,8 @@ def _times(value: _Side) -> tuple[str, Period, str] | None:
         for every, length in periods:
             touched = len({text[:length] for text in texts})
             if touched <= _MOST_PARTITIONS:
-                others = [c.name for c in candidates if c is not column]
-                also = f"; so may be {', '.join(others[:5])}" if others else ""
+                more_columns = [c.name for c in candidates if c is not column]
+                also = f"; so may be {', '.join(more_columns[:5])}" if more_columns else ""
                 return (
                     column.name,
                     every,

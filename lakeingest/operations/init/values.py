@@ -77,27 +77,27 @@ class Values(Atomic):
     def _nearly_numbers(self) -> bool:
         return sum(self.kinds[kind] for kind in _NUMBERS) >= NEARLY * self.kinds.total()
 
-    def note(self, shown: str) -> str | None:
+    def note(self, name: str) -> str | None:
         """What somebody should know of the type; None if it says all.
 
         Args:
-            shown: the field's name.
+            name: the field's name.
         """
         count = self.kinds.total()
         numbers = sum(self.kinds[kind] for kind in _NUMBERS)
         if set(self.kinds) == {"millis"}:
             return (
-                f"Milliseconds since 1970: {shown} could be that in each of {count:,} values, and is a TIMESTAMP; "
+                f"Milliseconds since 1970: {name} could be that in each of {count:,} values, and is a TIMESTAMP; "
                 "write BIGINT if it is no time"
             )
         if self.in_quotes:
             return (
-                f"Numbers in quotes: {shown} has them in {count - numbers:,} of {count:,} values, which "
+                f"Numbers in quotes: {name} has them in {count - numbers:,} of {count:,} values, which "
                 "numbers_in_quotes takes"
             )
         if self.type == STRING and numbers and self._nearly_numbers:
             return (
-                f"Nearly numbers: {shown} is one in {numbers:,} of {count:,} values, and STRING takes the others too; "
+                f"Nearly numbers: {name} is one in {numbers:,} of {count:,} values, and STRING takes the others too; "
                 "write DOUBLE, or DECIMAL(p,s), for a run to refuse these"
             )
         return None

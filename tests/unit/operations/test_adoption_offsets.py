@@ -11,7 +11,7 @@ from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.errors import SourceChanged, UsageError
 from lakeingest.kafka.offsets import Topics
 from lakeingest.operations import adoption
-from lakeingest.operations.adoption import Found, FrontierOrigin
+from lakeingest.operations.adoption import FrontierOrigin, TableContents
 from lakeingest.record import Frontier
 
 KAFKA = Topics(
@@ -24,8 +24,8 @@ def tables(*topics: str) -> PipelineTables:
     return cast(PipelineTables, SimpleNamespace(config=config, main="/t", with_quarantine=lambda told: told))
 
 
-def found(places: dict[tuple[str, int], tuple[int, int, int, int]], rows: int = 0, unplaced: int = 0) -> Found:
-    return Found(3, rows, 0, places, unplaced)
+def found(places: dict[tuple[str, int], tuple[int, int, int, int]], rows: int = 0, unplaced: int = 0) -> TableContents:
+    return TableContents(3, rows, 0, places, unplaced)
 
 
 def of(**told: Any) -> Frontier:
@@ -72,7 +72,7 @@ def test_refused(told: dict[str, Any], error: type[Exception], what: str) -> Non
         of(**told)
 
 
-def unknown(source: FrontierOrigin, held: Found, frontier: Frontier) -> str:
+def unknown(source: FrontierOrigin, held: TableContents, frontier: Frontier) -> str:
     return "\n".join(adoption.unknown(tables(), KAFKA, source, held, frontier))
 
 

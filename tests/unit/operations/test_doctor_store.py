@@ -6,7 +6,7 @@ import pytest
 
 from lakeingest.config import Storage
 from lakeingest.delta.receipt import Receipt, Run
-from lakeingest.operations import doctor
+from lakeingest.operations.doctor import store
 from lakeingest.record import OffsetRanges
 
 
@@ -15,7 +15,7 @@ def test_an_address_of_the_environment_that_is_none(monkeypatch: pytest.MonkeyPa
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "a")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "store:9000")
-    (found,) = doctor._bucket(Storage(region="eu-west-1"), "s3a://lake/flights")
+    (found,) = store.bucket(Storage(region="eu-west-1"), "s3a://lake/flights")
     assert (found.about, found.state) == ("store", "bad")
     assert "Invalid endpoint: store:9000" in found.what
 
@@ -36,7 +36,10 @@ def test_who_else_commits() -> None:
         {"version": 6 - at, "engine": engine, "operation": done, "userMetadata": said, "operationMetrics": {}}
         for at, (engine, done, said) in enumerate(log)
     ]
-    ours = doctor.engines(entries)
+    ours = store.engines(entries)
     assert ours == {"Apache-Spark/4.1.1"}
-    assert doctor.others(entries, ours, of_rows=False) == {"delta-rs:py-1.1.4": [6, 3]}
-    assert doctor.others(entries, ours, of_rows=True) == {"delta-rs:py-1.1.4": [6, 3], "Apache-Spark/4.1.1": [5]}
+    assert store.strange_commits(entries, ours, of_rows=False) == {"delta-rs:py-1.1.4": [6, 3]}
+    assert store.strange_commits(entries, ours, of_rows=True) == {
+        "delta-rs:py-1.1.4": [6, 3],
+        "Apache-Spark/4.1.1": [5],
+    }

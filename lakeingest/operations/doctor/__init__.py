@@ -1,0 +1,1 @@
+"""What a pipeline needs before it runs, looked at one by one."""
