@@ -59,9 +59,10 @@ def test_a_table_with_both_forms(stack: Addresses, spark: SparkSession, named: s
     assert world.ingestion().backfill(max_records=6).counts.consumed == 12
     world.produce(*clean_records(3), DIRTY, partitions=2)
     world.crash()
-    told = world.ingestion().history().collect()
+    # A file that is written anew has another time.
+    history = world.ingestion().history().drop("timestamp").collect()
     assert write_form_1(world) > 8
-    assert world.ingestion().history().collect() == told
+    assert world.ingestion().history().drop("timestamp").collect() == history
     report = world.ingestion().audit()
     # The batch that was cut off has refused one, and has no account.
     assert (report.missing, report.duplicated, report.backfilled, report.summed) == (1, 0, 12, 0)
