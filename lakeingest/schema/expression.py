@@ -10,29 +10,38 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lakeingest.schema import ddl, functions, numbers, widths
+from lakeingest.schema.expression_parts import (
+    NEVER,
+    Expression,
+    ExpressionError,
+    any_of,
+    as_int,
+    called,
+    composed,
+    fitting_arguments,
+    kind_of,
+    one_type,
+    only_where,
+    operand_types,
+    quoted,
+    short_text,
+    sql_text,
+    tried,
+    unless,
+)
 from lakeingest.schema.functions import BOOLEAN, BYTES, DATE, FUNCTIONS, LOCAL, NULL, NUMBER, TEXT, TIME, Function
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-_KINDS = {
-    **dict.fromkeys(("tinyint", "smallint", "int", "bigint", "float", "double"), NUMBER),
-    "string": TEXT,
-    "boolean": BOOLEAN,
-    "date": DATE,
-    "timestamp": TIME,
-    "timestamp_ntz": LOCAL,
-    "binary": BYTES,
-    "void": NULL,
-}
-_EXACT = {TEXT: ddl.Atomic("string"), BOOLEAN: ddl.Atomic("boolean"), DATE: ddl.Atomic("date")}
+__all__ = ["ExpressionError", "no_field", "read"]
 _CASTS = {
     NUMBER: (NUMBER, TEXT, BOOLEAN, TIME),
     TEXT: (NUMBER, TEXT, BOOLEAN, DATE, TIME, LOCAL, BYTES),
@@ -44,39 +53,7 @@ _CASTS = {
     NULL: (NUMBER, TEXT, BOOLEAN, DATE, TIME, LOCAL, BYTES),
 }
 """Kind → the kinds that Spark's try_cast takes it from."""
-_LONGEST, _DEEPEST, _LARGEST = 10_000, 50, 200_000
-
-
-class ExpressionError(ValueError):
-    """The text is no expression that can be used; the message is a sentence with its cure."""
-
-
-@dataclass(frozen=True)
-class Expression:
-    """An expression that was understood.
-
-    Attributes:
-        value: Spark SQL; null where it cannot be computed. It raises nothing.
-        failed: Spark SQL, BOOLEAN, never null: whether it cannot be computed.
-        type: the type of the value; None for a number whose type the text does not say, and where nobody knows the
-            columns.
-        kind: what kind of value it is; None where the columns are not known.
-        columns: the columns that it asks, as paths with dots.
-        number: of a number, the type that Spark makes of it; None where the columns are not known.
-        widths: what each part takes of the types of its operands, beyond their values (see `schema.widths`); empty
-            where the columns are not known.
-    """
-
-    value: str
-    failed: str
-    type: ddl.Type | None
-    kind: str | None
-    columns: frozenset[str] = frozenset()
-    number: ddl.Type | None = None
-    widths: tuple[str, ...] = ()
-
-
-_NEVER = "false"
+_LONGEST, _DEEPEST = 10_000, 50
 
 
 @cache
@@ -131,71 +108,6 @@ def _dialect() -> tuple[Any, Any]:
     return dialect, Plain
 
 
-def _kind(type_: ddl.Type | None) -> str | None:
-    match type_:
-        case None:
-            return None
-        case ddl.Atomic(name):
-            return NUMBER if name.startswith("decimal") else _KINDS.get(name, name)
-        case _:
-            return str(type_)
-
-
-def _expr(
-    value: str,
-    kind: str | None,
-    *parts: Expression,
-    failed: str | None = None,
-    exact: ddl.Type | None = None,
-    number: ddl.Type | None = None,
-) -> Expression:
-    """An expression made of parts. It fails where one of them does, or where `failed` says.
-
-    Raises:
-        ExpressionError: it is far too long.
-    """
-    columns = frozenset[str]().union(*(part.columns for part in parts))
-    tests = _any(*(part.failed for part in parts)) if failed is None else failed
-    if len(value) + len(tests) > _LARGEST:
-        raise ExpressionError("too large where it is computed; derive a part of it in a step before")
-    number = (number or exact) if kind == NUMBER else None
-    return Expression(value, tests, exact or _EXACT.get(kind or ""), kind, columns, number)
-
-
-def _tried(
-    value: str,
-    kind: str | None,
-    *parts: Expression,
-    exact: ddl.Type | None = None,
-    number: ddl.Type | None = None,
-) -> Expression:
-    """One that is null although no part is: then it has failed."""
-    not_null = " AND ".join(f"{part.value} IS NOT NULL" for part in parts)
-    own_failure = f"({not_null} AND {value} IS NULL)" if not_null else f"({value} IS NULL)"
-    failed = _any(*(part.failed for part in parts), own_failure)
-    return _expr(value, kind, *parts, failed=failed, exact=exact, number=number)
-
-
-def _one_type(*parts: Expression) -> ddl.Type | None:
-    """The type that all of them have that are not null; None if they differ, or one is not known."""
-    types = {str(part.type): part.type for part in parts if part.kind != NULL}
-    return next(iter(types.values())) if len(types) == 1 else None
-
-
-def _any(*tests: str) -> str:
-    real = [test for test in dict.fromkeys(tests) if test != _NEVER]
-    return f"({' OR '.join(real)})" if len(real) > 1 else real[0] if real else _NEVER
-
-
-def _where(condition: str, test: str) -> str:
-    """A test of failure that counts only where a condition is met: the other branch is never computed."""
-    return _NEVER if test == _NEVER else f"(coalesce({condition}, false) AND {test})"
-
-
-def _unless(condition: str, test: str) -> str:
-    return _NEVER if test == _NEVER else f"(NOT coalesce({condition}, false) AND {test})"
-
-
 class _Translator:
     """Writes what was understood anew, part by part."""
 
@@ -235,22 +147,22 @@ class _Translator:
             return self._arithmetic
         if name in _COMPARES:
             return self._compares
-        raise ExpressionError(f"{_sql(node)} is not for a transform; ask one value of one record")
+        raise ExpressionError(f"{sql_text(node)} is not for a transform; ask one value of one record")
 
     # Values ----------------------------------------------------------------------------------------------------------
 
     def _literal(self, node: exp.Literal, _: Any) -> Expression:
         if node.is_string:
-            return _expr(_quoted(str(node.this)), TEXT)
+            return composed(quoted(str(node.this)), TEXT)
         if not re.fullmatch(r"\d+(\.\d*)?([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?", str(node.this)):
             raise ExpressionError(f"{node.this} is no number that can be used; write one as in 1.5")
-        return _expr(str(node.this), NUMBER, number=numbers.literal(str(node.this)))
+        return composed(str(node.this), NUMBER, number=numbers.literal(str(node.this)))
 
     def _null(self, _: Any, __: Any) -> Expression:
-        return _expr("NULL", NULL)
+        return composed("NULL", NULL)
 
     def _boolean(self, node: exp.Boolean, _: Any) -> Expression:
-        return _expr("true" if node.this else "false", BOOLEAN)
+        return composed("true" if node.this else "false", BOOLEAN)
 
     def _column(self, node: exp.Column, _: Any) -> Expression:
         path = [part.name for part in node.parts]
@@ -260,7 +172,7 @@ class _Translator:
         written = ".".join(map(ddl.quoted, path))
         columns = frozenset({".".join(path)})
         if self._columns is None:
-            return Expression(written, _NEVER, None, None, columns)
+            return Expression(written, NEVER, None, None, columns)
         type_: ddl.Type = ddl.Struct(self._columns)
         for at, step in enumerate(path):
             fields = type_.fields if isinstance(type_, ddl.Struct) else ()
@@ -268,7 +180,7 @@ class _Translator:
             if column is None:
                 raise ExpressionError(no_field(path, at, fields))
             type_ = column.type
-        return Expression(written, _NEVER, type_, _kind(type_), columns, type_ if _kind(type_) == NUMBER else None)
+        return Expression(written, NEVER, type_, kind_of(type_), columns, type_ if kind_of(type_) == NUMBER else None)
 
     def _paren(self, node: exp.Paren, read: Any) -> Expression:
         expression: Expression = read(node.this)
@@ -277,28 +189,30 @@ class _Translator:
     def _dot(self, node: exp.Dot, read: Any) -> Expression:
         outer, name = read(node.this), node.expression.name
         if outer.type is None:
-            return _expr(f"{outer.value}.{ddl.quoted(name)}", None, outer)
+            return composed(f"{outer.value}.{ddl.quoted(name)}", None, outer)
         fields = outer.type.fields if isinstance(outer.type, ddl.Struct) else ()
         field = ddl.column_named(fields, name)
         if field is None:
-            raise ExpressionError(no_field([_sql(node.this), name], 1, fields))
-        return _expr(f"{outer.value}.{ddl.quoted(field.name)}", _kind(field.type), outer, exact=field.type)
+            raise ExpressionError(no_field([sql_text(node.this), name], 1, fields))
+        return composed(f"{outer.value}.{ddl.quoted(field.name)}", kind_of(field.type), outer, exact=field.type)
 
     def _bracket(self, node: exp.Bracket, read: Any) -> Expression:
         """An element that is not there is null, as a field that is not there."""
         if len(node.expressions) != 1:
-            raise ExpressionError(f"{_sql(node)}: write one index, as in list[0]")
+            raise ExpressionError(f"{sql_text(node)}: write one index, as in list[0]")
         outer, index = read(node.this), read(node.expressions[0])
         match outer.type:
             case ddl.Array(element):
                 self._must(index, NUMBER, node)
-                return _expr(f"get({outer.value}, {_int(index)})", _kind(element), outer, index, exact=element)
+                return composed(f"get({outer.value}, {as_int(index)})", kind_of(element), outer, index, exact=element)
             case ddl.Map(_, value):
-                return _expr(f"try_element_at({outer.value}, {index.value})", _kind(value), outer, index, exact=value)
+                return composed(
+                    f"try_element_at({outer.value}, {index.value})", kind_of(value), outer, index, exact=value
+                )
             case None:
-                return _expr(f"{outer.value}[{index.value}]", None, outer, index)
+                return composed(f"{outer.value}[{index.value}]", None, outer, index)
             case _:
-                raise ExpressionError(f"{_sql(node.this)} has no elements; it is {str(outer.type).upper()}")
+                raise ExpressionError(f"{sql_text(node.this)} has no elements; it is {str(outer.type).upper()}")
 
     # Operators -------------------------------------------------------------------------------------------------------
 
@@ -308,75 +222,75 @@ class _Translator:
             self._must(part, NUMBER, node)
         kind = type(node).__name__
         try:
-            number = numbers.arithmetic(kind, *_operands(one, other))
+            number = numbers.arithmetic(kind, *operand_types(one, other))
         except numbers.TooManyDigits as found:
             raise _too_many(node, found) from None
-        return _tried(f"{_ARITHMETIC[kind]}({one.value}, {other.value})", NUMBER, one, other, number=number)
+        return tried(f"{_ARITHMETIC[kind]}({one.value}, {other.value})", NUMBER, one, other, number=number)
 
     def _neg(self, node: exp.Neg, read: Any) -> Expression:
         part: Expression = read(node.this)
         self._must(part, NUMBER, node)
         if type(node.this).__name__ == "Literal":
-            return _expr(f"-{part.value}", NUMBER, part, number=part.number)
+            return composed(f"-{part.value}", NUMBER, part, number=part.number)
         value = functions.written(functions.minus(part.number), part.value)
-        return _tried(value, NUMBER, part, number=numbers.minus(part.number))
+        return tried(value, NUMBER, part, number=numbers.minus(part.number))
 
     def _compares(self, node: Any, read: Any) -> Expression:
         one, other = read(node.this), read(node.expression)
         self._comparable(node, one, other)
-        return _expr(f"({one.value} {_COMPARES[type(node).__name__]} {other.value})", BOOLEAN, one, other)
+        return composed(f"({one.value} {_COMPARES[type(node).__name__]} {other.value})", BOOLEAN, one, other)
 
     def _between(self, node: exp.Between, read: Any) -> Expression:
         one, low, high = read(node.this), read(node.args["low"]), read(node.args["high"])
         self._comparable(node, one, low)
         self._comparable(node, one, high)
-        failed = _any(one.failed, low.failed, _where(f"coalesce({one.value} >= {low.value}, true)", high.failed))
+        failed = any_of(one.failed, low.failed, only_where(f"coalesce({one.value} >= {low.value}, true)", high.failed))
         value = f"({one.value} BETWEEN {low.value} AND {high.value})"
-        return _expr(value, BOOLEAN, one, low, high, failed=failed)
+        return composed(value, BOOLEAN, one, low, high, failed=failed)
 
     def _in(self, node: exp.In, read: Any) -> Expression:
         if not node.expressions:
-            raise ExpressionError(f"{_sql(node)}: write the values, as in carrier IN ('AA', 'UA')")
+            raise ExpressionError(f"{sql_text(node)}: write the values, as in carrier IN ('AA', 'UA')")
         parts = [read(node.this), *map(read, node.expressions)]
         self._alike(node, *parts)
-        return _expr(f"({parts[0].value} IN ({', '.join(p.value for p in parts[1:])}))", BOOLEAN, *parts)
+        return composed(f"({parts[0].value} IN ({', '.join(p.value for p in parts[1:])}))", BOOLEAN, *parts)
 
     def _is(self, node: exp.Is, read: Any) -> Expression:
         part = read(node.this)
         constant = {"Null": "NULL", "Boolean": str(node.expression.this).upper()}.get(type(node.expression).__name__)
         if constant is None:
-            raise ExpressionError(f"{_sql(node)}: write IS NULL, IS NOT NULL, IS TRUE or IS FALSE")
+            raise ExpressionError(f"{sql_text(node)}: write IS NULL, IS NOT NULL, IS TRUE or IS FALSE")
         if constant != "NULL":
             self._must(part, BOOLEAN, node)
-        return _expr(f"({part.value} IS {constant})", BOOLEAN, part)
+        return composed(f"({part.value} IS {constant})", BOOLEAN, part)
 
     def _like(self, node: exp.Like, read: Any) -> Expression:
         part, pattern = read(node.this), read(node.expression)
         self._must(part, TEXT, node)
         if type(node.expression).__name__ != "Literal":
-            raise ExpressionError(f"{_sql(node)}: write the pattern itself, in quotes")
+            raise ExpressionError(f"{sql_text(node)}: write the pattern itself, in quotes")
         if re.search(r"\\(?![%_\\])", re.sub(r"\\\\", "", str(node.expression.this))):
-            raise ExpressionError(f"{_sql(node)}: a backslash stands before %, _ or another one; write it twice")
-        return _expr(f"({part.value} LIKE {pattern.value})", BOOLEAN, part)
+            raise ExpressionError(f"{sql_text(node)}: a backslash stands before %, _ or another one; write it twice")
+        return composed(f"({part.value} LIKE {pattern.value})", BOOLEAN, part)
 
     def _not(self, node: exp.Not, read: Any) -> Expression:
         part = read(node.this)
         self._must(part, BOOLEAN, node)
-        return _expr(f"(NOT {part.value})", BOOLEAN, part)
+        return composed(f"(NOT {part.value})", BOOLEAN, part)
 
     def _and(self, node: exp.And, read: Any) -> Expression:
         one, other = self._operands(node, read)
-        failed = _any(one.failed, _where(f"coalesce({one.value}, true)", other.failed))
-        return _expr(f"({one.value} AND {other.value})", BOOLEAN, one, other, failed=failed)
+        failed = any_of(one.failed, only_where(f"coalesce({one.value}, true)", other.failed))
+        return composed(f"({one.value} AND {other.value})", BOOLEAN, one, other, failed=failed)
 
     def _or(self, node: exp.Or, read: Any) -> Expression:
         one, other = self._operands(node, read)
-        return _expr(
+        return composed(
             f"({one.value} OR {other.value})",
             BOOLEAN,
             one,
             other,
-            failed=_any(one.failed, _unless(one.value, other.failed)),
+            failed=any_of(one.failed, unless(one.value, other.failed)),
         )
 
     def _operands(self, node: Any, read: Any) -> tuple[Expression, Expression]:
@@ -389,7 +303,7 @@ class _Translator:
         one, other = read(node.this), read(node.expression)
         for part in (one, other):
             self._joined(part, node)
-        return _expr(f"concat({one.value}, {other.value})", TEXT, one, other)
+        return composed(f"concat({one.value}, {other.value})", TEXT, one, other)
 
     # What is asked in turn -------------------------------------------------------------------------------------------
 
@@ -400,12 +314,12 @@ class _Translator:
             when, then = read(each.this), read(each.args["true"])
             if subject is not None:
                 self._comparable(node, subject, when)
-                when = _expr(f"({subject.value} = {when.value})", BOOLEAN, subject, when)
+                when = composed(f"({subject.value} = {when.value})", BOOLEAN, subject, when)
             self._must(when, BOOLEAN, each)
             conditions.append(when)
             values.append(then)
         default = node.args.get("default")
-        last = read(default) if default is not None else _expr("NULL", NULL)
+        last = read(default) if default is not None else composed("NULL", NULL)
         return self._chosen(node, conditions, values, last)
 
     def _chosen(
@@ -415,18 +329,20 @@ class _Translator:
         text = " ".join(f"WHEN {c.value} THEN {v.value}" for c, v in zip(conditions, values, strict=True))
         failed = last.failed
         for condition, value in reversed([*zip(conditions, values, strict=True)]):
-            failed = _any(condition.failed, _where(condition.value, value.failed), _unless(condition.value, failed))
-        parts, exact = (*conditions, *values, last), _one_type(*values, last)
-        return _expr(f"CASE {text} ELSE {last.value} END", kind, *parts, failed=failed, exact=exact, number=number)
+            failed = any_of(
+                condition.failed, only_where(condition.value, value.failed), unless(condition.value, failed)
+            )
+        parts, exact = (*conditions, *values, last), one_type(*values, last)
+        return composed(f"CASE {text} ELSE {last.value} END", kind, *parts, failed=failed, exact=exact, number=number)
 
     def _first(self, node: Any, parts: Sequence[Expression]) -> Expression:
         """COALESCE: the next is asked where those before are null."""
         kind, number = self._alike(node, *parts)
         failed = parts[-1].failed
         for part in reversed(parts[:-1]):
-            failed = _any(part.failed, _unless(f"{part.value} IS NOT NULL", failed))
-        value = _called("coalesce", parts)
-        return _expr(value, kind, *parts, failed=failed, exact=_one_type(*parts), number=number)
+            failed = any_of(part.failed, unless(f"{part.value} IS NOT NULL", failed))
+        value = called("coalesce", parts)
+        return composed(value, kind, *parts, failed=failed, exact=one_type(*parts), number=number)
 
     # Casts and functions ---------------------------------------------------------------------------------------------
 
@@ -436,12 +352,12 @@ class _Translator:
         try:
             ((column,),) = (ddl.parse(f"c {text}"),)
         except (ddl.DdlError, ValueError):
-            raise ExpressionError(f"{_sql(node)}: {text} is no type of a column") from None
-        kind = _kind(column.type)
+            raise ExpressionError(f"{sql_text(node)}: {text} is no type of a column") from None
+        kind = kind_of(column.type)
         if part.kind is not None and (part.kind not in _CASTS or kind not in _CASTS[part.kind]):
-            raise ExpressionError(f"{_sql(node)}: Spark casts no {part.kind} to {str(column.type).upper()}")
+            raise ExpressionError(f"{sql_text(node)}: Spark casts no {part.kind} to {str(column.type).upper()}")
         template = functions.cast(part.kind, part.number, kind, str(column.type).upper())
-        return _tried(functions.written(template, part.value), kind, part, exact=column.type)
+        return tried(functions.written(template, part.value), kind, part, exact=column.type)
 
     _cast = _trycast
 
@@ -456,11 +372,11 @@ class _Translator:
         if name in ("greatest", "least") and len(node.expressions) >= 2:
             parts = [read(each) for each in node.expressions]
             kind, number = self._alike(node, *parts)
-            return _expr(_called(name, parts), kind, *parts, exact=_one_type(*parts), number=number)
+            return composed(called(name, parts), kind, *parts, exact=one_type(*parts), number=number)
         if name == "nullif" and len(node.expressions) == 2:
             one, other = map(read, node.expressions)
             kind = self._comparable(node, one, other)
-            return _expr(_called(name, (one, other)), kind, one, other, exact=_one_type(one, other), number=one.number)
+            return composed(called(name, (one, other)), kind, one, other, exact=one_type(one, other), number=one.number)
         if name == "header":
             return self._header(node)
         function = FUNCTIONS.get(name)
@@ -472,37 +388,39 @@ class _Translator:
             raise ExpressionError(f"{name}(…) is not for a transform; {hint}allowed: {allowed}")
         parts = [read(each) for each in node.expressions]
         self._arguments(node, name, function, parts)
-        parts = _fitting(function, parts)
+        parts = fitting_arguments(function, parts)
         first = parts[0].number
         places = int(parts[1].value) if len(parts) > 1 and callable(function.number) else 0
         number = function.number(first, places) if callable(function.number) else function.number
         template = function.template(first) if callable(function.template) else function.template
-        value = _called(name, parts, template)
-        return (_tried if function.tried else _expr)(value, function.gives, *parts, number=number)
+        value = called(name, parts, template)
+        return (tried if function.tried else composed)(value, function.gives, *parts, number=number)
 
     def _header(self, node: exp.Anonymous) -> Expression:
         """The text of the record's last header of a name; null if there is none, or if it is no UTF-8."""
         arguments = node.expressions
         if len(arguments) != 1 or type(arguments[0]).__name__ != "Literal" or not arguments[0].is_string:
-            raise ExpressionError(f"{_sql(node)}: write the header's name as a text, as in header('ce_type')")
-        matches = f"filter(_headers, h -> h.key = {_quoted(str(arguments[0].this))})"
-        return _expr(f"try_validate_utf8(CAST(try_element_at({matches}, -1).value AS STRING))", TEXT)
+            raise ExpressionError(f"{sql_text(node)}: write the header's name as a text, as in header('ce_type')")
+        matches = f"filter(_headers, h -> h.key = {quoted(str(arguments[0].this))})"
+        return composed(f"try_validate_utf8(CAST(try_element_at({matches}, -1).value AS STRING))", TEXT)
 
     def _arguments(self, node: exp.Anonymous, name: str, function: Function, parts: Sequence[Expression]) -> None:
         takes = function.takes.split()
         least = sum(1 for each in takes if each[-1] not in "?*")
         most = len(parts) if takes[-1].endswith("*") else len(takes)
         if not least <= len(parts) <= most:
-            raise ExpressionError(f"{_sql(node)}: {name} takes {' '.join(takes)}")
+            raise ExpressionError(f"{sql_text(node)}: {name} takes {' '.join(takes)}")
         for at, (part, each) in enumerate(zip(parts, node.expressions, strict=True)):
             parameter = function.argument(at)
             if parameter == "size":
                 # A record must not say how long a text becomes.
                 if not (type(each).__name__ == "Literal" and re.fullmatch(r"[1-9]\d{0,2}", part.value)):
-                    raise ExpressionError(f"{_sql(node)}: write a number from 1 to 999 for {_sql(each)}")
+                    raise ExpressionError(f"{sql_text(node)}: write a number from 1 to 999 for {sql_text(each)}")
             elif parameter == "day":
                 if part.kind not in (None, NULL, DATE, TIME, LOCAL):
-                    raise ExpressionError(f"{_sql(node)}: {_sql(each)} is a {part.kind}; CAST it AS DATE or TIMESTAMP")
+                    raise ExpressionError(
+                        f"{sql_text(node)}: {sql_text(each)} is a {part.kind}; CAST it AS DATE or TIMESTAMP"
+                    )
             elif parameter == "any":
                 if name in ("concat", "concat_ws"):
                     self._joined(part, node)
@@ -512,7 +430,7 @@ class _Translator:
                 self._must(part, NUMBER, node)
                 enough, cure = functions.MOMENTS[parameter]
                 if part.number is not None and not enough(part.number):
-                    raise ExpressionError(f"{_sql(node)}: {_sql(each)} is {str(part.number).upper()}; {cure}")
+                    raise ExpressionError(f"{sql_text(node)}: {sql_text(each)} is {str(part.number).upper()}; {cure}")
             else:
                 self._must(part, NUMBER if parameter == "whole" else parameter, node)
 
@@ -520,16 +438,18 @@ class _Translator:
 
     def _must(self, part: Expression, kind: str, node: Any) -> None:
         if part.kind not in (None, NULL, kind):
-            raise ExpressionError(f"{_sql(node)} takes a {kind}, and {_back(part)} is a {part.kind}; CAST it to one")
+            raise ExpressionError(
+                f"{sql_text(node)} takes a {kind}, and {short_text(part)} is a {part.kind}; CAST it to one"
+            )
 
     def _atomic(self, part: Expression, node: Any) -> None:
         if part.kind is not None and part.kind not in _CASTS:
-            raise ExpressionError(f"{_sql(node)}: {_back(part)} is {part.kind.upper()}; name a field of it")
+            raise ExpressionError(f"{sql_text(node)}: {short_text(part)} is {part.kind.upper()}; name a field of it")
 
     def _joined(self, part: Expression, node: Any) -> None:
         """Refuse what cannot be a part of a text."""
         if part.kind == BYTES:
-            raise ExpressionError(f"{_sql(node)}: {_back(part)} is bytes; CAST it AS STRING")
+            raise ExpressionError(f"{sql_text(node)}: {short_text(part)} is bytes; CAST it AS STRING")
         self._atomic(part, node)
 
     def _comparable(self, node: Any, one: Expression, other: Expression) -> str | None:
@@ -538,7 +458,7 @@ class _Translator:
         Raises:
             ExpressionError: see `_alike`.
         """
-        numbers = zip((one, other), _operands(one, other), strict=True)
+        numbers = zip((one, other), operand_types(one, other), strict=True)
         return self._alike(node, *(replace(part, number=number) for part, number in numbers))[0]
 
     def _alike(self, node: Any, *parts: Expression) -> tuple[str | None, ddl.Type | None]:
@@ -550,7 +470,9 @@ class _Translator:
         """
         kinds = dict.fromkeys(part.kind for part in parts if part.kind not in (None, NULL))
         if len(kinds) > 1:
-            raise ExpressionError(f"{_sql(node)} has a {' and a '.join(map(str, kinds))}; CAST one to the other's type")
+            raise ExpressionError(
+                f"{sql_text(node)} has a {' and a '.join(map(str, kinds))}; CAST one to the other's type"
+            )
         unknown = any(part.kind is None for part in parts)
         kind = next(iter(kinds), None if unknown else NULL)
         try:
@@ -563,57 +485,10 @@ _ARITHMETIC = {"Add": "try_add", "Sub": "try_subtract", "Mul": "try_multiply", "
 _COMPARES = {"EQ": "=", "NEQ": "<>", "GT": ">", "GTE": ">=", "LT": "<", "LTE": "<=", "NullSafeEQ": "<=>"}
 
 
-def _called(name: str, parts: Sequence[Expression], template: str = "") -> str:
-    values = [part.value for part in parts]
-    if not template:
-        return f"{name}({', '.join(values)})"
-    return functions.written(template, values[0], values[1:])
-
-
-def _int(part: Expression) -> str:
-    """A number as an INT, null where it is none: Spark would stop the batch there."""
-    small = part.kind == NULL or str(part.number) in ("tinyint", "smallint", "int")
-    return part.value if small else f"try_cast({part.value} AS INT)"
-
-
-def _fitting(function: Function, parts: Sequence[Expression]) -> list[Expression]:
-    """The arguments of a function as Spark takes them: where it asks for an INT, a number that is none fails."""
-    fitted = []
-    for at, part in enumerate(parts):
-        value = _int(part) if function.argument(at) == "whole" else part.value
-        fitted.append(part if value == part.value else _tried(value, NUMBER, part, number=ddl.Atomic("int")))
-    return fitted
-
-
-def _operands(one: Expression, other: Expression) -> list[ddl.Type | None]:
-    """The types of both sides of an operator."""
-    return [
-        numbers.literal(part.value, beside.number) if re.fullmatch(r"-?\d+", part.value) else part.number
-        for part, beside in ((one, other), (other, one))
-    ]
-
-
 def _too_many(node: Any, digits: numbers.TooManyDigits) -> ExpressionError:
     return ExpressionError(
-        f"{_sql(node)} needs {digits}; a DECIMAL has 38, and Spark would round: CAST a part AS a DECIMAL with fewer"
+        f"{sql_text(node)} needs {digits}; a DECIMAL has 38, and Spark would round: CAST a part AS a DECIMAL with fewer"
     )
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def _sql(node: Any) -> str:
-    try:
-        text = str(node.sql(dialect="spark"))
-    except Exception:
-        # It need not be able to write what it has read.
-        text = type(node).__name__
-    return text if len(text) <= 60 else f"{text[:59]}…"
-
-
-def _back(part: Expression) -> str:
-    return next(iter(part.columns)) if len(part.columns) == 1 else part.value[:40]
 
 
 def no_field(path: Sequence[str], at: int, columns: Sequence[ddl.Column]) -> str:

@@ -13,7 +13,8 @@ from typing import Literal, TypeAlias
 from lakeingest import extend
 from lakeingest.errors import UsageError
 from lakeingest.schema import ddl, hidden
-from lakeingest.schema.expression import Expression, ExpressionError, no_field, read
+from lakeingest.schema.expression import no_field, read
+from lakeingest.schema.expression_parts import Expression, ExpressionError
 
 Kind: TypeAlias = Literal["rename", "drop", "keep", "cast", "mask", "derive", "flatten", "where", "own"]
 

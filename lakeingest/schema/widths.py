@@ -18,7 +18,7 @@ from lakeingest.schema import ddl, numbers
 from lakeingest.schema.functions import DATE, FUNCTIONS, LOCAL, NULL, NUMBER, TEXT
 
 if TYPE_CHECKING:
-    from lakeingest.schema.expression import Expression
+    from lakeingest.schema.expression_parts import Expression
 
 _LITERAL = re.compile(r"-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _IN_DOUBLE = ("tinyint", "smallint", "int", "float", "double")

@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakeingest.schema import ddl
-from lakeingest.schema.expression import Expression, ExpressionError, read
+from lakeingest.schema.expression import read
+from lakeingest.schema.expression_parts import Expression, ExpressionError
 from lakeingest.schema.functions import TIME
 
 DDL = (

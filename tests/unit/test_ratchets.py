@@ -83,7 +83,7 @@ LONG_MODULES = {
     "operations/iam.py": 254,
     "pipeline.py": 275,  # What users call.
     "schema/ddl.py": 261,  # One grammar.
-    "schema/expression.py": 453,  # One grammar.
+    "schema/expression.py": 389,  # One grammar.
     "spark/known_failures.py": 340,  # A table.
 }
 """Module → its lines of code, and the reason where it stays one module."""

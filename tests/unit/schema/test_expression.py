@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lakeingest.schema import ddl
-from lakeingest.schema.expression import ExpressionError, read
+from lakeingest.schema.expression import read
+from lakeingest.schema.expression_parts import ExpressionError
 
 COLUMNS = ddl.parse(
     "a INT, b STRING, c DOUBLE, d DATE, ok BOOLEAN, s STRUCT<x: INT>, l ARRAY<INT>, m MAP<STRING, INT>, raw BINARY"
