@@ -62,7 +62,7 @@ def certain(receipt: Receipt, counts: Counts, left_out: Mapping[str, int]) -> tu
 
 
 def counts_of(metrics: Mapping[str, Any], accepted: int, existing_count: int) -> Counts:
-    """`existing_count` records are in quarantine already, from a batch that a RESTORE took back."""
+    """`existing_count` records of the batch are in one of the tables already."""
     return Counts(
         metrics["consumed"] + existing_count, accepted, metrics["refused"] + existing_count, metrics["dropped"]
     )

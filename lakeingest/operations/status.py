@@ -26,7 +26,7 @@ def status(reader: PipelineReader, topics: Topics) -> Status:
     log, refused = reader.commit_logs(BACK)
     here: list[Condition] = [("pipeline", "=", reader.config.known_as), ("moved", "null", None)]
     sizes = {"table": _size(reader.main, []), "quarantine": _size(reader.quarantine, here)}
-    accounts = {commit.receipt.sequence: commit.receipt.account for commit in refused.commits}
+    accounts = {commit.receipt.batch: commit.receipt.account for commit in refused.commits}
     partitions = [
         {
             "topic": topic,
