@@ -66,7 +66,7 @@ STORED = {
     "sequence": 8,
     "run": {"id": "4f0c…", "host": "host-2", "pid": 4711, "started": "2026-11-24T20:00:00.000+00:00"},
     "cluster": "5L6g3nShT-eMCtK--X86sw",
-    "topics": {"flights_old": "kP0d…", "flights": "y2Gq…"},
+    "topics": {"flights": "y2Gq…"},
     "offsets": {"flights": {"0": [5000, 6000], "1": [4100, 5000]}},
     "quarantine": "s3a://lake/flights_quarantine",
     "job": {
@@ -83,6 +83,7 @@ STORED = {
         "remaining": 20000,
         "read_from": {"table": "s3a://lake/bronze", "version": 41, "id": "5f3c…", "since": 40},
         "late": {"flights": {"0": [310, 412]}},
+        "dropped_topics": {"flights_old": "kP0d…"},
     },
     "account": {
         "counts": {"consumed": 1900, "accepted": 1898, "refused": 1, "dropped": 1},
@@ -362,7 +363,7 @@ def receipt() -> Iterator[str]:
     yield "knows any more."
     yield ""
     yield "Offsets have the form `{topic: {partition: [first, one past the last]}}`. Form 1 had the fields of `job` and"
-    yield "`account` beside the others, `left` for those topics that the file no longer names, and `ledger`, `base` and"
+    yield "`account` beside the others, `left` for `job.dropped_topics`, and `ledger`, `base` and"
     yield "`aside` for `schemas.digest`, `decided.version` and `decided.account`."
 
 

@@ -137,6 +137,8 @@ class JobFields:
         read_from: where the records were not read from Kafka: the table, and the version up to which was looked at what
             came into it below the frontier (see `ingest.bronze`).
         late: of late records: offsets that they lie within, all of them below the frontier.
+        dropped_topics: of a run: topic → topic id of topics that the file no longer names, which was accepted, and
+            whose frontier is still in the commit's offsets.
     """
 
     name: Literal["run", "late", "backfill", "replay", "adoption", "export"] = "run"
@@ -146,6 +148,7 @@ class JobFields:
     remaining: int | None = None
     read_from: Mapping[str, Any] = field(default_factory=dict)
     late: OffsetRanges = NO_RANGES
+    dropped_topics: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         always = {"name": self.name}
@@ -156,6 +159,7 @@ class JobFields:
             remaining=self.remaining,
             read_from=dict(self.read_from),
             late=self.late.to_json(),
+            dropped_topics=dict(self.dropped_topics),
         )
 
     @classmethod
@@ -173,7 +177,7 @@ class Receipt:
         sequence: 1, 2, 3, … for each batch of the pipeline in this table; quarantine bears the batch's own.
         run: who wrote it.
         cluster: id of the Kafka cluster.
-        topics: topic → topic id, also of topics that the file no longer names, and whose frontier is in `ranges`.
+        topics: topic → topic id.
         ranges: the offsets that were consumed, and so the frontier.
         quarantine: where the pipeline's refused records are.
         job: what made the commit.
@@ -206,6 +210,11 @@ class Receipt:
     def batch(self) -> int:
         """The number of the batch that the commit is about."""
         return (self.account and self.account.settles) or self.sequence
+
+    @property
+    def all_topics(self) -> dict[str, str]:
+        """Topic → topic id, also of those that the file no longer names."""
+        return {**self.job.dropped_topics, **self.topics}
 
     def whole(self, rows: int) -> bool:
         """Whether so many rows in the table are one for each offset of the batch, so that quarantine has none of it."""
@@ -282,15 +291,15 @@ def _filled(**values: Any) -> dict[str, Any]:
 
 def _form_2(tree: Mapping[str, Any]) -> dict[str, Any]:
     """A receipt of form 1, which had all fields beside each other, in form 2."""
-    same = ("pipeline", "sequence", "run", "cluster", "offsets", "quarantine")
+    same = ("pipeline", "sequence", "run", "cluster", "topics", "offsets", "quarantine")
     of_job = {name: tree[name] for name in ("accepted", "adopted", "remaining", "read_from", "late") if name in tree}
+    of_job |= _filled(dropped_topics=tree.get("left"))
     of_account = {name: tree[name] for name in ("counts", "left_out", "lost", "settles", "open") if name in tree}
     has_account = "counts" in tree
     if "gaps" in tree:
         (of_account if has_account else of_job)["gaps"] = tree["gaps"]
     return {
         **{name: tree[name] for name in same},
-        "topics": {**tree.get("left", {}), **tree["topics"]},
         "job": {"name": _job_of_form_1(tree), **of_job},
         **({"account": of_account} if has_account else {}),
         "schemas": _filled(digest=tree.get("ledger")) | tree.get("schemas", {}),

@@ -121,9 +121,8 @@ class Attempt:
             job: what the job says of it.
         """
         context, topics, number = self.context, self.topics, self.sequence + 1
-        ids = {**(self.last.topics if self.last else {}), **topics.ids}
         where = context.config.quarantine.identifier
-        return Receipt(self.job.name, number, context.run, topics.cluster, ids, ranges, where, job)
+        return Receipt(self.job.name, number, context.run, topics.cluster, topics.ids, ranges, where, job)
 
     def next_batch(self, topics: Topics) -> Committed | None:
         """Commit the next batch; None if there is nothing to commit.

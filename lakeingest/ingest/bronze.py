@@ -162,7 +162,7 @@ class BronzeSource:
             SourceChanged: a topic has two ids.
         """
         ids = dict[str, str]()
-        for name, id_ in (each for receipt in receipts for each in receipt.topics.items()):
+        for name, id_ in (each for receipt in receipts for each in receipt.all_topics.items()):
             before = offsets.topic_id(ids.get(name))
             if before and offsets.topic_id(id_) not in ("", before):
                 raise SourceChanged(

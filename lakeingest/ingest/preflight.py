@@ -305,7 +305,7 @@ def check_topics(last: Receipt | None, topics: Topics) -> None:
             f"{topics.cluster}: the same offsets are other records there",
             cure=f"correct {where}, or give the pipeline a new name and table",
         )
-    ids = last.topics
+    ids = last.all_topics
     for name, identity in topics.ids.items():
         # A cluster may get ids by an upgrade; see `check_records` for those without.
         if identity and offsets.topic_id(ids.get(name)) not in ("", identity):
@@ -327,7 +327,7 @@ def check_records(tables: PipelineTables, reader: BatchReader, log: CommitLog, t
     if log.newest is None:
         return
     last = log.newest.receipt
-    ids = last.topics
+    ids = last.all_topics
     blind = [name for name, identity in topics.ids.items() if not (identity and offsets.topic_id(ids.get(name)))]
     ranges = OffsetRanges(tuple(s for s in last.ranges if s.topic in blind and s.topic in ids))
     if not ranges.offsets:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import JobFields
@@ -90,7 +91,7 @@ class RunJob:
         up to here.
         """
         if (late := self._late.next(attempt)) is not None:
-            fields = JobFields("late", late=late.ranges, read_from=late.read_from)
+            fields = self._fields(attempt, "late", late=late.ranges, read_from=late.read_from)
             return Take(attempt.receipt(OffsetRanges.none_at(attempt.frontier), fields), late.ranges)
         source, trigger, topics = self.context.config.source, self.context.config.trigger, attempt.topics
         gaps = offsets.gaps(topics, attempt.frontier) if attempt.accept.gaps else NO_RANGES
@@ -103,7 +104,13 @@ class RunJob:
             return None
         self._declares = False
         self._withdraw(attempt, starts)
-        return Take(attempt.receipt(ranges, JobFields(gaps=gaps, read_from=topics.read_from)))
+        return Take(attempt.receipt(ranges, self._fields(attempt, "run", gaps=gaps, read_from=topics.read_from)))
+
+    def _fields(self, attempt: Attempt, name: Literal["run", "late"], **fields: Any) -> JobFields:
+        """What a receipt of the run says besides: these fields, and the topics that the file no longer names."""
+        before = attempt.last.all_topics if attempt.last else {}
+        dropped = {topic: id_ for topic, id_ in before.items() if topic not in attempt.topics.ids}
+        return JobFields(name, dropped_topics=dropped, **fields)
 
     def _opens(self, attempt: Attempt, starts: Frontier) -> bool:
         """Whether a commit without a record is due: so that where "latest" was is remembered before a record comes, or

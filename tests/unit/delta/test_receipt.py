@@ -56,14 +56,15 @@ def test_a_field_of_form_1_is_where_it_belongs() -> None:
         "late": {"t": {"0": [3, 4]}},
     }
     ranges, gaps, late = (OffsetRanges((OffsetRange("t", 0, *ends),)) for ends in ((10, 20), (5, 10), (3, 4)))
-    job = JobFields("late", gaps, said, {}, 3, {"table": "b", "version": 4}, late)
-    made = Receipt("p", 8, run, "c", {"old": "j", "t": "i"}, ranges, "q", job, None, "82ca", base=12, aside=6)
+    job = JobFields("late", gaps, said, {}, 3, {"table": "b", "version": 4}, late, {"old": "j"})
+    made = Receipt("p", 8, run, "c", {"t": "i"}, ranges, "q", job, None, "82ca", base=12, aside=6)
     assert Receipt.from_json(json.dumps(tree)) == made
     counted = {"counts": {"consumed": 3, "accepted": 1, "refused": 1, "dropped": 1}, "left_out": {"flown": 1}}
     account = Account(Counts(3, 1, 1, 1), {"flown": 1}, 4, gaps, 7, 2)
     on_quarantine = Receipt.from_json(json.dumps({**tree, **counted, "lost": 4, "settles": 7, "open": 2}))
     assert on_quarantine == replace(made, job=replace(job, gaps=OffsetRanges(())), account=account)
     assert (made.batch, on_quarantine.batch) == (8, 7)
+    assert made.all_topics == {"old": "j", "t": "i"}
 
 
 @pytest.mark.parametrize("form", [3, 99])

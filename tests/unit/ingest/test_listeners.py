@@ -23,7 +23,7 @@ from lakeingest import extend
 from lakeingest.delta.maintenance.optimize import Compacted, TableFiles
 from lakeingest.delta.receipt import Counts, Run
 from lakeingest.errors import BatchHeld, Fenced, SetupError, StorageUnreachable, UsageError
-from lakeingest.ingest import microbatch
+from lakeingest.ingest import decided
 from lakeingest.ingest.events import (
     CatalogUpdate,
     Committed,
@@ -539,5 +539,5 @@ def test_without_its_package_the_cure_is_named(monkeypatch: pytest.MonkeyPatch) 
 )
 def test_the_newest_time_of_a_batch(millis: int | None, time: str | None) -> None:
     """Records without a time have −1, and would be taken for records of 1969 that wait since then."""
-    found = microbatch._time(millis)
+    found = decided.time_of(millis)
     assert (found and found.isoformat()) == time
