@@ -55,8 +55,8 @@ def added(table: Table, since: int, until: int) -> Additions:
     with storage_failures(table.identifier):
         actions = table.spark.read.schema(_SHAPE).json(commits).where("add IS NOT NULL")
         files = [tuple(row) for row in actions.select("add.path", "add.size", *ends).collect()]
-    known = [(first, last) for _, _, first, last in files if first is not None and last is not None]
-    offsets = merged(known, _RANGES) if len(known) == len(files) else None
+    extents = [(first, last) for _, _, first, last in files if first is not None and last is not None]
+    offsets = merged(extents, _RANGES) if len(extents) == len(files) else None
     names = tuple(unquote(path.rpartition("/")[2]) for path, *_ in files)
     return Additions(len(files), sum(size or 0 for _, size, *_ in files), offsets, names)
 

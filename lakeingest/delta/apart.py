@@ -35,11 +35,11 @@ def above(spark: SparkSession, place: str) -> str | None:
     return None
 
 
-def below(spark: SparkSession, place: str, ours: re.Pattern[str] | None = None) -> str | None:
+def below(spark: SparkSession, place: str, allowed: re.Pattern[str] | None = None) -> str | None:
     """Something that lies within a folder, as a path within it; None if nothing does. A log folder is nothing.
 
     Args:
-        ours: how the paths begin of what may be there.
+        allowed: how the paths begin of what may be there.
 
     Raises:
         StorageUnreachable, UnsafeStore: the object store fails or refuses.
@@ -49,9 +49,9 @@ def below(spark: SparkSession, place: str, ours: re.Pattern[str] | None = None) 
         return None
     root = listing.without_scheme(place)
     within = sorted(listing.without_scheme(unquote(path)).removeprefix(root).lstrip("/") for path in files)
-    strange = next((path for path in within if ours is None or not ours.match(path)), None)
+    strange = next((path for path in within if allowed is None or not allowed.match(path)), None)
     # Spark does not list what lies in a folder whose name begins with _.
-    first = "/*" if ours is None else "/[^_]*"
+    first = "/*" if allowed is None else "/[^_]*"
     tables = (f"{place}{first}{'/*' * (depth - 1)}/_delta_log" for depth in _DEPTHS)
     return strange or next(("a Delta table" for table in tables if _files(spark, table) is not None), None)
 

@@ -86,8 +86,8 @@ def write(
     return replace(newest, seconds=max(0.0, ended - newest.time.timestamp()))
 
 
-def _same(found: Receipt, ours: Receipt) -> bool:
-    return found.run.id == ours.run.id and found.sequence == ours.sequence
+def _same(one: Receipt, other: Receipt) -> bool:
+    return one.run.id == other.run.id and one.sequence == other.sequence
 
 
 def _read_back(table: Table, receipt: Receipt) -> Commit | None:
@@ -103,13 +103,13 @@ def _read_back(table: Table, receipt: Receipt) -> Commit | None:
     return None
 
 
-def is_replaced(table: Table, done: Commit) -> bool:
+def is_replaced(table: Table, commit: Commit) -> bool:
     """Whether its version of the log holds another commit by now; False also where it cannot be read.
 
     A catalog that keeps the newest commits itself writes them to the log later.
     """
     with suppress(*spark_failures()):
-        return _at(table, done.version, done.receipt) is None
+        return _at(table, commit.version, commit.receipt) is None
     return False
 
 
@@ -120,13 +120,13 @@ def _at(table: Table, version: int, receipt: Receipt) -> Commit | None:
         PySparkException, Py4JError: the version cannot be read.
     """
     shape = "commitInfo STRUCT<timestamp: BIGINT, operationMetrics: MAP<STRING, STRING>, userMetadata: STRING>"
-    wanted = (
+    columns = (
         "timestamp_millis(commitInfo.timestamp) AS timestamp",
         "commitInfo.operationMetrics",
         "commitInfo.userMetadata",
     )
     actions = table.spark.read.schema(shape).json(f"{table.location}/_delta_log/{version:020}.json")
-    rows = actions.where("commitInfo IS NOT NULL").selectExpr(*wanted).collect()
+    rows = actions.where("commitInfo IS NOT NULL").selectExpr(*columns).collect()
     history = [{"version": version, "operation": "WRITE", **row.asDict()} for row in rows]
     newest = commit_log.of_history(receipt.pipeline, history, TableHistory(table)).newest
     return newest if newest is not None and _same(newest.receipt, receipt) else None

@@ -126,9 +126,9 @@ class CommitLog:
         """What the table's adoption said (see `JobFields.adopted`); empty where it was not adopted, and after a RESTORE
         to before that.
         """
-        told = next((c.receipt.job.adopted for c in self.commits if c.receipt.job.adopted), None)
-        kept = table_properties.adoption(self.properties, self.pipeline)
-        return told or (kept[0] if kept else {})
+        of_receipt = next((c.receipt.job.adopted for c in self.commits if c.receipt.job.adopted), None)
+        of_property = table_properties.adoption(self.properties, self.pipeline)
+        return of_receipt or (of_property[0] if of_property else {})
 
     @property
     def since_adoption(self) -> CommitLog:
@@ -142,8 +142,8 @@ class CommitLog:
         if self.newest:
             return self.newest.receipt.ranges.frontier
         # Where both are known, the log's oldest commits may be gone: what is read again is known by its coordinates.
-        both = self.begun.keys() & self.recovered.keys()
-        return {**self.recovered, **self.begun, **{tp: min(self.begun[tp], self.recovered[tp]) for tp in both}}
+        shared = self.begun.keys() & self.recovered.keys()
+        return {**self.recovered, **self.begun, **{tp: min(self.begun[tp], self.recovered[tp]) for tp in shared}}
 
 
 def ledger(log: CommitLog, every: Callable[[], Sequence[Commit]]) -> SchemaLedger:
@@ -179,10 +179,10 @@ def of_log(log: History, pipeline: str, back: int | None) -> CommitLog:
     """The commits of `pipeline`, as `read` gives them, of whoever knows the table's log."""
     for limit in dict.fromkeys((back, RECENT, None)):
         history = log.history(limit)
-        found = of_history(pipeline, history, log)
-        if limit is None or found.newest is not None or not history or history[-1]["version"] == 0:
+        result = of_history(pipeline, history, log)
+        if limit is None or result.newest is not None or not history or history[-1]["version"] == 0:
             break
-    return found
+    return result
 
 
 def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restores) -> CommitLog:
@@ -253,22 +253,22 @@ def _commit(entry: Mapping[str, Any], receipt: Receipt) -> Commit:
     return Commit(entry["version"], entry["timestamp"], rows, receipt, files, size)
 
 
-def over_a_restore(table: Table, done: Commit) -> int | None:
+def over_a_restore(table: Table, commit: Commit) -> int | None:
     """From which version on a batch is to be taken back, since somebody restored the table between its decision and its
     commit, which Delta lets happen; None if nobody did.
 
     So is one before which a backfill or a replay committed over a RESTORE, and which no later RESTORE took back: it may
     have what is the run's again since then.
     """
-    base = done.receipt.base
-    if base is None or done.version <= base + 1:
+    base = commit.receipt.base
+    if base is None or commit.version <= base + 1:
         return None
-    pipeline, versions = done.receipt.pipeline.partition(":")[0], list[int]()
+    pipeline, versions = commit.receipt.pipeline.partition(":")[0], list[int]()
     for entry in TableHistory(table).standing(base):
-        if entry["version"] >= done.version:
+        if entry["version"] >= commit.version:
             continue
         if entry["operation"] == "RESTORE":
-            versions.append(done.version)
+            versions.append(commit.version)
         receipt = Receipt.from_json(entry["userMetadata"])
         if receipt is not None and receipt.pipeline in beside(pipeline):
             first = over_a_restore(table, _commit(entry, receipt))
@@ -319,8 +319,8 @@ def _newest_number(table: Table, pipeline: str) -> int:
     with storage_failures(table.identifier):
         read, folder = table.spark.read.schema(shape), f"{table.location}/_delta_log"
         logs = [read.format(kind).load(f"{folder}/{names}") for kind, names in files]
-        ours = logs[0].union(logs[1]).where(F.col("txn.appId") == application(pipeline))
-        return int(ours.agg(F.coalesce(F.max("txn.version"), F.lit(0))).collect()[0][0])
+        numbers = logs[0].union(logs[1]).where(F.col("txn.appId") == application(pipeline))
+        return int(numbers.agg(F.coalesce(F.max("txn.version"), F.lit(0))).collect()[0][0])
 
 
 def application(pipeline: str) -> str:

@@ -73,18 +73,18 @@ class CompletenessTable:
         """
         from pyspark.sql import functions as F
 
-        held = self.table.schema()
-        if held is None:
+        columns = self.table.schema()
+        if columns is None:
             return None, 0
-        self._check(held)
+        self._check(columns)
         with storage_failures(self.table.identifier):
-            mine = self.table.read().where(F.col("pipeline") == self.pipeline)
-            ((start, sequence),) = mine.agg(F.unix_micros(F.max("period_start")), F.max("sequence")).collect()
+            rows = self.table.read().where(F.col("pipeline") == self.pipeline)
+            ((start, sequence),) = rows.agg(F.unix_micros(F.max("period_start")), F.max("sequence")).collect()
         return (None if start is None else self.periods.of(_at(start))), sequence or 0
 
-    def _check(self, held: StructType) -> None:
-        kinds.check(self.table, "completeness", held.names)
-        types_of = {column.name.lower(): column.dataType for column in held}
+    def _check(self, columns: StructType) -> None:
+        kinds.check(self.table, "completeness", columns.names)
+        types_of = {column.name.lower(): column.dataType for column in columns}
         for column in self.columns:
             if (kind := types_of.get(column.name.lower(), column.dataType)) != column.dataType:
                 raise TableMismatch(
@@ -114,10 +114,10 @@ class CompletenessTable:
         with storage_failures(main.identifier):
             rows = main.read(version)
             if only and len(only) <= _NAMED:
-                wanted = ["\0".join(self.periods.values(start)) for start in only]
-                rows = rows.where(F.concat_ws("\0", *values).isin(wanted))
-            found = rows.groupBy(*values).count().collect()
-        parsed = {self.periods.parse(row[:-1]): row[-1] for row in found}
+                keys = ["\0".join(self.periods.values(start)) for start in only]
+                rows = rows.where(F.concat_ws("\0", *values).isin(keys))
+            counted = rows.groupBy(*values).count().collect()
+        parsed = {self.periods.parse(row[:-1]): row[-1] for row in counted}
         return {start: count for start, count in parsed.items() if start is not None}
 
     def declare(self, starts: Mapping[datetime, int], *, sequence: int, version: int | None, now: datetime) -> None:
@@ -142,12 +142,12 @@ class CompletenessTable:
             )
             for start, count in starts.items()
         ]
-        held = self.table.schema()
-        if held is None:
-            held = self.table.create(columns, properties=kinds.properties("completeness"))
-            kinds.check(self.table, "completeness", held.names)
+        existing = self.table.schema()
+        if existing is None:
+            existing = self.table.create(columns, properties=kinds.properties("completeness"))
+            kinds.check(self.table, "completeness", existing.names)
         else:
-            self.table.add_columns(held, columns)
+            self.table.add_columns(existing, columns)
         with storage_failures(self.table.identifier):
             frame = self.table.spark.createDataFrame(rows, columns).coalesce(1)
             self.table.insert(frame, ("pipeline", "period_start"))

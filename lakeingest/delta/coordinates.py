@@ -24,20 +24,20 @@ def within(rows: DataFrame, ranges: OffsetRanges) -> DataFrame:
 
 def inside(ranges: OffsetRanges) -> Column:
     """BOOLEAN: whether a row's coordinates lie within `ranges`."""
-    found = F.lit(False)
+    condition = F.lit(False)
     for r in ranges:
         if r.end > r.start:
             offsets = (F.col(OFFSET) >= r.start) & (F.col(OFFSET) < r.end)
-            found = found | ((F.col(TOPIC) == r.topic) & (F.col(PARTITION) == r.partition) & offsets)
-    return found
+            condition = condition | ((F.col(TOPIC) == r.topic) & (F.col(PARTITION) == r.partition) & offsets)
+    return condition
 
 
 def not_before(frontier: Frontier) -> Column:
     """BOOLEAN: whether a row's coordinates lie at the frontier, or further on; false for other partitions."""
-    found = F.lit(False)
+    condition = F.lit(False)
     for (topic, partition), end in frontier.items():
-        found = found | ((F.col(TOPIC) == topic) & (F.col(PARTITION) == partition) & (F.col(OFFSET) >= end))
-    return found
+        condition = condition | ((F.col(TOPIC) == topic) & (F.col(PARTITION) == partition) & (F.col(OFFSET) >= end))
+    return condition
 
 
 def extent(rows: DataFrame) -> OffsetRanges:

@@ -67,10 +67,10 @@ class TableHistory:
         """The newest commits, each an object of the store, or all: version, timestamp, operation, operationParameters,
         operationMetrics and userMetadata, the newest first.
         """
-        wanted = "version, timestamp, operation, operationParameters, operationMetrics, userMetadata"
+        columns = "version, timestamp, operation, operationParameters, operationMetrics, userMetadata"
         newest = "" if limit is None else f" LIMIT {limit}"
         with storage_failures(self.table.identifier):
-            frame = self.table.spark.sql(f"DESCRIBE HISTORY {self.table.sql}{newest}").select(*wanted.split(", "))
+            frame = self.table.spark.sql(f"DESCRIBE HISTORY {self.table.sql}{newest}").select(*columns.split(", "))
             return [row.asDict() for row in frame.collect()]
 
     def since(self, version: int) -> Sequence[Mapping[str, Any]]:
@@ -111,15 +111,15 @@ class TableHistory:
                 restored_to = self.restored_to(entry, entries[-1]["version"])
             yield entry
 
-    def take_back(self, version: int, mine: Callable[[Mapping[str, Any]], bool]) -> bool:
+    def take_back(self, version: int, is_own: Callable[[Mapping[str, Any]], bool]) -> bool:
         """Restore the table to what it was before this version; whether that is possible.
 
         It is not where others have changed rows since: that would be taken back too.
 
         Args:
-            mine: whether an entry of the history may be.
+            is_own: whether an entry of the history may be.
         """
-        if not all(entry["operation"] in _SERVICES or mine(entry) for entry in self.since(version)):
+        if not all(entry["operation"] in _SERVICES or is_own(entry) for entry in self.since(version)):
             return False
         with storage_failures(self.table.identifier):
             self.table.spark.sql(f"RESTORE TABLE {self.table.sql} TO VERSION AS OF {version - 1}").collect()
@@ -131,8 +131,8 @@ class TableHistory:
         Args:
             restore: its entry of the history.
         """
-        named = named_version(restore)
-        return self._same_files(restore["version"], oldest) if named is None else named
+        version = named_version(restore)
+        return self._same_files(restore["version"], oldest) if version is None else version
 
     def _same_files(self, restore: int, oldest: int) -> int:
         """The newest version before a RESTORE that has the files which the RESTORE left.
@@ -162,5 +162,5 @@ class TableHistory:
 
 def named_version(restore: Mapping[str, Any]) -> int | None:
     """The version that a RESTORE names, as its entry of the history has it; None if it names a time."""
-    named = (restore["operationParameters"] or {}).get("version")
-    return None if named in (None, "null") else int(named)
+    version = (restore["operationParameters"] or {}).get("version")
+    return None if version in (None, "null") else int(version)

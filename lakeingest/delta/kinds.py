@@ -40,13 +40,13 @@ def properties(kind: Kind) -> dict[str, str]:
 
 def kind_of(properties: Mapping[str, str], columns: Collection[str]) -> Kind | None:
     """What a table is for; None if lakeingest did not make it, as far as can be told."""
-    said = properties.get(KIND)
-    found = next((kind for kind in get_args(Kind) if kind == said), None)
-    if found is None and any(name.startswith(_OF_MAIN) for name in properties):
+    value = properties.get(KIND)
+    kind_named = next((kind for kind in get_args(Kind) if kind == value), None)
+    if kind_named is None and any(name.startswith(_OF_MAIN) for name in properties):
         return "table"
-    if found is not None or RESCUED in columns:
+    if kind_named is not None or RESCUED in columns:
         # Records may have fields of any names: a main table alone has this column.
-        return found
+        return kind_named
     return next((kind for kind, needed in _COLUMNS.items() if needed <= {*columns}), None)
 
 
@@ -62,14 +62,14 @@ def check(table: Table, kind: Kind, columns: Collection[str], properties: Mappin
     """
     if properties is None and kind_of({}, columns) == kind:
         return
-    found = kind_of(table.properties() if properties is None else properties, columns)
-    if found == kind or (found is None and kind == "table"):
+    actual = kind_of(table.properties() if properties is None else properties, columns)
+    if actual == kind or (actual is None and kind == "table"):
         return
     options = {"completeness": "contract.completeness.table", "gate.results": kind}
     option = options.get(kind, f"{kind}.path (or {kind}.name)")
     raise TableMismatch(
-        f"{table} is {_WORDS[found] if found else 'a table that something else made'}, and the pipeline file names it "
-        f"as its {option}",
+        f"{table} is {_WORDS[actual] if actual else 'a table that something else made'}, and the pipeline file names "
+        f"it as its {option}",
         cure=f"name another place as {option}, in which there is nothing yet; where a pattern's topics lead to both, "
         "let it leave one of them out, as in '(?!orders_quarantine$)orders.*'",
     )

@@ -110,8 +110,8 @@ def layout(partitions: Sequence[Partition], schema: T.StructType, now: datetime,
     Raises:
         PipelineFileError: names, formats or types that no table can have (`partition_format.mistakes` and here).
     """
-    found = partition_format.mistakes(dict(enumerate(partitions)), schema.fieldNames())
-    problems = [f"{'.'.join(map(str, where))}: {text}" for where, text in found]
+    mistakes = partition_format.mistakes(dict(enumerate(partitions)), schema.fieldNames())
+    problems = [f"{'.'.join(map(str, where))}: {text}" for where, text in mistakes]
     parts: list[Layout] = []
     for position, part in enumerate(partitions if not problems else ()):
         try:
@@ -155,17 +155,17 @@ def _by_field(part: FieldPartition, field: _FrameValue) -> Layout:
 def _by_time(part: TimePartition, schema: T.StructType, now: datetime) -> Layout:
     segments = partition_format.segments(part)
     if part.extract == "wallclock":
-        there = timestamps.local(timestamps.literal(now), T.TimestampType(), part.timezone)
-        return Layout(_periods(part, segments, there))
+        local = timestamps.local(timestamps.literal(now), T.TimestampType(), part.timezone)
+        return Layout(_periods(part, segments, local))
     field = _find(schema, part.field) if part.field else _kafka_time()
     if not isinstance(field.type, timestamps.TIMES):
         kind = field.type.simpleString()
         raise ValueError(f"{part.field!r} is {kind}; choose TIMESTAMP, TIMESTAMP_NTZ, DATE, INT, BIGINT or STRING")
-    there = timestamps.local(field.column, field.type, part.timezone)
-    refusal = Refusal(STAGE, there.isNull(), lambda: _no_time(field))
+    local = timestamps.local(field.column, field.type, part.timezone)
+    refusal = Refusal(STAGE, local.isNull(), lambda: _no_time(field))
     if isinstance(field.type, T.DateType) and field.sql and segments[0].pattern is None:
         return Layout((PartitionColumn(segments[0].name, T.DateType(), generated=field.sql),), (refusal,))
-    return Layout(_periods(part, segments, there), (refusal,))
+    return Layout(_periods(part, segments, local), (refusal,))
 
 
 def _no_time(field: _FrameValue) -> Column:
@@ -173,10 +173,10 @@ def _no_time(field: _FrameValue) -> Column:
 
 
 def _periods(
-    part: TimePartition, segments: tuple[partition_format.Segment, ...], there: Column
+    part: TimePartition, segments: tuple[partition_format.Segment, ...], local: Column
 ) -> tuple[PartitionColumn, ...]:
-    start = timestamps.start(there, part.every)
-    date = (there if part.every == "day" else start).cast("date")
+    start = timestamps.start(local, part.every)
+    date = (local if part.every == "day" else start).cast("date")
     return tuple(
         PartitionColumn(s.name, T.DateType(), value=date)
         if s.pattern is None
@@ -218,23 +218,23 @@ def _too_long(columns: Sequence[PartitionColumn], fields: Mapping[str, _FrameVal
     Args:
         fields: the name of a partition column → the field that it has.
     """
-    there = location.place(path)
-    if not (location.is_path(path) and there.on_s3):
+    place = location.place(path)
+    if not (location.is_path(path) and place.on_s3):
         return ()
-    room = location.MAX_KEY - len("/".join((*there.steps, "")).encode()) - _OF_A_FILE
+    room = location.MAX_KEY - len("/".join((*place.steps, "")).encode()) - _OF_A_FILE
     texts = {name: field for name, field in fields.items() if isinstance(field.type, T.StringType)}
-    others = sum(len(c.name.encode()) + 2 + _OTHERWISE for c in columns if c.name not in texts)
-    if others + len(texts) * (MAX_NAME + 1) <= room or not texts:
+    other_bytes = sum(len(c.name.encode()) + 2 + _OTHERWISE for c in columns if c.name not in texts)
+    if other_bytes + len(texts) * (MAX_NAME + 1) <= room or not texts:
         return ()
     lengths = [directory_bytes(name, field.column) + 1 for name, field in texts.items()]
-    length = sum(lengths[1:], lengths[0]) + others
-    named = " and ".join(field.path for field in texts.values())
+    length = sum(lengths[1:], lengths[0]) + other_bytes
+    fields_text = " and ".join(field.path for field in texts.values())
 
     def why() -> Column:
-        told = F.concat(
-            F.lit(f"{named}: folders of "), length.cast("string"), F.lit(f" bytes; {room} fit into a key of S3")
+        message = F.concat(
+            F.lit(f"{fields_text}: folders of "), length.cast("string"), F.lit(f" bytes; {room} fit into a key of S3")
         )
-        return diagnosis(UNSTORABLE, told)
+        return diagnosis(UNSTORABLE, message)
 
     return (Refusal(STAGE, length > room, why, withheld=why),)
 

@@ -117,7 +117,7 @@ class PipelineTables:
             TableMismatch: a table is another than the file says (see `kinds`), or forgets which commits were made (see
                 `_RETENTION`); or it has rows that neither a receipt nor their coordinates tell of.
         """
-        mine, refused = (
+        log, refused = (
             CommitLog(table.identifier, self.config.known_as)
             if table in new
             else commit_log.numbered(table, commit_log.read(table, self.config.known_as, back=back))
@@ -127,15 +127,15 @@ class PipelineTables:
             refused = replace(refused, properties=self._properties(self.quarantine, "quarantine"))
         if self.main not in new:
             properties = self._properties(self.main, "table")
-            kept = table_properties.ledger(properties, self.config.known_as)
-            mine = replace(mine, kept=kept, properties=properties)
-            if not adopting and mine.newest is None and not (mine.begun and mine.complete):
-                mine = replace(mine, recovered=self._frontier_of_rows(properties))
-        known = adopting or mine.newest is not None or mine.recovered
-        if not known:
-            return mine, refused
-        schemas = commit_log.ledger(mine, lambda: commit_log.read(self.main, mine.pipeline, back=None).commits)
-        return replace(mine, schemas=schemas), refused
+            property_ledger = table_properties.ledger(properties, self.config.known_as)
+            log = replace(log, kept=property_ledger, properties=properties)
+            if not adopting and log.newest is None and not (log.begun and log.complete):
+                log = replace(log, recovered=self._frontier_of_rows(properties))
+        has_frontier = adopting or log.newest is not None or log.recovered
+        if not has_frontier:
+            return log, refused
+        schemas = commit_log.ledger(log, lambda: commit_log.read(self.main, log.pipeline, back=None).commits)
+        return replace(log, schemas=schemas), refused
 
     def _properties(self, table: Table, kind: Kind) -> dict[str, str]:
         """A table's properties.
@@ -144,8 +144,8 @@ class PipelineTables:
             TableMismatch: it is of another kind, or forgets which commits were made.
         """
         properties = table.properties()
-        said = kinds.kind_of(properties, ())
-        columns = table.schema() if said is None else None
+        kind_named = kinds.kind_of(properties, ())
+        columns = table.schema() if kind_named is None else None
         kinds.check(table, kind, columns.names if columns is not None else (), properties)
         _check_retention(table, properties)
         return properties
@@ -160,12 +160,12 @@ class PipelineTables:
         Raises:
             TableMismatch: the table has rows without coordinates, and was not adopted.
         """
-        kept = table_properties.adoption(properties, self.config.known_as)
-        ends = dict(kept[1].frontier) if kept else {}
+        adoption = table_properties.adoption(properties, self.config.known_as)
+        ends = dict(adoption[1].frontier) if adoption else {}
         rows = self.main.read()
-        known = set(COORDINATES) <= set(rows.columns)
+        has_coordinates = set(COORDINATES) <= set(rows.columns)
         with storage_failures(self.main.identifier):
-            strange = without_coordinates(rows) if known else rows
+            strange = without_coordinates(rows) if has_coordinates else rows
             # Those of a table that another pipeline adopted are of that one's topics.
             if not table_properties.is_adopted(properties) and not strange.isEmpty():
                 raise TableMismatch(
@@ -174,9 +174,9 @@ class PipelineTables:
                     cure="let the pipeline go on behind them: `lakeingest adopt FILE --dry-run`; or give it a table of "
                     "its own",
                 )
-            if known:
-                ours = F.col(TOPIC).isin(*self.config.source.topics)
-                reached = rows.where(ours).groupBy(TOPIC, PARTITION).agg(F.max(OFFSET) + 1)
+            if has_coordinates:
+                of_topics = F.col(TOPIC).isin(*self.config.source.topics)
+                reached = rows.where(of_topics).groupBy(TOPIC, PARTITION).agg(F.max(OFFSET) + 1)
                 for topic, partition, end in reached.collect():
                     ends[topic, partition] = max(end, ends.get((topic, partition), 0))
         return self.with_quarantine(ends)
@@ -189,13 +189,13 @@ class PipelineTables:
         ends = dict(reached)
         if self.quarantine.schema() is None:
             return ends
-        ours = F.col(TOPIC).isin(*self.config.source.topics)
+        of_topics = F.col(TOPIC).isin(*self.config.source.topics)
         begin_at = F.coalesce(
             *(F.when((F.col(TOPIC) == t) & (F.col(PARTITION) == p), F.lit(end)) for (t, p), end in ends.items()),
             F.lit(0),
         )
         with storage_failures(self.quarantine.identifier):
-            behind = self.refused().where(ours).where(F.col(OFFSET) >= begin_at)
+            behind = self.refused().where(of_topics).where(F.col(OFFSET) >= begin_at)
             extents = behind.groupBy(TOPIC, PARTITION).agg(F.min(OFFSET), F.max(OFFSET) + 1, F.count_distinct(OFFSET))
             for topic, partition, start, end, count in extents.collect():
                 begin = ends.setdefault((topic, partition), start)

@@ -164,9 +164,9 @@ def by_reason() -> Column:
     return F.expr(f"to_json(map({counts}))").alias("reasons")
 
 
-def reasons_of(seen: Mapping[str, Any]) -> dict[str, int]:
+def reasons_of(metrics: Mapping[str, Any]) -> dict[str, int]:
     """Reason → how many rows have it, those alone that some have, as `by_reason` has counted them."""
-    return {reason: count for reason, count in json.loads(seen["reasons"]).items() if count}
+    return {reason: count for reason, count in json.loads(metrics["reasons"]).items() if count}
 
 
 def whole(table: DataFrame) -> DataFrame:

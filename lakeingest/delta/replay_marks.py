@@ -49,13 +49,13 @@ def moved(tables: PipelineTables, replay: Commit) -> DataFrame:
         _topic STRING, _partition INT, _offset BIGINT
     """
     with suppress(FilesLost, UsageError), storage_failures(tables.main.identifier):
-        found = additions.of_commit(tables.main, replay.version).select(*COORDINATES)
+        rows = additions.of_commit(tables.main, replay.version).select(*COORDINATES)
         # Whether the files are there is noticed when they are read.
-        found.count()
-        return found
-    both = _in_both(tables).select(*COORDINATES)
+        rows.count()
+        return rows
+    in_both = _in_both(tables).select(*COORDINATES)
     with storage_failures(tables.main.identifier):
-        return both if both.count() <= replay.rows else both.limit(0)
+        return in_both if in_both.count() <= replay.rows else in_both.limit(0)
 
 
 def _in_both(tables: PipelineTables) -> DataFrame:
@@ -70,16 +70,16 @@ def settle(tables: PipelineTables) -> int:
     A record that a replay moved into the table is marked as moved, where the replay was killed before it did so, and
     whatever a `discard` did meanwhile. One that a RESTORE took out of the table again is in quarantine again.
     """
-    left = unsettled(tables)
+    open_replays = unsettled(tables)
     count = 0
-    for each in left.moved:
+    for each in open_replays.moved:
         rows = _in_both(tables).join(moved(tables, each), list(COORDINATES), "left_semi")
         count += _mark(tables, rows, each.receipt)
-    if left.standing is not None:
-        rows = tables.refused().where(f"moved.replay > {left.standing}")
-        there = tables.main.coordinates(coordinates.extent(rows))
-        gone = rows.join(there, list(COORDINATES), "left_anti")
-        count += _update(tables, gone, "q.moved IS NOT NULL", "moved", F.lit(None))
+    if open_replays.standing is not None:
+        rows = tables.refused().where(f"moved.replay > {open_replays.standing}")
+        existing = tables.main.coordinates(coordinates.extent(rows))
+        taken_out = rows.join(existing, list(COORDINATES), "left_anti")
+        count += _update(tables, taken_out, "q.moved IS NOT NULL", "moved", F.lit(None))
     return count
 
 
@@ -116,11 +116,11 @@ def asked(tables: PipelineTables, where: str | None) -> DataFrame:
     Raises:
         UsageError: the condition is no condition over quarantine's columns.
     """
-    mine = tables.refused()
+    rows = tables.refused()
     if where is None:
-        return mine
+        return rows
     try:
-        chosen = mine.where(where)
+        chosen = rows.where(where)
         _ = chosen.schema
     except spark_failures() as failed:
         raise UsageError(
@@ -162,15 +162,15 @@ def _update(
         of: the receipt that the commit bears; one is made for it, also where there are no rows.
     """
     typed = value.cast(quarantine.schema()[column].dataType).alias(column)
-    mine = F.lit(tables.config.known_as).alias("pipeline")
+    pipeline = F.lit(tables.config.known_as).alias("pipeline")
     with storage_failures(tables.quarantine.identifier):
-        found = frames.keep(rows.select(*same).distinct().select(*same, mine, typed))
+        keys = frames.keep(rows.select(*same).distinct().select(*same, pipeline, typed))
         try:
-            count = found.count()
+            count = keys.count()
             if not count and of is None:
                 return 0
             with session.setting(tables.spark, {_USER_METADATA: of.to_json()} if of else {}):
-                tables.quarantine.update(found, ("pipeline", *same), still, column)
+                tables.quarantine.update(keys, ("pipeline", *same), still, column)
             return count
         finally:
-            frames.release(found)
+            frames.release(keys)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def widen(
-    table: Table, columns: StructType, wanted: StructType, partitions: Sequence[PartitionColumn], compression: str
+    table: Table, columns: StructType, target: StructType, partitions: Sequence[PartitionColumn], compression: str
 ) -> bool:
     """Give columns the types that are wanted, if any is wider than the table's; whether one was.
 
@@ -39,43 +39,43 @@ def widen(
     """
     from pyspark.sql import functions as F
 
-    wider = [f"{name} {kind}" for name, kind in types.widenings(columns, wanted)]
+    wider = [f"{name} {kind}" for name, kind in types.widenings(columns, target)]
     if not wider:
         return False
     history = TableHistory(table)
-    seen = history.history(1)[0]["version"]
+    newest_version = history.history(1)[0]["version"]
     rows = table.read()
     _check_same(table, columns, rows.schema)
     generated = {p.name: {"delta.generationExpression": p.generated} for p in partitions if p.generated}
-    target = types.widened(columns, wanted)
+    widened = types.widened(columns, target)
     cast = [
         F.col(ddl.quoted(now.name))
         .cast(now.dataType)
         .alias(now.name, metadata={**was.metadata, **generated.get(was.name, {})})
-        for was, now in zip(rows.schema, target, strict=True)
+        for was, now in zip(rows.schema, widened, strict=True)
     ]
     mark = f"lakeingest: {', '.join(wider)} by rewriting the table ({uuid4()})"
     options = {"overwriteSchema": "true", "optimizeWrite": "true", "compression": compression, "userMetadata": mark}
     writer = rows.select(*cast).write.format("delta").mode("overwrite").options(**options)
     with storage_failures(table.identifier):
         table.save(writer.partitionBy(*(p.name for p in partitions)))
-    _check_unchanged(history, seen, mark, rows.schema)
+    _check_unchanged(history, newest_version, mark, rows.schema)
     return True
 
 
-def _check_same(table: Table, known: StructType, there: StructType) -> None:
-    if types.ddl_columns(known) != types.ddl_columns(there):
+def _check_same(table: Table, before: StructType, now: StructType) -> None:
+    if types.ddl_columns(before) != types.ddl_columns(now):
         raise TableChanged(f"somebody changed the columns of {table} meanwhile", cure="run again")
 
 
-def _check_unchanged(history: TableHistory, seen: int, mark: str, read: StructType) -> None:
+def _check_unchanged(history: TableHistory, newest_version: int, mark: str, read: StructType) -> None:
     """Take the rewriting back if somebody changed the columns between its look at them and its transaction."""
     table = history.table
-    version = next(entry["version"] for entry in history.since(seen) if entry["userMetadata"] == mark)
+    version = next(entry["version"] for entry in history.since(newest_version) if entry["userMetadata"] == mark)
     with storage_failures(table.identifier):
         before = table.spark.sql(f"SELECT * FROM {table.sql} VERSION AS OF {version - 1}").schema
     if types.ddl_columns(before) == types.ddl_columns(read):
         return
-    taken = history.take_back(version, lambda entry: entry["userMetadata"] == mark)
-    cure = "run again" if taken else f"RESTORE TABLE {table.sql} TO VERSION AS OF {version - 1}, then run again"
+    taken_back = history.take_back(version, lambda entry: entry["userMetadata"] == mark)
+    cure = "run again" if taken_back else f"RESTORE TABLE {table.sql} TO VERSION AS OF {version - 1}, then run again"
     raise TableChanged(f"somebody changed the columns of {table} while it was rewritten", cure=cure)

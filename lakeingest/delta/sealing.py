@@ -40,14 +40,16 @@ def sealed(rows: DataFrame, config: Quarantine, steps: Sequence[TransformStep] =
     parts = _BYTES[:1] + tuple(part for part in _BYTES[1:] if hidden.paths(steps, f"_{part}"))
     # A null stays null: it says nothing.
     some = reduce(or_, (F.col(part).isNotNull() for part in parts))
-    said = F.lit(_mark(ENCRYPTED if config.keep_bytes == ENCRYPTED else LEFT_OUT, parts))
+    mark = F.lit(_mark(ENCRYPTED if config.keep_bytes == ENCRYPTED else LEFT_OUT, parts))
 
     if config.keep_bytes != ENCRYPTED:
-        made = {part: F.when(F.lit(False), F.col(part)) for part in parts}
+        encrypted = {part: F.when(F.lit(False), F.col(part)) for part in parts}
     else:
-        made = {part: _each(part, lambda value: F.aes_encrypt(value, F.col(_WITH), F.lit("GCM"))) for part in parts}
+        encrypted = {
+            part: _each(part, lambda value: F.aes_encrypt(value, F.col(_WITH), F.lit("GCM"))) for part in parts
+        }
         rows = rows.withColumn(_WITH, _key(rows, config))
-    return rows.withColumns({"bytes": F.when(some, said), **made}).drop(_WITH)
+    return rows.withColumns({"bytes": F.when(some, mark), **encrypted}).drop(_WITH)
 
 
 def _mark(how: str, parts: Sequence[str]) -> str:
@@ -68,19 +70,19 @@ def opened(rows: DataFrame, config: Quarantine) -> DataFrame:
     Raises:
         UsageError: some are encrypted, and the file has no key, or another one.
     """
-    kept = quarantine.whole(rows).where(~F.coalesce(F.startswith("bytes", F.lit(LEFT_OUT)), F.lit(False)))
+    readable = quarantine.whole(rows).where(~F.coalesce(F.startswith("bytes", F.lit(LEFT_OUT)), F.lit(False)))
     encrypted = F.coalesce(F.startswith("bytes", F.lit(ENCRYPTED)), F.lit(False))
-    if kept.where(encrypted).isEmpty():
-        return kept
+    if readable.where(encrypted).isEmpty():
+        return readable
     key = _key(rows, config) if config.encryption_key else F.lit(None).cast("binary")
-    read = kept.withColumn(_WITH, key).withColumns({f"_{part}": _opened(part) for part in _BYTES})
+    read = readable.withColumn(_WITH, key).withColumns({f"_{part}": _opened(part) for part in _BYTES})
     if not read.where(encrypted & reduce(or_, (_unread(part) for part in _BYTES))).isEmpty():
         raise UsageError(
             "quarantine holds encrypted bytes that quarantine.encryption_key does not open",
             cure="write the key that they were encrypted with; or choose others with --where",
         )
-    found = {part: F.col(f"_{part}") for part in _BYTES}
-    return read.withColumns(found).drop(_WITH, *(f"_{part}" for part in _BYTES))
+    columns = {part: F.col(f"_{part}") for part in _BYTES}
+    return read.withColumns(columns).drop(_WITH, *(f"_{part}" for part in _BYTES))
 
 
 def _opened(part: str) -> Column:

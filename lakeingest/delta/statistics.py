@@ -22,7 +22,7 @@ _REDACTED = "(redacted)"
 
 def wanted(
     properties: Mapping[str, str],
-    ours: str | None,
+    own_value: str | None,
     columns: T.StructType,
     partitions: Collection[str],
     steps: Sequence[TransformStep],
@@ -31,24 +31,24 @@ def wanted(
 
     Args:
         properties, columns, partitions: the table's; partitions by their names.
-        ours: what the pipeline has set it to; None if it has not.
+        own_value: what the pipeline has set it to; None if it has not.
     """
     clear = _in_the_clear(steps)
     if not clear:
         return None
     now = properties.get(LISTED)
-    if now is not None and now != ours and _REDACTED not in now:
+    if now is not None and now != own_value and _REDACTED not in now:
         # Somebody chose these: they stay, but for those that show what is masked.
         chosen = [name.strip() for name in now.split(",")]
-        left = [name for name in chosen if name.replace("`", "").partition(".")[0].lower() not in clear]
-        return None if left == chosen else ",".join(left)
+        others = [name for name in chosen if name.replace("`", "").partition(".")[0].lower() not in clear]
+        return None if others == chosen else ",".join(others)
     most = int(properties.get(_FIRST, _DEFAULT))
     leaves = [each for f in columns if f.name not in partitions for each in _leaves(f, "")]
     indexed = leaves[:most] if most >= 0 else leaves
     if not any(_top(name) in clear for name, _ in indexed):
         return None
-    made = ",".join(name for name, kind in indexed if _top(name) not in clear and _skips(kind))
-    return None if made == ours else made
+    value = ",".join(name for name, kind in indexed if _top(name) not in clear and _skips(kind))
+    return None if value == own_value else value
 
 
 def _in_the_clear(steps: Sequence[TransformStep]) -> set[str]:

@@ -74,11 +74,11 @@ class Table:
         described = self.details()
         kind = described.get("Provider", "").lower()
         if kind != "delta":
-            what = (
+            reason = (
                 "a view" if "VIEW" in described.get("Type", "") else f"a table in the format {kind or 'of its catalog'}"
             )
             raise TableMismatch(
-                f"{self} is {what}, and no Delta table", cure="give table.name, or its schema, another name"
+                f"{self} is {reason}, and no Delta table", cure="give table.name, or its schema, another name"
             )
         # Of a path Delta itself refuses it.
         check_managed(self.identifier, described.get("Table Properties", ""))
@@ -105,12 +105,12 @@ class Table:
         if version is None:
             return self.read()
         try:
-            found = self.read(version)
+            rows = self.read(version)
             # Over Spark Connect nothing was asked yet.
-            _ = found.schema
+            _ = rows.schema
         except AnalysisException as none:
             raise UsageError(f"{self} has no version {version}", cure="name one that its history has") from none
-        return found
+        return rows
 
     def schema(self) -> StructType | None:
         """The columns; None if there is no table.
@@ -199,18 +199,18 @@ class Table:
     def _merge(self, rows: DataFrame, same: Sequence[str], then: str) -> None:
         matched = " AND ".join(f"q.{name} = r.{name}" for name in same)
         # What is in braces, spark.sql() fills in.
-        named = self.sql.replace("{", "{{").replace("}", "}}")
-        merge = f"MERGE INTO {named} AS q USING {{rows}} AS r ON {matched} {then}"
+        table = self.sql.replace("{", "{{").replace("}", "}}")
+        merge = f"MERGE INTO {table} AS q USING {{rows}} AS r ON {matched} {then}"
         self._though_others_write(lambda: self.spark.sql(merge, rows=rows).collect())
 
     def _though_others_write(self, change: Callable[[], object]) -> None:
         """Try a change again as long as another pipeline, another run, or a compaction commits meanwhile."""
-        for left in reversed(range(_TRIES)):
+        for tries in reversed(range(_TRIES)):
             try:
                 change()
                 return
             except spark_failures() as failed:
-                if not left or not _MEANWHILE.search(str(failed)):
+                if not tries or not _MEANWHILE.search(str(failed)):
                     raise
 
     def append(self, rows: DataFrame, options: Mapping[str, str]) -> None:
@@ -267,9 +267,9 @@ class Table:
         """
         whole = with_partitions(columns, partitions)
         described = [f"{types.sql_column(column)}{_computed(column)}" for column in whole]
-        named = ", ".join(ddl.quoted(partition.name) for partition in partitions)
-        partitioned = f" PARTITIONED BY ({named})" if partitions else ""
-        wanted = {**PROPERTIES, **(properties or {})}
+        partition_names = ", ".join(ddl.quoted(partition.name) for partition in partitions)
+        partitioned = f" PARTITIONED BY ({partition_names})" if partitions else ""
+        target_properties = {**PROPERTIES, **(properties or {})}
         with storage_failures(self.identifier):
             if not self.by_path:
                 self.ensure_schema()
@@ -279,12 +279,12 @@ class Table:
             with suppress(*spark_failures()):
                 self.spark.sql(
                     f"CREATE TABLE IF NOT EXISTS {self.sql} ({', '.join(described)}) USING DELTA{partitioned} "
-                    f"TBLPROPERTIES ({_options(wanted)})"
+                    f"TBLPROPERTIES ({_options(target_properties)})"
                 )
-            made = self.schema()
-            if made is None:
-                self._create_by_writing(whole, partitions, wanted)
-            return made or self.read().schema
+            schema = self.schema()
+            if schema is None:
+                self._create_by_writing(whole, partitions, target_properties)
+            return schema or self.read().schema
 
     def _check_apart(self) -> None:
         """Notice that a new table would lie within another one, or around one, or over other files.
@@ -341,11 +341,11 @@ class Table:
 
     def unset_properties(self, names: Sequence[str]) -> None:
         """Take these away, in a commit of metadata alone."""
-        named = ", ".join(map(ddl.text, names))
+        names_text = ", ".join(map(ddl.text, names))
         with storage_failures(self.identifier):
-            self.spark.sql(f"ALTER TABLE {self.sql} UNSET TBLPROPERTIES IF EXISTS ({named})")
+            self.spark.sql(f"ALTER TABLE {self.sql} UNSET TBLPROPERTIES IF EXISTS ({names_text})")
 
-    def add_columns(self, columns: StructType, wanted: StructType) -> None:
+    def add_columns(self, columns: StructType, target: StructType) -> None:
         """Add the columns that the table lacks.
 
         Args:
@@ -353,12 +353,12 @@ class Table:
         """
         names = {name.lower() for name in columns.names}
         with storage_failures(self.identifier):
-            for column in wanted:
+            for column in target:
                 if column.name.lower() not in names:
-                    named = f"{ddl.quoted(column.name)} {types.sql_type(column.dataType)}"
-                    self.spark.sql(f"ALTER TABLE {self.sql} ADD COLUMNS ({named})")
+                    declaration = f"{ddl.quoted(column.name)} {types.sql_type(column.dataType)}"
+                    self.spark.sql(f"ALTER TABLE {self.sql} ADD COLUMNS ({declaration})")
 
-    def widen(self, columns: StructType, wanted: StructType) -> bool:
+    def widen(self, columns: StructType, target: StructType) -> bool:
         """Widen columns to the types that are wanted, if any; metadata alone, no file is written anew.
 
         Delta's type widening is a feature of the table that its readers must know, so it is enabled only when a column
@@ -367,7 +367,7 @@ class Table:
         Args:
             columns: those that the table has.
         """
-        wider = list(types.widenings(columns, wanted))
+        wider = list(types.widenings(columns, target))
         if not wider:
             return False
         self.set_properties({"delta.enableTypeWidening": "true"})

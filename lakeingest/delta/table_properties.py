@@ -45,12 +45,12 @@ def wanted(config: PipelineConfig, ledger: SchemaLedger) -> dict[str, str]:
     """What a new table keeps: the file's partitions, for whom it is made, and the ledger if it is not empty; and what
     its readers need.
     """
-    kept = {
+    properties = {
         _name(_PARTITIONS, config.known_as): _packed(options(config)),
         _name(_MAKER, config.known_as): _packed({"name": config.known_as, "topics": [*config.source.topics]}),
     }
-    kept |= kinds.properties("table") | readers.properties(config.readers) | contract(config)
-    return kept | ({_name(_SCHEMAS, config.known_as): _packed(ledger.to_json())} if ledger.entries else {})
+    properties |= kinds.properties("table") | readers.properties(config.readers) | contract(config)
+    return properties | ({_name(_SCHEMAS, config.known_as): _packed(ledger.to_json())} if ledger.entries else {})
 
 
 def contract(config: PipelineConfig) -> dict[str, str]:
@@ -64,7 +64,7 @@ def contract(config: PipelineConfig) -> dict[str, str]:
         "late": followed.late if followed else None,
         "retention": promised.retention,
     }
-    said: dict[str, str | None] = {
+    words_by_name: dict[str, str | None] = {
         **{name: duration_text(each) for name, each in durations.items() if each is not None},
         "owners": ", ".join(promised.owners) or None,
         "completeness": config.completeness if followed else None,
@@ -73,9 +73,9 @@ def contract(config: PipelineConfig) -> dict[str, str]:
         "may_replay": _listed(promised.may_replay),
         "may_accept": _listed(promised.may_accept),
     }
-    words = {name: said[name] for name in _PROMISES if said.get(name) is not None}
-    named = {_word(name): str(text) for name, text in words.items()}
-    return {_name(_CONTRACT, config.known_as): _packed(words), **named}
+    words = {name: words_by_name[name] for name in _PROMISES if words_by_name.get(name) is not None}
+    texts = {_word(name): str(text) for name, text in words.items()}
+    return {_name(_CONTRACT, config.known_as): _packed(words), **texts}
 
 
 def outdated(properties: Mapping[str, str], config: PipelineConfig) -> tuple[dict[str, str], list[str]]:
@@ -83,11 +83,11 @@ def outdated(properties: Mapping[str, str], config: PipelineConfig) -> tuple[dic
     # A table that an older version made says what it is for from the next run on.
     unmarked = partitions(properties, config.known_as) is not None and kinds.KIND not in properties
     kind = kinds.properties("table") if unmarked else {}
-    wanted, mark = contract(config), _name(_CONTRACT, config.known_as)
+    target, mark = contract(config), _name(_CONTRACT, config.known_as)
     # Spark shows in place of a value with a word such as token none, so that only the packed one can be compared.
-    if properties.get(mark) == wanted.get(mark):
+    if properties.get(mark) == target.get(mark):
         return kind, []
-    return kind | wanted, [n for n in (mark, *map(_word, _PROMISES)) if n in properties and n not in wanted]
+    return kind | target, [n for n in (mark, *map(_word, _PROMISES)) if n in properties and n not in target]
 
 
 def unread(
@@ -99,9 +99,9 @@ def unread(
         columns, partitions: the table's; partitions by their names.
     """
     mark = _name(_STATISTICS, config.known_as)
-    ours = _unpacked(properties[mark]) if mark in properties else None
-    made = statistics.wanted(properties, ours, columns, partitions, config.steps)
-    return {} if made is None else {statistics.LISTED: made, mark: _packed(made)}
+    own_value = _unpacked(properties[mark]) if mark in properties else None
+    value = statistics.wanted(properties, own_value, columns, partitions, config.steps)
+    return {} if value is None else {statistics.LISTED: value, mark: _packed(value)}
 
 
 def _listed(names: Sequence[str] | None) -> str | None:
@@ -128,8 +128,8 @@ def ledger(properties: Mapping[str, str], pipeline: str) -> SchemaLedger:
 
 def options(config: PipelineConfig) -> list[dict[str, Any]]:
     """The options of each partition in the file, as JSON has them."""
-    found = [part.model_dump(mode="json") for part in config.partition]
-    return [{**part, "extract": _extract(part)} if "extract" in part else part for part in found]
+    partitions = [part.model_dump(mode="json") for part in config.partition]
+    return [{**part, "extract": _extract(part)} if "extract" in part else part for part in partitions]
 
 
 def _extract(part: Mapping[str, Any]) -> str:
@@ -145,13 +145,13 @@ def partitions(properties: Mapping[str, str], pipeline: str) -> tuple[Mapping[st
 def makers(properties: Mapping[str, str]) -> dict[str, list[str]]:
     """The pipeline that the table was made for, and its topics then; empty where an older version or a user made it."""
     prefix = f"lakeingest.{_MAKER}."
-    found = [_unpacked(value) for name, value in properties.items() if name.startswith(prefix)]
-    return {maker["name"]: maker["topics"] for maker in found}
+    entries = [_unpacked(value) for name, value in properties.items() if name.startswith(prefix)]
+    return {maker["name"]: maker["topics"] for maker in entries}
 
 
-def adopted(pipeline: str, what: Mapping[str, Any], ranges: OffsetRanges) -> dict[str, str]:
+def adopted(pipeline: str, adoption: Mapping[str, Any], ranges: OffsetRanges) -> dict[str, str]:
     """What a table keeps that was adopted: see `JobFields.adopted`, and the offsets where the pipeline goes on."""
-    return {_name(_ADOPTED, pipeline): _packed({"adopted": dict(what), "offsets": ranges.to_json()})}
+    return {_name(_ADOPTED, pipeline): _packed({"adopted": dict(adoption), "offsets": ranges.to_json()})}
 
 
 def adoption(properties: Mapping[str, str], pipeline: str) -> tuple[dict[str, Any], OffsetRanges] | None:
@@ -176,5 +176,5 @@ def _unpacked(value: str) -> Any:
     return json.loads(zlib.decompress(bytes.fromhex(value)))
 
 
-def _name(what: str, pipeline: str) -> str:
-    return f"lakeingest.{what}.{hashlib.sha256(pipeline.encode()).hexdigest()[:16]}"
+def _name(kind: str, pipeline: str) -> str:
+    return f"lakeingest.{kind}.{hashlib.sha256(pipeline.encode()).hexdigest()[:16]}"

@@ -40,8 +40,8 @@ class TableWriter:
         """`log`, `refused`: what the logs of the main table, and of quarantine, say when the writer is opened."""
         self.tables, self.columns = tables, columns
         self.properties: Mapping[str, str] = log.properties
-        self._kept, self._version = log.kept, log.version
-        self._done: Commit | None = None
+        self._kept_ledger, self._version = log.kept, log.version
+        self._last_commit: Commit | None = None
         self._aside = None if refused is None else refused.standing_number
         self._aside_version = None if refused is None else refused.version
         self._seen_aside = 0 if refused is None else refused.last_sequence
@@ -75,7 +75,7 @@ class TableWriter:
             return True
         self.columns = main.create(columns, partitions, properties)
         self.properties = main.properties()
-        self._kept = table_properties.ledger(self.properties, config.known_as)
+        self._kept_ledger = table_properties.ledger(self.properties, config.known_as)
         return True
 
     def columns_after(self, rows: StructType) -> StructType:
@@ -83,8 +83,8 @@ class TableWriter:
         assert self.columns is not None
         return types.widened(self.columns, rows, adds=True)
 
-    def describe(self, wanted: StructType, comment: str | None = None) -> None:
-        """Give the main table's columns the comments of `wanted`, and the table this one, where it has others.
+    def describe(self, target: StructType, comment: str | None = None) -> None:
+        """Give the main table's columns the comments of `target`, and the table this one, where it has others.
 
         A column that is wanted without a comment keeps the one that somebody gave it.
         """
@@ -92,7 +92,7 @@ class TableWriter:
         main = self.tables.main
         if comment is not None:
             main.comment(comment)
-        if new := types.new_comments(self.columns, wanted):
+        if new := types.new_comments(self.columns, target):
             main.comment_columns(new)
             self.columns = main.read().schema
 
@@ -136,16 +136,16 @@ class TableWriter:
         altered |= main.drop_not_null(loosened)
         # 2.
         evolves = types.has_new_fields(self.columns, rows.schema)
-        changed = SchemaLedger() if ledger == self._kept else ledger
+        changed = SchemaLedger() if ledger == self._kept_ledger else ledger
         receipt = replace(receipt, base=self._version, aside=self._aside, ledger=ledger.digest, schemas=changed)
-        done = commit.write(main, rows, receipt, config.table.compression, evolve=evolves, mode=self.mode)
+        commit_done = commit.write(main, rows, receipt, config.table.compression, evolve=evolves, mode=self.mode)
         # 3.
-        commit_log.check_deleted(main.identifier, done)
-        self.check_not_restored(main, done)
-        self._version, self._done = done.version, done
+        commit_log.check_deleted(main.identifier, commit_done)
+        self.check_not_restored(main, commit_done)
+        self._version, self._last_commit = commit_done.version, commit_done
         if evolves or altered:
             self.columns = main.read().schema
-        return done
+        return commit_done
 
     def set_aside(self, rows: DataFrame, receipt: Receipt, account: Account) -> Commit:
         """Commit rows to quarantine, with the batch's account.
@@ -168,27 +168,27 @@ class TableWriter:
         receipt = replace(
             receipt, job=job, account=account, base=self._aside_version, aside=None, ledger="", schemas=SchemaLedger()
         )
-        done = commit.write(table, rows, receipt, self.tables.config.table.compression)
-        self.check_not_restored(table, done)
+        commit_done = commit.write(table, rows, receipt, self.tables.config.table.compression)
+        self.check_not_restored(table, commit_done)
         self._aside = self._seen_aside = receipt.sequence
-        self._aside_version = done.version
-        return done
+        self._aside_version = commit_done.version
+        return commit_done
 
     def keep(self, ledger: SchemaLedger) -> None:
         """Keep the ledger of schemas, and the partitions, where the clean-up of the log does not take them."""
         config = self.tables.config
-        if ledger != self._kept or table_properties.partitions(self.properties, config.known_as) is None:
+        if ledger != self._kept_ledger or table_properties.partitions(self.properties, config.known_as) is None:
             self._set(table_properties.wanted(config, ledger))
-            self._kept = ledger
+            self._kept_ledger = ledger
 
     def keep_adoption(self, receipt: Receipt | None) -> None:
         """Keep where the pipeline went on in a table that it adopted, if that is its newest commit."""
         config = self.tables.config
         if receipt is None or not receipt.job.adopted:
             return
-        wanted = table_properties.adopted(config.known_as, receipt.job.adopted, receipt.ranges)
-        if any(self.properties.get(name) != value for name, value in wanted.items()):
-            self._set(wanted)
+        target = table_properties.adopted(config.known_as, receipt.job.adopted, receipt.ranges)
+        if any(self.properties.get(name) != value for name, value in target.items()):
+            self._set(target)
 
     def limit_statistics(self, partitions: Sequence[PartitionColumn]) -> None:
         """Let the main table's log keep no statistics of what is masked from its next commit on.
@@ -208,12 +208,12 @@ class TableWriter:
 
     def promise(self) -> None:
         """Let the main table say the contract of the file, where it says another one."""
-        wanted, gone = table_properties.outdated(self.properties, self.tables.config)
-        if wanted:
-            self.tables.main.set_properties(wanted)
-        if gone:
-            self.tables.main.unset_properties(gone)
-        self.properties = {n: v for n, v in {**self.properties, **wanted}.items() if n not in gone}
+        target, outdated = table_properties.outdated(self.properties, self.tables.config)
+        if target:
+            self.tables.main.set_properties(target)
+        if outdated:
+            self.tables.main.unset_properties(outdated)
+        self.properties = {n: v for n, v in {**self.properties, **target}.items() if n not in outdated}
 
     def check_unchanged(self) -> None:
         """Notice a RESTORE of the table, or another one of its name, since this writer looked at it: what it is about
@@ -226,18 +226,18 @@ class TableWriter:
         main = self.tables.main
         main.check_place()
         # Who renames two tables may leave both at the place where the first one was.
-        if self._done is not None and not main.by_path and commit.is_replaced(main, self._done):
+        if self._last_commit is not None and not main.by_path and commit.is_replaced(main, self._last_commit):
             raise main.replaced("another one there")
         if self._version is not None and TableHistory(self.tables.main).restored(self._version):
             raise self._restored_of(main)
 
-    def check_not_restored(self, table: Table, done: Commit) -> None:
+    def check_not_restored(self, table: Table, own_commit: Commit) -> None:
         """Notice that somebody restored a table between a commit's decision and the commit itself.
 
         Raises:
             TableChanged: whatever comes next takes it back.
         """
-        if commit_log.over_a_restore(table, done) is not None:
+        if commit_log.over_a_restore(table, own_commit) is not None:
             raise self._restored_of(table)
 
     def _restored_of(self, table: Table) -> TableChanged:

@@ -60,21 +60,21 @@ class GlueCatalog:
         Raises:
             TableMismatch: the entry is another table's; nothing was written.
         """
-        wanted = glue_entry.entry(self.table, self.path, columns, comment)
+        target = glue_entry.entry(self.table, self.path, columns, comment)
         with self._client() as glue:
-            known = glue.meta.service_model.shape_for("TableInput").members
+            input_members = glue.meta.service_model.shape_for("TableInput").members
             for attempt in range(_ATTEMPTS):
                 time.sleep(random.uniform(0, 0.2) * attempt)
-                held = self._get(glue)
-                if held is None:
-                    if self._create(glue, wanted):
+                entry = self._get(glue)
+                if entry is None:
+                    if self._create(glue, target):
                         return True
                     continue
-                glue_entry.check(self.name, held, wanted)
-                after = glue_entry.merged(wanted, held, known)
+                glue_entry.check(self.name, entry, target)
+                after = glue_entry.merged(target, entry, input_members)
                 if after is None:
                     return False
-                if self._replace(glue, after, held.get("VersionId")):
+                if self._replace(glue, after, entry.get("VersionId")):
                     return True
         raise CatalogUnreachable(
             f"others changed {self.name} in Glue each of the {_ATTEMPTS} times that it was to be updated",
@@ -95,29 +95,29 @@ class GlueCatalog:
                 glue.get_database(Name=self.database)
             except glue.exceptions.EntityNotFoundException:
                 return f"{self.name} is not in Glue yet, nor its database; the next run makes both"
-            held = self._get(glue)
-            if held is None:
+            entry = self._get(glue)
+            if entry is None:
                 return f"{self.name} is not in Glue yet; the next run makes it"
-            known = glue.meta.service_model.shape_for("TableInput").members
-            wanted = glue_entry.entry(self.table, self.path, columns or T.StructType(), None)
-            glue_entry.check(self.name, held, wanted)
+            input_members = glue.meta.service_model.shape_for("TableInput").members
+            target = glue_entry.entry(self.table, self.path, columns or T.StructType(), None)
+            glue_entry.check(self.name, entry, target)
             # As it is, and under a version that it has not: only who may change it is told that.
-            self._replace(glue, glue_entry.as_input(held, known), _NEVER)
-            behind = columns is not None and glue_entry.merged(wanted, held, known) is not None
+            self._replace(glue, glue_entry.as_input(entry, input_members), _NEVER)
+            behind = columns is not None and glue_entry.merged(target, entry, input_members) is not None
         state = "is behind the table, until the next run" if behind else "is there"
         return f"{self.name} {state}, and may be changed"
 
     def _get(self, glue: Any) -> Entry | None:
         try:
-            found: Entry = glue.get_table(DatabaseName=self.database, Name=self.table)["Table"]
+            entry: Entry = glue.get_table(DatabaseName=self.database, Name=self.table)["Table"]
         except glue.exceptions.EntityNotFoundException:
             return None
-        return found
+        return entry
 
-    def _create(self, glue: Any, wanted: Entry) -> bool:
+    def _create(self, glue: Any, target: Entry) -> bool:
         """Whether it was: not where the database had to be made first, or somebody else was quicker."""
         try:
-            glue.create_table(DatabaseName=self.database, TableInput=wanted)
+            glue.create_table(DatabaseName=self.database, TableInput=target)
         except glue.exceptions.AlreadyExistsException:
             return False
         except glue.exceptions.EntityNotFoundException:

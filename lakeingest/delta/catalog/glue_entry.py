@@ -71,9 +71,9 @@ def entry(name: str, path: str, columns: StructType, comment: str | None = None)
 
 def _column(field: T.StructField) -> dict[str, str]:
     # Hive, and Athena with it, has lower case alone.
-    found = {"Name": field.name.lower(), "Type": hive_type(field.dataType)}
+    column = {"Name": field.name.lower(), "Type": hive_type(field.dataType)}
     comment = field.metadata.get("comment")
-    return found if comment is None else {**found, "Comment": _cut(comment, _LONGEST_COMMENT)}
+    return column if comment is None else {**column, "Comment": _cut(comment, _LONGEST_COMMENT)}
 
 
 def hive_type(kind: DataType) -> str:
@@ -81,8 +81,8 @@ def hive_type(kind: DataType) -> str:
 
     What these have no word for stands as string: VARIANT, and a struct with a field that Hive cannot name.
     """
-    found = _hive_type(kind)
-    return found if len(found) <= _LONGEST_TYPE else "string"
+    name = _hive_type(kind)
+    return name if len(name) <= _LONGEST_TYPE else "string"
 
 
 def _hive_type(kind: DataType) -> str:
@@ -107,31 +107,33 @@ def _cut(text: str, most: int) -> str:
     return plain if len(plain) <= most else f"{plain[: most - 1]}…"
 
 
-def merged(wanted: Entry, held: Entry, known: Collection[str]) -> dict[str, Any] | None:
+def merged(target: Entry, current: Entry, input_members: Collection[str]) -> dict[str, Any] | None:
     """What Glue is to hold instead of what it holds; None where nothing has to change.
 
     What others added stays: parameters, an owner, the comments of columns that have none in the table.
 
     Args:
-        known: the keys of a TableInput; a Table has more.
+        input_members: the keys of a TableInput; a Table has more.
     """
-    before = as_input(held, known)
-    storage, ours = before.get("StorageDescriptor", {}), wanted["StorageDescriptor"]
+    before = as_input(current, input_members)
+    storage, descriptor = before.get("StorageDescriptor", {}), target["StorageDescriptor"]
     serde = storage.get("SerdeInfo", {})
-    theirs = {column["Name"].lower(): column for column in storage.get("Columns", ())}
+    current_columns = {column["Name"].lower(): column for column in storage.get("Columns", ())}
     after = {
         **before,
-        **wanted,
+        **target,
         "Parameters": {**before.get("Parameters", {}), **_differing(before.get("Parameters", {}))},
         "StorageDescriptor": {
-            **ours,
+            **descriptor,
             **storage,
-            "Columns": [_kept({**theirs.get(column["Name"], {}), **column}) for column in ours["Columns"]],
-            "Location": ours["Location"] if _is_placeholder(storage) else storage["Location"],
+            "Columns": [
+                _kept_column({**current_columns.get(column["Name"], {}), **column}) for column in descriptor["Columns"]
+            ],
+            "Location": descriptor["Location"] if _is_placeholder(storage) else storage["Location"],
             "SerdeInfo": {
-                **ours["SerdeInfo"],
+                **descriptor["SerdeInfo"],
                 **serde,
-                "Parameters": {**ours["SerdeInfo"]["Parameters"], **serde.get("Parameters", {})},
+                "Parameters": {**descriptor["SerdeInfo"]["Parameters"], **serde.get("Parameters", {})},
             },
         },
     }
@@ -141,17 +143,17 @@ def merged(wanted: Entry, held: Entry, known: Collection[str]) -> dict[str, Any]
     return None if after == before else after
 
 
-def as_input(held: Entry, known: Collection[str]) -> dict[str, Any]:
+def as_input(current: Entry, input_members: Collection[str]) -> dict[str, Any]:
     """A Table as a TableInput: an empty text may stand in the one alone."""
-    return {key: value for key, value in held.items() if key in known and value not in ("", None)}
+    return {key: value for key, value in current.items() if key in input_members and value not in ("", None)}
 
 
-def _differing(held: Mapping[str, str]) -> dict[str, str]:
+def _differing(parameters: Mapping[str, str]) -> dict[str, str]:
     """Crawlers write the same words in lower case."""
-    return {key: value for key, value in _PARAMETERS.items() if held.get(key, "").lower() != value.lower()}
+    return {key: value for key, value in _PARAMETERS.items() if parameters.get(key, "").lower() != value.lower()}
 
 
-def _kept(column: Mapping[str, Any]) -> dict[str, Any]:
+def _kept_column(column: Mapping[str, Any]) -> dict[str, Any]:
     """Without a comment that somebody emptied."""
     return {key: value for key, value in column.items() if (key, value) != ("Comment", "")}
 
@@ -161,20 +163,20 @@ def _is_placeholder(storage: Entry) -> bool:
     return bool(where.endswith(_PLACEHOLDER))
 
 
-def check(name: str, held: Entry, wanted: Entry) -> None:
+def check(name: str, current: Entry, target: Entry) -> None:
     """Notice that an entry is another table's, or a view.
 
     Raises:
         TableMismatch: with what to do about it.
     """
-    parameters, storage = held.get("Parameters", {}), held.get("StorageDescriptor", {})
-    if held.get("TableType") == "VIRTUAL_VIEW":
+    parameters, storage = current.get("Parameters", {}), current.get("StorageDescriptor", {})
+    if current.get("TableType") == "VIRTUAL_VIEW":
         raise foreign(name, "Glue", "a view")
     if "delta" not in {parameters.get(key, "").lower() for key in (PROVIDER, FORMAT)}:
         raise foreign(name, "Glue", "no Delta table")
     path = storage.get("SerdeInfo", {}).get("Parameters", {}).get("path")
     places = {path, None if _is_placeholder(storage) else storage["Location"]} - {None, ""}
-    ours = location.place(wanted["StorageDescriptor"]["Location"])
-    elsewhere = sorted(each for each in places if not location.place(each).same(ours))
+    place = location.place(target["StorageDescriptor"]["Location"])
+    elsewhere = sorted(each for each in places if not location.place(each).same(place))
     if elsewhere or not places:
         raise foreign(name, "Glue", f"the table at {elsewhere[0] if elsewhere else 'no place'}")

@@ -50,8 +50,8 @@ def check(table: Table, name: str) -> None:
     Raises:
         TableMismatch: with what to do about it.
     """
-    found = Table(table.spark, name).details()
-    if found.get("Provider", "").lower() != "delta":
+    details = Table(table.spark, name).details()
+    if details.get("Provider", "").lower() != "delta":
         raise foreign(name, "Spark's catalog", "no Delta table")
-    if not location.place(found["Location"]).same(location.place(table.location)):
-        raise foreign(name, "Spark's catalog", f"the table at {found['Location']}")
+    if not location.place(details["Location"]).same(location.place(table.location)):
+        raise foreign(name, "Spark's catalog", f"the table at {details['Location']}")

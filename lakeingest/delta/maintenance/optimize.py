@@ -76,14 +76,16 @@ def compact(table: Table, target_bytes: int, compression: str, where: str | None
     before = table_files(table)
     try:
         with setting(table.spark, {**dict.fromkeys(_LIMITS, str(target_bytes)), _CODEC: compression}):
-            done = table.spark.sql(f"OPTIMIZE {table.sql}{f' WHERE {where}' if where else ''}").collect()[0]["metrics"]
+            metrics = table.spark.sql(f"OPTIMIZE {table.sql}{f' WHERE {where}' if where else ''}").collect()[0][
+                "metrics"
+            ]
     except (AnalysisException, ParseException) as refused:
-        what = next(iter(str(refused).splitlines()), "")
+        reason = next(iter(str(refused).splitlines()), "")
         raise UsageError(
-            f"{table} cannot be compacted where {where}: {what}", cure="name partition columns alone, in Spark SQL"
+            f"{table} cannot be compacted where {where}: {reason}", cure="name partition columns alone, in Spark SQL"
         ) from refused
     except spark_failures() as failed:
         raise translate(table.identifier, failed) from failed
     return Compacted(
-        table.identifier, before, table_files(table), int(done["numFilesRemoved"]), int(done["numFilesAdded"])
+        table.identifier, before, table_files(table), int(metrics["numFilesRemoved"]), int(metrics["numFilesAdded"])
     )

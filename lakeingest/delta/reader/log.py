@@ -75,10 +75,10 @@ class DataFile:
         Raises:
             Unreadable: there are none.
         """
-        found: dict[str, Any] = json.loads(self.stats or "{}")
-        if self.masked or "numRecords" not in found:
+        tree: dict[str, Any] = json.loads(self.stats or "{}")
+        if self.masked or "numRecords" not in tree:
             raise Unreadable(f"{self.path} has no statistics of all its rows")
-        return found
+        return tree
 
     def only(self, column: str) -> str | None:
         """The text that all rows have in a column; None where the statistics leave that open."""
@@ -113,9 +113,9 @@ class State:
     @property
     def features(self) -> set[str]:
         """The features of Delta's protocol that a reader must know."""
-        named = _features(self.protocol)
+        names = _features(self.protocol)
         mapped = self.properties.get("delta.columnMapping.mode", "none") != "none"
-        return (named - {"columnMapping"}) | ({"columnMapping"} if mapped else set())
+        return (names - {"columnMapping"}) | ({"columnMapping"} if mapped else set())
 
 
 class OfflineLog:
@@ -202,28 +202,28 @@ class OfflineLog:
             raise Unreadable("the table's commits bear times of their own")
         written = self._written_all() if limit is None else {}
         oldest = min(written, default=0) if limit is None else max(0, newest - limit + 1)
-        found = self._commits(range(oldest, newest + 1))
-        kept = found[max((at + 1 for at, text in enumerate(found) if text is None), default=0) :]
-        versions = range(newest - len(kept) + 1, newest + 1)
+        texts = self._commits(range(oldest, newest + 1))
+        unbroken = texts[max((at + 1 for at, text in enumerate(texts) if text is None), default=0) :]
+        versions = range(newest - len(unbroken) + 1, newest + 1)
         written = written or self._written(versions)
         times = _increasing(written[version] for version in versions)
-        return [(v, time, text or "") for v, time, text in zip(versions, times, kept, strict=True)][::-1]
+        return [(v, time, text or "") for v, time, text in zip(versions, times, unbroken, strict=True)][::-1]
 
     def lost(self, files: Sequence[DataFile]) -> DataFile | None:
         """One of these files that is there no more, if there is one: a request for each thousand files of a folder."""
         from pyarrow import fs
 
-        there = set[str]()
+        existing = set[str]()
         with reading(self.identifier):
             for folder in {f"{self.folder}/{file.path}".rpartition("/")[0] for file in files}:
-                there.update(info.path for info in self.filesystem.get_file_info(fs.FileSelector(folder)))
-        return next((file for file in files if f"{self.folder}/{file.path}" not in there), None)
+                existing.update(info.path for info in self.filesystem.get_file_info(fs.FileSelector(folder)))
+        return next((file for file in files if f"{self.folder}/{file.path}" not in existing), None)
 
     def restored_to(self, restore: Mapping[str, Any], oldest: int) -> int:
         """The version that a RESTORE names; which one a time means, Spark finds."""
-        if (named := named_version(restore)) is None:
+        if (version := named_version(restore)) is None:
             raise Unreadable("somebody has restored the table to a time")
-        return named
+        return version
 
     # ---------------------------------------------------------------------------------------------------------------
 
@@ -234,18 +234,18 @@ class OfflineLog:
         hint = self._text("_last_checkpoint")
         if hint is None:
             return -1, {}, {}, {}
-        named = json.loads(hint)
-        version, parts = named["version"], named.get("parts")
-        if named.get("v2Checkpoint") is not None:
+        pointer = json.loads(hint)
+        version, parts = pointer["version"], pointer.get("parts")
+        if pointer.get("v2Checkpoint") is not None:
             raise Unreadable("its checkpoint is of the second form")
         names = [f"{version:020}.checkpoint.parquet"]
         if parts is not None:
             names = [f"{version:020}.checkpoint.{part:010}.{parts:010}.parquet" for part in range(1, parts + 1)]
-        wanted = ["protocol", "metaData"]
-        wanted += [f"add.{name}" for name in ("path", "size", "partitionValues", "stats", "deletionVector")]
+        columns = ["protocol", "metaData"]
+        columns += [f"add.{name}" for name in ("path", "size", "partitionValues", "stats", "deletionVector")]
         protocol, metadata, files = {}, {}, dict[tuple[str, ...], DataFile]()
         for name in names:
-            table = ParquetFile(self.filesystem.open_input_file(self._path(name))).read(columns=wanted)
+            table = ParquetFile(self.filesystem.open_input_file(self._path(name))).read(columns=columns)
             for kind in ("protocol", "metaData", "add"):
                 column = table[kind]
                 for action in column.filter(column.is_valid()).to_pylist():
@@ -264,13 +264,13 @@ class OfflineLog:
             Unreadable: a version is missing between others.
         """
         while True:
-            found = self._commits(range(version + 1, version + 1 + _AHEAD))
-            count = found.index(None) if None in found else len(found)
-            if any(text is not None for text in found[count:]):
+            texts = self._commits(range(version + 1, version + 1 + _AHEAD))
+            count = texts.index(None) if None in texts else len(texts)
+            if any(text is not None for text in texts[count:]):
                 raise Unreadable(f"version {version + 1 + count} is missing, and later ones are there")
-            yield from (text or "" for text in found[:count])
+            yield from (text or "" for text in texts[:count])
             version += count
-            if count < len(found):
+            if count < len(texts):
                 return
 
     def _commits(self, versions: Iterable[int]) -> list[str | None]:
@@ -340,15 +340,15 @@ def store(identifier: str, storage: Storage) -> tuple[Any, str]:
         raise Unreadable("storage.options are Hadoop's, and nobody else knows them")
     if beyond := storage.beyond_arrow:
         raise Unreadable(beyond)
-    if not storage.endpoint and (named := next((name for name in _ENDPOINTS if os.environ.get(name)), None)):
-        raise Unreadable(f"${named} names a store, and storage.endpoint does not")
+    if not storage.endpoint and (variable := next((name for name in _ENDPOINTS if os.environ.get(name)), None)):
+        raise Unreadable(f"${variable} names a store, and storage.endpoint does not")
     keys = {name.removeprefix("aws_"): value for name, value in storage.aws_keys.items()}
-    given = {"access_key_id": "access_key", "secret_access_key": "secret_key", "session_token": "session_token"}
+    names = {"access_key_id": "access_key", "secret_access_key": "secret_key", "session_token": "session_token"}
     role = storage.role
     url = urlparse(storage.endpoint or "")
     endpoint = {"endpoint_override": url.netloc, "scheme": url.scheme, "region": storage.region or "us-east-1"}
     store = fs.S3FileSystem(
-        **{given[name]: value for name, value in keys.items()},
+        **{names[name]: value for name, value in keys.items()},
         **({"role_arn": role.arn, "session_name": role.session_name, "external_id": role.external} if role else {}),
         **(endpoint if storage.endpoint else {"region": storage.region}),
         force_virtual_addressing=bool(storage.endpoint) and not storage.path_style,

@@ -42,8 +42,8 @@ def dataset(log: OfflineLog, files: Sequence[DataFile] | None = None) -> Dataset
     from pyarrow import dataset as ds
 
     state = log.state
-    if met := sorted(state.features & _SHUT_OUT):
-        raise Unreadable(f"the table has {', '.join(met)}")
+    if shut_out := sorted(state.features & _SHUT_OUT):
+        raise Unreadable(f"the table has {', '.join(shut_out)}")
     chosen = state.files if files is None else files
     if any(file.masked for file in chosen):
         raise Unreadable("deletion vectors leave out rows of its files")
@@ -83,13 +83,13 @@ def _of_partition(file: DataFile, types: dict[str, Any]) -> Any:
     import pyarrow as pa
     from pyarrow import dataset as ds
 
-    held = ds.scalar(True)
+    condition = ds.scalar(True)
     for name, kind in types.items():
         # Delta writes null and the empty text alike, and reads both as null.
         text = file.partition[name] or None
         same = ds.field(name).is_null() if text is None else ds.field(name) == pa.scalar(text).cast(kind)
-        held = held & same
-    return held
+        condition = condition & same
+    return condition
 
 
 _TIMES = {"timestamp": "UTC", "timestamp_ntz": None}

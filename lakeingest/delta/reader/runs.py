@@ -32,15 +32,15 @@ def of(log: OfflineLog, table: Dataset, where: Any) -> pa.Table:
     """
     import pyarrow as pa
 
-    found, count = list[pa.Table](), 0
+    tables, count = list[pa.Table](), 0
     with reading(log.identifier):
         scanner = table.scanner(columns=[*COORDINATES], filter=where, fragment_readahead=_AHEAD)
         for rows in _together(scanner.to_batches()):
-            found.append(_runs(rows))
-            count += len(found[-1])
+            tables.append(_runs(rows))
+            count += len(tables[-1])
             if count > _MOST:
                 raise Unreadable("its rows lie in no order, and are many")
-        return pa.concat_tables(found) if found else _empty()
+        return pa.concat_tables(tables) if tables else _empty()
 
 
 def _empty() -> pa.Table:
@@ -68,11 +68,9 @@ def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 def _runs(rows: pa.Table) -> pa.Table:
     if any(rows[name].null_count for name in COORDINATES):
         raise Unreadable("rows have no coordinates")
-    found = _adjacent(rows)
+    runs = _adjacent(rows)
     # Where a batch was dealt out to several partitions of the table, its files together are in order.
-    return (
-        found if 4 * len(found) < len(rows) else _adjacent(rows.sort_by([(name, "ascending") for name in COORDINATES]))
-    )
+    return runs if 4 * len(runs) < len(rows) else _adjacent(rows.sort_by([(name, "ascending") for name in COORDINATES]))
 
 
 def _adjacent(rows: pa.Table) -> pa.Table:
