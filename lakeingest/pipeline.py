@@ -353,7 +353,7 @@ class Pipeline:
             return result
         periods = partial(answer, self, completeness.periods)
         worst = partial(answer, self, partial(freshness.worst_of, back=status.BACK), files_first=True)
-        contract_status = contract.kept(self.config, self.source, result.partitions, periods, worst)
+        contract_status = contract.promises(self.config, self.source, result.partitions, periods, worst)
         return replace(result, contract=contract_status)
 
     def audit(self) -> Report:

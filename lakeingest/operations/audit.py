@@ -220,16 +220,16 @@ def _breaks(log: CommitLog) -> Iterator[str]:
                 yield f"commit {commit.receipt.sequence} goes back: {s.topic}-{s.partition} from {s.start} to {s.end}"
             end = reached.get((s.topic, s.partition), s.start)
             if s.start != end:
-                what = "jumps over" if s.start > end else "takes again"
+                verb = "jumps over" if s.start > end else "takes again"
                 low, high = sorted((s.start, end))
-                yield f"commit {commit.receipt.sequence} {what} {s.topic}-{s.partition} offsets {low} to {high - 1}"
+                yield f"commit {commit.receipt.sequence} {verb} {s.topic}-{s.partition} offsets {low} to {high - 1}"
             reached[s.topic, s.partition] = s.end
-    taken = OffsetRanges(tuple(s for commit in log.commits for s in commit.receipt.ranges))
+    consumed = OffsetRanges(tuple(s for commit in log.commits for s in commit.receipt.ranges))
     for commit in sorted(log.backfills, key=_sequence):
-        again = commit.receipt.ranges.shared(taken)
+        again = commit.receipt.ranges.shared(consumed)
         if again.ranges:
             yield f"batch {commit.receipt.sequence} of a backfill takes again {again}"
-        taken = OffsetRanges((*taken, *commit.receipt.ranges)).merged
+        consumed = OffsetRanges((*consumed, *commit.receipt.ranges)).merged
 
 
 def _sequence(commit: Commit) -> int:

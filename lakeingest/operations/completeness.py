@@ -67,8 +67,8 @@ class Complete:
         newest = self.newest
         if newest is None:
             return {}
-        known = {start: self.rows[start].records if start in self.rows else 0 for start in counts if start <= newest}
-        return {start: counts[start] - before for start, before in sorted(known.items()) if counts[start] > before}
+        counted = {start: self.rows[start].records if start in self.rows else 0 for start in counts if start <= newest}
+        return {start: counts[start] - before for start, before in sorted(counted.items()) if counts[start] > before}
 
 
 def followed(config: PipelineConfig) -> tuple[Periods, timedelta]:
@@ -77,13 +77,16 @@ def followed(config: PipelineConfig) -> tuple[Periods, timedelta]:
     Raises:
         UsageError: it has none.
     """
-    promised, found = config.contract.completeness if config.contract else None, partition_periods.of(config.partition)
-    if promised is None or found is None:
+    promised, periods = (
+        config.contract.completeness if config.contract else None,
+        partition_periods.of(config.partition),
+    )
+    if promised is None or periods is None:
         raise UsageError(
             f"pipeline {config.name!r} does not follow until when its table is complete",
             cure="write contract: {completeness: {}} into its file, and let it run",
         )
-    return found, promised.late
+    return periods, promised.late
 
 
 def declared(reader: PipelineReader) -> Complete:

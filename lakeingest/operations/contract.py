@@ -15,7 +15,7 @@ from lakeingest.operations.freshness import Worst
 _SECOND = timedelta(seconds=1)
 
 
-def kept(
+def promises(
     config: PipelineConfig,
     source: RecordSource,
     partitions: Sequence[Mapping[str, Any]],
@@ -86,21 +86,21 @@ def state(
     for name, text in stated.items():
         if text is not None:
             is_kept = True if name in checked else None
-            rows.append(_row(name, text, checked.get(name, ""), kept=is_kept))
+            rows.append(_row(name, text, checked.get(name, ""), is_kept=is_kept))
     return tuple(rows)
 
 
 def _freshness(promised: timedelta, oldest: datetime | None, now: datetime) -> dict[str, Any]:
     age = now - oldest if oldest is not None else timedelta(0)
     text = f"the oldest record that waits is {_age(age)} old" if oldest is not None else "no record waits"
-    return _row("freshness", duration_text(promised), text, kept=age <= promised, by=age - promised)
+    return _row("freshness", duration_text(promised), text, is_kept=age <= promised, by=age - promised)
 
 
 def _of_last_day(promised: timedelta, worst: Worst) -> dict[str, Any]:
     among = f"{worst.batches:,} batch{'es' * (worst.batches > 1)} since {worst.since:%Y-%m-%d %H:%M:%S} UTC"
     text = f"a record was {_age(worst.age)} old when batch {worst.sequence:,} was committed; of {among}"
     is_kept = worst.age <= promised
-    return _row("freshness of the last day", duration_text(promised), text, kept=is_kept, by=worst.age - promised)
+    return _row("freshness of the last day", duration_text(promised), text, is_kept=is_kept, by=worst.age - promised)
 
 
 def _completeness(
@@ -115,17 +115,17 @@ def _completeness(
     slack = config.contract.freshness or 2 * config.trigger.every
     newest = complete.newest
     if newest is None:
-        return [_row("completeness", f"late {_promised(late)}", "no period is complete yet", kept=None)]
+        return [_row("completeness", f"late {_promised(late)}", "no period is complete yet", is_kept=None)]
     due = of.end(of.after(newest)) + late + slack
     row = complete.rows[newest]
     text = f"complete up to {of.text(newest)}, since {row.since:%Y-%m-%d %H:%M:%S} UTC"
-    rows = [_row("completeness", f"late {_promised(late)}", text, kept=now <= due, by=now - due)]
+    rows = [_row("completeness", f"late {_promised(late)}", text, is_kept=now <= due, by=now - due)]
     if behind := complete.late(counts):
         first = ", ".join(f"{of.text(start)} {count:,}" for start, count in [*behind.items()][:3])
         more = ", …" if len(behind) > 3 else ""
         total = sum(behind.values())
         text = f"{total:,} came to {len(behind):,} complete period{'s' * (len(behind) > 1)}: {first}{more}"
-        rows.append({**_row("late records", "0", text, kept=False), "late": total})
+        rows.append({**_row("late records", "0", text, is_kept=False), "late": total})
     return rows
 
 
@@ -137,6 +137,8 @@ def _age(age: timedelta) -> str:
     return duration_text(max(age, _SECOND) // _SECOND * _SECOND)
 
 
-def _row(promise: str, promised: str, found: str, *, kept: bool | None, by: timedelta = timedelta(0)) -> dict[str, Any]:
-    broken_s = max(0.0, round(by.total_seconds(), 1)) if kept is False else 0.0
-    return {"promise": promise, "promised": promised, "kept": kept, "found": found, "by_s": broken_s}
+def _row(
+    promise: str, promised: str, state: str, *, is_kept: bool | None, by: timedelta = timedelta(0)
+) -> dict[str, Any]:
+    broken_s = max(0.0, round(by.total_seconds(), 1)) if is_kept is False else 0.0
+    return {"promise": promise, "promised": promised, "kept": is_kept, "found": state, "by_s": broken_s}

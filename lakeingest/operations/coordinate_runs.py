@@ -171,7 +171,7 @@ class CoordinateRuns:
     ) -> list[dict[str, Any]]:
         kinds = {"whole": self.whole, "unknown": _NONE, "skipped": _NONE, **kinds}
         inside = "".join(_INSIDE.format(kind=kind) for kind in kinds)
-        begun = OffsetRanges(tuple(OffsetRange(*tp, begin, begin) for tp, begin in self.begins.items()))
+        beginnings = OffsetRanges(tuple(OffsetRange(*tp, begin, begin) for tp, begin in self.begins.items()))
         runs = {f"runs_{number}": view for number, (_, view) in enumerate(self.runs)}
         flags = (", ".join(f"{int(kind == each)} AS {each}" for each in _KINDS) for kind, _ in self.runs)
         union = " UNION ALL ".join(
@@ -181,7 +181,7 @@ class CoordinateRuns:
         # Rows before the first commit that the log remembers were proved while it did; all of them, if it knows none.
         begin = 0 if self.begins else 2**63 - 1
         pieces = _PIECES.replace("RUNS", union).replace("INSIDE", inside).replace("BEGIN", str(begin))
-        ranges = _ranges({**kinds, "begun": begun, "batch": batches})
+        ranges = _ranges({**kinds, "begun": beginnings, "batch": batches})
         return self.query(pieces + text, {**runs, **views, "ranges": ranges})
 
 

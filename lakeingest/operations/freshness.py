@@ -70,26 +70,28 @@ def worst(log: CommitLog, ages: Ages, now: datetime) -> Worst | None:
     A batch with records that are older than the table is left out: what waited before there was a table, the pipeline
     cannot have been late for.
     """
-    found = list[tuple[float, int, datetime]]()
+    oldest_of_batches = list[tuple[float, int, datetime]]()
     for commit in log.commits:
         at, (_, oldest_s) = commit.time.astimezone(UTC), ages.of.get(commit.version, (0.0, None))
         if oldest_s is None or now - at > DAY:
             continue
         if ages.created is None or at - timedelta(seconds=oldest_s) >= ages.created:
-            found.append((oldest_s, commit.receipt.sequence, at))
-    if not found:
+            oldest_of_batches.append((oldest_s, commit.receipt.sequence, at))
+    if not oldest_of_batches:
         return None
-    oldest_s, sequence, _ = max(found)
-    return Worst(timedelta(seconds=max(oldest_s, 0)), sequence, len(found), min(at for _, _, at in found))
+    oldest_s, sequence, _ = max(oldest_of_batches)
+    return Worst(
+        timedelta(seconds=max(oldest_s, 0)), sequence, len(oldest_of_batches), min(at for _, _, at in oldest_of_batches)
+    )
 
 
 def _ages(entries: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, tuple[float, float]]]:
     for entry in entries:
         at = entry["timestamp"].astimezone(UTC)
         ends = [_ends(file) for file in entry["added"]]
-        known = [end for end in ends if end is not None]
-        if known and len(known) == len(ends):
-            newest, oldest = max(end for _, end in known), min(start for start, _ in known)
+        ends_present = [end for end in ends if end is not None]
+        if ends_present and len(ends_present) == len(ends):
+            newest, oldest = max(end for _, end in ends_present), min(start for start, _ in ends_present)
             yield entry["version"], ((at - newest).total_seconds(), (at - oldest).total_seconds())
 
 

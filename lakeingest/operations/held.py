@@ -24,23 +24,23 @@ def newest_results(owner: Owner) -> Sequence[Mapping[str, Any]]:
     return ()
 
 
-def of_results(done: int, lag: int, results: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def of_results(newest_batch: int, lag: int, results: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """The batch that is held: sequence, since and last (when it was held first and last, as far as the rows reach, in
     UTC), broken (the names of expectations), waiting (records, as offsets) and cure. None if none is.
 
     Args:
-        done: the number of the last batch that was committed.
+        newest_batch: the number of the last batch that was committed.
         lag: offsets that are not committed.
         results: see `newest_results`, the newest first.
     """
-    if not results or results[0]["outcome"] != "held" or results[0]["sequence"] <= done:
+    if not results or results[0]["outcome"] != "held" or results[0]["sequence"] <= newest_batch:
         return None
     newest = results[0]
-    mine = [row for row in results if (row["outcome"], row["sequence"]) == ("held", newest["sequence"])]
-    broken = [row["expectation"] for row in mine if row["time"] == newest["time"] and not row["success"]]
+    rows = [row for row in results if (row["outcome"], row["sequence"]) == ("held", newest["sequence"])]
+    broken = [row["expectation"] for row in rows if row["time"] == newest["time"] and not row["success"]]
     return {
         "sequence": newest["sequence"],
-        "since": _utc(min(row["time"] for row in mine)),
+        "since": _utc(min(row["time"] for row in rows)),
         "last": _utc(newest["time"]),
         # All expectations that were asked are met: the failure budget alone can hold it then.
         "broken": broken or ["quarantine.max_refused"],

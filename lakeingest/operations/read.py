@@ -89,14 +89,14 @@ def within(text: str) -> tuple[datetime, datetime]:
         UsageError: it names none.
     """
     try:
-        found = _TIME.fullmatch(text.strip())
-        if found is None:
+        match = _TIME.fullmatch(text.strip())
+        if match is None:
             raise ValueError
-        day, hour, minute, second, millisecond, zone = found.groups()
-        given = sum(part is not None for part in (hour, minute, second, millisecond))
+        day, hour, minute, second, millisecond, zone = match.groups()
+        parts = sum(part is not None for part in (hour, minute, second, millisecond))
         clock = f"{hour or '00'}:{minute or '00'}:{second or '00'}.{millisecond or '000'}"
         begin = datetime.fromisoformat(f"{day}T{clock}{zone or 'Z'}").astimezone(UTC)
-        return begin, begin + timedelta(**{_UNITS[given]: 1})
+        return begin, begin + timedelta(**{_UNITS[parts]: 1})
     except (ValueError, OverflowError):
         raise UsageError(
             f"--at {text!r} is no time",
@@ -105,7 +105,7 @@ def within(text: str) -> tuple[datetime, datetime]:
 
 
 @contextmanager
-def records(config: PipelineConfig, storage: Storage, wanted: RecordSelection) -> Iterator[Records]:
+def records(config: PipelineConfig, storage: Storage, selection: RecordSelection) -> Iterator[Records]:
     """The records, in the order of topic, partition and offset; they are read within the block.
 
     Each has _topic, _partition, _offset, _timestamp, _key, _headers and the columns of the table; one in quarantine has
@@ -121,11 +121,11 @@ def records(config: PipelineConfig, storage: Storage, wanted: RecordSelection) -
     s3a.check_listens(storage, config.paths)
     identifier = config.table.identifier
     try:
-        sources = {"table": _FilesOfTable(OfflineLog(identifier, storage), KEY, wanted)}
+        sources = {"table": _FilesOfTable(OfflineLog(identifier, storage), KEY, selection)}
         streams = [sources["table"].records(_record)]
         identifier = config.quarantine.identifier
         with suppress(NoTable):
-            sources["quarantine"] = _FilesOfTable(OfflineLog(identifier, storage), "key", wanted)
+            sources["quarantine"] = _FilesOfTable(OfflineLog(identifier, storage), "key", selection)
             streams.append(sources["quarantine"].records(_refused, config.known_as))
         merged = heapq.merge(*streams, key=lambda record: [record[name] for name in COORDINATES])
         yield Records(merged, {name: (source.opened, source.standing) for name, source in sources.items()})
@@ -143,9 +143,9 @@ class _FilesOfTable:
         Unreadable: from every method; of it NoTable where there is none.
     """
 
-    def __init__(self, log: OfflineLog, key: str, wanted: RecordSelection) -> None:
-        self.identifier, self.key, self.wanted = log.identifier, key, wanted
-        files = [file for file in log.state.files if may_hold(file, wanted, key)]
+    def __init__(self, log: OfflineLog, key: str, selection: RecordSelection) -> None:
+        self.identifier, self.key, self.selection = log.identifier, key, selection
+        files = [file for file in log.state.files if may_hold(file, selection, key)]
         self.opened, self.standing = len(files), len(log.state.files)
         self.table = rows.dataset(log, files)
         self.condition = self._condition()
@@ -166,8 +166,8 @@ class _FilesOfTable:
                 condition = condition & ds.field("moved").is_null()
         plain = {name: _nullable(kind) for name, kind in zip(schema.names, schema.types, strict=True)}
         with reading(self.identifier):
-            found = self.table.to_table(filter=condition).sort_by([(name, "ascending") for name in COORDINATES])
-            for batch in found.to_batches(_BATCH):
+            rows = self.table.to_table(filter=condition).sort_by([(name, "ascending") for name in COORDINATES])
+            for batch in rows.to_batches(_BATCH):
                 for row in batch.to_pylist():
                     yield make({name: plain[name](value) for name, value in row.items()})
 
@@ -175,15 +175,15 @@ class _FilesOfTable:
         """What holds of a wanted row."""
         from pyarrow import dataset as ds
 
-        wanted = self.wanted
+        selection = self.selection
         each: list[tuple[Any, Callable[[Any], Any]]] = [
-            (wanted.topic, lambda value: ds.field(TOPIC) == value),
-            (wanted.partition, lambda value: ds.field(PARTITION) == value),
-            (wanted.first, lambda value: ds.field(OFFSET) >= value),
-            (wanted.end, lambda value: ds.field(OFFSET) < value),
-            (wanted.since, lambda value: ds.field(TIMESTAMP) >= value),
-            (wanted.until, lambda value: ds.field(TIMESTAMP) < value),
-            (wanted.key, self._has_key),
+            (selection.topic, lambda value: ds.field(TOPIC) == value),
+            (selection.partition, lambda value: ds.field(PARTITION) == value),
+            (selection.first, lambda value: ds.field(OFFSET) >= value),
+            (selection.end, lambda value: ds.field(OFFSET) < value),
+            (selection.since, lambda value: ds.field(TIMESTAMP) >= value),
+            (selection.until, lambda value: ds.field(TIMESTAMP) < value),
+            (selection.key, self._has_key),
         ]
         # A row that was there before the table was adopted is no record that is known.
         condition = ds.field(TOPIC).is_valid() & ds.field(PARTITION).is_valid() & ds.field(OFFSET).is_valid()
@@ -206,16 +206,16 @@ class _FilesOfTable:
         return ds.field(self.key).cast("string") == key
 
 
-def may_hold(file: DataFile, wanted: RecordSelection, key: str) -> bool:
+def may_hold(file: DataFile, selection: RecordSelection, key: str) -> bool:
     """Whether a file may hold a wanted record, by its partition and its statistics; without these it may."""
-    for name, asked in ((TOPIC, wanted.topic), (PARTITION, wanted.partition)):
-        if asked is not None and file.partition.get(name, str(asked)) != str(asked):
+    for name, value in ((TOPIC, selection.topic), (PARTITION, selection.partition)):
+        if value is not None and file.partition.get(name, str(value)) != str(value):
             return False
     try:
-        held = file.statistics
+        statistics = file.statistics
     except Unreadable:
         return True
-    least, most = held.get("minValues", {}), held.get("maxValues", {})
+    least, most = statistics.get("minValues", {}), statistics.get("maxValues", {})
 
     def beyond(name: str, first: Any, last: Any, read: Callable[[Any], Any]) -> bool:
         """Whether all values of a column lie before the first, or behind the last, that is wanted."""
@@ -229,36 +229,36 @@ def may_hold(file: DataFile, wanted: RecordSelection, key: str) -> bool:
         # What is cut off may be less or more than anything.
         return value[: CUT - 1]
 
-    last = None if wanted.end is None else wanted.end - 1
+    last = None if selection.end is None else selection.end - 1
     # Statistics have whole milliseconds, and times have three digits more.
-    since = None if wanted.since is None else wanted.since - timedelta(milliseconds=1)
+    since = None if selection.since is None else selection.since - timedelta(milliseconds=1)
     # The bytes of keys have no statistics, and numbers are not in the order of their texts.
-    texts = {TOPIC: wanted.topic, **({key: wanted.key} if isinstance(least.get(key), str) else {})}
+    texts = {TOPIC: selection.topic, **({key: selection.key} if isinstance(least.get(key), str) else {})}
     return not (
-        beyond(PARTITION, wanted.partition, wanted.partition, int)
-        or beyond(OFFSET, wanted.first, last, int)
-        or beyond(TIMESTAMP, since, wanted.until, lambda value: datetime.fromisoformat(value).astimezone(UTC))
+        beyond(PARTITION, selection.partition, selection.partition, int)
+        or beyond(OFFSET, selection.first, last, int)
+        or beyond(TIMESTAMP, since, selection.until, lambda value: datetime.fromisoformat(value).astimezone(UTC))
         or any(
-            beyond(name, beginning(asked), beginning(asked), beginning)
-            for name, asked in texts.items()
-            if asked is not None
+            beyond(name, beginning(value), beginning(value), beginning)
+            for name, value in texts.items()
+            if value is not None
         )
     )
 
 
 def _record(row: Json) -> Json:
     """A row of the table: what is of the record itself comes first."""
-    own = {name: row.pop(name) for name in (*COORDINATES, TIMESTAMP, KEY, HEADERS) if name in row}
-    return {**own, **row}
+    of_record = {name: row.pop(name) for name in (*COORDINATES, TIMESTAMP, KEY, HEADERS) if name in row}
+    return {**of_record, **row}
 
 
 def _refused(row: Json) -> Json:
     """A row of quarantine, named as in the table, with the bytes of its value and why it was refused."""
-    own = {name: row[name] for name in (*COORDINATES, TIMESTAMP)}
+    of_record = {name: row[name] for name in (*COORDINATES, TIMESTAMP)}
     # `bytes` says that the value is not as it came: encrypted, or left out.
     why = {name: row[name] for name in ("stage", "reason", "message")}
     why |= {name: row[name] for name in ("bytes", "discarded") if row.get(name) is not None}
-    return {**own, KEY: row["key"], HEADERS: row["headers"], "_value": row["value"], "_refused": why}
+    return {**of_record, KEY: row["key"], HEADERS: row["headers"], "_value": row["value"], "_refused": why}
 
 
 def _plain(kind: pa.DataType) -> Callable[[Any], Any]:
@@ -267,14 +267,14 @@ def _plain(kind: pa.DataType) -> Callable[[Any], Any]:
 
     if pa.types.is_struct(kind):
         fields = {child.name: _nullable(child.type) for child in kind}
-        return lambda value: {name: fields[name](held) for name, held in value.items()}
+        return lambda value: {name: fields[name](item) for name, item in value.items()}
     if pa.types.is_map(kind):
         names, items = _plain(kind.key_type), _nullable(kind.item_type)
         # Pairs: an older table may have a key twice, and the last one holds.
-        return lambda value: {str(names(name)): items(held) for name, held in value}
+        return lambda value: {str(names(name)): items(item) for name, item in value}
     if pa.types.is_list(kind):
         each = _nullable(kind.value_type)
-        return lambda value: [each(held) for held in value]
+        return lambda value: [each(item) for item in value]
     return _scalar
 
 

@@ -117,8 +117,8 @@ def _may_come_first(rows: Sequence[Row], closed: _UniformFile, samples: int) -> 
 
 def record(reader: PipelineReader, topic: str, partition: int, offset: int) -> dict[str, Any] | None:
     """See `Pipeline.quarantined_record`."""
-    table, wanted = reader.quarantine, RecordSelection(topic, partition, offset, offset + 1)
-    files = None if table.files is None else [file for file in table.files if may_hold(file, wanted, "key")]
+    table, selection = reader.quarantine, RecordSelection(topic, partition, offset, offset + 1)
+    files = None if table.files is None else [file for file in table.files if may_hold(file, selection, "key")]
     place = {"pipeline": reader.config.known_as, "topic": topic, "partition": partition, "offset": offset}
     rows = table.scan(_RECORD, files=files, **place)
     return {name: _plain(value) for name, value in rows[0].items()} if rows else None

@@ -72,12 +72,12 @@ def _adds(entry: Entry, current: Entry | None) -> bool:
 
 
 def _meaning(entry: Entry, current: Entry | None) -> str:
-    what = "the table" if entry.side == "value" else "the column _key"
+    place = "the table" if entry.side == "value" else "the column _key"
     match entry.action:
         case "evolve" if _adds(entry, current):
-            return f"{what} gets the columns that this version alone has"
+            return f"{place} gets the columns that this version alone has"
         case "evolve":
-            return f"{what} follows" if current else f"{what} begins with it"
+            return f"{place} follows" if current else f"{place} begins with it"
         case "project" if current and current.version and entry.version and current.version != entry.version:
             return f"projected {'up' if entry.version < current.version else 'down'} to version {current.version}"
         case "project":

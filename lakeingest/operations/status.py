@@ -24,8 +24,8 @@ def status(reader: PipelineReader, topics: Topics) -> Status:
         Unreadable, StorageUnreachable: a table cannot be read (before the first run there is none).
     """
     log, refused = reader.commit_logs(BACK)
-    here: list[Condition] = [("pipeline", "=", reader.config.known_as), ("moved", "null", None)]
-    sizes = {"table": _size(reader.main, []), "quarantine": _size(reader.quarantine, here)}
+    in_quarantine: list[Condition] = [("pipeline", "=", reader.config.known_as), ("moved", "null", None)]
+    sizes = {"table": _size(reader.main, []), "quarantine": _size(reader.quarantine, in_quarantine)}
     accounts = {commit.receipt.batch: commit.receipt.account for commit in refused.commits}
     partitions = [
         {

@@ -128,20 +128,20 @@ class Waiter:
         until, looks = None if timeout_s is None else time.monotonic() + timeout_s, 0
         while True:
             try:
-                found = self.look()
+                state = self.look()
             except StorageUnreachable as failed:
                 # Whoever waits for hours does not give up for a store that is away for a minute.
                 if not looks:
                     raise
-                found = Waiting(failed.what)
-            if isinstance(found, Row):
-                return found
+                state = Waiting(failed.what)
+            if isinstance(state, Row):
+                return state
             pause_s = _PAUSES_S[min(looks, len(_PAUSES_S) - 1)]
             if until is not None:
                 if time.monotonic() >= until:
-                    return found
+                    return state
                 pause_s = min(pause_s, max(0.0, until - time.monotonic()))
-            says(found.text)
+            says(state.text)
             time.sleep(pause_s)
             looks += 1
 
@@ -161,24 +161,24 @@ class Waiter:
 
     def _waits_for(self, log: CommitLog) -> Waiting:
         """Why the period is not complete."""
-        what = f"{self.config.name} {self.periods.text(self.start)}"
+        period = f"{self.config.name} {self.periods.text(self.start)}"
         now = datetime.now(UTC)
         if now < self.due:
-            return Waiting(f"{what}: its records may come until {self.due:%Y-%m-%d %H:%M:%S} UTC")
+            return Waiting(f"{period}: its records may come until {self.due:%Y-%m-%d %H:%M:%S} UTC")
         try:
             if self._reach is None:
                 self._reach = self._broker().reach(self.due)
         except LakeingestError as failed:
-            return Waiting(f"{what}: what is missing cannot be told: {failed.what}")
+            return Waiting(f"{period}: what is missing cannot be told: {failed.what}")
         missing = self._reach.missing(log.frontier)
         if not missing:
-            return Waiting(f"{what}: all its records are committed; the pipeline has not said so yet: does it run?")
+            return Waiting(f"{period}: all its records are committed; the pipeline has not said so yet: does it run?")
         behind = [
             f"{topic}-{partition} is committed up to {begin:,} and has to come to {end:,}"
             for (topic, partition), (begin, end) in sorted(missing.items())
         ]
         more = f" and {len(behind) - 5:,} more partitions" if len(behind) > 5 else ""
-        return Waiting(f"{what}: {'; '.join(behind[:5])}{more}", missing)
+        return Waiting(f"{period}: {'; '.join(behind[:5])}{more}", missing)
 
 
 def _look(reader: PipelineReader) -> tuple[Complete, CommitLog]:

@@ -65,7 +65,7 @@ EMPTY_NAMES = {
     "config": 1,
     "delta": 19,
     "errors": 6,
-    "operations": 74,
+    "operations": 18,
     "testing": 2,
 }
 """Package → arguments, locals, attributes and functions of the package with such a name.

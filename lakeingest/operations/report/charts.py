@@ -68,13 +68,13 @@ def specifications() -> dict[str, dict[str, Any]]:
     """Name of a chart → its specification in Vega-Lite, over a data set `points`."""
     import altair as alt
 
-    found = {
+    charts = {
         name: draw(alt).properties(width="container", autosize=_SIZE).configure(**_CONFIG)
         for name, draw in _CHARTS.items()
     }
     # Which version it is of, Vega would remark upon; the one that altair is made for is in the bundle.
-    told = {name: chart.to_dict() for name, chart in found.items()}
-    return {name: {key: value for key, value in each.items() if key != "$schema"} for name, each in told.items()}
+    trees = {name: chart.to_dict() for name, chart in charts.items()}
+    return {name: {key: value for key, value in each.items() if key != "$schema"} for name, each in trees.items()}
 
 
 def _records(alt: Any) -> Any:
@@ -117,15 +117,15 @@ def _periods(alt: Any, **mark: Any) -> Any:
 
 
 def _gate(alt: Any) -> Any:
-    verdicts, both = {"domain": ["met", "broken"]}, alt.Legend(columns=2, symbolType=alt.Undefined)
+    verdicts, legend = {"domain": ["met", "broken"]}, alt.Legend(columns=2, symbolType=alt.Undefined)
     return (
         alt.Chart(alt.NamedData(_POINTS), height=22)
         .mark_point()
         .encode(
             x=_time(alt, "time:T"),
             y=alt.Y("name:N", title=None, sort=None, axis=alt.Axis(labelLimit=190, ticks=False, domain=False)),
-            color=alt.Color("found:N", scale=alt.Scale(**verdicts, range=["var(--good)", "var(--bad)"]), legend=both),
-            shape=alt.Shape("found:N", scale=alt.Scale(**verdicts, range=["circle", "cross"]), legend=both),
+            color=alt.Color("found:N", scale=alt.Scale(**verdicts, range=["var(--good)", "var(--bad)"]), legend=legend),
+            shape=alt.Shape("found:N", scale=alt.Scale(**verdicts, range=["circle", "cross"]), legend=legend),
             tooltip=["expectation:N", "found:N", "batch:Q", "outcome:N"],
         )
     )

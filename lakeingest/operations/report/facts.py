@@ -108,9 +108,9 @@ class Facts:
     verdict: PipelineVerdict = field(default_factory=PipelineVerdict)
 
     def to_json(self) -> dict[str, Any]:
-        told = {**vars(self), "made": utc(self.made), "verdict": vars(self.verdict)}
-        state = told.pop("state")
-        return {**told, "status": state.to_json() if state else None}
+        tree = {**vars(self), "made": utc(self.made), "verdict": vars(self.verdict)}
+        state = tree.pop("state")
+        return {**tree, "status": state.to_json() if state else None}
 
 
 def gather(
@@ -126,11 +126,11 @@ def gather(
     # Brokers that are away are waited for, some seconds: for all of them at once, and while tables are read.
     with ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:
         topics = [pool.submit(each.source.topics) for each in pipelines]
-        found = []
+        facts_of_all = []
         for each, future in zip(pipelines, topics, strict=True):
             say(each.config.name)
-            found.append(_of_one(each, future.result, samples=samples, audited=audited))
-        return found
+            facts_of_all.append(_of_one(each, future.result, samples=samples, audited=audited))
+        return facts_of_all
 
 
 def _of_one(pipeline: ReportedPipeline, topics: Callable[[], Topics], *, samples: int, audited: bool) -> Facts:
@@ -182,11 +182,11 @@ def _read(pipeline: ReportedPipeline, facts: Facts, ask: Callable[[], Topics], s
     if config.contract is not None:
         with _telling(facts, "contract"):
             facts.contract = _contract(pipeline, facts, worst)
-    named = {"table": facts.table, "quarantine": facts.quarantine, "results": config.results if config.gate else None}
+    names = {"table": facts.table, "quarantine": facts.quarantine, "results": config.results if config.gate else None}
     with _telling(facts, "columns"):
         facts.columns = list(_columns(OfflineLog(facts.table, storage)))
     with _telling(facts, "files"):
-        for name, identifier in named.items():
+        for name, identifier in names.items():
             if identifier and not _missing(identifier, storage):
                 facts.files.append(files.summary(name, OfflineLog(identifier, storage)))
 
@@ -198,7 +198,7 @@ def _contract(pipeline: ReportedPipeline, facts: Facts, worst: Worst | None) -> 
         raise UsageError("what waits in Kafka is not known", cure="see why the lag is not known")
 
     periods = partial(answer, pipeline, completeness.periods, files_first=True)
-    return contract.kept(config, pipeline.source, facts.state.partitions, periods, lambda: worst)
+    return contract.promises(config, pipeline.source, facts.state.partitions, periods, lambda: worst)
 
 
 def _columns(log: OfflineLog) -> Iterator[dict[str, str]]:

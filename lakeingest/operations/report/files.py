@@ -32,7 +32,7 @@ def summary(name: str, log: OfflineLog) -> dict[str, Any]:
     for file in every:
         partitions.setdefault(tuple(file.partition.items()), []).append(file)
     largest = sorted(partitions.items(), key=lambda each: -sum(file.size for file in each[1]))
-    sizes = [sum(file.size for file in found) for found in partitions.values()]
+    sizes = [sum(file.size for file in files_of) for files_of in partitions.values()]
     return {
         "name": name,
         "path": log.identifier,
@@ -42,11 +42,11 @@ def summary(name: str, log: OfflineLog) -> dict[str, Any]:
         "partitions": [
             {
                 "partition": "/".join(f"{column}={value}" for column, value in values) or "(not partitioned)",
-                "files": len(found),
-                "bytes": sum(file.size for file in found),
-                "rows": _rows(found),
+                "files": len(files_of),
+                "bytes": sum(file.size for file in files_of),
+                "rows": _rows(files_of),
             }
-            for values, found in largest[:PARTITIONS]
+            for values, files_of in largest[:PARTITIONS]
         ],
         "partitions_left_out": max(0, len(partitions) - PARTITIONS),
         "skew": round(max(sizes) / max(median(sizes), 1), 1) if sizes else None,

@@ -54,10 +54,10 @@ def check(to: Path, *, force: bool) -> None:
     if to.exists() and not force:
         try:
             with to.open("rb") as file:
-                ours = _MARK.encode() in file.read(_LOOKED_AT)
+                is_own = _MARK.encode() in file.read(_LOOKED_AT)
         except OSError as failed:
             raise UsageError(f"{to} cannot be read ({failed.strerror})", cure="name another file") from failed
-        if not ours:
+        if not is_own:
             raise UsageError(f"{to} is there, and is no report of lakeingest", cure="name another file, or add --force")
 
 
@@ -110,7 +110,7 @@ def html(pipelines: Sequence[Facts]) -> str:
     # Vega compiles expressions of its own; what a value says is never one.
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src {digests} 'unsafe-eval'; base-uri 'none'"
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    environment.filters |= {"shown": _shown, "age": _age, "milliseconds": _milliseconds}
+    environment.filters |= {"shown": _cell, "age": _age, "milliseconds": _milliseconds}
     ordered = sorted(pipelines, key=lambda each: (_ORDER.index(each.verdict.state), each.pipeline))
     template = environment.from_string(folder.joinpath("page.html.template").read_text(encoding="utf-8"))
     one = ordered[0].pipeline if len(ordered) == 1 else None
@@ -144,9 +144,9 @@ def _view(facts: Facts) -> dict[str, Any]:
 
 def _expectations(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """What the gate found of each expectation, those that were broken first."""
-    found: dict[str, dict[str, Any]] = {}
+    by_name: dict[str, dict[str, Any]] = {}
     for row in results:
-        each = found.setdefault(
+        each = by_name.setdefault(
             row["expectation"],
             {
                 "expectation": row["expectation"],
@@ -161,7 +161,7 @@ def _expectations(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         each["broken"] += not row["success"]
         if row["unexpected"] is not None:
             each["unexpected"] = (each["unexpected"] or 0) + row["unexpected"]
-    return sorted(found.values(), key=lambda each: (-each["broken"], each["expectation"]))
+    return sorted(by_name.values(), key=lambda each: (-each["broken"], each["expectation"]))
 
 
 def _observed(statistic: str | None) -> str | None:
@@ -178,11 +178,11 @@ def _points(facts: Facts) -> dict[str, list[dict[str, Any]]]:
     return {
         "records": batches,
         "age": batches,
-        "refused": [{**each, "reason": _shown(each["reason"])} for each in refused],
+        "refused": [{**each, "reason": _cell(each["reason"])} for each in refused],
         "gate": [
             {
                 "at": _milliseconds(row["time"]),
-                "expectation": _shown(row["expectation"]),
+                "expectation": _cell(row["expectation"]),
                 "found": "met" if row["success"] else "broken",
                 "batch": row["sequence"],
                 "outcome": row["outcome"],
@@ -192,7 +192,7 @@ def _points(facts: Facts) -> dict[str, list[dict[str, Any]]]:
         ],
         "sizes": [{**each, "size": each["size"].removesuffix(" MiB")} for each in files["sizes"]],
         "partitions": [
-            {**each, "partition": _shown(each["partition"]), "bytes": round(each["bytes"] / 2**20, 3)}
+            {**each, "partition": _cell(each["partition"]), "bytes": round(each["bytes"] / 2**20, 3)}
             for each in files["partitions"]
         ],
     }
@@ -211,11 +211,13 @@ def _summary(pipelines: Sequence[Facts]) -> str:
 
 def _reasons(pipelines: Sequence[Facts]) -> list[str]:
     """All reasons that can be chosen."""
-    found: Iterator[str] = (each["reason"] for facts in pipelines if facts.refused for each in _told(facts.refused))
-    return sorted(dict.fromkeys(_shown(reason) for reason in found))
+    reasons: Iterator[str] = (
+        each["reason"] for facts in pipelines if facts.refused for each in _reasons_told(facts.refused)
+    )
+    return sorted(dict.fromkeys(_cell(reason) for reason in reasons))
 
 
-def _told(refused: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _reasons_told(refused: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     yield from refused["reasons"]
     yield from refused["over_time"]
 
@@ -228,7 +230,7 @@ def _json(data: Any) -> Any:
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
-def _shown(value: object) -> str:
+def _cell(value: object) -> str:
     return printable(str(value))
 
 

@@ -47,11 +47,15 @@ def summary(reader: PipelineReader, samples: int) -> dict[str, Any]:
     """
     table, pipeline = reader.quarantine, reader.config.known_as
     reasons = refused.reasons(reader, samples)
-    shown = {sample["coordinates"] for group in reasons[:REASONS] for sample in group["samples"]}
+    coordinates_shown = {sample["coordinates"] for group in reasons[:REASONS] for sample in group["samples"]}
     # By its offset alone a file, or a part of one, is left out: values may be large.
-    offsets = ", ".join(sorted({each.rpartition(":")[2] for each in shown}))
-    values = table.scan(_VALUES.format(offsets=offsets), pipeline=pipeline) if shown else []
-    texts = {row["coordinates"]: _text(row["value"], row["bytes"]) for row in values if row["coordinates"] in shown}
+    offsets = ", ".join(sorted({each.rpartition(":")[2] for each in coordinates_shown}))
+    values = table.scan(_VALUES.format(offsets=offsets), pipeline=pipeline) if coordinates_shown else []
+    texts = {
+        row["coordinates"]: _text(row["value"], row["bytes"])
+        for row in values
+        if row["coordinates"] in coordinates_shown
+    }
     points = [
         {"at": _millis(row["refused_at"]), "reason": row["reason"], "count": row["count"]}
         for row in table.scan(_OVER_TIME, pipeline=pipeline)
@@ -64,8 +68,8 @@ def summary(reader: PipelineReader, samples: int) -> dict[str, Any]:
     }
 
 
-def _reasons(found: Sequence[dict[str, Any]], values: dict[str, str]) -> dict[str, Any]:
-    shown = [
+def _reasons(groups: Sequence[dict[str, Any]], values: dict[str, str]) -> dict[str, Any]:
+    samples = [
         {
             **group,
             "samples": [
@@ -77,15 +81,15 @@ def _reasons(found: Sequence[dict[str, Any]], values: dict[str, str]) -> dict[st
                 for sample in group["samples"]
             ],
         }
-        for group in found[:REASONS]
+        for group in groups[:REASONS]
     ]
-    return {"reasons": shown, "reasons_left_out": max(0, len(found) - REASONS)}
+    return {"reasons": samples, "reasons_left_out": max(0, len(groups) - REASONS)}
 
 
-def _text(value: bytes | None, kept: str | None) -> str:
+def _text(value: bytes | None, note: str | None) -> str:
     """A value as it is shown: as text where it is some, cut; or why it is not there."""
-    if kept:
-        return f"({kept})"
+    if note:
+        return f"({note})"
     if value is None:
         return "(no value)"
     return cut(bytes(value[: 4 * _LONGEST]).decode("utf-8", errors="backslashreplace"), _LONGEST)

@@ -43,11 +43,11 @@ def verdict(facts: Facts, trigger: Trigger) -> PipelineVerdict:
         return PipelineVerdict(
             "none", "never ran", f"There is no table at {facts.table} yet: the pipeline has never run."
         )
-    said = sorted(_findings(facts, trigger), key=lambda each: _WORST.index(each.state))
-    if said[0].state == "good":
-        return said[0]
+    findings = sorted(_findings(facts, trigger), key=lambda each: _WORST.index(each.state))
+    if findings[0].state == "good":
+        return findings[0]
     return PipelineVerdict(
-        said[0].state, said[0].label, " ".join(each.sentence for each in said if each.state != "good")
+        findings[0].state, findings[0].label, " ".join(each.sentence for each in findings if each.state != "good")
     )
 
 
@@ -73,16 +73,16 @@ def _findings(facts: Facts, trigger: Trigger) -> Iterator[PipelineVerdict]:
 
 
 def _of_audit(facts: Facts) -> Iterator[PipelineVerdict]:
-    found = facts.audit
-    if found and not found["conserved"]:
-        what = ", ".join(f"{found[name]:,} {name}" for name in ("missing", "duplicated", "unexpected") if found[name])
-        yield PipelineVerdict("bad", "not conserved", f"The audit failed: {what or 'the chain of commits is broken'}.")
+    audit = facts.audit
+    if audit and not audit["conserved"]:
+        text = ", ".join(f"{audit[name]:,} {name}" for name in ("missing", "duplicated", "unexpected") if audit[name])
+        yield PipelineVerdict("bad", "not conserved", f"The audit failed: {text or 'the chain of commits is broken'}.")
 
 
 def _of_gate(facts: Facts) -> Iterator[PipelineVerdict]:
     results = [{**row, "time": datetime.fromisoformat(row["time"])} for row in facts.gate or ()]
-    done = facts.batches[-1]["sequence"] if facts.batches else 0
-    if batch := held.of_results(done, facts.lag or 0, results):
+    newest_batch = facts.batches[-1]["sequence"] if facts.batches else 0
+    if batch := held.of_results(newest_batch, facts.lag or 0, results):
         broken = ", ".join(batch["broken"][:3])
         yield PipelineVerdict("bad", "held", f"Batch {batch['sequence']} is held: it breaks {broken}.")
 
