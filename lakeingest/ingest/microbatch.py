@@ -54,7 +54,7 @@ class MicroBatchExecution:
         reader: reads the batches.
         writer: commits them.
         evolution: the schemas that are known by now.
-        evolves: see `Job.evolves`.
+        fixed_columns: notices what would change the table; None where the job evolves it (see `Job.evolves`).
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class MicroBatchExecution:
         Raises:
             TableMismatch: the table cannot become what the file declares.
         """
-        self.context, self.config, self.evolves = context, context.config, evolves
+        self.context, self.config = context, context.config
         self.reader = BatchReader(context)
         self.writer = TableWriter(context.tables, log, columns, refused)
         self._sums = SumsChain(context.tables, batches or log, refused)
@@ -179,7 +179,7 @@ class MicroBatchExecution:
             refused = decided.refused(kafka) if counts.refused else decided.records.limit(0)
             with self._timed("quarantine"):
                 broken, reasons = self.quarantine(refused, decided.batch, receipt, account)
-        if self.evolves:
+        if self.fixed_columns is None:
             self.writer.keep(self.evolution.ledger)
             self._describe()
         with self._timed("results"):

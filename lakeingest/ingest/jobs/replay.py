@@ -74,19 +74,20 @@ class ReplayJob:
             TableChanged: somebody restored the table meanwhile; the next job takes the replay back.
         """
         config, tables = self.context.config, self.context.tables
-        tables.main.existing()
+        columns = tables.main.existing().schema
         tables.quarantine.existing()
         tables.ensure_quarantine()
         # 1.
         if dry_run:
             logs = Logs.of_run(tables)
         else:
-            logs, _ = heal.undo(tables, lambda: Logs.of_run(tables))
+            logs, undone = heal.undo(tables, lambda: Logs.of_run(tables))
+            columns = tables.main.existing().schema if undone else columns
             replay_marks.settle(tables)
         # 2. The number comes before the candidates: whatever another replay commits from now on has it, and is noticed.
         receipt = self._receipt()
         preflight.check_tables(config, logs.run, logs.run_accounts)
-        execution = MicroBatchExecution(self.context, tables.main.existing().schema, logs.run, evolves=False)
+        execution = MicroBatchExecution(self.context, columns, logs.run, evolves=False)
         if not dry_run:
             execution.open(logs.run)
         # 3.
