@@ -26,17 +26,11 @@ from lakeingest.operations.results.doctor import Finding
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PROBE = ".lakeingest-probe-"
-"""How the object is named with which a conditional PUT is tried: as the log store names its own."""
-_SKEW_S = 60.0
-"""A clock that is further off is told; from 900 s on S3 refuses every request."""
 _REGISTRY_WAIT = timedelta(seconds=3)
 """A run waits longer for a registry that is away."""
 _BROKER_WAIT_S = 2.0
 _PACKAGES = ("pyspark", "pyarrow", "confluent_kafka")
 _GIB = 1024**3
-_COMMITS = 100
-"""The newest commits of a table that are looked at, each an object of the store."""
 
 
 def look(path: Path, *, spark: bool = True) -> Iterator[Finding]:

@@ -10,9 +10,8 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import timedelta
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lakeingest.config import PipelineConfig, Storage, location
 from lakeingest.delta.history import adds_rows
@@ -21,18 +20,10 @@ from lakeingest.errors import LakeingestError, SetupError
 from lakeingest.local.loopback import direct
 from lakeingest.operations.results.doctor import Finding
 
-if TYPE_CHECKING:
-    pass
-
 PROBE = ".lakeingest-probe-"
 """How the object is named with which a conditional PUT is tried: as the log store names its own."""
 _SKEW_S = 60.0
 """A clock that is further off is told; from 900 s on S3 refuses every request."""
-_REGISTRY_WAIT = timedelta(seconds=3)
-"""A run waits longer for a registry that is away."""
-_BROKER_WAIT_S = 2.0
-_PACKAGES = ("pyspark", "pyarrow", "confluent_kafka")
-_GIB = 1024**3
 _COMMITS = 100
 """The newest commits of a table that are looked at, each an object of the store."""
 

@@ -30,6 +30,7 @@ QUICK = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1"}
 """A JVM that lives for seconds gains nothing from the compiler that takes its time."""
 KINDS = ("clean", "dirty", "evolving")
 BUCKET = "faulty"
+"""The bucket that the shared session reaches through the proxy; `lake` is reached directly. They are one server."""
 OF_A_DIRTY_BATCH = (
     Step.MAKING,
     Step.WRITING,
@@ -40,7 +41,6 @@ OF_A_DIRTY_BATCH = (
     Step.ACCOUNTED,
 )
 """The steps of the first batch that has refused records: the first one makes the table."""
-"""The bucket that the shared session reaches through the proxy; `lake` is reached directly. They are one server."""
 MIXED = {"schema": {"compatibility": "BACKWARD"}, "decode": {"on_null": "ignore"}}
 
 
