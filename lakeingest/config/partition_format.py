@@ -14,6 +14,7 @@ from datetime import timedelta
 from difflib import get_close_matches
 
 from lakeingest.config.parts import FieldPartition, KafkaPartition, Partition, TimePartition
+from lakeingest.schema import time_patterns
 
 KAFKA_PARTITION = "kafka_partition"
 """The column of `by: kafka_partition`."""
@@ -27,7 +28,8 @@ _CURES = {
     **dict.fromkeys("zZXOVv", "a zone, which is the partition's own for every record; drop it"),
     **dict.fromkeys("wWuec", "a part of a week, which Spark does not format; write dates, as in yyyy-MM-dd"),
 }
-_SEGMENT = re.compile(r"(?:'(?P<quoted>[^'=]+)'=|'(?P<inside>[^'=]+)='|(?P<plain>\w+)=)(?P<pattern>.*)", re.DOTALL)
+_NAME = r"'(?P<quoted>[^'=]+)'=|'(?P<inside>[^'=]+)='|(?P<plain>\w+)="
+_SEGMENT = re.compile(f"(?P<name>{_NAME})?(?P<pattern>.*)", re.DOTALL)
 _SLASH = re.compile(r"/(?=(?:[^']*'[^']*')*[^']*$)")
 _UNSTORABLE = re.compile(r"[ ,;{}()=/\\.`'\"\x00-\x1f\x7f]")
 _EXAMPLE = "as in 'year'=yyyy/'month'=MM/'day'=dd"
@@ -61,9 +63,9 @@ def parse_format(text: str, locale: str = "en_US") -> tuple[Segment, ...]:
     if text.count("'") % 2:
         raise FormatError((f"{text!r}: a quote is never closed; close it, {_EXAMPLE}",))
     segments, problems = [], []
-    for part in _SLASH.split(text):
-        match = _SEGMENT.fullmatch(part)
-        if match is None:
+    for match in written_segments(text):
+        part = match[0]
+        if not match["name"]:
             problems.append(f"{part!r}: a path segment without a name; write name=pattern, {_EXAMPLE}")
             continue
         segment = Segment(match["quoted"] or match["inside"] or match["plain"], match["pattern"])
@@ -72,6 +74,11 @@ def parse_format(text: str, locale: str = "en_US") -> tuple[Segment, ...]:
     if problems:
         raise FormatError(tuple(problems))
     return tuple(segments)
+
+
+def written_segments(text: str) -> Iterator[re.Match[str]]:
+    """The segments between a format's slashes, each with its `pattern`, and the `name` before it if it has one."""
+    return (match for segment in _SLASH.split(text) if (match := _SEGMENT.match(segment)))
 
 
 def check_locale(locale: str) -> None:
@@ -176,8 +183,8 @@ def _name(name: str, part: Partition, holders: Mapping[str, str]) -> Iterator[st
 def _pattern(pattern: str, locale: str) -> Iterator[str]:
     if not pattern:
         yield "a name without a pattern; write name=pattern, " + _EXAMPLE
-    for match in re.finditer(r"([A-Za-z])\1*|[\[\]{}#]", re.sub(r"'[^']*'", "\0", pattern)):
-        run, letter = match[0], match[0][0]
+    for run in time_patterns.runs(pattern):
+        letter = run[0]
         if letter in _CURES:
             yield f"{run} is {_CURES[letter]}"
         elif letter not in _LONGEST:

@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 
 from lakeingest.config import partition_format
 from lakeingest.config.parts import Partition, TimePartition
+from lakeingest.schema import time_patterns
 
 SHORTEST = timedelta(minutes=1)
 """A completeness table has a row for each period."""
@@ -25,7 +26,6 @@ _EPOCH = datetime(1970, 1, 1)
 _YEARS = range(2, 9999)
 """Years within which no zone leads out of those that Python knows."""
 _DIGITS = {"yyyy": 4, "MM": 2, "dd": 2, "HH": 2, "mm": 2, "ss": 2}
-_TOKEN = re.compile(r"'([^']*)'|([A-Za-z])\2*|.", re.DOTALL)
 _WRITTEN = {"year": "%Y", "month": "%Y-%m", "day": "%Y-%m-%d", "hour": "%Y-%m-%dT%H"}
 
 
@@ -219,14 +219,14 @@ def _in_format(
                 ("partition", at, "format"),
                 f"{segment.name!r} is a column of the completeness table; give the partition column another name",
             )
-        for match in _TOKEN.finditer(segment.pattern or ""):
-            if match[2] and match[0] not in _DIGITS:
+        for run in time_patterns.runs(segment.pattern or ""):
+            if run not in _DIGITS:
                 yield (
                     ("partition", at, "format"),
-                    f"{match[0]} cannot be followed by contract.completeness; write {', '.join(_DIGITS)}",
+                    f"{run} cannot be followed by contract.completeness; write {', '.join(_DIGITS)}",
                 )
-    tokens = {match[0] for s in segments for match in _TOKEN.finditer(s.pattern or "yyyy-MM-dd") if match[2]}
-    if missing := [token for token in needed if token not in tokens]:
+    runs = {run for segment in segments for run in time_patterns.runs(segment.pattern or "yyyy-MM-dd")}
+    if missing := [run for run in needed if run not in runs]:
         yield (
             ("partition", at, "format"),
             f"does not tell the periods apart, as contract.completeness needs it; add {', '.join(missing)}",
@@ -245,26 +245,13 @@ def _needed(every: str | timedelta) -> list[str]:
 
 def _formatted(pattern: str, start: datetime) -> str:
     numbers = dict(zip(_DIGITS, start.timetuple(), strict=False))
-
-    def text(match: re.Match[str]) -> str:
-        if match[2]:
-            return f"{numbers[match[0]]:0{_DIGITS[match[0]]}}"
-        return match[0] if match[1] is None else match[1] or "'"
-
-    return _TOKEN.sub(text, pattern)
+    return "".join(f"{numbers[run]:0{_DIGITS[run]}}" if run else text for run, text in time_patterns.tokens(pattern))
 
 
 def _expression(pattern: str) -> str:
-    """A pattern as a regular expression with a group for each token."""
-    tokens: set[str] = set()
-
-    def text(match: re.Match[str]) -> str:
-        token = match[0]
-        if not match[2]:
-            return re.escape(token if match[1] is None else match[1] or "'")
-        if token in tokens:
-            return f"(?P={token})"
-        tokens.add(token)
-        return rf"(?P<{token}>[0-9]{{{_DIGITS[token]}}})"
-
-    return _TOKEN.sub(text, pattern)
+    """A pattern as a regular expression with a group for each run of letters."""
+    parts: list[str] = []
+    for run, text in time_patterns.tokens(pattern):
+        part = rf"(?P<{run}>[0-9]{{{_DIGITS[run]}}})" if run else re.escape(text)
+        parts.append(f"(?P={run})" if run and part in parts else part)
+    return "".join(parts)

@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Literal, NamedTuple, TypeAlias
 
 from lakeingest.schema.json_values import Pattern
+from lakeingest.schema.time_patterns import tokens
 
 Kind: TypeAlias = Literal["date", "timestamp"]
 
@@ -76,7 +77,6 @@ _CURES = {
     **dict.fromkeys("[]", "for parts that may be missing; write a list of patterns, with the part and without"),
 }
 _EXAMPLE = {"date": "as in dd.MM.yyyy", "timestamp": "as in yyyy-MM-dd HH:mm:ss"}
-_TOKEN = re.compile(r"'(?P<quoted>(?:[^']|'')*)'|(?P<run>([A-Za-z])\3*)|(?P<other>[^A-Za-z'])", re.DOTALL)
 
 
 def compiled(pattern: str, kind: Kind) -> Pattern:
@@ -91,29 +91,28 @@ def compiled(pattern: str, kind: Kind) -> Pattern:
         raise ValueError(f"empty; write a pattern, {_EXAMPLE[kind]}")
     if pattern.count("'") % 2:
         raise ValueError(f"{pattern!r}: a quote is never closed; close it, {_EXAMPLE[kind]}")
-    tokens = [(token["run"], token["other"] or token["quoted"] or "'") for token in _TOKEN.finditer(pattern)]
-    runs = [run for run, _ in tokens if run]
-    problem = next(_misread(tokens, kind), None) or next(_gaps([_FIELDS[run].part for run in runs]), None)
+    parts = tokens(pattern)
+    runs = [run for run, _ in parts if run]
+    problem = next(_misread(parts, kind), None) or next(_gaps([_FIELDS[run].part for run in runs]), None)
     if problem:
         raise ValueError(f"{pattern!r}: {problem}, {_EXAMPLE[kind]}")
-    shape = "".join(f"({_FIELDS[run].regex})" if run else re.escape(text.replace("''", "'")) for run, text in tokens)
+    shape = "".join(f"({_FIELDS[run].regex})" if run else re.escape(text) for run, text in parts)
     lookups, table = _table(runs)
     # Java and Python share no shorter sign for a text's end.
     sought = rf"\A{shape}{lookups}{re.escape(table)}(?![\s\S])"
     return Pattern(pattern, sought, _iso(runs), table, any(_FIELDS[run].part == "offset" for run in runs))
 
 
-def _misread(tokens: Sequence[tuple[str | None, str]], kind: Kind) -> Iterator[str]:
+def _misread(parts: Sequence[tuple[str, str]], kind: Kind) -> Iterator[str]:
     """Problems with single letters."""
-    for (run, text), (following, _) in pairwise([*tokens, (None, "")]):
-        field, then = _FIELDS.get(run or ""), _FIELDS.get(following or "")
+    for (run, _), (following, _) in pairwise([*parts, ("", "")]):
+        field, then = _FIELDS.get(run), _FIELDS.get(following)
         if field and kind == "date" and field.part not in ("year", "month", "day"):
             yield f"{run} is the {field.part}, which a DATE has not; write MM for the month, or declare a TIMESTAMP"
         elif field and field.varies and then and then.regex.startswith((r"\d", "(?!")):
             yield f"{run} may take one digit or more, and {following} follows at once; put a sign between them"
-        elif not field and (run or text in "{}[]#"):
-            sign = run or text
-            yield f"{sign} is {_CURES.get(sign[0], f'no letter of a time; put text into quotes: {sign!r}')}"
+        elif run and not field:
+            yield f"{run} is {_CURES.get(run[0], f'no letter of a time; put text into quotes: {run!r}')}"
 
 
 def _gaps(parts: Sequence[str]) -> Iterator[str]:

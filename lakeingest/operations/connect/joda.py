@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
-from lakeingest.config.partition_format import FormatError, parse_format
+from lakeingest.config.partition_format import FormatError, parse_format, written_segments
+from lakeingest.schema import time_patterns
 
 _NAMES = {"y": "year", "M": "month", "d": "day", "H": "hour", "m": "minute", "s": "second", "D": "day_of_year"}
 _FINEST = "smHdDMy"
-_SLASH = re.compile(r"/(?=(?:[^']*'[^']*')*[^']*$)")
-_QUOTED = re.compile(r"('[^']*')")
-_NAMED = re.compile(r"'[^'=]+'=|'[^'=]+='|\w+=")
 
 
 def format_of(text: str, locale: str) -> tuple[str, tuple[str, ...]]:
@@ -25,18 +21,15 @@ def format_of(text: str, locale: str) -> tuple[str, tuple[str, ...]]:
     differences: list[str] = []
     segments: list[str] = []
     named_here: list[str] = []
-    for part in _SLASH.split(text.strip().strip("/")):
-        match = _NAMED.match(part)
-        name, pattern = part[: match.end()] if match else "", part[match.end() :] if match else part
-        pieces = _QUOTED.split(pattern)
-        if not re.search("[A-Za-z]", "".join(pieces[::2])):
-            differences.append(f"{part} names no time, and is left out: it would be the same for every record")
+    for part in written_segments(text.strip().strip("/")):
+        name, spark = part["name"], time_patterns.from_joda(part["pattern"])
+        if not any(run.isalpha() for run in time_patterns.runs(spark)):
+            differences.append(f"{part[0]} names no time, and is left out: it would be the same for every record")
             continue
-        spark = "".join(piece if at % 2 else piece.replace("Y", "y") for at, piece in enumerate(pieces))
-        if not match:
+        if not name:
             finest = next((letter for letter in _FINEST if letter in spark), None)
-            if finest is None or len(pieces) > 1:
-                raise FormatError((f"{part!r}: a segment without a name; write 'name'=pattern",))
+            if finest is None or spark.count("'") > 1:
+                raise FormatError((f"{part[0]!r}: a segment without a name; write 'name'=pattern",))
             name = f"'{_NAMES[finest]}'="
             named_here.append(_NAMES[finest])
         segments.append(name + spark)

@@ -91,6 +91,12 @@ def test_what_is_written_is_read(local: datetime, every: str, formatted: bool) -
     assert start <= local < made.after(start)
 
 
+def test_two_quotes_in_a_format_are_one() -> None:
+    """As Spark writes them."""
+    made = periods("hour", format="'t'=yyyy-MM-dd' 'HH'o''clock'")
+    assert made.values(datetime(2026, 1, 1, 5)) == ("2026-01-01 05o'clock",)
+
+
 @pytest.mark.parametrize("value", ["", None, "2026-02-30-10", "2026-02-03-10 ", "0000-01-01-00", "٢٠٢٦-01-01-00", "x"])
 def test_other_values_are_no_periods(value: str | None) -> None:
     """Somebody may have written them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,11 @@ def test_what_is_no_pattern_is_refused(pattern: str, kind: Kind, said: str) -> N
         compiled(pattern, kind)
     assert said in str(caught.value)
     assert repr(pattern) in str(caught.value) or not pattern
+
+
+def test_a_reserved_sign_in_quotes_is_text() -> None:
+    """As the message for one without quotes advises."""
+    assert re.search(compiled("'{'dd'}' MM yyyy", "date").sought, "{31} 12 2026")
 
 
 def test_one_pattern_or_a_list() -> None:
