@@ -10,7 +10,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest.decode import numbers
-from lakeingest.schema.json_values import DAY, Pattern, Texts
+from lakeingest.schema.json_values import Pattern, Texts
+from lakeingest.schema.time_patterns import DAY
 from lakeingest.spark import maps, timestamps
 
 _TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)

@@ -14,6 +14,7 @@ from lakeingest.gate import query
 from lakeingest.gate.expectations import EVERYWHERE, KNOWN
 from lakeingest.record import RESERVED
 from lakeingest.schema import ddl
+from lakeingest.schema.time_patterns import DAY
 
 _COLUMN_ARGUMENTS = ("column", "column_A", "column_B")
 _BOUNDED = ("expect_column_values_to_be_between", "expect_column_value_lengths_to_be_between")
@@ -36,10 +37,9 @@ _REFERENCES = (".$ref", ".$dynamicRef", ".$recursiveRef")
 """Keywords by which a JSON schema is fetched from elsewhere."""
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 _TIMES = ("date", "timestamp", "timestamp_ntz")
-_DAY = r"\d{4}-\d\d-\d\d"
 _WRITTEN = {
-    "date": _DAY,
-    **dict.fromkeys(_TIMES[1:], rf"{_DAY}([T ]\d\d:\d\d(:\d\d(\.\d{{1,6}})?)?(Z|[+-]\d\d:\d\d)?)?"),
+    "date": DAY,
+    **dict.fromkeys(_TIMES[1:], rf"{DAY}([T ]\d\d:\d\d(:\d\d(\.\d{{1,6}})?)?(Z|[+-]\d\d:\d\d)?)?"),
 }
 """Patterns of the texts that Spark reads as a time as Python does."""
 _OF_TEXT = ("_regex", "_like_pattern", "_value_lengths", "_strftime")

@@ -22,6 +22,7 @@ from lakeingest.delta.reader.log import CUT, DataFile, NoTable, OfflineLog, Unre
 from lakeingest.errors import UsageError
 from lakeingest.operations import sql
 from lakeingest.record import COORDINATES, HEADERS, KEY, OFFSET, PARTITION, TIMESTAMP, TOPIC
+from lakeingest.schema.time_patterns import DAY
 from lakeingest.spark import s3a
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _BATCH = 5_000
 """Rows that become records at once."""
 _KEYS = ("string", "binary", "int8", "int16", "int32", "int64")
 _CLOCK = r"[T ](\d\d)(?::(\d\d)(?::(\d\d)(?:\.(\d{3}))?)?)?"
-_TIME = re.compile(rf"(\d{{4}}-\d\d-\d\d)(?:{_CLOCK})?(Z|[+-]\d\d:\d\d)?", re.ASCII)
+_TIME = re.compile(rf"({DAY})(?:{_CLOCK})?(Z|[+-]\d\d:\d\d)?", re.ASCII)
 _UNITS = ("days", "hours", "minutes", "seconds", "milliseconds")
 
 Json: TypeAlias = dict[str, Any]

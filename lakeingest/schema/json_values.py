@@ -16,6 +16,8 @@ from decimal import Decimal
 from itertools import chain
 from typing import Any
 
+from lakeingest.schema.time_patterns import CLOCK, DAY, MILLIS, OFFSET
+
 _RANGES = {"byte": 2**7, "short": 2**15, "integer": 2**31, "long": 2**63}
 SHOWN = 80
 """Characters of a value in a message."""
@@ -27,10 +29,6 @@ _NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
 _MILLIS = (-62_135_596_800_000, 253_402_300_799_999)
 """The years 0001 to 9999."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-DAY, CLOCK, OFFSET = r"\d{4}-\d{2}-\d{2}", r"[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?", r"Z|[+-]\d{2}:?\d{2}"
-"""ISO 8601, as regular expressions of Python and of Java: the parts that are taken."""
-MILLIS = r"-?\d{1,19}"
-"""Milliseconds since 1970 as a text."""
 
 
 @dataclass(frozen=True)

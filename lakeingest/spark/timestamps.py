@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakeingest.schema.json_values import CLOCK, DAY, MILLIS, OFFSET
+from lakeingest.schema.time_patterns import CLOCK, DAY, MILLIS, OFFSET
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -77,7 +77,7 @@ def from_iso(raw: Column, zone: str, *, zoned: bool) -> Column:
     A number may have one digit, and an offset no colon.
     """
     if zoned:
-        return within_years(F.regexp_replace(raw, r"([+-]\d{2})(\d{2})\z", "$1:$2").try_cast("timestamp"))
+        return within_years(_with_colon(raw).try_cast("timestamp"))
     return within_years(_instant_in(raw.try_cast("timestamp_ntz"), zone))
 
 
@@ -92,11 +92,15 @@ def local_from_text(raw: Column) -> Column:
     return F.when(raw.rlike(_ISO) & ~raw.rlike(_ZONE), raw.try_cast("timestamp_ntz"))
 
 
+def _with_colon(time: Column) -> Column:
+    """A text whose offset has a colon: Spark's cast knows no other."""
+    return F.regexp_replace(time, r"([+-]\d{2})(\d{2})\z", "$1:$2")
+
+
 def _instant_of_text(raw: Column) -> Column:
     """An ISO-8601 time with an offset, or epoch milliseconds. The commonest form comes first: each test costs."""
-    # Spark's cast knows no zone directly behind minutes, and no offset without a colon.
-    seconds = F.regexp_replace(raw, r"([T ]\d{2}:\d{2})(Z|[+-])", "$1:00$2")
-    whole = F.regexp_replace(seconds, r"([+-]\d{2})(\d{2})\z", "$1:$2")
+    # Spark's cast knows no zone directly behind minutes.
+    whole = _with_colon(F.regexp_replace(raw, r"([T ]\d{2}:\d{2})(Z|[+-])", "$1:00$2"))
     # Finding a zone by its name takes Spark longer than all else; the session's own, UTC, it knows.
     zone = F.when(raw.endswith("Z"), F.lit(1)).when(raw.endswith("+00:00"), F.lit(6)).otherwise(F.lit(0))
     clock = F.substring(raw, F.lit(1), F.octet_length(raw) - zone)
