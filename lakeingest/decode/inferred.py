@@ -18,10 +18,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest import config
-from lakeingest.decode import json, json_columns, limits, numbers, observed_types, projection
+from lakeingest.decode import json, json_columns, limits, numbers, projection
 from lakeingest.decode.order import Place, TopicPartition, in_order
 from lakeingest.record import OFFSET, PARTITION, RAW_VALUE, TIMESTAMP, TOPIC
-from lakeingest.schema import ddl, json_values, model
+from lakeingest.schema import ddl, json_values, model, observed_types
 from lakeingest.schema.model import Schema, SchemaError
 from lakeingest.spark import types
 

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any
 from lakeingest.config import JsonValue, PipelineConfig
 from lakeingest.decode.json import texts_of
 from lakeingest.decode.json_columns import marked
-from lakeingest.decode.least_types import fitting, join
+from lakeingest.decode.least_types import fitting
 from lakeingest.ingest.batch_plan import BatchPlan
 from lakeingest.schema import ddl
 from lakeingest.schema.compatibility.widening import delta_widens
+from lakeingest.schema.observed_types import ANYTHING, join
 from lakeingest.spark.types import ddl_columns, struct
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
-
-_TEXT = "STRING"
 
 
 def of_refused(
@@ -42,16 +41,16 @@ def of_refused(
         for column, least in (fitting(bytes(raw), schema, as_written) or {}).items():
             records[column] += 1
             # One text among thousands of numbers is no reason to make texts of all.
-            if least == _TEXT:
+            if least == ANYTHING:
                 texts[column] += 1
             else:
                 types[column] = join(types.get(column, least), least)
     table_type = ddl.Struct(ddl_columns(table)) if table is not None else None
     for column, count in records.most_common():
-        least = types.get(column, _TEXT)
-        counts_by_type = {least: count - texts[column]} if least != _TEXT else {}
-        if least == _TEXT or texts[column]:
-            counts_by_type[_TEXT] = count
+        least = types.get(column, ANYTHING)
+        counts_by_type = {least: count - texts[column]} if least != ANYTHING else {}
+        if least == ANYTHING or texts[column]:
+            counts_by_type[ANYTHING] = count
         for type, number in counts_by_type.items():
             possible = table_type is None or (config.compatibility != "FULL" and _becomes(table_type, column, type))
             yield {"column": column, "type": type, "records": number, "possible": possible}

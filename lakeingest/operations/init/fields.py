@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from lakeingest.errors import printable
-from lakeingest.operations.init.values import STRING, VOID, Values
+from lakeingest.operations.init.values import STRING, Sample, Values
 from lakeingest.schema import ddl, model
-from lakeingest.schema.ddl import Array, Column, Struct, Type
+from lakeingest.schema.ddl import Array, Atomic, Column, Struct, Type
 from lakeingest.schema.model import SchemaError
 
 PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -31,7 +31,7 @@ class FieldNotes:
     quotes: bool = False
 
 
-def fitting(fields: Iterable[Column], place: str, notes: FieldNotes, *, of_record: bool) -> Iterator[Column]:
+def fitting(fields: Mapping[str, Sample], place: str, notes: FieldNotes, *, of_record: bool) -> Iterator[Column]:
     """The fields that a table can have as columns, or as fields of one; of the others it is told why not.
 
     Args:
@@ -40,19 +40,19 @@ def fitting(fields: Iterable[Column], place: str, notes: FieldNotes, *, of_recor
         of_record: whether they are to be columns beside lakeingest's own.
     """
     columns_by_lower: dict[str, str] = {}
-    for each in fields:
-        name_text, within = printable(f"{place}{each.name}"), FieldNotes()
-        kind = _storable(each.type, f"{place}{each.name}.", within)
+    for name, sample in fields.items():
+        name_text, within = printable(f"{place}{name}"), FieldNotes()
+        kind = _storable(sample, f"{place}{name}.", within)
         if kind is None:
             notes.sentences += within.sentences
             notes.sentences.append(f"Left out: {name_text}, which is null, or empty, in each record of the sample")
-        elif why := _unfit(each.name, kind, columns_by_lower, of_record=of_record):
+        elif why := _unfit(name, kind, columns_by_lower, of_record=of_record):
             notes.sentences.append(f"Left out: {name_text}: {printable(why)}")
         else:
             notes.sentences += within.sentences
             notes.quotes |= within.quotes
-            columns_by_lower[each.name.lower()] = each.name
-            yield Column(each.name, kind)
+            columns_by_lower[name.lower()] = name
+            yield Column(name, kind)
 
 
 def _unfit(name: str, kind: Type, columns_by_lower: Mapping[str, str], *, of_record: bool) -> str | None:
@@ -71,7 +71,7 @@ def _unfit(name: str, kind: Type, columns_by_lower: Mapping[str, str], *, of_rec
     return None if column == Column(name, kind) else "its name cannot be written as a column's"
 
 
-def _storable(kind: Type, place: str, notes: FieldNotes) -> Type | None:
+def _storable(kind: Sample, place: str, notes: FieldNotes) -> Type | None:
     """The type as a table can have it; None where nothing is known of it."""
     match kind:
         case Values():
@@ -79,18 +79,18 @@ def _storable(kind: Type, place: str, notes: FieldNotes) -> Type | None:
                 notes.sentences.append(note)
             notes.quotes |= kind.in_quotes
             return kind.type
-        case Struct(fields) if len(fields) > _MOST_WITHIN:
+        case dict() if len(kind) > _MOST_WITHIN:
             notes.sentences.append(
-                f"The field {printable(place[:-1])} has {len(fields):,} different ones within: it is kept as JSON text"
+                f"The field {printable(place[:-1])} has {len(kind):,} different ones within: it is kept as JSON text"
             )
             return STRING
-        case Struct(fields):
-            within = tuple(fitting(fields, place, notes, of_record=False))
+        case dict():
+            within = tuple(fitting(kind, place, notes, of_record=False))
             return Struct(within) if within else None
-        case Array(element):
+        case [element]:
             stored = _storable(element, place, notes)
             return None if stored is None else Array(stored)
-    return None if kind == VOID else kind
+    return kind if isinstance(kind, Atomic) else None
 
 
 def ddl_of(columns: Iterable[Column]) -> str:

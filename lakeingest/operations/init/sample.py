@@ -15,12 +15,13 @@ from typing import Any, Literal
 
 from lakeingest.errors import number_of
 from lakeingest.operations.init import fields, values
-from lakeingest.operations.init.values import DATE, NEARLY, STRING, TIMESTAMP, VOID, Values
+from lakeingest.operations.init.values import DATE, NEARLY, STRING, TIMESTAMP, Sample, Values
 from lakeingest.schema import json_values
-from lakeingest.schema.ddl import Array, Column, Struct, Type
+from lakeingest.schema.ddl import Column
 from lakeingest.schema.formats.wire import RECORD_HEADER, UNREAD
 from lakeingest.schema.json_values import Object
 from lakeingest.schema.ledger import Side
+from lakeingest.schema.observed_types import VOID, merged
 
 Format = Literal["json", "avro", "protobuf", "json_schema", "string", "bytes"]
 Period = Literal["day", "month"]
@@ -197,7 +198,7 @@ def _is_text(value: bytes) -> bool:
 
 
 def _json(values_present: Sequence[bytes], side: str) -> _Side | None:
-    kinds, objects = list[Type](), list[Object]()
+    kinds, objects = list[Sample](), list[Object]()
     for each in values_present:
         read = _read(each)
         if isinstance(read, Object):
@@ -206,9 +207,9 @@ def _json(values_present: Sequence[bytes], side: str) -> _Side | None:
     if len(objects) < NEARLY * len(values_present):
         return None
     whole = reduce(_merged, kinds)
-    assert isinstance(whole, Struct)
+    assert isinstance(whole, dict)
     notes = fields.FieldNotes()
-    columns = tuple(fields.fitting(whole.fields, "", notes, of_record=side == "value"))
+    columns = tuple(fields.fitting(whole, "", notes, of_record=side == "value"))
     if len(columns) > _MOST_FIELDS:
         notes.sentences.append(f"Left out: all but the first {_MOST_FIELDS:,} of {number_of(len(columns), 'field')}")
     why = (_share(len(objects), len(values_present), side, "JSON objects"),)
@@ -223,40 +224,23 @@ def _read(value: bytes) -> Any:
         return None
 
 
-def _kind(value: Any, depth: int = 0) -> Type:
+def _kind(value: Any, depth: int = 0) -> Sample:
     """The type of a JSON value."""
     if not isinstance(value, Object | list):
         return values.of(value)
     if depth == _DEEPEST:
         return STRING
     if isinstance(value, Object):
-        fields: dict[str, Type] = {}
+        fields: dict[str, Sample] = {}
         for name, within in value.pairs:
             fields[name] = _merged(fields.get(name, VOID), _kind(within, depth + 1))
-        return Struct(tuple(Column(name, kind) for name, kind in fields.items()))
-    element: Type = VOID
-    for within in value:
-        element = _merged(element, _kind(within, depth + 1))
-    return Array(element)
+        return fields
+    return [reduce(_merged, (_kind(within, depth + 1) for within in value), VOID)]
 
 
-def _merged(one: Type, other: Type) -> Type:
+def _merged(one: Any, other: Any) -> Any:
     """The type that takes all that two take."""
-    if other == VOID:
-        return one
-    if one == VOID:
-        return other
-    match one, other:
-        case Values(), Values():
-            return one + other
-        case Struct(), Struct():
-            fields = {column.name: column.type for column in one.fields}
-            for column in other.fields:
-                fields[column.name] = _merged(fields.get(column.name, VOID), column.type)
-            return Struct(tuple(Column(name, kind) for name, kind in fields.items()))
-        case Array(), Array():
-            return Array(_merged(one.element, other.element))
-    return STRING
+    return merged(one, other, lambda a, b: a + b if isinstance(a, Values) and isinstance(b, Values) else STRING)
 
 
 def _notes(columns: Iterable[Column]) -> Iterator[str]:

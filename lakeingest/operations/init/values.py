@@ -6,15 +6,15 @@ from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, Literal
+from functools import reduce
+from typing import Any, Literal, TypeAlias
 
 from lakeingest.schema.ddl import Atomic
 from lakeingest.schema.json_values import Texts, fits
+from lakeingest.schema.observed_types import ANYTHING, VOID, Type, join
 
 NEARLY = 0.9
 """The share of values, or records, that says what the others should have been."""
-VOID = Atomic("void")
-"""Of a value of which no type can be told."""
 STRING, DATE, TIMESTAMP = Atomic("string"), Atomic("date"), Atomic("timestamp")
 
 Kind = Literal[
@@ -31,7 +31,8 @@ Kind = Literal[
 ]
 """What a value is: a number by the type that holds it (none: large), or millis where it may be a time; a text that is a
 number, quoted."""
-_BIGINT, _DOUBLE = Atomic("bigint"), Atomic("double")
+_TYPES = {"millis": "BIGINT", "quoted bigint": "BIGINT", "quoted double": "DOUBLE", "large": ANYTHING}
+"""A kind → the type of its values, where it is not the kind itself."""
 _MILLIS = range(10**12, 22 * 10**11)
 """Milliseconds since 1970, of the years 2001 to 2039: 13 digits, as most other numbers do not have."""
 _NUMBERS: tuple[Kind, ...] = ("bigint", "millis", "double")
@@ -40,14 +41,13 @@ _IN_QUOTES = Texts(quotes=True)
 
 
 @dataclass(frozen=True)
-class Values(Atomic):
+class Values:
     """Values without parts, as a type that is not decided yet.
 
     Attributes:
         kinds: how many values of each kind there are.
     """
 
-    name: str = field(default="", init=False)
     kinds: Counter[Kind] = field(default_factory=Counter)
 
     def __add__(self, other: Values) -> Values:
@@ -56,16 +56,11 @@ class Values(Atomic):
     @property
     def type(self) -> Atomic:
         """The type that takes all of them, as `decode` reads them: STRING takes any."""
-        kinds = set(self.kinds)
-        if kinds <= {"date", "timestamp"}:
-            return DATE if kinds == {"date"} else TIMESTAMP
-        if kinds == {"millis"}:
+        if set(self.kinds) == {"millis"}:
             return TIMESTAMP
-        if kinds == {"boolean"}:
-            return Atomic("boolean")
-        if kinds <= {*_NUMBERS} or self.in_quotes:
-            return _DOUBLE if kinds & {"double", "quoted double"} else _BIGINT
-        return STRING
+        if self.kinds.keys() & {*_QUOTED} and not self.in_quotes:
+            return STRING
+        return Atomic(reduce(join, (_TYPES.get(kind, kind.upper()) for kind in self.kinds)).lower())
 
     @property
     def in_quotes(self) -> bool:
@@ -103,7 +98,11 @@ class Values(Atomic):
         return None
 
 
-def of(value: Any) -> Atomic:
+Sample: TypeAlias = "Type[Values | Atomic]"
+"""The type of a field in a sample."""
+
+
+def of(value: Any) -> Sample:
     """The type of a JSON value without parts; of null, none."""
     return VOID if value is None else Values(Counter([_kind(value)]))
 

@@ -14,7 +14,7 @@ from pyspark.cloudpickle import register_pickle_by_value
 from lakeingest.config import JsonValue
 from lakeingest.decode import json_diagnosis, least_types
 from lakeingest.decode.json import texts_of
-from lakeingest.schema import ddl, json_values
+from lakeingest.schema import ddl, json_values, observed_types
 from lakeingest.spark.types import struct
 
 TYPES = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(10,2)", "DECIMAL(14,6)", "DECIMAL(38,0)",
@@ -103,7 +103,7 @@ def test_types_join_in_any_order() -> None:
 
 def test_executors_need_not_have_lakeingest() -> None:
     """The functions go to them by value, with all that they need."""
-    for module in (json_values, json_diagnosis, least_types):
+    for module in (json_values, json_diagnosis, observed_types, least_types):
         register_pickle_by_value(module)
     schema = struct("amount DECIMAL(10,2), d DATE").jsonValue()
     texts = texts_of(JsonValue(format="json", date_format=("d MMM yyyy",)))

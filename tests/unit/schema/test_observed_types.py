@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeingest.decode import observed_types
 from lakeingest.decode.json_diagnosis import diagnose
-from lakeingest.schema import json_values
+from lakeingest.schema import json_values, observed_types
 
 
 @pytest.mark.parametrize(
