@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from lakeingest.cli.arguments import File, Format
 from lakeingest.cli.output import Output
 from lakeingest.errors import UsageError
-
-if TYPE_CHECKING:
-    from lakeingest.config import PipelineConfig
 
 
 def contract(
@@ -43,47 +40,14 @@ def contract(
         UsageError: there are no columns yet; or the file exists, or cannot be written.
         PipelineFileError: the pipeline file is wrong.
     """
-    out = Output.of(output)
-    from lakeingest import gate
     from lakeingest.config import file as pipeline_file
-    from lakeingest.config import written
     from lakeingest.operations import odcs
 
-    config = pipeline_file.read(file, os.environ)
-    suite = gate.load(config)
-    checks = [
-        odcs.Check(rule.name, rule.type, rule.kwargs, rule.columns, rule.action != "warn")
-        for rule in (suite.rules if suite else ())
-    ]
-    columns = _columns(config)
-    document = odcs.document(config, columns, checks)
-    if columns is None and not config.columns:
-        raise UsageError(
-            f"there is no table of {config.name!r} yet, and its file declares no columns",
-            cure="run the pipeline first: its records bring the columns",
-        )
-    text = written.document(document)
-    if to is None:
-        out.lines(text.rstrip("\n"))
-    else:
-        _write(to, text, force=force)
-        of = "of the table as it is" if columns is not None else "that the file declares: there is no table to read yet"
-        out.line(f"{to} is written, with the columns {of}.")
-    out.result(document)
-
-
-def _columns(config: PipelineConfig) -> list[dict[str, Any]] | None:
-    """The table's columns as they are; None where it cannot be read without Spark, or is not there."""
-    from lakeingest.delta.reader.log import OfflineLog, Unreadable
-    from lakeingest.errors import LakeingestError
-    from lakeingest.ingest import endpoints
-
-    try:
-        log = OfflineLog(config.table.identifier, endpoints.storage(config))
-        fields: list[dict[str, Any]] = json.loads(log.state.metadata["schemaString"])["fields"]
-    except (Unreadable, LakeingestError):
-        return None
-    return fields
+    out = Output.of(output)
+    result = odcs.contract(pipeline_file.read(file, os.environ))
+    if to is not None:
+        _write(to, result.yaml, force=force)
+    out.show(replace(result, file=to))
 
 
 def _write(path: Path, text: str, *, force: bool) -> None:

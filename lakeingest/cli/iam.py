@@ -9,7 +9,6 @@ import typer
 
 from lakeingest.cli.arguments import File, Format
 from lakeingest.cli.output import Output
-from lakeingest.operations.results.words import as_json
 
 
 def iam(
@@ -58,14 +57,4 @@ def iam(
     out = Output.of(output)
     config = pipeline_file.read_any(file, os.environ)
     options = (role, account, export_to or ())
-    policy = iam.policy_of_pattern(config, *options) if isinstance(config, PerTopic) else iam.policy(config, *options)
-    out.lines(as_json(policy.document))
-    out.result(
-        {
-            "pipeline": config.name,
-            "role": role,
-            "policy": policy.document,
-            "keys": policy.keys,
-            "notes": [*policy.notes],
-        }
-    )
+    out.show(iam.policy_of_pattern(config, *options) if isinstance(config, PerTopic) else iam.policy(config, *options))

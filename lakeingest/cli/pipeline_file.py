@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from lakeingest.cli import complete
 from lakeingest.cli.arguments import Format
 from lakeingest.cli.output import Output
-from lakeingest.errors import PipelineFileError, UsageError
-
-if TYPE_CHECKING:
-    from lakeingest.config import PipelineConfig
-    from lakeingest.config.per_topic import PerTopic
-    from lakeingest.gate.suite import Suite
+from lakeingest.errors import UsageError
 
 SCHEMA = Path(__file__).parent.parent / "config" / "pipeline.schema.json"
 """The JSON schema of a pipeline file, as it is shipped."""
@@ -51,75 +44,10 @@ def check(
         PipelineFileError: at least one file is wrong; `problems` holds the mistakes of all of them.
         RegistryUnreachable, RegistryRefused: with --online, the registry cannot be asked.
     """
-    from lakeingest.config.file import failure
+    from lakeingest.operations import file_check
 
     out = Output.of(output)
-    results = [_checked(file, online=online) for file in files]
-    for result in results:
-        if result["ok"]:
-            out.line(f"{result['file']}: good")
-        for notice in result["notices"]:
-            out.line(f"  {notice}")
-    problems = [problem for result in results for problem in result["problems"]]
-    problems += _clashes(config for result in results if (config := result.pop("found", None)) is not None)
-    out.result({"ok": not problems, "files": results})
-    if problems:
-        wrong = [result["file"] for result in results if not result["ok"]]
-        summary = f"{len(wrong)} of {len(files)} files" if wrong else "the pipelines together"
-        raise failure(wrong[0] if len(wrong) == 1 else summary, problems)
-
-
-def _clashes(configs: Iterable[PipelineConfig | PerTopic]) -> list[str]:
-    """Tables of two pipelines in one place; two that write one main table are none: each runs in its own process."""
-    from lakeingest.config import PipelineConfig, places
-
-    read = [*configs]
-    alone = [each for each in read if isinstance(each, PipelineConfig)]
-    topics = sorted({topic for each in alone for topic in each.source.topics})
-    for each in read:
-        if not isinstance(each, PipelineConfig):
-            # Which topics there are besides, Kafka says.
-            alone += [each.of(topic) for topic in topics if each.pattern.fullmatch(topic)]
-    return [
-        f"{clash.text}; {clash.cure}"
-        for one, other in combinations(alone, 2)
-        for clash in places.clashes(one, other)
-        if not places.shares_table(clash, one, other)
-    ]
-
-
-def _checked(file: Path, *, online: bool) -> dict[str, Any]:
-    from lakeingest import gate
-    from lakeingest.config import consistency, contract, hiding
-    from lakeingest.config import file as pipeline_file
-    from lakeingest.config.per_topic import PerTopic
-
-    result: dict[str, Any] = {"file": str(file), "ok": True, "problems": [], "notices": []}
-    try:
-        config = pipeline_file.read_any(file, os.environ)
-        if isinstance(config, PerTopic):
-            result["notices"].append(f"a pipeline for each topic that {config.pattern.pattern!r} matches")
-        pipeline = config.example if isinstance(config, PerTopic) else config
-        result["found"] = config
-        result["notices"] += consistency.notices(pipeline.columns, pipeline.partition)
-        result["notices"] += hiding.notices(
-            pipeline.decode, pipeline.compatibility, pipeline.quarantine, pipeline.steps
-        )
-        result["notices"] += contract.notices(pipeline.contract, pipeline.trigger)
-        if (suite := gate.load(pipeline)) is not None:
-            result["notices"].append(_gate(suite))
-        if online:
-            from lakeingest.operations import online as registry
-
-            result["notices"] += [*registry.topics(config), *registry.disagreements(pipeline)]
-    except PipelineFileError as error:
-        result.pop("found", None)
-        return {**result, "ok": False, "problems": list(error.problems)}
-    return result
-
-
-def _gate(suite: Suite) -> str:
-    return f"gate {suite.name}: {len(suite.refusing)} of {len(suite.rules)} expectations set single records aside"
+    out.show(file_check.check(files, online=online))
 
 
 def describe(
@@ -138,6 +66,7 @@ def describe(
     """
     from lakeingest.config import options
     from lakeingest.config.mistakes import did_you_mean
+    from lakeingest.operations.results.pipeline_file import OptionHelp
 
     out = Output.of(output)
     if json_schema:
@@ -149,12 +78,7 @@ def describe(
         names = options.parts()
         cure = f"{did_you_mean(part, names)}write one of {', '.join(names)}"
         raise UsageError(f'"{part}" is no part of a pipeline file', cure=cure)
-    out.result(_plain(option))
-    if not option.options:
-        out.table(option.path, _HEADINGS, [_row(option)])
-    for each in _parts(option):
-        rows = sorted((_row(o) for o in each.options), key=lambda row: row[2] != "required")
-        out.table(f"{each.path or 'pipeline file'}: {each.meaning}", _HEADINGS, rows)
+    out.show(OptionHelp(option))
 
 
 def init(
@@ -299,27 +223,6 @@ def _untitled(node: Any) -> Any:
     if isinstance(node, dict):
         return {k: _untitled(v) for k, v in node.items() if not (k == "title" and isinstance(v, str))}
     return [_untitled(item) for item in node] if isinstance(node, list) else node
-
-
-_HEADINGS = ("option", "type", "default", "meaning")
-
-
-def _row(option: Any) -> tuple[str, str, str, str]:
-    default = "required" if option.required else option.default or ""
-    return option.name, option.type, default, option.meaning
-
-
-def _parts(option: Any) -> Iterator[Any]:
-    if option.options:
-        yield option
-    for child in option.options:
-        yield from _parts(child)
-
-
-def _plain(option: Any) -> dict[str, Any]:
-    keys = ("path", "type", "required", "default", "example", "secret", "meaning")
-    within = sorted(option.options, key=lambda o: not o.required)
-    return {key: getattr(option, key) for key in keys} | {"options": [_plain(o) for o in within]}
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from lakeingest.config.kafka_options import MSK_IAM, mechanism
 from lakeingest.config.per_topic import PerTopic
 from lakeingest.errors import UsageError
 from lakeingest.kafka import msk, options
+from lakeingest.operations.results.policy import Policy
 
 Role: TypeAlias = Literal["writer", "reader", "operator"]
 ROLES: dict[Role, str] = {
@@ -35,21 +36,6 @@ _ANY = "*"
 _MSK = re.compile(r"b-\d+(?:-public)?\.([a-z0-9-]+)\.\w+\.c\d+\.kafka\.")
 _LONGEST_LABEL = 20
 """A cluster's name that is longer is cut in its brokers' names; seen: behind 21 characters, and behind 22."""
-
-
-@dataclass(frozen=True)
-class Policy:
-    """A policy of IAM.
-
-    Attributes:
-        document: as IAM takes it.
-        keys: what whose keys assume `storage.role` need themselves, as a policy of their own; None without a role.
-        notes: what the document leaves to others, as sentences.
-    """
-
-    document: dict[str, Any]
-    keys: dict[str, Any] | None
-    notes: tuple[str, ...]
 
 
 def policy(config: PipelineConfig, role: str, account: str | None = None, export_to: Sequence[str] = ()) -> Policy:
@@ -81,9 +67,9 @@ def policy(config: PipelineConfig, role: str, account: str | None = None, export
         )
     assumed = config.storage.role
     if assumed is None:
-        return Policy(_document([*of_store, *of_others]), None, tuple(builder.notes()))
+        return Policy(config.name, role, _document([*of_store, *of_others]), None, tuple(builder.notes()))
     of_keys = [_allow("AssumeRole", ["sts:AssumeRole"], [assumed.arn]), *of_others]
-    return Policy(_document(of_store), _document(of_keys), tuple(builder.notes()))
+    return Policy(config.name, role, _document(of_store), _document(of_keys), tuple(builder.notes()))
 
 
 _TOPIC = "zzanytopiczz"
@@ -93,12 +79,12 @@ _TOPIC = "zzanytopiczz"
 def policy_of_pattern(file: PerTopic, role: str, account: str | None = None, export_to: Sequence[str] = ()) -> Policy:
     """What a role needs for the topics that a pattern matches, and others whose names begin alike; see `policy`."""
     begins = _beginning(file.pattern.pattern)
-    document = policy(file.of(f"{begins}{_TOPIC}"), role, account, export_to)
-    documents = [_anything(each) for each in (document.document, document.keys)]
+    of_topic = policy(file.of(f"{begins}{_TOPIC}"), role, account, export_to)
+    document, keys = (_anything(each) for each in (of_topic.document, of_topic.keys))
     note = (
         f"* stands for the topics: the rights are for each one whose name begins with {begins!r}, as the pattern does"
     )
-    return Policy(documents[0], documents[1], (*document.notes, note))
+    return Policy(file.name, role, document, keys, (*of_topic.notes, note))
 
 
 def _beginning(pattern: str) -> str:

@@ -1,4 +1,4 @@
-"""A pipeline's contract as a document of the Open Data Contract Standard (ODCS, version 3). Begin at `document`.
+"""A pipeline's contract as a document of the Open Data Contract Standard (ODCS, version 3). Begin at `contract`.
 
 What the standard has no word for stands in customProperties, so that a document says all that the pipeline file says of
 the table.
@@ -9,14 +9,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from lakeingest import gate
 from lakeingest.config import location, partition_format, periods
 from lakeingest.config.durations import duration_text
 from lakeingest.config.parts import FieldPartition, Partition, TimePartition
 from lakeingest.config.pipeline import PipelineConfig
+from lakeingest.delta.reader.log import OfflineLog, Unreadable
+from lakeingest.errors import LakeingestError, UsageError
+from lakeingest.gate.suite import Rule
+from lakeingest.ingest import endpoints
+from lakeingest.operations.results.contract_document import ContractDocument
 from lakeingest.record import OFFSET, PARTITION, TIMESTAMP, TOPIC
 from lakeingest.schema import ddl
 
@@ -53,25 +58,40 @@ _UNITS = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minute
 _PERSON = re.compile(r"(.*\S) <(.+)>")
 
 
-@dataclass(frozen=True)
-class Check:
-    """An expectation of the gate's suite, as a quality check of the table or of one of its columns."""
+def contract(config: PipelineConfig) -> ContractDocument:
+    """The document with the expectations of the gate, and with the table's columns.
 
-    name: str
-    type: str
-    kwargs: Mapping[str, Any]
-    columns: Sequence[str]
-    strict: bool
+    Raises:
+        UsageError: there is no table yet, and the pipeline file declares no columns.
+    """
+    suite = gate.load(config)
+    columns = _columns(config)
+    if columns is None and not config.columns:
+        raise UsageError(
+            f"there is no table of {config.name!r} yet, and its file declares no columns",
+            cure="run the pipeline first: its records bring the columns",
+        )
+    return ContractDocument(config.name, document(config, columns, suite.rules if suite else ()), columns is not None)
+
+
+def _columns(config: PipelineConfig) -> list[dict[str, Any]] | None:
+    """The table's columns as they are; None where it cannot be read without Spark, or is not there."""
+    try:
+        log = OfflineLog(config.table.identifier, endpoints.storage(config))
+        fields: list[dict[str, Any]] = json.loads(log.state.metadata["schemaString"])["fields"]
+    except (Unreadable, LakeingestError):
+        return None
+    return fields
 
 
 def document(
-    config: PipelineConfig, columns: Sequence[Mapping[str, Any]] | None, checks: Sequence[Check]
+    config: PipelineConfig, columns: Sequence[Mapping[str, Any]] | None, rules: Sequence[Rule]
 ) -> dict[str, Any]:
     """The document of a pipeline.
 
     Args:
         columns: the table's, as Delta's log has them; None while there is no table: then what the file declares.
-        checks: what the gate's suite asks.
+        rules: the expectations of the gate's suite.
     """
     promised = config.contract
     values: dict[str, Any] = {
@@ -83,7 +103,7 @@ def document(
         "status": "active",
         "description": {"purpose": config.comment} if config.comment else None,
         "servers": [_server(config)],
-        "schema": [_object(config, columns, checks)],
+        "schema": [_object(config, columns, rules)],
         "team": {"members": [_member(owner) for owner in promised.owners]} if promised and promised.owners else None,
         "slaProperties": [*_sla(config)],
         "customProperties": [*_custom(config)],
@@ -105,15 +125,15 @@ def _server(config: PipelineConfig) -> dict[str, Any]:
 
 
 def _object(
-    config: PipelineConfig, columns: Sequence[Mapping[str, Any]] | None, checks: Sequence[Check]
+    config: PipelineConfig, columns: Sequence[Mapping[str, Any]] | None, rules: Sequence[Rule]
 ) -> dict[str, Any]:
     by_column: dict[str, list[dict[str, Any]]] = {}
     of_table: list[dict[str, Any]] = []
     fields = [*columns] if columns is not None else [*_declared(config)]
     names = {column["name"] for column in fields}
-    for check in checks:
-        one = len(check.columns) == 1 and check.columns[0] in names
-        (by_column.setdefault(check.columns[0], []) if one else of_table).append(_quality(check))
+    for rule in rules:
+        one = len(rule.columns) == 1 and rule.columns[0] in names
+        (by_column.setdefault(rule.columns[0], []) if one else of_table).append(_quality(rule))
     parts = [*_partition_columns(config)]
     properties = []
     for column in fields:
@@ -211,13 +231,13 @@ def _physical(kind: Any) -> str:
     return f"MAP<{_physical(kind['keyType'])}, {_physical(kind['valueType'])}>"
 
 
-def _quality(check: Check) -> dict[str, Any]:
+def _quality(rule: Rule) -> dict[str, Any]:
     return {
-        "name": check.name,
+        "name": rule.name,
         "type": "custom",
         "engine": ENGINE,
-        "implementation": {"type": check.type, "kwargs": dict(check.kwargs)},
-        "severity": "error" if check.strict else "warning",
+        "implementation": {"type": rule.type, "kwargs": dict(rule.kwargs)},
+        "severity": "warning" if rule.action == "warn" else "error",
     }
 
 

@@ -16,6 +16,7 @@ from ruamel.yaml import YAML
 from support.pipelines.command_line import Command
 
 from lakeingest.config.file import from_mapping
+from lakeingest.gate.suite import Rule
 from lakeingest.operations import odcs
 from lakeingest.schema import ddl
 
@@ -197,8 +198,8 @@ def test_the_gates_expectations_are_quality_checks() -> None:
     of_column, of_table = "expect_column_values_to_be_in_set", "expect_table_row_count_to_be_between"
     kwargs = {"column": "carrier", "value_set": ["AA", None]}
     checks = [
-        odcs.Check("in_set", of_column, kwargs, ["carrier"], True),
-        odcs.Check("count", of_table, {"min_value": 1}, [], False),
+        Rule("in_set", of_column, kwargs, {}, compiled=True, action="quarantine"),
+        Rule("count", of_table, {"min_value": 1}, {}, compiled=False, action="warn"),
     ]
     (table,) = valid(odcs.document(config, None, checks))["schema"]
     (carrier,) = [each for each in table["properties"] if "quality" in each]

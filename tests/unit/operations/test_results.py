@@ -21,6 +21,7 @@ import typer
 import lakeingest
 from lakeingest.cli.output import Output
 from lakeingest.config import file
+from lakeingest.config.options import Option
 from lakeingest.delta.maintenance.optimize import Compacted, TableFiles
 from lakeingest.delta.receipt import Counts
 from lakeingest.errors import CatalogUnreachable, LakeingestError, UsageError
@@ -35,13 +36,16 @@ from lakeingest.operations.results.backfill import Backfilled
 from lakeingest.operations.results.compact import Compaction
 from lakeingest.operations.results.compare import Comparison, Window
 from lakeingest.operations.results.connector import ConnectorImport
+from lakeingest.operations.results.contract_document import ContractDocument
 from lakeingest.operations.results.doctor import Diagnosis, Finding
 from lakeingest.operations.results.export import Exported, ExportedObject
 from lakeingest.operations.results.fleet import Outcome, Outcomes
 from lakeingest.operations.results.gate import GateResults
 from lakeingest.operations.results.html import html
 from lakeingest.operations.results.openers import Opener, Openers
+from lakeingest.operations.results.pipeline_file import FileCheck, OptionHelp
 from lakeingest.operations.results.plan import Plan
+from lakeingest.operations.results.policy import Policy
 from lakeingest.operations.results.rebuild import Compared, Rebuild, RebuildPlan
 from lakeingest.operations.results.refusals import Reasons
 from lakeingest.operations.results.replay import Replayed
@@ -156,6 +160,12 @@ RESULTS: dict[str, Showable] = {
     ),
     "schema check": SchemaCheck(Path("a.avsc"), Decision("DIFFERENT_TYPE_OF_SCHEMA", "quarantine", why=HOSTILE)),
     "diagnosis": Diagnosis([Finding(HOSTILE, "bad", HOSTILE, HOSTILE), Finding("a", "good", "b")]),
+    "file check": FileCheck(
+        ({"file": HOSTILE, "ok": False, "problems": (HOSTILE,), "notices": (HOSTILE,)},), (HOSTILE,)
+    ),
+    "option": OptionHelp(Option(HOSTILE, HOSTILE, HOSTILE, HOSTILE, options=(Option("a", "b.a", "t", "m"),))),
+    "policy": Policy(HOSTILE, "reader", {"Statement": [HOSTILE]}, None, (HOSTILE,)),
+    "contract": ContractDocument(HOSTILE, {"name": HOSTILE}, of_table=True),
     "outcomes": Outcomes([Outcome(CatalogUnreachable(HOSTILE, cure=HOSTILE), pipeline=HOSTILE, commits=2, lag=3)]),
     "rebuild plan": RebuildPlan(HOSTILE, "/new", 5, PLAN),
     "rebuild": Rebuild(
