@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lakeingest.delta import kinds
-from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.receipt import JobFields, Receipt
 from lakeingest.ingest import heal, preflight
 from lakeingest.ingest.context import RunContext
@@ -103,11 +102,6 @@ class Attempt:
     def columns(self) -> StructType | None:
         """The table's; None while there is no table."""
         return self.execution.writer.columns
-
-    @property
-    def log(self) -> CommitLog:
-        """What the pipeline had committed to the table when the attempt began."""
-        return self.logs.run
 
     @property
     def outdated(self) -> bool:

@@ -45,7 +45,7 @@ class Following:
         Raises:
             StorageError: see `CompletenessTable`.
         """
-        table, log = self._table, attempt.log
+        table, log = self._table, attempt.logs.run
         if table is None:
             return
         self._first = None

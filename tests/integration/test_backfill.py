@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from support.faults import BUCKET
+from support.faults import BUCKET, OF_A_DIRTY_BATCH
 from support.oracle import assert_exactly_once
 from support.pipelines import World, forget_receipts
 from support.pipelines.command_line import Command
@@ -96,18 +96,7 @@ def test_history_before_latest(late: World, tmp_path: Path, lakeingest: Command)
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize(
-    "step",
-    [
-        Step.WRITING,
-        Step.COMMITTING,
-        Step.COMMITTED,
-        Step.SETTING_ASIDE,
-        Step.ACCOUNTING,
-        Step.ACCOUNTED,
-    ],
-    ids=lambda step: step.name.lower(),
-)
+@pytest.mark.parametrize("step", OF_A_DIRTY_BATCH[1:], ids=lambda step: step.name.lower())
 def test_cut_off(stack: Addresses, spark: SparkSession, s3: S3Proxy, named: str, step: Step) -> None:
     """At whatever step: the next backfill settles what was open, and takes what is left."""
     world = begun(World(stack, spark, named, **LATEST, table={"path": f"s3a://{BUCKET}/{named}"}), *mixed_records(12))
