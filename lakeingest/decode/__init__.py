@@ -15,10 +15,11 @@ from pyspark.sql import types as T
 
 from lakeingest import config
 from lakeingest.decode import json, json_columns, limits, sniff, writers
-from lakeingest.decode.early import SEGMENT, TypeSegment, filled, segment
+from lakeingest.decode.early import SEGMENT, TypeSegment, segment
+from lakeingest.decode.projection import project
 from lakeingest.decode.writers import SchemaBranches
 from lakeingest.record import HEADERS, KEY, RAW_KEY, RAW_VALUE, RESCUED, UNKNOWN_SCHEMA, Refusal, diagnosis
-from lakeingest.schema import ddl, hidden
+from lakeingest.schema import ddl, hidden, model
 from lakeingest.schema.ledger import Side
 from lakeingest.schema.transforms import Stage
 from lakeingest.spark import types
@@ -160,7 +161,8 @@ def _of_segment(
         if name not in part.columns:
             early = F.lit(None)
         elif name in columns.names:
-            early = filled(part.columns[name], columns[name].dataType, whole[name].dataType)
+            (schema,) = (f.schema for f in model.from_columns(types.ddl_columns(T.StructType([columns[name]]))).fields)
+            early = project(part.columns[name], schema, schema, whole[name].dataType)
         else:
             early = part.columns[name]
         column = F.when(at == n, early).otherwise(column)

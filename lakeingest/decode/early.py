@@ -67,26 +67,3 @@ def _part_of(whole: T.DataType, schema: Schema) -> T.DataType:
         case T.MapType() if schema.value:
             return T.MapType(whole.keyType, _part_of(whole.valueType, schema.value), whole.valueContainsNull)
     return whole
-
-
-def filled(value: Column, kind: T.DataType, whole: T.DataType) -> Column:
-    """The value of a type that lacks fields of `whole`, with null in these."""
-    if kind == whole:
-        return value
-    match kind, whole:
-        case T.StructType(), T.StructType():
-            types = {f.name: f.dataType for f in kind}
-            fields = [
-                (
-                    filled(value[f.name], types[f.name], f.dataType)
-                    if f.name in types
-                    else F.lit(None).cast(f.dataType)
-                ).alias(f.name)
-                for f in whole
-            ]
-            return F.when(value.isNotNull(), F.struct(*fields))
-        case T.ArrayType(), T.ArrayType():
-            return F.transform(value, lambda e: filled(e, kind.elementType, whole.elementType))
-        case T.MapType(), T.MapType():
-            return F.transform_values(value, lambda _, v: filled(v, kind.valueType, whole.valueType))
-    return value
