@@ -53,7 +53,7 @@ class CommitLog:
     Attributes:
         last_batch: the greatest number of a batch that they are about; on quarantine a commit may have a later number.
         taken_back: whether a RESTORE took commits of the pipeline back, and it has committed none since.
-        taken: the numbers of all batches that a RESTORE took back; on quarantine, of those whose account it took.
+        undone_batches: the numbers of all batches that a RESTORE took back; on quarantine, of those whose account it took.
         gone: on quarantine, these accounts: number of the batch → the newest receipt.
         restores: whether there is a RESTORE in what was read.
         unadopted: whether a RESTORE took back that the table was adopted, and it was not since.
@@ -78,7 +78,7 @@ class CommitLog:
     last_sequence: int = 0
     last_batch: int = 0
     taken_back: bool = False
-    taken: frozenset[int] = frozenset()
+    undone_batches: frozenset[int] = frozenset()
     gone: Mapping[int, Receipt] = field(default_factory=dict)
     restores: bool = False
     unadopted: bool = False
@@ -115,11 +115,11 @@ class CommitLog:
         """The number of the newest batch that no RESTORE took back; 0 before the first one."""
         if self.newest:
             return self.newest.receipt.sequence
-        return min(self.taken) - 1 if self.taken else self.last_sequence
+        return min(self.undone_batches) - 1 if self.undone_batches else self.last_sequence
 
     def stands(self, sequence: int) -> bool:
         """Whether the table has what it had behind this batch: no RESTORE took it back, as far as the log was read."""
-        return sequence <= self.standing and sequence not in self.taken
+        return sequence <= self.standing and sequence not in self.undone_batches
 
     @property
     def adopted(self) -> Mapping[str, Any]:
@@ -225,7 +225,7 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
         last_sequence=last,
         last_batch=last_batch,
         taken_back=taken_back,
-        taken=frozenset(gone),
+        undone_batches=frozenset(gone),
         gone=gone,
         restores=any(entry["operation"] == "RESTORE" for entry in history),
         unadopted=unadopted,

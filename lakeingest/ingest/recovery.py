@@ -91,7 +91,7 @@ def settle(
         )
     batches, settled = _every_open(log, refused) if looked else _open(execution, log, refused), None
     for still_open, batch in zip(reversed(range(len(batches))), batches, strict=True):
-        had_account = looked and (made_anew or batch.receipt.sequence in refused.taken)
+        had_account = looked and (made_anew or batch.receipt.sequence in refused.undone_batches)
         cut_off = batch is log.newest and not had_account
         before = refused.gone.get(batch.receipt.sequence)
         if before is not None and before.account is not None and _is_there(execution, before, before.account):
@@ -139,7 +139,7 @@ def _every_open(log: CommitLog, refused: CommitLog) -> list[Commit]:
     """
     accounted = {commit.receipt.batch for commit in refused.commits}
     newest = log.newest.receipt.sequence if log.newest else 0
-    numbers = [number for number in accounted | refused.taken if number != NO_BATCH]
+    numbers = [number for number in accounted | refused.undone_batches if number != NO_BATCH]
     oldest = 0 if refused.complete else min(numbers, default=newest)
     return [
         commit

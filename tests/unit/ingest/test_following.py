@@ -98,7 +98,7 @@ def attempt(frontier: int, sequence: int, standing: int | None = None, *, restor
 
     newest = None if standing is None else SimpleNamespace(receipt=SimpleNamespace(sequence=standing))
     log = CommitLog(
-        "t", "p", (newest,) if newest else (), sequence, taken=frozenset(range((standing or 0) + 1, sequence + 1))
+        "t", "p", (newest,) if newest else (), sequence, undone_batches=frozenset(range((standing or 0) + 1, sequence + 1))
     )  # type: ignore[arg-type]
     return SimpleNamespace(
         columns=object(),
