@@ -54,7 +54,7 @@ class CommitLog:
         last_batch: the greatest number of a batch that they are about; on quarantine a commit may have a later number.
         taken_back: whether a RESTORE took commits of the pipeline back, and it has committed none since.
         undone_batches: the numbers of all batches that a RESTORE took back; on quarantine, of those whose account it took.
-        gone: on quarantine, these accounts: number of the batch → the newest receipt.
+        undone_accounts: on quarantine, these: number of the batch → the newest receipt.
         restores: whether there is a RESTORE in what was read.
         unadopted: whether a RESTORE took back that the table was adopted, and it was not since.
         restored: whether a RESTORE came since the pipeline's newest commit, whosever commits it took back.
@@ -79,7 +79,7 @@ class CommitLog:
     last_batch: int = 0
     taken_back: bool = False
     undone_batches: frozenset[int] = frozenset()
-    gone: Mapping[int, Receipt] = field(default_factory=dict)
+    undone_accounts: Mapping[int, Receipt] = field(default_factory=dict)
     restores: bool = False
     unadopted: bool = False
     restored: bool = False
@@ -193,7 +193,7 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
     begun: dict[tuple[str, int], int] = {}
     others: dict[str, Receipt] = {}
     deletes: dict[int, int] = {}
-    gone, restored_to = dict[int, Receipt](), None
+    undone, restored_to = dict[int, Receipt](), None
     for entry in history:
         if entry["operation"] == "RESTORE":
             restored = restored or not commits
@@ -214,7 +214,7 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
         if stands:
             commits.append(_commit(entry, receipt))
             continue
-        gone.setdefault(receipt.batch, receipt)
+        undone.setdefault(receipt.batch, receipt)
         if not commits:
             taken_back, unadopted = True, unadopted or bool(receipt.job.adopted)
             begun |= {(s.topic, s.partition): s.start for s in receipt.ranges}
@@ -225,8 +225,8 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
         last_sequence=last,
         last_batch=last_batch,
         taken_back=taken_back,
-        undone_batches=frozenset(gone),
-        gone=gone,
+        undone_batches=frozenset(undone),
+        undone_accounts=undone,
         restores=any(entry["operation"] == "RESTORE" for entry in history),
         unadopted=unadopted,
         restored=restored,

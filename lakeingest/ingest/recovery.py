@@ -93,7 +93,7 @@ def settle(
     for still_open, batch in zip(reversed(range(len(batches))), batches, strict=True):
         had_account = looked and (made_anew or batch.receipt.sequence in refused.undone_batches)
         cut_off = batch is log.newest and not had_account
-        before = refused.gone.get(batch.receipt.sequence)
+        before = refused.undone_accounts.get(batch.receipt.sequence)
         if before is not None and before.account is not None and _is_there(execution, before, before.account):
             no_rows = execution.context.spark.createDataFrame([], quarantine.schema())
             again = replace(before, run=execution.context.run)

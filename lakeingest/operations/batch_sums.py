@@ -65,7 +65,7 @@ class Summed:
 def with_sums(log: CommitLog, refused: CommitLog) -> list[Summed]:
     """The pipeline's batches, and its backfills', whose sums are known; not those that share offsets with others."""
     batches = [
-        *_with_sums("batch", log.commits, log.gone.values(), refused.commits),
+        *_with_sums("batch", log.commits, log.undone_accounts.values(), refused.commits),
         *_with_sums("batch of a backfill", log.backfills, (), refused.backfills),
     ]
     every = [*log.commits, *log.backfills]
