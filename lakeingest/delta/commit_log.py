@@ -60,7 +60,7 @@ class CommitLog:
         restored: whether a RESTORE came since the pipeline's newest commit, whosever commits it took back.
         version: the table's newest version; None where there is no table.
         complete: whether the log still begins with the table's first version.
-        begun: where the commits that a RESTORE took back began, if it took all back: (topic, partition) → first offset.
+        undone_starts: where the commits that a RESTORE took back began, if it took all back: (topic, partition) → first offset.
         recovered: the frontier as the tables' rows tell it, where no receipt is left in the log.
         schemas: the ledger of schemas (see `PipelineTables.commit_logs`).
         kept: the one among the table's properties.
@@ -85,7 +85,7 @@ class CommitLog:
     restored: bool = False
     version: int | None = None
     complete: bool = True
-    begun: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    undone_starts: Mapping[tuple[str, int], int] = field(default_factory=dict)
     recovered: Mapping[tuple[str, int], int] = field(default_factory=dict)
     schemas: SchemaLedger = field(default_factory=SchemaLedger)
     kept: SchemaLedger = field(default_factory=SchemaLedger)
@@ -142,8 +142,8 @@ class CommitLog:
         if self.newest:
             return self.newest.receipt.ranges.frontier
         # Where both are known, the log's oldest commits may be gone: what is read again is known by its coordinates.
-        shared = self.begun.keys() & self.recovered.keys()
-        return {**self.recovered, **self.begun, **{tp: min(self.begun[tp], self.recovered[tp]) for tp in shared}}
+        shared = self.undone_starts.keys() & self.recovered.keys()
+        return {**self.recovered, **self.undone_starts, **{tp: min(self.undone_starts[tp], self.recovered[tp]) for tp in shared}}
 
 
 def ledger(log: CommitLog, every: Callable[[], Sequence[Commit]]) -> SchemaLedger:
@@ -190,7 +190,7 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
     commits, last, last_batch = list[Commit](), 0, 0
     beside_it: dict[str, list[Commit]] = {name: [] for name in beside(pipeline)}
     taken_back = unadopted = restored = False
-    begun: dict[tuple[str, int], int] = {}
+    starts: dict[tuple[str, int], int] = {}
     others: dict[str, Receipt] = {}
     deletes: dict[int, int] = {}
     undone, restored_to = dict[int, Receipt](), None
@@ -217,7 +217,7 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
         undone.setdefault(receipt.batch, receipt)
         if not commits:
             taken_back, unadopted = True, unadopted or bool(receipt.job.adopted)
-            begun |= {(s.topic, s.partition): s.start for s in receipt.ranges}
+            starts |= {(s.topic, s.partition): s.start for s in receipt.ranges}
     return CommitLog(
         path=log.identifier,
         pipeline=pipeline,
@@ -232,7 +232,7 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
         restored=restored,
         version=history[0]["version"] if history else None,
         complete=not history or history[-1]["version"] == 0,
-        begun={} if commits else begun,
+        undone_starts={} if commits else starts,
         others=others,
         backfills=tuple(beside_it[of_backfill(pipeline)]),
         replays=tuple(beside_it[of_replay(pipeline)]),

@@ -129,7 +129,7 @@ class PipelineTables:
             properties = self._properties(self.main, "table")
             property_ledger = table_properties.ledger(properties, self.config.known_as)
             log = replace(log, kept=property_ledger, properties=properties)
-            if not adopting and log.newest is None and not (log.begun and log.complete):
+            if not adopting and log.newest is None and not (log.undone_starts and log.complete):
                 log = replace(log, recovered=self._frontier_of_rows(properties))
         has_frontier = adopting or log.newest is not None or log.recovered
         if not has_frontier:
