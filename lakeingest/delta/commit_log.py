@@ -63,7 +63,7 @@ class CommitLog:
         undone_starts: where the commits that a RESTORE took back began, if it took all back: (topic, partition) → first offset.
         recovered: the frontier as the tables' rows tell it, where no receipt is left in the log.
         schemas: the ledger of schemas (see `PipelineTables.commit_logs`).
-        kept: the one among the table's properties.
+        property_ledger: the one among the table's properties.
         properties: these; of quarantine, its own.
         others: what other pipelines committed to the table, as far as the log was read: name → newest receipt. Their
             replays and backfills are not among it.
@@ -88,7 +88,7 @@ class CommitLog:
     undone_starts: Mapping[tuple[str, int], int] = field(default_factory=dict)
     recovered: Mapping[tuple[str, int], int] = field(default_factory=dict)
     schemas: SchemaLedger = field(default_factory=SchemaLedger)
-    kept: SchemaLedger = field(default_factory=SchemaLedger)
+    property_ledger: SchemaLedger = field(default_factory=SchemaLedger)
     properties: Mapping[str, str] = field(default_factory=dict)
     others: Mapping[str, Receipt] = field(default_factory=dict)
     backfills: tuple[Commit, ...] = ()
@@ -155,10 +155,10 @@ def ledger(log: CommitLog, every: Callable[[], Sequence[Commit]]) -> SchemaLedge
     newest = log.newest.receipt if log.newest else None
     if newest is not None and (newest.schemas.entries or not newest.ledger):
         return newest.schemas
-    if newest is None or log.kept.digest == newest.ledger:
-        return log.kept
+    if newest is None or log.property_ledger.digest == newest.ledger:
+        return log.property_ledger
     schemas = (commit.receipt.schemas for commit in every())
-    return next((each for each in schemas if each.digest == newest.ledger), log.kept)
+    return next((each for each in schemas if each.digest == newest.ledger), log.property_ledger)
 
 
 def read(table: Table, pipeline: str, *, back: int | None = 1) -> CommitLog:

@@ -128,7 +128,7 @@ class PipelineTables:
         if self.main not in new:
             properties = self._properties(self.main, "table")
             property_ledger = table_properties.ledger(properties, self.config.known_as)
-            log = replace(log, kept=property_ledger, properties=properties)
+            log = replace(log, property_ledger=property_ledger, properties=properties)
             if not adopting and log.newest is None and not (log.undone_starts and log.complete):
                 log = replace(log, recovered=self._frontier_of_rows(properties))
         has_frontier = adopting or log.newest is not None or log.recovered

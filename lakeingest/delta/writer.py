@@ -40,7 +40,7 @@ class TableWriter:
         """`log`, `refused`: what the logs of the main table, and of quarantine, say when the writer is opened."""
         self.tables, self.columns = tables, columns
         self.properties: Mapping[str, str] = log.properties
-        self._kept_ledger, self._version = log.kept, log.version
+        self._kept_ledger, self._version = log.property_ledger, log.version
         self._last_commit: Commit | None = None
         self._aside = None if refused is None else refused.standing_number
         self._aside_version = None if refused is None else refused.version

@@ -113,7 +113,7 @@ class FileTables:
         if log.newest is None:
             raise Unreadable("the log does not say how far the pipeline has come")
         name = self.config.known_as
-        log = replace(log, kept=table_properties.ledger(log.properties, name))
+        log = replace(log, property_ledger=table_properties.ledger(log.properties, name))
         schemas = commit_log.ledger(log, lambda: commit_log.of_log(self.main, name, None).commits)
         return replace(log, schemas=schemas), refused
 

@@ -240,7 +240,7 @@ def _logs(reader: PipelineReader, *, quarantine: bool) -> tuple[CommitLog, Commi
     accounts = CommitLog(reader.quarantine.identifier, pipeline)
     if quarantine:
         accounts = commit_log.of_history(pipeline, reader.quarantine.recent(COMMITS) or (), reader.quarantine)
-    log = replace(log, kept=table_properties.ledger(reader.main.properties, pipeline))
+    log = replace(log, property_ledger=table_properties.ledger(reader.main.properties, pipeline))
     log = replace(log, schemas=commit_log.ledger(log, lambda: log.commits))
     return log, accounts, freshness.ages(entries, reader.main)
 
