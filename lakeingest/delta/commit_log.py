@@ -53,19 +53,21 @@ class CommitLog:
     Attributes:
         last_batch: the greatest number of a batch that they are about; on quarantine a commit may have a later number.
         taken_back: whether a RESTORE took commits of the pipeline back, and it has committed none since.
-        undone_batches: the numbers of all batches that a RESTORE took back; on quarantine, of those whose account it took.
+        undone_batches: the numbers of all batches that a RESTORE took back; on quarantine, of those whose account it
+            took.
         undone_accounts: on quarantine, these: number of the batch → the newest receipt.
         restores: whether there is a RESTORE in what was read.
         unadopted: whether a RESTORE took back that the table was adopted, and it was not since.
         restored: whether a RESTORE came since the pipeline's newest commit, whosever commits it took back.
         version: the table's newest version; None where there is no table.
         complete: whether the log still begins with the table's first version.
-        undone_starts: where the commits that a RESTORE took back began, if it took all back: (topic, partition) → first offset.
+        undone_starts: where the commits that a RESTORE took back began, if it took all back: (topic, partition) → first
+            offset.
         recovered: the frontier as the tables' rows tell it, where no receipt is left in the log.
         schemas: the ledger of schemas (see `PipelineTables.commit_logs`).
         property_ledger: the one among the table's properties.
         properties: these; of quarantine, its own.
-        others: what other pipelines committed to the table, as far as the log was read: name → newest receipt. Their
+        other_pipelines: what they committed to the table, as far as the log was read: name → newest receipt. Their
             replays and backfills are not among it.
         backfills, replays: the commits of the pipeline's backfills, and of its replays, newest first, as far as the log
             was read.
@@ -90,14 +92,14 @@ class CommitLog:
     schemas: SchemaLedger = field(default_factory=SchemaLedger)
     property_ledger: SchemaLedger = field(default_factory=SchemaLedger)
     properties: Mapping[str, str] = field(default_factory=dict)
-    others: Mapping[str, Receipt] = field(default_factory=dict)
+    other_pipelines: Mapping[str, Receipt] = field(default_factory=dict)
     backfills: tuple[Commit, ...] = ()
     replays: tuple[Commit, ...] = ()
     deletes: Mapping[int, int] = field(default_factory=dict)
 
     def others_of(self, topics: Collection[str]) -> dict[str, Receipt]:
         """Other pipelines that have taken records of these topics, and each one's newest receipt."""
-        return {n: r for n, r in self.others.items() if any(s.topic in topics for s in r.ranges)}
+        return {n: r for n, r in self.other_pipelines.items() if any(s.topic in topics for s in r.ranges)}
 
     @property
     def newest(self) -> Commit | None:
@@ -143,7 +145,8 @@ class CommitLog:
             return self.newest.receipt.ranges.frontier
         # Where both are known, the log's oldest commits may be gone: what is read again is known by its coordinates.
         shared = self.undone_starts.keys() & self.recovered.keys()
-        return {**self.recovered, **self.undone_starts, **{tp: min(self.undone_starts[tp], self.recovered[tp]) for tp in shared}}
+        least = {tp: min(self.undone_starts[tp], self.recovered[tp]) for tp in shared}
+        return {**self.recovered, **self.undone_starts, **least}
 
 
 def ledger(log: CommitLog, every: Callable[[], Sequence[Commit]]) -> SchemaLedger:
@@ -191,7 +194,7 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
     beside_it: dict[str, list[Commit]] = {name: [] for name in beside(pipeline)}
     taken_back = unadopted = restored = False
     starts: dict[tuple[str, int], int] = {}
-    others: dict[str, Receipt] = {}
+    other_pipelines: dict[str, Receipt] = {}
     deletes: dict[int, int] = {}
     undone, restored_to = dict[int, Receipt](), None
     for entry in history:
@@ -208,7 +211,7 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
                 if receipt.pipeline in beside_it:
                     beside_it[receipt.pipeline].append(_commit(entry, receipt))
                 elif ":" not in receipt.pipeline:
-                    others.setdefault(receipt.pipeline, receipt)
+                    other_pipelines.setdefault(receipt.pipeline, receipt)
             continue
         last, last_batch = max(last, receipt.sequence), max(last_batch, receipt.batch)
         if stands:
@@ -233,7 +236,7 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
         version=history[0]["version"] if history else None,
         complete=not history or history[-1]["version"] == 0,
         undone_starts={} if commits else starts,
-        others=others,
+        other_pipelines=other_pipelines,
         backfills=tuple(beside_it[of_backfill(pipeline)]),
         replays=tuple(beside_it[of_replay(pipeline)]),
         deletes=deletes,

@@ -196,7 +196,7 @@ class BronzeSource:
         for limit in (RECENT, None):
             history = table.history(limit)
             # Nobody has the empty name: so all of them are others.
-            newest = commit_log.of_history("", history, table).others
+            newest = commit_log.of_history("", history, table).other_pipelines
             receipts = {name: receipt for name, receipt in newest.items() if _is_regular(receipt)}
             if history[-1]["version"] == 0 or (makers and makers <= receipts.keys()):
                 break

@@ -126,7 +126,9 @@ def withdraw(tables: PipelineTables, log: CommitLog, starts: Frontier) -> int:
 def withdraw_late(tables: PipelineTables, log: CommitLog) -> int:
     """The same of records that came into the source late, as the receipts that the RESTORE took back tell of them."""
     late = {
-        number: receipt.job.late for number, receipt in log.undone_accounts.items() if receipt.job.late.ranges and log.taken_back
+        number: receipt.job.late
+        for number, receipt in log.undone_accounts.items()
+        if receipt.job.late.ranges and log.taken_back
     }
     count = 0
     for number, ranges in late.items():

@@ -97,9 +97,8 @@ def attempt(frontier: int, sequence: int, standing: int | None = None, *, restor
             raise TableChanged("restored", cure="again")
 
     newest = None if standing is None else SimpleNamespace(receipt=SimpleNamespace(sequence=standing))
-    log = CommitLog(
-        "t", "p", (newest,) if newest else (), sequence, undone_batches=frozenset(range((standing or 0) + 1, sequence + 1))
-    )  # type: ignore[arg-type]
+    undone = frozenset(range((standing or 0) + 1, sequence + 1))
+    log = CommitLog("t", "p", (newest,) if newest else (), sequence, undone_batches=undone)  # type: ignore[arg-type]
     return SimpleNamespace(
         columns=object(),
         frontier={("t", 0): frontier, ("t", 1): 0},

@@ -179,7 +179,7 @@ def test_whose_commits_they_are() -> None:
     found = log(tables.main)
     assert [c.receipt.ranges.ranges[0].start for c in found.commits] == [20]
     assert [c.receipt.ranges.ranges[0].start for c in found.backfills] == [5]
-    assert list(found.others) == ["q"]
+    assert list(found.other_pipelines) == ["q"]
     assert (log(tables.main, of_backfill("p")).last_sequence, found.last_sequence) == (1, 1)
 
 
