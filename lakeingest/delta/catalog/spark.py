@@ -34,7 +34,7 @@ def register(table: Table, name: str) -> None:
     check(table, name)
 
 
-def known(session: SparkSession, name: str) -> bool:
+def exists(session: SparkSession, name: str) -> bool:
     """Whether the session's catalog has a table or a view of that name.
 
     Raises:

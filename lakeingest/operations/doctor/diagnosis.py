@@ -250,7 +250,7 @@ def _catalog(config: PipelineConfig, storage: Storage, spark: SparkSession, name
     main = PipelineTables(spark, config).main
     if config.table.catalog == "glue":
         return GlueCatalog(name, path, storage).look(main.schema())
-    if not own.known(spark, name):
+    if not own.exists(spark, name):
         return f"{name} is not in Spark's catalog yet; the next run makes it"
     own.check(main, name)
     return f"{name} is there"
