@@ -51,9 +51,9 @@ class Constraints:
             broken = broken | ~test
         # Not of records that could not be decoded: their columns mean nothing.
         when = F.when(F.col(UNDECODED), False).otherwise(broken)
-        return Refusal(STAGE, when, lambda: diagnosis(CONSTRAINT, F.array_join(F.array(*self._told(tests)), "; ")))
+        return Refusal(STAGE, when, lambda: diagnosis(CONSTRAINT, F.array_join(F.array(*self._messages(tests)), "; ")))
 
-    def _told(self, tests: Mapping[str, Column]) -> list[Column]:
+    def _messages(self, tests: Mapping[str, Column]) -> list[Column]:
         return [
             F.when(~test, F.lit(f"the table's constraint {name}: {self.checks[name]}")) for name, test in tests.items()
         ]
@@ -61,19 +61,19 @@ class Constraints:
     def frame(self, decided: DataFrame, layout: Layout) -> DataFrame:
         """With every column of the table, as Delta would have it: generated, or null where the record brings none."""
         computed = {c.name: c.value if c.value is not None else F.expr(c.generated or "NULL") for c in layout.columns}
-        there = {f.name: computed.get(f.name, F.lit(None).cast(f.dataType)) for f in self.columns}
-        return decided.select("*", *(c.alias(name) for name, c in there.items() if name not in decided.columns))
+        by_name = {f.name: computed.get(f.name, F.lit(None).cast(f.dataType)) for f in self.columns}
+        return decided.select("*", *(c.alias(name) for name, c in by_name.items() if name not in decided.columns))
 
 
-def of(properties: Mapping[str, str], there: T.StructType, wanted: T.StructType) -> Constraints | None:
-    """The constraints of a table; None if it has none but what its columns are wanted to be.
+def of(properties: Mapping[str, str], table_columns: T.StructType, target_columns: T.StructType) -> Constraints | None:
+    """The constraints of a table; None if it has none but what its columns are to be.
 
     Args:
         properties: the table's.
-        there, wanted: the columns that it has, and those that a batch is to have.
+        table_columns, target_columns: those that it has, and those that a batch is to have.
     """
     checks = {name.removeprefix(_CHECK): check for name, check in properties.items() if name.startswith(_CHECK)}
-    required = {f.name for f in wanted if not f.nullable}
-    nulls = {f"{f.name} NOT NULL": f"{ddl.quoted(f.name)} IS NOT NULL" for f in there if not f.nullable}
+    required = {f.name for f in target_columns if not f.nullable}
+    nulls = {f"{f.name} NOT NULL": f"{ddl.quoted(f.name)} IS NOT NULL" for f in table_columns if not f.nullable}
     checks |= {name: check for name, check in nulls.items() if name.removesuffix(" NOT NULL") not in required}
-    return Constraints(checks, there) if checks else None
+    return Constraints(checks, table_columns) if checks else None
