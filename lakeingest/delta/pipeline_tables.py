@@ -94,7 +94,7 @@ class PipelineTables:
 
     def coordinates(self, ranges: OffsetRanges) -> DataFrame:
         """The coordinates within `ranges` that are in one of the two tables, each once."""
-        refused = coordinates.of(quarantine.here(self.refused()), ranges)
+        refused = coordinates.of(quarantine.unmoved(self.refused()), ranges)
         return self.main.coordinates(ranges).union(refused).distinct()
 
     # How far it has come -----------------------------------------------------------------------------------------

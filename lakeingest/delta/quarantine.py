@@ -184,14 +184,14 @@ def of(table: DataFrame, pipeline: str) -> DataFrame:
     return whole(table).where((F.col("pipeline") == pipeline) & ~withdrawn)
 
 
-def here(table: DataFrame) -> DataFrame:
+def unmoved(table: DataFrame) -> DataFrame:
     """The rows of records that are here and not in the main table: all but those that a replay has moved."""
     return table.where("moved IS NULL")
 
 
 def open_rows(table: DataFrame) -> DataFrame:
     """The rows that somebody has to look at: neither moved nor discarded."""
-    return here(table).where("discarded IS NULL")
+    return unmoved(table).where("discarded IS NULL")
 
 
 def reasons(table: DataFrame, samples: int) -> list[dict[str, Any]]:

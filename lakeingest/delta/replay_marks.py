@@ -60,7 +60,7 @@ def moved(tables: PipelineTables, replay: Commit) -> DataFrame:
 
 def _in_both(tables: PipelineTables) -> DataFrame:
     """The rows of quarantine, not marked as moved, whose records the table has too."""
-    rows = quarantine.here(tables.refused())
+    rows = quarantine.unmoved(tables.refused())
     return rows.join(tables.main.coordinates(coordinates.extent(rows)), list(COORDINATES), "left_semi")
 
 

@@ -112,7 +112,7 @@ def withdraw(tables: PipelineTables, log: CommitLog, starts: Frontier) -> int:
 
     def loose(version: int | None = None) -> DataFrame:
         # Delta's statistics leave out the files that end before it: as a rule all of them.
-        return quarantine.here(tables.refused(version)).where(coordinates.not_before(starts))
+        return quarantine.unmoved(tables.refused(version)).where(coordinates.not_before(starts))
 
     with storage_failures(tables.quarantine.identifier):
         if loose().isEmpty():
@@ -132,6 +132,6 @@ def withdraw_late(tables: PipelineTables, log: CommitLog) -> int:
     }
     count = 0
     for number, ranges in late.items():
-        rows = coordinates.within(quarantine.here(tables.refused()), ranges).where(f"sequence = {number}")
+        rows = coordinates.within(quarantine.unmoved(tables.refused()), ranges).where(f"sequence = {number}")
         count += replay_marks.withdraw(tables, rows)
     return count

@@ -137,7 +137,7 @@ def compare(old: PipelineTables, new: PipelineTables) -> Compared | None:
 
 def _counts(tables: PipelineTables, ranges: OffsetRanges) -> Iterator[int]:
     with storage_failures(tables.main.identifier):
-        for rows in (tables.main.read(), quarantine.here(tables.refused())):
+        for rows in (tables.main.read(), quarantine.unmoved(tables.refused())):
             yield coordinates.within(rows, ranges).count()
 
 
