@@ -110,7 +110,7 @@ def _mark(tables: PipelineTables, rows: DataFrame, of: Receipt) -> int:
     return _update(tables, rows, "q.moved IS NULL", "moved", value, of=of)
 
 
-def asked(tables: PipelineTables, where: str | None) -> DataFrame:
+def rows_where(tables: PipelineTables, where: str | None) -> DataFrame:
     """The pipeline's rows of quarantine for which a condition in Spark SQL holds.
 
     Raises:
@@ -140,7 +140,7 @@ def discard(tables: PipelineTables, where: str | None, why: str) -> int:
     """
     settle(tables)
     value = F.struct(F.current_timestamp().alias("at"), F.lit(somebody()).alias("who"), F.lit(why).alias("why"))
-    rows = quarantine.open_rows(asked(tables, where))
+    rows = quarantine.open_rows(rows_where(tables, where))
     return _update(tables, rows, "q.moved IS NULL AND q.discarded IS NULL", "discarded", value)
 
 

@@ -115,7 +115,7 @@ class ReplayJob:
             UsageError: the condition is no condition over quarantine's columns.
         """
         tables = self.context.tables
-        rows = replay_marks.asked(tables, self.where).where("discarded IS NULL")
+        rows = replay_marks.rows_where(tables, self.where).where("discarded IS NULL")
         rows = sealing.opened(rows.where(~coordinates.not_before(frontier)), tables.config.quarantine)
         existing = tables.main.coordinates(coordinates.extent(rows))
         # A record that was refused, moved, taken back by a RESTORE and refused again may have two rows.
