@@ -20,7 +20,7 @@ _DEFAULT = 32
 _REDACTED = "(redacted)"
 
 
-def wanted(
+def listed_columns(
     properties: Mapping[str, str],
     own_value: str | None,
     columns: T.StructType,
@@ -40,8 +40,8 @@ def wanted(
     if now is not None and now != own_value and _REDACTED not in now:
         # Somebody chose these: they stay, but for those that show what is masked.
         chosen = [name.strip() for name in now.split(",")]
-        others = [name for name in chosen if name.replace("`", "").partition(".")[0].lower() not in clear]
-        return None if others == chosen else ",".join(others)
+        allowed = [name for name in chosen if name.replace("`", "").partition(".")[0].lower() not in clear]
+        return None if allowed == chosen else ",".join(allowed)
     most = int(properties.get(_FIRST, _DEFAULT))
     leaves = [each for f in columns if f.name not in partitions for each in _leaves(f, "")]
     indexed = leaves[:most] if most >= 0 else leaves

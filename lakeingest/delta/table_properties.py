@@ -100,7 +100,7 @@ def unread(
     """
     mark = _name(_STATISTICS, config.known_as)
     own_value = _unpacked(properties[mark]) if mark in properties else None
-    value = statistics.wanted(properties, own_value, columns, partitions, config.steps)
+    value = statistics.listed_columns(properties, own_value, columns, partitions, config.steps)
     return {} if value is None else {statistics.LISTED: value, mark: _packed(value)}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakeingest.delta.statistics import LISTED, wanted
+from lakeingest.delta.statistics import LISTED, listed_columns
 from lakeingest.schema.transforms import Mask, TransformStep
 from lakeingest.spark import types
 
@@ -41,4 +41,4 @@ def test_the_columns(
     steps: list[TransformStep], properties: dict[str, str], ours: str | None, found: str | None
 ) -> None:
     """The least and greatest key of each file stood in the log of a pipeline that masks."""
-    assert wanted(properties, ours, COLUMNS, {"day"}, steps) == found
+    assert listed_columns(properties, ours, COLUMNS, {"day"}, steps) == found
