@@ -41,7 +41,7 @@ _PROMISES = (
 """The parts of a contract in words, each a property of its own; the description is the table's comment."""
 
 
-def wanted(config: PipelineConfig, ledger: SchemaLedger) -> dict[str, str]:
+def of_config(config: PipelineConfig, ledger: SchemaLedger) -> dict[str, str]:
     """What a new table keeps: the file's partitions, for whom it is made, and the ledger if it is not empty; and what
     its readers need.
     """

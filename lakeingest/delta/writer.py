@@ -69,7 +69,7 @@ class TableWriter:
             return False
         config, main = self.tables.config, self.tables.main
         unread = table_properties.unread({}, columns, [each.name for each in partitions], config)
-        properties = table_properties.wanted(config, ledger) | unread
+        properties = table_properties.of_config(config, ledger) | unread
         if dry_run:
             self.columns, self.properties = table.with_partitions(columns, partitions), properties
             return True
@@ -178,7 +178,7 @@ class TableWriter:
         """Keep the ledger of schemas, and the partitions, where the clean-up of the log does not take them."""
         config = self.tables.config
         if ledger != self._kept_ledger or table_properties.partitions(self.properties, config.known_as) is None:
-            self._set(table_properties.wanted(config, ledger))
+            self._set(table_properties.of_config(config, ledger))
             self._kept_ledger = ledger
 
     def keep_adoption(self, receipt: Receipt | None) -> None:

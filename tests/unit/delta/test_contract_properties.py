@@ -58,7 +58,7 @@ def test_a_new_table_says_its_contract_in_words() -> None:
         "may_replay": "ada, grace",
         "may_accept": "nobody",
     }
-    assert table_properties.contract(made).items() <= table_properties.wanted(made, SchemaLedger()).items()
+    assert table_properties.contract(made).items() <= table_properties.of_config(made, SchemaLedger()).items()
     assert table_properties.contract(config()) == {}
 
 
