@@ -40,12 +40,12 @@ def audit(reader: PipelineReader) -> Report:
     preflight.check_still_adopted(reader.config, log)
     unsettled = reader.unsettled()
     return of_logs(
-        reader.config, log, refused, lambda known: _runs(reader, known, unsettled), lambda: _without(reader.main)
+        reader.config, log, refused, lambda consumed: _runs(reader, consumed, unsettled), lambda: _without(reader.main)
     )
 
 
 @dataclass(frozen=True)
-class Known:
+class ConsumedRanges:
     """What the log says was consumed.
 
     Attributes:
@@ -58,18 +58,18 @@ class Known:
     begins: Frontier
 
     @classmethod
-    def of(cls, log: CommitLog) -> Known:
-        own = _whole(log)
+    def of(cls, log: CommitLog) -> ConsumedRanges:
+        of_batches = _whole(log)
         backfilled = (s for commit in log.backfills for s in commit.receipt.ranges)
-        whole = OffsetRanges((*own.ranges, *backfilled)).merged
-        return cls(whole, {(s.topic, s.partition): s.start for s in own})
+        whole = OffsetRanges((*of_batches.ranges, *backfilled)).merged
+        return cls(whole, {(s.topic, s.partition): s.start for s in of_batches})
 
 
 def of_logs(
     config: PipelineConfig,
     log: CommitLog,
     refused: CommitLog,
-    runs_of: Callable[[Known], CoordinateRuns],
+    runs_of: Callable[[ConsumedRanges], CoordinateRuns],
     without_coordinates: Callable[[], int],
 ) -> Report:
     """The audit, of what was read.
@@ -85,8 +85,8 @@ def of_logs(
     last = max((commit.receipt.sequence for commit in log.backfills), default=0)
     by_backfill = _Accounts.of(log.backfills, refused.backfills, last, complete=refused.complete)
     accounts = _Accounts.of(log.commits, refused.commits, refused.last_sequence, complete=refused.complete)
-    known, accounts = Known.of(log), accounts + by_backfill
-    runs = runs_of(known)
+    from_log, accounts = ConsumedRanges.of(log), accounts + by_backfill
+    runs = runs_of(from_log)
     counts = runs.counts(accounts.unknown, accounts.accepted)
     summed = batch_sums.with_sums(log, refused)
     # What was not read again since Kafka had deleted it may be there all the same, from before a RESTORE.
@@ -118,7 +118,7 @@ def of_logs(
         missing=missing - unproved,
         duplicated=duplicated,
         unexpected=counts["unexpected"] + strange,
-        gaps=known.whole.offsets - lost - consumed,
+        gaps=from_log.whole.offsets - lost - consumed,
         lost=lost,
         unproved=unproved,
         earlier=counts["earlier"] + without - strange,
@@ -236,10 +236,12 @@ def _sequence(commit: Commit) -> int:
     return commit.receipt.sequence
 
 
-def _runs(reader: PipelineReader, known: Known, unsettled: Unsettled) -> CoordinateRuns:
+def _runs(reader: PipelineReader, consumed: ConsumedRanges, unsettled: Unsettled) -> CoordinateRuns:
     """The coordinates of the pipeline's rows in both tables."""
     config = reader.config
-    topics = sorted({*(topic for topic, _ in known.begins), *(s.topic for s in known.whole)} or config.source.topics)
+    topics = sorted(
+        {*(topic for topic, _ in consumed.begins), *(s.topic for s in consumed.whole)} or config.source.topics
+    )
     of_topics: Condition = (TOPIC, "in", topics)
     refused: list[Condition] = [of_topics, ("pipeline", "=", config.known_as)]
     runs: list[tuple[Kind, View]] = [
@@ -250,7 +252,7 @@ def _runs(reader: PipelineReader, known: Known, unsettled: Unsettled) -> Coordin
     if unsettled.standing is not None:
         # What a RESTORE took out of the table is in quarantine again, once the next run or replay has begun.
         runs.append(("restored", reader.quarantine.runs([*refused, ("moved.replay", ">", unsettled.standing)])))
-    return CoordinateRuns(reader.main.query, runs, known.whole, known.begins)
+    return CoordinateRuns(reader.main.query, runs, consumed.whole, consumed.begins)
 
 
 def _without(table: TableReader) -> int:

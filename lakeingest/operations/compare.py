@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.errors import UsageError
 from lakeingest.ingest import preflight
-from lakeingest.operations.audit import Known
+from lakeingest.operations.audit import ConsumedRanges
 from lakeingest.operations.results.compare import Comparison, Window
 from lakeingest.record import OFFSET, PARTITION, TOPIC, OffsetRange, OffsetRanges
 from lakeingest.spark import listing
@@ -58,7 +58,7 @@ def compare(tables: PipelineTables, prefix: str) -> Comparison:
         )
     windows = [window for each in sorted(counted.items()) for window in _windows(*each)]
     log, _ = tables.commit_logs(back=None)
-    consumed = Known.of(log).whole
+    consumed = ConsumedRanges.of(log).whole
     shared, outside = list[Window](), list[Window]()
     for window in windows:
         (shared if _inside(window, consumed) else outside).append(window)

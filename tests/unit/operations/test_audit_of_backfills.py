@@ -19,7 +19,7 @@ from lakeingest.delta.reader import duck
 from lakeingest.delta.receipt import Account, Counts, JobFields, Receipt, Run, of_backfill
 from lakeingest.delta.sums import BatchSums, Sums
 from lakeingest.operations import audit, batch_sums
-from lakeingest.operations.audit import Known
+from lakeingest.operations.audit import ConsumedRanges
 from lakeingest.operations.coordinate_runs import CoordinateRuns
 from lakeingest.operations.results.audit import Report
 from lakeingest.record import OffsetRange, OffsetRanges
@@ -88,10 +88,10 @@ class Tables:
         log.insert(0, {**entry, "operationMetrics": metrics, "userMetadata": receipt.to_json()})
 
     def audit(self) -> Report:
-        def runs(known: Known) -> CoordinateRuns:
+        def runs(consumed: ConsumedRanges) -> CoordinateRuns:
             each = {"in_table": self.table, "in_quarantine": self.refused}
             views = [(kind, runs_of(offsets)) for kind, offsets in each.items()]
-            return CoordinateRuns(duck.query, views, known.whole, known.begins)
+            return CoordinateRuns(duck.query, views, consumed.whole, consumed.begins)
 
         return audit.of_logs(CONFIG, log(self.main), log(self.accounts), runs, lambda: 0)
 
