@@ -99,15 +99,15 @@ def of_logs(
     without = without_coordinates() if adopted else 0
     strange = max(0, without - adopted.get("without", 0))
     duplicated = counts["in_table"] + counts["in_quarantine"] - counts["distinct_offsets"]
-    named = _named(runs, missing=missing - unproved, doubtful=duplicated + counts["unexpected"])
+    places = _places(runs, missing=missing - unproved, doubtful=duplicated + counts["unexpected"])
     if strange:
-        named.setdefault("unexpected", []).append(
+        places.setdefault("unexpected", []).append(
             f"{number_of(strange, 'row')} without coordinates, added since the adoption"
         )
     every = (commit.receipt.account for commit in (*refused.commits, *refused.backfills))
     settled = (s for account in every if account for s in account.gaps)
     if accepted := [*accounts.accepted, *settled]:
-        named["lost"] = [_hole(s.topic, s.partition, s.start, s.end) for s in sorted(accepted)]
+        places["lost"] = [_hole(s.topic, s.partition, s.start, s.end) for s in sorted(accepted)]
     return Report(
         pipeline=config.name,
         consumed=consumed - unproved,
@@ -128,7 +128,7 @@ def of_logs(
         others={name: receipt.sequence for name, receipt in log.others_of(topics).items()},
         adopted=adopted,
         breaks=tuple(_breaks(log)),
-        named=named,
+        named=places,
         deleted=tuple(_deletes(log, refused)) if missing - unproved > 0 else (),
         summed=len(summed),
         altered=tuple(batch_sums.differences(runs, summed)),
@@ -261,17 +261,17 @@ def _without(table: TableReader) -> int:
     return int(table.scan(f"SELECT count(*) AS rows FROM {{rows}} WHERE {nulls}")[0]["rows"])
 
 
-def _named(runs: CoordinateRuns, *, missing: int, doubtful: int) -> dict[str, list[str]]:
+def _places(runs: CoordinateRuns, *, missing: int, doubtful: int) -> dict[str, list[str]]:
     """The first coordinates of each kind, looked for only where there are some."""
-    named = {}
+    places = {}
     if doubtful:
-        named = {
+        places = {
             "duplicated": [_place(*each) for each in runs.double(NAMED)],
             "unexpected": [_place(*each) for each in runs.stray(NAMED)],
         }
     if missing:
-        named["missing"] = [_hole(*each) for each in runs.holes(NAMED)]
-    return {kind: names for kind, names in named.items() if names}
+        places["missing"] = [_hole(*each) for each in runs.holes(NAMED)]
+    return {kind: names for kind, names in places.items() if names}
 
 
 def _place(topic: str, partition: int, offset: int) -> str:
