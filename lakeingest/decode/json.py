@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest.config import JsonValue, KeyFormat, ValueFormat, time_format
-from lakeingest.decode import json_diagnosis, limits, numbers
+from lakeingest.decode import json_diagnosis, json_parts, limits, numbers
 from lakeingest.decode.json_columns import any_of, fit, parsed_type
 from lakeingest.record import Refusal, diagnosis
 from lakeingest.schema import json_values
@@ -120,6 +120,7 @@ def parse(raw: Column, schema: T.StructType, texts: Texts) -> Column:
         sealed_schema,
         _OPTIONS,
     )
+    read = json_parts.written(read, raw, bearing, sealed_schema)
     odd = numbers.unreadable(text, bearing, _OPTIONS, rounds=texts.rounds) | numbers.lone_surrogate(text)
     return F.when(~odd, read)
 

@@ -101,19 +101,21 @@ def in_text(read: Column, text: Column, schema: T.StructType, whole: T.StructTyp
 
     def exact(read: Column) -> Column:
         suspect = _any(read, text_type, lambda each: each.rlike(_CHANGED)) & text.rlike(_FRACTION)
-        return F.when(suspect, _merged(read, again, text_type, whole)).otherwise(read)
+        return F.when(suspect, merged(read, again, text_type, whole)).otherwise(read)
 
     # So that the record is parsed once.
     return F.transform(F.array(read), exact)[0]
 
 
-def _merged(read: Column, again: Column, text_type: T.DataType, kind: T.DataType) -> Column:
-    """`read`, of type `kind`, with the texts out of `again`, which has `text_type` of them."""
+def merged(read: Column, again: Column, text_type: T.DataType, kind: T.DataType) -> Column:
+    """`read`, of type `kind`, with the texts out of `again`, which has `text_type` of them: of a map a map, or its
+    values.
+    """
     match text_type, kind:
         case T.StructType(), T.StructType():
             names = set(text_type.names)
             fields = (
-                _merged(read[f.name], again[f.name], text_type[f.name].dataType, f.dataType)
+                merged(read[f.name], again[f.name], text_type[f.name].dataType, f.dataType)
                 if f.name in names
                 else read[f.name]
                 for f in kind
@@ -122,16 +124,15 @@ def _merged(read: Column, again: Column, text_type: T.DataType, kind: T.DataType
             return F.when(read.isNotNull(), whole)
         case T.ArrayType(), T.ArrayType():
             return F.zip_with(
-                read, again, lambda one, other: _merged(one, other, text_type.elementType, kind.elementType)
+                read, again, lambda one, other: merged(one, other, text_type.elementType, kind.elementType)
             )
-        case T.MapType(), T.MapType():
-            keys = F.map_keys(read)
+        case (T.MapType() | T.ArrayType()), T.MapType():
+            is_map = isinstance(text_type, T.MapType)
+            texts, inner = (F.map_values(again), text_type.valueType) if is_map else (again, text_type.elementType)
             values = F.zip_with(
-                F.map_values(read),
-                F.map_values(again),
-                lambda one, other: _merged(one, other, text_type.valueType, kind.valueType),
+                F.map_values(read), texts, lambda one, other: merged(one, other, inner, kind.valueType)
             )
-            return maps.of_entries(keys, values)
+            return maps.of_entries(F.map_keys(read), values)
     return unmarked(again)
 
 

@@ -9,12 +9,12 @@ from functools import lru_cache
 from pyspark.sql import types as T
 
 from lakeingest import config
-from lakeingest.decode import avro, json, projection
+from lakeingest.decode import avro, json, json_parts, projection
 from lakeingest.decode.writers import PayloadReader
 from lakeingest.record import is_reserved
 from lakeingest.schema.formats import avro as avro_schema
 from lakeingest.schema.formats import defaults, json_schema, wire
-from lakeingest.schema.model import Schema, SchemaError
+from lakeingest.schema.model import JSON, Schema, SchemaError
 
 _TYPES = {"avro": "AVRO", "protobuf": "PROTOBUF", "json_schema": "JSON"}
 """A format in a pipeline file → what the registry calls such schemas."""
@@ -77,15 +77,23 @@ def read(
 
 
 def _required(schema: Schema, kind: T.StructType) -> T.StructType:
-    """The type with NOT NULL where the schema demands a value: JSON's own parser does not."""
+    """The type with NOT NULL where the schema demands a value, which JSON's own parser does not, and JSON text marked."""
     return T.StructType(
         [
             T.StructField(
-                f.name, _demanded(f.schema, kind[f.name].dataType), f.schema.optional or bool(f.schema.default)
+                f.name,
+                _demanded(f.schema, kind[f.name].dataType),
+                f.schema.optional or bool(f.schema.default),
+                dict(json_parts.MARK) if _is_json_text(f.schema) else None,
             )
             for f in schema.fields
         ]
     )
+
+
+def _is_json_text(schema: Schema) -> bool:
+    """Whether its values, or those in an array or map, are JSON text."""
+    return schema.name == JSON or (schema.value is not None and _is_json_text(schema.value))
 
 
 def _demanded(schema: Schema, kind: T.DataType) -> T.DataType:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -31,9 +31,13 @@ LOCAL_TIMESTAMP_MILLIS = "local-timestamp-millis"
 LOCAL_TIMESTAMP_MICROS = "local-timestamp-micros"
 UUID = "uuid"
 """Logical types that Connect does not know, under Avro's names."""
+JSON = "json"
+"""A string that is the JSON text of a value which no column of its own type can hold; see `json_text`."""
 
 SCALE, PRECISION, SYMBOLS = "scale", "precision", "symbols"
 """Parameters: of a decimal, and an enum's symbols (joined by commas, in their order)."""
+REASON = "reason.doc"
+"""A parameter of JSON text: why it is no typed column. As documentation, it makes no other schema of it."""
 
 _ATOMIC: Mapping[Kind, str] = {
     "int8": "tinyint",
@@ -181,6 +185,26 @@ def struct(fields: Mapping[str, Schema], **more: Any) -> Schema:
     return Schema("struct", fields=tuple(Field(name, schema) for name, schema in fields.items()), **more)
 
 
+def json_text(reason: str, doc: str | None = None) -> Schema:
+    """A part that no typed column can hold: its column has the JSON text of its value.
+
+    Args:
+        reason: why no typed column can hold it; it is said behind the part's place: "is string or integer".
+    """
+    return Schema("string", JSON, optional=True, parameters=((REASON, reason),), doc=doc)
+
+
+def json_parts(schema: Schema, path: str = "") -> Iterator[tuple[str, str]]:
+    """The place of each part that becomes JSON text, and the reason."""
+    if schema.name == JSON:
+        yield path, schema.parameter(REASON) or ""
+    for field in schema.fields:
+        yield from json_parts(field.schema, step(path, field.name))
+    for part, below in ((schema.key, path + KEY), (schema.value, path + (VALUE if schema.key else ELEMENT))):
+        if part is not None:
+            yield from json_parts(part, below)
+
+
 def default_text(value: Any) -> str | None:
     """A default as `Schema.default` holds it."""
     return None if value is None else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
@@ -241,6 +265,8 @@ def _storable(name: str) -> str:
 
 def _comment(field: Field) -> str | None:
     doc = field.schema.doc
+    if field.schema.name == JSON:
+        doc = f"{doc} (JSON text)" if doc else "JSON text"
     return doc if doc is None or len(doc) <= _LONGEST_COMMENT else f"{doc[:_LONGEST_COMMENT]}…"
 
 

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from lakeingest.schema.compatibility.verdict import promotes
 from lakeingest.schema.compatibility.widening import delta_widens
-from lakeingest.schema.model import ELEMENT, KEY, SYMBOLS, VALUE, Schema, column_type, step, type_text
+from lakeingest.schema.model import ELEMENT, KEY, SYMBOLS, VALUE, Schema, column_type, json_parts, step, type_text
 
 ChangeKind: TypeAlias = Literal[
     "added", "removed", "widened", "changed", "loosened", "tightened", "renamed", "default", "symbols", "doc"
@@ -104,6 +104,7 @@ def _added(path: str, schema: Schema) -> Change:
     words = ["+", path or "(record)", type_text(schema)]
     words += [] if schema.optional else ["NOT NULL"]
     words += [] if schema.default is None else ["DEFAULT", schema.default]
+    words += [f"(JSON text: {place or 'it'} {reason})" for place, reason in json_parts(schema, path)]
     return Change(path, "added", " ".join(words))
 
 

@@ -19,7 +19,7 @@ from lakeingest.schema.compatibility import naming
 from lakeingest.schema.compatibility.changes import Change, changes
 from lakeingest.schema.compatibility.naming import NameClash
 from lakeingest.schema.compatibility.verdict import Mode, PlacedVerdict, Verdict, explain, structural
-from lakeingest.schema.compatibility.widening import NotAdditive, merge, misfit
+from lakeingest.schema.compatibility.widening import NotAdditive, merge, misfit, text_clash
 from lakeingest.schema.model import Schema, SchemaError, value_columns
 
 Action: TypeAlias = Literal["write", "project", "evolve", "quarantine"]
@@ -117,6 +117,8 @@ class _SchemaCase:
             return self.evolve(self.names, PlacedVerdict(Verdict.OK))
         if self.names == self.current:
             return Decision(Verdict.OK, "write", self._differing, self.current, table=self._remembered())
+        if self.table and (why := text_clash(self.table, self.names)):
+            return self.quarantine(Verdict.DIFFERENT_TYPE, why)
         if self.finding.verdict == Verdict.VERSION_REQUIRED:
             return self.quarantine(self.finding.verdict, self.finding.text())
         try:

@@ -14,6 +14,7 @@ from functools import partial
 from lakeingest.schema import ddl
 from lakeingest.schema.model import (
     ELEMENT,
+    JSON,
     KEY,
     PRECISION,
     SCALE,
@@ -106,6 +107,20 @@ def _clash(table_type: ddl.Type, new: ddl.Type, path: str, *, narrower: bool, wi
     return f"{path}: Delta cannot widen {str(table_type).upper()} to {str(new).upper()}" + (
         f", but to {decimal.upper()}" if decimal else ""
     )
+
+
+def text_clash(table: Schema, record: Schema, path: str = "") -> str | None:
+    """The reason why a column of text cannot take the record's text: one is JSON text, where "5" and 5 differ, and the
+    other is not; None where there is no such column.
+    """
+    if table.type == record.type == "string":
+        kinds = ["JSON text" if each.name == JSON else "plain text" for each in (record, table)]
+        return f"{path}: {kinds[0]} in the record, {kinds[1]} in the table" if kinds[0] != kinds[1] else None
+    columns = {column.name.lower(): column.schema for column in table.fields}
+    pairs = [(columns.get(f.name.lower()), f.schema, step(path, f.name)) for f in record.fields]
+    pairs += [(table.key, record.key, path + KEY)] if record.key else []
+    pairs += [(table.value, record.value, path + (VALUE if record.key else ELEMENT))] if record.value else []
+    return next((why for a, b, below in pairs if a and b and (why := text_clash(a, b, below))), None)
 
 
 def casts(narrow: str, wide: str) -> bool:

@@ -11,7 +11,9 @@ What only restricts values (minimum, pattern, if, not, …) says nothing about c
     string of format date, date-time  Connect's Date and Timestamp: the record holds ISO text, the table a time.
                                       Confluent leaves them strings, so there this differs
     allOf                             one schema that has the keywords of all
-    oneOf, anyOf of null and one      that one, optional; of several others: refused, no column can hold them
+    oneOf, anyOf of null and one      that one, optional
+    several types, no type, an array without one schema for its items, an object without fields, a part that is within
+    itself: JSON text, at its place
 
 A field is optional unless it is listed in `required`, and always where its type includes null.
 """
@@ -63,6 +65,8 @@ _WRITTEN: Mapping[str, type] = {
     **dict.fromkeys(("title", "description", "format", "connect.type"), str),
 }
 _COMBINING = frozenset({"$ref", "allOf", "oneOf", "anyOf"})
+_NO_COLUMN = " no column"
+"""A keyword of our own: why no typed column can hold the part."""
 
 
 def read(text: str, references: Sequence[tuple[str, str]] = ()) -> Schema:
@@ -101,14 +105,11 @@ class _JsonSchemaReader:
         return self._typed(self._flat(node, place, ()), place)
 
     def _typed(self, flat: _Node, place: str) -> Schema:
+        if reason := flat.get(_NO_COLUMN) or _no_column(flat):
+            return model.json_text(reason, flat.get("description"))
         kinds = _kinds(flat)
         null, kinds = "null" in kinds, kinds - {"null"}
-        kinds -= {"integer"} if "number" in kinds else set()
-        if not kinds:
-            raise _refusal(place, "is always null" if null else "says no type, and a column needs one")
-        if len(kinds) > 1:
-            raise _refusal(place, f"is {' or '.join(sorted(kinds))}, and no column can hold that")
-        match next(iter(kinds)):
+        match next(iter(kinds - {"integer"} or kinds)):
             case "object":
                 schema = self._object(flat, place)
             case "array":
@@ -124,25 +125,27 @@ class _JsonSchemaReader:
         self._parts += 1
         if len(way) + place.count(".") > _DEEPEST or self._parts > _LARGEST:
             raise _refusal(place, f"is nested too deep, or the schema has more than {_LARGEST} parts")
+        if isinstance(node, bool):
+            node = {}
         if not isinstance(node, dict):
-            raise _refusal(place, f"is {json.dumps(node)[:80]}, which says no type, and a column needs one")
+            raise _refusal(place, f"is {json.dumps(node)[:80]}, which is no schema")
         if wrong := [word for word, type_ in _WRITTEN.items() if not isinstance(node.get(word, type_()), type_)]:
             raise _refusal(place, f"has {wrong[0]} with something else than its kind of value")
         flat = {word: _bound(word, value, way) for word, value in node.items() if word not in _COMBINING}
         if isinstance(node.get("$ref"), tuple):
             written, address = node["$ref"]
             if address in way:
-                raise _refusal(place, f"is recursive ($ref {written!r}), and no table can hold that")
+                return {**flat, _NO_COLUMN: f"is recursive ($ref {written!r})"}
             target = self._documents.find(written, address, place)
             flat = _merged(flat, self._flat(target, place, (*way, address)))
         for other in node.get("allOf", ()):
             flat = _merged(flat, self._flat(other, place, way))
         for word in ("oneOf", "anyOf"):
             if branches := node.get(word):
-                flat = self._chosen(flat, [self._flat(branch, place, way) for branch in branches], place)
+                flat = self._chosen(flat, [self._flat(branch, place, way) for branch in branches])
         return flat
 
-    def _chosen(self, flat: _Node, branches: list[_Node], place: str) -> _Node:
+    def _chosen(self, flat: _Node, branches: list[_Node]) -> _Node:
         """The one branch that is not null, or the symbols of all of them."""
         real = [branch for branch in branches if _kinds(branch) != {"null"}]
         null = ["null"] if len(real) < len(branches) else []
@@ -152,7 +155,7 @@ class _JsonSchemaReader:
         if all(_kinds(branch) <= {"object"} and "properties" not in branch for branch in branches):
             return flat  # Each says only which fields are required, say.
         if len(real) != 1:
-            raise _refusal(place, f"is a choice of {len(real)} types, and no column can hold that")
+            return {**flat, _NO_COLUMN: f"is a choice of {len(real)} types"}
         merged = _merged(real[0], {word: value for word, value in flat.items() if word != "type"})
         return {**merged, "type": [*_kinds(merged), *null]}
 
@@ -179,9 +182,21 @@ class _JsonSchemaReader:
         return tuple(field for _, field in sorted(numbered, key=lambda pair: pair[0]))
 
     def _array(self, flat: _Node, place: str) -> Schema:
-        if not isinstance(_unbound(flat.get("items")), dict):
-            raise _refusal(place, "is an array without one schema for all of its items, and a column needs one")
         return Schema("array", value=self.schema(flat["items"], f"{place}[]"))
+
+
+def _no_column(flat: _Node) -> str | None:
+    """The reason why no typed column can hold such values; None where one can."""
+    kinds = _kinds(flat) - {"null"}
+    if not kinds:
+        return "is always null" if _kinds(flat) else "says no type"
+    if len(kinds) > 1 and kinds != {"integer", "number"}:
+        return f"is {' or '.join(sorted(kinds))}"
+    if kinds == {"array"} and not isinstance(_unbound(flat.get("items")), dict):
+        return "is an array without one schema for all of its items"
+    if kinds == {"object"} and flat.get("properties") == {} and _unbound(flat.get("additionalProperties")) is False:
+        return "is an object without fields"
+    return None
 
 
 def _refusal(place: str, reason: str) -> SchemaError:

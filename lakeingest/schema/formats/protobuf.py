@@ -12,6 +12,9 @@
     repeated, map                     array, map; what is missing is empty, so that is their default
     google.protobuf.Timestamp         timestamp in microseconds: nanoseconds are cut, as no column has them
     google.protobuf.Int64Value, …     int64, …, optional
+    google.protobuf.Struct, Value     JSON text, and so is a message within another of its type: both are what
+                                      Protobuf's own JSON has of them
+    a message without fields          boolean, which is true where it is there
 
 A field without presence (a scalar of proto3) is not optional and its default is zero, since one that is missing *is*
 zero. One with presence (proto3's and proto2's `optional`, members of a oneof) is optional, and a default that proto2
@@ -58,7 +61,6 @@ _SCALARS: Mapping[str, Schema] = {
     "TYPE_STRING": Schema("string"),
     "TYPE_BYTES": Schema("bytes"),
 }
-_UNSIGNED = Schema("bytes", name=model.DECIMAL, parameters=((model.PRECISION, "20"), (model.SCALE, "0")))
 
 
 def read(text: str, references: Sequence[tuple[str, str]] = ()) -> Schema:
@@ -160,7 +162,7 @@ def read_message(descriptors: bytes, message: str) -> Schema:
     """A message, by its full name, as a struct.
 
     Raises:
-        SchemaError: there is no such message, or it is recursive, or far too large; the message says where.
+        SchemaError: there is no such message, or it is far too large; the message says where.
         SetupError: protobuf is not installed.
     """
     return _MessageReader(message).struct(_descriptor(descriptors, message), (), "")
@@ -191,10 +193,6 @@ class _MessageReader:
         self._fields = 0
 
     def struct(self, descriptor: Descriptor, around: tuple[str, ...], place: str) -> Schema:
-        if descriptor.full_name in around:
-            raise SchemaError(
-                f"{self._message}: {place} is a {descriptor.full_name} within another, and no table holds that"
-            )
         if len(around) >= _DEEPEST:
             raise SchemaError(f"{self._message}: {place} is nested deeper than {_DEEPEST} messages")
         around = (*around, descriptor.full_name)
@@ -223,7 +221,9 @@ class _MessageReader:
                 return Schema("int64", name=model.TIMESTAMP_MICROS)
             if inner.full_name in WRAPPERS:
                 return self._single(inner.fields_by_name["value"], around, place)
-            return self.struct(inner, around, place)
+            if reason := protobuf_values.no_column(inner, around):
+                return model.json_text(reason)
+            return self.struct(inner, around, place) if inner.fields else Schema("boolean")
         if field.enum_type is not None:
             symbols = ",".join(value.name for value in field.enum_type.values)
             return Schema("string", name=field.enum_type.name, parameters=((model.SYMBOLS, symbols),))

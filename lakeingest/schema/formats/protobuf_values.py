@@ -15,6 +15,7 @@ Fields that the message does not know are passed over, as Protobuf has it; but a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ WRAPPERS = frozenset(
     f"google.protobuf.{kind}Value"
     for kind in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 )
+_ANYTHING = frozenset(f"google.protobuf.{kind}" for kind in ("Struct", "Value", "ListValue"))
 _SECONDS = (-62_135_596_800, 253_402_300_799)
 """The years 0001 to 9999."""
 _AT_ONCE = 1 << 20
@@ -120,7 +122,7 @@ class Message:
         self._class = message_factory.GetMessageClass(_widened(message_type))
         self._error = message.DecodeError
         self._looks = _Looks()
-        self.type, self._values = _struct(message_type, self._looks, "")
+        self.type, self._values = _struct(message_type, self._looks, "", ())
 
     def read(self, payload: bytes) -> dict[str, Any]:
         """The values by field name.
@@ -197,15 +199,16 @@ def _widen(message: DescriptorProto) -> None:
             field.ClearField("default_value")
 
 
-def _struct(message_type: Descriptor, looks: _Looks, place: str) -> tuple[Any, Convert]:
+def _struct(message_type: Descriptor, looks: _Looks, place: str, around: tuple[str, ...]) -> tuple[Any, Convert]:
     """Arrow's type of a message, and what makes the values by field name."""
     import pyarrow as pa
 
+    around = (*around, message_type.full_name)
     missing: dict[str, Any] = {}
     converts: dict[int, Convert] = {}
     types = []
     for field in message_type.fields:
-        kind, convert, none = _field(field, looks, f"{place}{field.name}")
+        kind, convert, none = _field(field, looks, f"{place}{field.name}", around)
         types.append(pa.field(field.name, kind))
         converts[field.number] = convert
         missing[field.name] = none
@@ -227,21 +230,22 @@ def _places(message_type: Descriptor, place: str) -> dict[int, str]:
     return {field.number: f"{place}{field.name}" for field in message_type.fields}
 
 
-def _field(field: FieldDescriptor, looks: _Looks, place: str) -> tuple[Any, Convert, Any]:
+def _field(field: FieldDescriptor, looks: _Looks, place: str, around: tuple[str, ...]) -> tuple[Any, Convert, Any]:
     """Arrow's type, what makes its value, and the value where the field is missing."""
     import pyarrow as pa
 
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
-        (key, of_key), (value, of_value) = (_single(f, looks, f"{place}.{f.name}") for f in field.message_type.fields)
+        parts = [_single(f, looks, f"{place}.{f.name}", around) for f in field.message_type.fields]
+        (key, of_key), (value, of_value) = parts
         return pa.map_(key, value), lambda items: [(of_key(k), of_value(v)) for k, v in items.items()], []
-    kind, convert = _single(field, looks, place)
+    kind, convert = _single(field, looks, place, around)
     if field.is_repeated:
         return pa.list_(kind), lambda items: [convert(value) for value in items], []
     zero = field.message_type is None and (not field.has_presence or field.has_default_value)
     return kind, convert, convert(field.default_value) if zero else None
 
 
-def _single(field: FieldDescriptor, looks: _Looks, place: str) -> tuple[Any, Convert]:
+def _single(field: FieldDescriptor, looks: _Looks, place: str, around: tuple[str, ...]) -> tuple[Any, Convert]:
     """Arrow's type and what makes its value, for one value of the field."""
     import pyarrow as pa
 
@@ -250,15 +254,75 @@ def _single(field: FieldDescriptor, looks: _Looks, place: str) -> tuple[Any, Con
             return pa.timestamp("us", tz="UTC"), _micros(_places(inner, f"{place}."), looks)
         if inner.full_name in WRAPPERS:
             return _wrapped(inner, looks, place)
-        return _struct(inner, looks, f"{place}.")
+        if no_column(inner, around):
+            return pa.string(), _json_text(inner, looks, place)
+        if not inner.fields:
+            return pa.bool_(), _flag(looks)
+        return _struct(inner, looks, f"{place}.", around)
     if field.enum_type is not None:
         return pa.string(), _symbol(field.enum_type, place)
     return _scalar(field, place)
 
 
+def no_column(message_type: Descriptor, around: tuple[str, ...]) -> str | None:
+    """The reason why a message within a record has the JSON text that Protobuf itself has of it; None for another.
+
+    Args:
+        around: the full names of the messages that it lies in.
+    """
+    if message_type.full_name in _ANYTHING:
+        return f"is a {message_type.full_name}, which may have any fields"
+    return f"is a {message_type.full_name} within another" if message_type.full_name in around else None
+
+
+def _flag(looks: _Looks) -> Convert:
+    """Makes true of a message that has no fields: it says only that it is there."""
+
+    def flag(message: Any) -> bool:
+        looks.at(message, {})
+        return True
+
+    return flag
+
+
+def _json_text(message_type: Descriptor, looks: _Looks, place: str) -> Convert:
+    """Makes the JSON text of a message, by the names of the .proto text."""
+    from google.protobuf import json_format, message_factory
+
+    exact = message_factory.GetMessageClass(message_type)
+
+    def text(message: Any) -> str:
+        _look_within(message, looks, place)
+        same = exact.FromString(message.SerializeToString(deterministic=True))
+        if same.SerializeToString(deterministic=True) != message.SerializeToString(deterministic=True):
+            raise Mismatch(f"field {place} has a number within that is outside of its type")
+        try:
+            pool = message_type.file.pool
+            tree = json_format.MessageToDict(same, preserving_proto_field_name=True, descriptor_pool=pool)
+            return json.dumps(tree, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        except (json_format.Error, TypeError, ValueError) as error:
+            raise Mismatch(f"field {place} has no JSON text: {error}", f"field {place} has no JSON text") from None
+
+    return text
+
+
+def _look_within(message: Any, looks: _Looks, place: str) -> None:
+    """Looks at a message and at all within it."""
+    looks.at(message, _places(message.DESCRIPTOR, f"{place}."))
+    for field, value in message.ListFields():
+        if field.message_type is None:
+            continue
+        if field.message_type.GetOptions().map_entry:
+            inner = value.values() if field.message_type.fields_by_name["value"].message_type else ()
+        else:
+            inner = value if field.is_repeated else (value,)
+        for each in inner:
+            _look_within(each, looks, f"{place}.{field.name}")
+
+
 def _wrapped(wrapper: Descriptor, looks: _Looks, place: str) -> tuple[Any, Convert]:
     places = _places(wrapper, f"{place}.")
-    kind, convert = _single(wrapper.fields_by_name["value"], looks, f"{place}.value")
+    kind, convert = _single(wrapper.fields_by_name["value"], looks, f"{place}.value", ())
 
     def value(message: Any) -> Any:
         looks.at(message, places)

@@ -50,20 +50,22 @@ import scala.jdk.javaapi.CollectionConverters;
  * that it sets itself: whether the value is one whole object, and whether it has a field, anywhere, that is not
  * declared. No record may have fields of these two names, so they are secret. With "round " before the schema, a number
  * of more places than its decimal has is rounded half up, and not refused. A field whose metadata is EXACT refuses a
- * number that a double would change.
+ * number that a double would change. In a field whose metadata is JSON a text is JSON text: its strings have quotes.
  */
 public class JsonFunctions extends Functions {
     private static final String ROUND = "round ";
     private static final String EXACT = "exact";
     /** As Spark writes it; within a name of JSON its quotes would be escaped. */
-    private static final String MARK = "{\"" + EXACT + "\":true}";
+    private static final String EXACT_MARK = "{\"" + EXACT + "\":true}";
+    private static final String JSON = "json";
+    private static final String JSON_MARK = "{\"" + JSON + "\":true}";
 
     @Override
     BoundFunction named(String name) {
         boolean rounds = name.startsWith(ROUND);
         String schema = rounds ? name.substring(ROUND.length()) : name;
-        return new Parse(
-            (StructType) DataType.fromJson(schema.replace(MARK, "{}")), (StructType) DataType.fromJson(schema), rounds);
+        String plain = schema.replace(EXACT_MARK, "{}").replace(JSON_MARK, "{}");
+        return new Parse((StructType) DataType.fromJson(plain), (StructType) DataType.fromJson(schema), rounds);
     }
 
     /** The function itself; each task has one of its own. */
@@ -105,7 +107,7 @@ public class JsonFunctions extends Functions {
                 return null;
             }
             if (parser == null) {
-                names = Names.of(marked, rounds, false);
+                names = Names.of(marked, rounds, false, false);
                 parser = new JacksonParser(schema, options(), false, noFilters());
             }
             Watched[] watched = new Watched[1];
@@ -198,7 +200,7 @@ public class JsonFunctions extends Functions {
 
     /** What a value may have in it: an object's names (null: any), what each element is, and what it becomes. */
     private static final class Names {
-        private enum Kind { OTHER, DECIMAL, FLOAT, DOUBLE, EXACT, TEXT }
+        private enum Kind { OTHER, DECIMAL, FLOAT, DOUBLE, EXACT, TEXT, JSON }
 
         /** Of a value that has none that are declared. */
         private static final Names NONE = new Names(null, null, Kind.OTHER, 0);
@@ -215,11 +217,12 @@ public class JsonFunctions extends Functions {
             this.places = places;
         }
 
-        static Names of(DataType type, boolean rounds, boolean exact) {
+        static Names of(DataType type, boolean rounds, boolean exact, boolean json) {
             if (type instanceof StructType struct) {
                 Map<String, Names> found = new HashMap<>();
                 for (StructField field : struct.fields()) {
-                    found.put(field.name(), of(field.dataType(), rounds, exact || field.metadata().contains(EXACT)));
+                    found.put(field.name(), of(field.dataType(), rounds,
+                        exact || field.metadata().contains(EXACT), field.metadata().contains(JSON)));
                 }
                 return new Names(found, NONE, Kind.OTHER, 0);
             }
@@ -233,11 +236,11 @@ public class JsonFunctions extends Functions {
                 return new Names(null, NONE, Kind.FLOAT, 0);
             }
             if (type instanceof StringType) {
-                return new Names(null, NONE, Kind.TEXT, 0);
+                return new Names(null, NONE, json ? Kind.JSON : Kind.TEXT, 0);
             }
             DataType inner = type instanceof ArrayType array ? array.elementType()
                 : type instanceof MapType map ? map.valueType() : null;
-            return inner == null ? NONE : new Names(null, of(inner, rounds, exact), Kind.OTHER, 0);
+            return inner == null ? NONE : new Names(null, of(inner, rounds, exact, json), Kind.OTHER, 0);
         }
     }
 
@@ -271,10 +274,15 @@ public class JsonFunctions extends Functions {
         @Override
         public JsonToken nextToken() throws IOException {
             text = null;
-            boolean inText = next.kind == Names.Kind.TEXT;
+            boolean inJson = next.kind == Names.Kind.JSON;
+            boolean inText = inJson || next.kind == Names.Kind.TEXT;
             JsonToken token = step();
             if (inText && token != null && (token.isNumeric() || token.isStructStart())) {
                 text = token.isNumeric() ? delegate.getText() : structure();
+                return JsonToken.VALUE_STRING;
+            }
+            if (inJson && (token == JsonToken.VALUE_STRING || token != null && token.isBoolean())) {
+                text = scalar();
                 return JsonToken.VALUE_STRING;
             }
             return token;
@@ -314,6 +322,14 @@ public class JsonFunctions extends Functions {
                     copy(token, out);
                 }
                 copy(delegate.currentToken(), out);
+            }
+            return to.toString(StandardCharsets.UTF_8);
+        }
+
+        private String scalar() throws IOException {
+            ByteArrayOutputStream to = new ByteArrayOutputStream();
+            try (JsonGenerator out = WRITTEN.createGenerator(to)) {
+                out.copyCurrentEvent(delegate);
             }
             return to.toString(StandardCharsets.UTF_8);
         }
