@@ -26,8 +26,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest.decode import projection
+from lakeingest.schema import json_text
 from lakeingest.schema.formats import avro as avro_schema
-from lakeingest.schema.formats import avro_fault
+from lakeingest.schema.formats import avro_copy, avro_fault, avro_plan, avro_walk
 from lakeingest.schema.model import Schema
 from lakeingest.spark import jvm, maps
 
@@ -49,10 +50,13 @@ class AvroReader:
         """BINARY → STRUCT<value: …>, null where it cannot be read; by `from_avro` STRUCT<value: …, seal: BINARY>."""
         from pyspark.sql.avro.functions import from_avro
 
+        if self._copied:
+            payload = self._copy(payload, self._copied[1])
         if jvm.offered("avro"):
             return F.call_function(jvm.function("avro", self._envelope()), payload)
-        head, tail = F.lit(bytearray(len(self.references))), F.lit(bytearray(_SEAL))
-        sealed = F.concat(head, payload, tail) if self.references else F.concat(payload, tail)
+        _, references = self._read
+        head, tail = F.lit(bytearray(len(references))), F.lit(bytearray(_SEAL))
+        sealed = F.concat(head, payload, tail) if references else F.concat(payload, tail)
         seal = {"name": "seal", "type": {"type": "fixed", "name": "LakeingestSeal", "size": len(_SEAL)}}
         return from_avro(sealed, self._envelope(seal), _OPTIONS)
 
@@ -68,6 +72,7 @@ class AvroReader:
         return maps.last_of_each(value, self._type)
 
     def why(self, payload: Column, *, withheld: bool = False) -> Column | None:
+        register_pickle_by_value(avro_walk)
         register_pickle_by_value(avro_fault)
         fault = avro_fault.fault(self.text, tuple(self.references), withheld=withheld)
         # Spark would look at the function's own hints, and warn that they are not Arrow's.
@@ -76,14 +81,29 @@ class AvroReader:
     def rescued(self, parsed: Column, dropped: tuple[str, ...], names: Schema) -> Column | None:
         return projection.rescued(self.value(parsed), dropped, self._schema, names)
 
+    def _copy(self, payload: Column, plan: avro_copy.Plan) -> Column:
+        for module in (json_text, avro_walk, avro_copy):
+            register_pickle_by_value(module)
+        copy = avro_copy.copier(self.text, tuple(self.references), plan)
+        # Spark would look at the function's own hints, and warn that they are not Arrow's.
+        return F.udf(lambda value: copy(value), "BINARY")(payload)  # noqa: PLW0108
+
+    @cached_property
+    def _copied(self) -> tuple[str, avro_copy.Plan] | None:
+        return avro_plan.copied(self.text, self.references)
+
+    @property
+    def _read(self) -> tuple[str, Sequence[str]]:
+        """The schema of what is read, and those that it refers to: the record's own, or those of its copy."""
+        return (self._copied[0], ()) if self._copied else (self.text, self.references)
+
     def _envelope(self, *behind: object) -> str:
         """A schema: for each reference a field that declares its types, then the value, then the fields behind it."""
         # What stands behind the value is the seal of from_avro's way.
         read: Any = (lambda text: _widened(json.loads(text))) if behind else json.loads
-        reference_fields = [
-            {"name": f"declared{i}", "type": ["null", read(text)]} for i, text in enumerate(self.references)
-        ]
-        fields = [*reference_fields, {"name": "value", "type": read(self.text)}, *behind]
+        text, references = self._read
+        reference_fields = [{"name": f"declared{i}", "type": ["null", read(each)]} for i, each in enumerate(references)]
+        fields = [*reference_fields, {"name": "value", "type": read(text)}, *behind]
         return json.dumps({"type": "record", "name": "LakeingestEnvelope", "fields": fields})
 
     @cached_property

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest.decode import json_texts, numbers
+from lakeingest.schema import json_text
 
 MARK: Mapping[str, Any] = {"json": True}
 """The metadata of a field whose texts, through arrays and maps, are JSON text."""
@@ -30,6 +31,7 @@ def written(read: Column, raw: Column, schema: T.StructType, whole: T.StructType
     text_type = _only_texts(schema)
     if text_type is None:
         return read
+    register_pickle_by_value(json_text)
     register_pickle_by_value(json_texts)
     texts = json_texts.texts(json.loads(text_type.json()))
     # Spark would look at the function's own hints, and warn that they are not Arrow's.
@@ -37,9 +39,7 @@ def written(read: Column, raw: Column, schema: T.StructType, whole: T.StructType
     pairs = F.array(F.struct(read.alias("read"), again.alias("texts")))
     return F.transform(
         pairs,
-        lambda each: F.when(
-            each["texts"].isNotNull(), numbers.merged(each["read"], each["texts"], text_type, whole)
-        ),
+        lambda each: F.when(each["texts"].isNotNull(), numbers.merged(each["read"], each["texts"], text_type, whole)),
     )[0]
 
 

@@ -126,14 +126,17 @@ def merged(read: Column, again: Column, text_type: T.DataType, kind: T.DataType)
             return F.zip_with(
                 read, again, lambda one, other: merged(one, other, text_type.elementType, kind.elementType)
             )
-        case (T.MapType() | T.ArrayType()), T.MapType():
-            is_map = isinstance(text_type, T.MapType)
-            texts, inner = (F.map_values(again), text_type.valueType) if is_map else (again, text_type.elementType)
-            values = F.zip_with(
-                F.map_values(read), texts, lambda one, other: merged(one, other, inner, kind.valueType)
-            )
-            return maps.of_entries(F.map_keys(read), values)
+        case T.MapType(), T.MapType():
+            return _merged_map(read, F.map_values(again), text_type.valueType, kind.valueType)
+        case T.ArrayType(), T.MapType():
+            return _merged_map(read, again, text_type.elementType, kind.valueType)
     return unmarked(again)
+
+
+def _merged_map(read: Column, texts: Column, text_type: T.DataType, kind: T.DataType) -> Column:
+    """A map of values of type `kind`, with the texts out of an array in the map's order."""
+    values = F.zip_with(F.map_values(read), texts, lambda one, other: merged(one, other, text_type, kind))
+    return maps.of_entries(F.map_keys(read), values)
 
 
 def _numbers(kind: T.DataType, exact: bool = False) -> Iterator[tuple[T.DataType, bool]]:

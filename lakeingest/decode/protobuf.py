@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from lakeingest.decode import projection
 from lakeingest.errors import SetupError
+from lakeingest.schema import json_text
 from lakeingest.schema.formats import protobuf, protobuf_fault, protobuf_values
 from lakeingest.schema.model import Schema
 
@@ -41,6 +42,7 @@ class ProtobufReader:
         return parsed
 
     def why(self, payload: Column, *, withheld: bool = False) -> Column | None:
+        register_pickle_by_value(json_text)
         register_pickle_by_value(protobuf_values)
         register_pickle_by_value(protobuf_fault)
         fault = protobuf_fault.fault(self.descriptors, self.message, withheld=withheld)
@@ -73,6 +75,7 @@ def record(payload: Column, descriptors: bytes, message: str) -> Column:
         raise SetupError("Protobuf needs Spark 4.1", cure="run on Spark 4.1, or use another format")
     import pyarrow as pa
 
+    register_pickle_by_value(json_text)
     register_pickle_by_value(protobuf_values)
     read = protobuf_values.reader(descriptors, message)
     # Spark looks at the hints themselves, and wants no names of them.

@@ -77,7 +77,7 @@ def read(
 
 
 def _required(schema: Schema, kind: T.StructType) -> T.StructType:
-    """The type with NOT NULL where the schema demands a value, which JSON's own parser does not, and JSON text marked."""
+    """The type with what JSON's own parser does not know: NOT NULL where the schema demands a value, and JSON text."""
     return T.StructType(
         [
             T.StructField(

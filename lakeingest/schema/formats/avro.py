@@ -57,19 +57,30 @@ def read(text: str, references: Sequence[str] = ()) -> Schema:
     A union with null is optional; one of [int, long] or [float, double] is the wider number; any other is a struct with
     one optional field a branch, of which one is set. An enum is a string with a name and symbols, a fixed is bytes with
     a name. Logical types that are unknown, or invalid where they stand, are ignored, as the Avro specification has it.
-    A named type that two references define is the last one's.
+    A named type that two references define is the last one's. What contains itself, is always null, has no fields, or
+    is a union with two branches of one simple name is JSON text: see `avro_plan`.
 
     Args:
         text: the schema.
         references: the texts of schemas whose named types it uses, each behind those that it uses itself.
 
     Raises:
-        SchemaError: the text is no schema; or it contains itself, null alone, or more than a table can hold.
+        SchemaError: the text is no schema; or it has more than a table can hold.
+    """
+    tree, types = parsed(text, references)
+    return AvroSchemaReader(types).part(tree, "", ())
+
+
+def parsed(text: str, references: Sequence[str]) -> tuple[Any, dict[str, Any]]:
+    """A schema's tree, in which every name is a full one, and the named types.
+
+    Raises:
+        SchemaError: the text is no schema.
     """
     types: dict[str, Any] = {}
     for reference in references:
         _parse(reference, types)
-    return _AvroSchemaReader(types).part(_parse(text, types), "", ())
+    return _parse(text, types), types
 
 
 def name(text: str) -> str | None:
@@ -134,7 +145,7 @@ def _parse(text: str, types: dict[str, Any]) -> Any:
         raise SchemaError(f"{error} is missing") from None
 
 
-class _AvroSchemaReader:
+class AvroSchemaReader:
     """Turns parsed trees into schemas; counts the parts."""
 
     def __init__(self, types: Mapping[str, Any]) -> None:
@@ -167,10 +178,12 @@ class _AvroSchemaReader:
 
     def _use(self, type_name: str, path: str, around: tuple[str, ...]) -> Schema:
         if type_name in around:
-            raise SchemaError(f"{path}: {type_name} contains itself, and a table cannot hold it")
+            return model.json_text(f"is a {type_name} within another")
         return self.part(self._types[type_name], path, around)
 
     def _record(self, tree: Mapping[str, Any], path: str, around: tuple[str, ...]) -> Schema:
+        if around and not tree["fields"]:
+            return model.json_text("is a record without fields", _doc(tree))
         around = (*around, tree["name"])
         fields = tuple(
             Field(f["name"], self._field(f, step(path, f["name"]), around), tuple(f.get("aliases", ())))
@@ -180,7 +193,7 @@ class _AvroSchemaReader:
 
     def _field(self, field: Mapping[str, Any], path: str, around: tuple[str, ...]) -> Schema:
         schema = self.part(field["type"], path, around)
-        default = field.get("default")
+        default = None if schema.name == model.JSON else field.get("default")
         if schema.name == UNION and default is not None:
             default = {_member(_branch(field["type"], default)): default}
         return replace(schema, default=model.default_text(default), doc=_doc(field) or schema.doc)
@@ -188,9 +201,9 @@ class _AvroSchemaReader:
     def _atomic(self, tree: Mapping[str, Any], path: str) -> Schema:
         kind, logical = tree["type"], tree.get("logicalType")
         if kind == "null":
-            raise SchemaError(f"{path or 'the record'}: null alone, which no column can hold; write a union with null")
+            return model.json_text("is always null", _doc(tree))
         if logical == "decimal":
-            return _decimal(tree, path)
+            return _decimal(tree)
         if kind == "enum":
             symbols = ((model.SYMBOLS, ",".join(tree["symbols"])),)
             return Schema("string", name=tree["name"], parameters=symbols, doc=_doc(tree), aliases=_aliases(tree))
@@ -218,7 +231,8 @@ class _AvroSchemaReader:
             # A branch whose type has another name now.
             aliases = tuple(f"{UNION_PREFIX}{alias.rpartition('.')[2]}" for alias in schema.aliases)
             fields.append(Field(member, replace(schema, optional=True), aliases))
-        _distinct([field.name for field in fields], path)
+        if twice := _twice([field.name for field in fields]):
+            return model.json_text(f"is a union with two branches {twice.removeprefix(UNION_PREFIX)}")
         return Schema("struct", name=UNION, optional=optional, fields=tuple(fields))
 
 
@@ -243,21 +257,20 @@ def _branch(branches: Sequence[Any], default: Any) -> Any:
     return (of_type or non_null)[0]
 
 
-def _distinct(members: Sequence[str], path: str) -> None:
-    """Spark compares without regard to case, and refuses two branches of one name."""
+def _twice(members: Sequence[str]) -> str | None:
+    """A name that two branches have, by Spark's rule: upper and lower case are one."""
     names: set[str] = set()
     for member in members:
         if member.lower() in names:
-            raise SchemaError(
-                f"{path or 'the record'}: a union with two branches {member}, which Spark cannot tell apart"
-            )
+            return member
         names.add(member.lower())
+    return None
 
 
-def _decimal(tree: Mapping[str, Any], path: str) -> Schema:
+def _decimal(tree: Mapping[str, Any]) -> Schema:
     precision, scale = tree["precision"], tree.get("scale", 0)
     if precision > 38:
-        raise SchemaError(f"{path or 'the record'}: a decimal of {precision} digits; Spark's decimals have at most 38")
+        return model.json_text(f"is a decimal of {precision} digits; Spark's have at most 38", _doc(tree))
     parameters = ((model.PRECISION, str(precision)), (model.SCALE, str(scale)))
     return Schema("bytes", name=model.DECIMAL, parameters=parameters, doc=_doc(tree))
 

@@ -15,10 +15,11 @@ Fields that the message does not know are passed over, as Protobuf has it; but a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
+
+from lakeingest.schema import json_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -249,19 +250,23 @@ def _single(field: FieldDescriptor, looks: _Looks, place: str, around: tuple[str
     """Arrow's type and what makes its value, for one value of the field."""
     import pyarrow as pa
 
-    if (inner := field.message_type) is not None:
-        if inner.full_name == TIMESTAMP:
-            return pa.timestamp("us", tz="UTC"), _micros(_places(inner, f"{place}."), looks)
-        if inner.full_name in WRAPPERS:
-            return _wrapped(inner, looks, place)
-        if no_column(inner, around):
-            return pa.string(), _json_text(inner, looks, place)
-        if not inner.fields:
-            return pa.bool_(), _flag(looks)
-        return _struct(inner, looks, f"{place}.", around)
+    if field.message_type is not None:
+        return _message(field.message_type, looks, place, around)
     if field.enum_type is not None:
         return pa.string(), _symbol(field.enum_type, place)
     return _scalar(field, place)
+
+
+def _message(inner: Descriptor, looks: _Looks, place: str, around: tuple[str, ...]) -> tuple[Any, Convert]:
+    import pyarrow as pa
+
+    if inner.full_name == TIMESTAMP:
+        return pa.timestamp("us", tz="UTC"), _micros(_places(inner, f"{place}."), looks)
+    if inner.full_name in WRAPPERS:
+        return _wrapped(inner, looks, place)
+    if no_column(inner, around):
+        return pa.string(), _json_text(inner, looks, place)
+    return _struct(inner, looks, f"{place}.", around) if inner.fields else (pa.bool_(), _flag(looks))
 
 
 def no_column(message_type: Descriptor, around: tuple[str, ...]) -> str | None:
@@ -299,7 +304,7 @@ def _json_text(message_type: Descriptor, looks: _Looks, place: str) -> Convert:
         try:
             pool = message_type.file.pool
             tree = json_format.MessageToDict(same, preserving_proto_field_name=True, descriptor_pool=pool)
-            return json.dumps(tree, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+            return json_text.written(tree)
         except (json_format.Error, TypeError, ValueError) as error:
             raise Mismatch(f"field {place} has no JSON text: {error}", f"field {place} has no JSON text") from None
 
