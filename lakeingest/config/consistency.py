@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from itertools import takewhile
+from itertools import islice, takewhile
 
 from lakeingest.config import contract as promises
 from lakeingest.config import hiding, partition_format, parts, table_places
@@ -19,7 +19,7 @@ from lakeingest.config.source import Registry, Source
 from lakeingest.config.storage import Storage
 from lakeingest.config.transform import Transform
 from lakeingest.config.values import SchemaFile
-from lakeingest.schema import ddl, transforms
+from lakeingest.schema import ddl, model, transforms
 from lakeingest.schema.readers import WIDENING, Reader, shut_out
 from lakeingest.schema.transforms import TransformError
 
@@ -79,6 +79,7 @@ def mistakes(file: Parts) -> Iterator[Mistake]:
         yield from _of_glue(decode, file.registry)
     if decode and schema:
         yield from _format(decode, schema)
+        yield from _unsupported(decode, schema)
         declared = columns(decode, schema)
     declared, wrong = _transformed(file.transform, declared)
     yield from (Mistake(("transform", *each.path), each.text) for each in wrong)
@@ -241,6 +242,24 @@ def _format(decode: parts.Decode, schema: parts.Schema) -> Iterator[Mistake]:
                 f'"write" needs columns that may be null, but NOT NULL is declared for {required}; '
                 "drop NOT NULL, or write quarantine or ignore",
             )
+
+
+def _unsupported(decode: parts.Decode, schema: parts.Schema) -> Iterator[Mistake]:
+    if "unsupported" in schema.model_fields_set and decode.value.format in ("json", "string", "bytes"):
+        yield Mistake(
+            ("schema", "unsupported"),
+            f"not for decode.value.format {decode.value.format}, whose records bring no schema; drop it",
+        )
+    if schema.unsupported != "refuse":
+        return
+    for side, part in (("value", decode.value), ("key", decode.key)):
+        if isinstance(part, AvroFormat) and part.schema_file:
+            for place, reason in islice(model.json_parts(part.schema_file.schema), 1):
+                yield Mistake(
+                    ("decode", side, "schema_file"),
+                    f"{place or 'the schema'} {reason}, which no typed column can hold, and schema.unsupported is "
+                    "refuse; write schema.unsupported: json, and it becomes JSON text",
+                )
 
 
 def _field(

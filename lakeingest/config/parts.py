@@ -25,6 +25,7 @@ from lakeingest.config.values import (
 )
 
 Widening: TypeAlias = Literal["metadata", "rewrite", "refuse"]
+Unsupported: TypeAlias = Literal["json", "refuse"]
 Compatibility: TypeAlias = Literal["NONE", "BACKWARD", "FORWARD", "FULL"]
 
 
@@ -71,6 +72,13 @@ class Schema(Part):
         "bring their schema (avro, protobuf, json_schema); FORWARD for json: the declared columns stay, and what is "
         "not declared goes to _rescued.",
         examples=["FORWARD"],
+    )
+    unsupported: Unsupported = Field(
+        "json",
+        description="What becomes of a field that no typed column can hold: one of several types, a record within "
+        "itself, google.protobuf.Struct. json makes a column of JSON text of it, and the others stay typed; refuse "
+        "sends all records of such a schema to quarantine. For the formats that bring their schema.",
+        examples=["refuse"],
     )
 
 

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 from datetime import timedelta
 from difflib import get_close_matches
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
@@ -21,6 +21,9 @@ from lakeingest.config import durations, kafka_options, location, time_format
 from lakeingest.config.urls import is_http
 from lakeingest.record import RESERVED
 from lakeingest.schema import ddl
+
+if TYPE_CHECKING:
+    from lakeingest.schema.model import Schema
 
 
 @dataclass(frozen=True)
@@ -53,9 +56,19 @@ class SchemaFile:
             SchemaError: the text is no schema, or one that no table can hold.
         """
         from lakeingest.schema import model
+
+        return model.value_columns(self.schema)
+
+    @property
+    def schema(self) -> Schema:
+        """The schema that the text is.
+
+        Raises:
+            SchemaError: the text is no schema.
+        """
         from lakeingest.schema.formats import avro
 
-        return model.value_columns(avro.read(self.text))
+        return avro.read(self.text)
 
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")

@@ -13,6 +13,7 @@ from typing import Any
 from pyspark.cloudpickle import register_pickle_by_value
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from lakeingest.decode import projection
 from lakeingest.errors import SetupError
@@ -69,7 +70,7 @@ def record(payload: Column, descriptors: bytes, message: str) -> Column:
     """
     from pyspark.sql.pandas import functions
 
-    kind = projection.struct_type(protobuf.read_message(descriptors, message))
+    kind = _without_comments(projection.struct_type(protobuf.read_message(descriptors, message)))
     protobuf.need("pyarrow")
     if not hasattr(functions, "arrow_udf"):
         raise SetupError("Protobuf needs Spark 4.1", cure="run on Spark 4.1, or use another format")
@@ -83,3 +84,15 @@ def record(payload: Column, descriptors: bytes, message: str) -> Column:
     arrow_udf: Any = functions.arrow_udf
     decode: Callable[[Column], Column] = arrow_udf(read, kind)
     return decode(payload)
+
+
+def _without_comments(kind: T.DataType) -> Any:
+    """The type as Arrow has it: Spark compares the two to the last comment."""
+    match kind:
+        case T.StructType():
+            return T.StructType([T.StructField(f.name, _without_comments(f.dataType)) for f in kind])
+        case T.ArrayType():
+            return T.ArrayType(_without_comments(kind.elementType))
+        case T.MapType():
+            return T.MapType(kind.keyType, _without_comments(kind.valueType))
+    return kind

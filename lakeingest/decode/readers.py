@@ -9,9 +9,11 @@ from functools import lru_cache
 from pyspark.sql import types as T
 
 from lakeingest import config
+from lakeingest.config.parts import Unsupported
 from lakeingest.decode import avro, json, json_parts, projection
 from lakeingest.decode.writers import PayloadReader
 from lakeingest.record import is_reserved
+from lakeingest.schema import model
 from lakeingest.schema.formats import avro as avro_schema
 from lakeingest.schema.formats import defaults, json_schema, wire
 from lakeingest.schema.model import JSON, Schema, SchemaError
@@ -37,6 +39,8 @@ def read(
     text: str,
     references: Sequence[tuple[str, str]],
     indexes: bytes,
+    *,
+    unsupported: Unsupported = "json",
 ) -> Reading | None:
     """The reading of a schema's records; None where it has no message of these indexes.
 
@@ -45,6 +49,7 @@ def read(
         text: the schema.
         references: (name, text) of the schemas that it refers to, dependencies first.
         indexes: Protobuf's message indexes, as in the wire format.
+        unsupported: see `config.parts.Schema`.
 
     Raises:
         SchemaError: it does not parse, is of another type than the format, too large, or no table can hold it.
@@ -69,11 +74,19 @@ def read(
             if message is None:
                 return None
             reading = message
+    if unsupported == "refuse" and (why := refusal(reading.schema)):
+        raise SchemaError(why)
     defaults.check(reading.schema)
     reserved = [name for name in projection.struct_type(reading.schema).fieldNames() if is_reserved(name)]
     if reserved:
         raise SchemaError(f"{', '.join(reserved)}: a column of lakeingest's own has that name")
     return reading
+
+
+def refusal(schema: Schema) -> str | None:
+    """The reason why a schema is refused under `schema.unsupported: refuse`; None for one that is not."""
+    parts = (f"{place or 'the value'} {reason}" for place, reason in model.json_parts(schema))
+    return next((f"{part}, and schema.unsupported is refuse" for part in parts), None)
 
 
 def _required(schema: Schema, kind: T.StructType) -> T.StructType:

@@ -166,7 +166,14 @@ def _writer_schema(
         return None
     reading, problem = None, None
     try:
-        reading = read(format, registered.type, registered.text, registered.references, header[by.size :])
+        reading = read(
+            format,
+            registered.type,
+            registered.text,
+            registered.references,
+            header[by.size :],
+            unsupported=config.schema_.unsupported,
+        )
     except SchemaError as error:
         # Whatever message of it is meant: bytes that are no Protobuf have all kinds of indexes.
         header, problem = header[: by.size], str(error)

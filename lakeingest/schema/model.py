@@ -185,13 +185,13 @@ def struct(fields: Mapping[str, Schema], **more: Any) -> Schema:
     return Schema("struct", fields=tuple(Field(name, schema) for name, schema in fields.items()), **more)
 
 
-def json_text(reason: str, doc: str | None = None) -> Schema:
+def json_text(reason: str, doc: str | None = None, *, optional: bool = True) -> Schema:
     """A part that no typed column can hold: its column has the JSON text of its value.
 
     Args:
         reason: why no typed column can hold it; it is said behind the part's place: "is string or integer".
     """
-    return Schema("string", JSON, optional=True, parameters=((REASON, reason),), doc=doc)
+    return Schema("string", JSON, optional, parameters=((REASON, reason),), doc=doc)
 
 
 def json_parts(schema: Schema, path: str = "") -> Iterator[tuple[str, str]]:

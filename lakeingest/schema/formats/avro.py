@@ -178,7 +178,7 @@ class AvroSchemaReader:
 
     def _use(self, type_name: str, path: str, around: tuple[str, ...]) -> Schema:
         if type_name in around:
-            return model.json_text(f"is a {type_name} within another")
+            return model.json_text(f"is {type_name} within another")
         return self.part(self._types[type_name], path, around)
 
     def _record(self, tree: Mapping[str, Any], path: str, around: tuple[str, ...]) -> Schema:

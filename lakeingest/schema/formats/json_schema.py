@@ -105,10 +105,11 @@ class _JsonSchemaReader:
         return self._typed(self._flat(node, place, ()), place)
 
     def _typed(self, flat: _Node, place: str) -> Schema:
-        if reason := flat.get(_NO_COLUMN) or _no_column(flat):
-            return model.json_text(reason, flat.get("description"))
         kinds = _kinds(flat)
-        null, kinds = "null" in kinds, kinds - {"null"}
+        null = "null" in kinds
+        if reason := flat.get(_NO_COLUMN) or _no_column(flat):
+            return model.json_text(reason, flat.get("description"), optional=null or not kinds)
+        kinds -= {"null"}
         match next(iter(kinds - {"integer"} or kinds)):
             case "object":
                 schema = self._object(flat, place)
@@ -155,7 +156,8 @@ class _JsonSchemaReader:
         if all(_kinds(branch) <= {"object"} and "properties" not in branch for branch in branches):
             return flat  # Each says only which fields are required, say.
         if len(real) != 1:
-            return {**flat, _NO_COLUMN: f"is a choice of {len(real)} types"}
+            kinds = {kind for branch in real for kind in _kinds(branch) or {"null"}}
+            return {**flat, "type": [*kinds, *null], _NO_COLUMN: f"is a choice of {len(real)} types"}
         merged = _merged(real[0], {word: value for word, value in flat.items() if word != "type"})
         return {**merged, "type": [*_kinds(merged), *null]}
 

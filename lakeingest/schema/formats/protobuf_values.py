@@ -276,8 +276,8 @@ def no_column(message_type: Descriptor, around: tuple[str, ...]) -> str | None:
         around: the full names of the messages that it lies in.
     """
     if message_type.full_name in _ANYTHING:
-        return f"is a {message_type.full_name}, which may have any fields"
-    return f"is a {message_type.full_name} within another" if message_type.full_name in around else None
+        return f"is {message_type.full_name}, which may have any fields"
+    return f"is {message_type.full_name} within another" if message_type.full_name in around else None
 
 
 def _flag(looks: _Looks) -> Convert:

@@ -148,18 +148,45 @@ WIDE = {"$defs": {f"a{i}": of(x={"$ref": f"#/$defs/a{i + 1}"}, y={"$ref": f"#/$d
 WIDE["$defs"]["a30"] = {"type": "string"}
 
 
+CHOICE = {"oneOf": [{"type": "string"}, of(x={"type": "integer"})]}
+
+
+@pytest.mark.parametrize(
+    ("part", "kind", "reasons", "optional"),
+    [
+        (True, "STRING", {"a": "says no type"}, True),
+        ({}, "STRING", {"a": "says no type"}, True),
+        ({"type": "null"}, "STRING", {"a": "is always null"}, True),
+        ({"type": ["string", "integer"]}, "STRING", {"a": "is integer or string"}, False),
+        ({"type": ["string", "integer", "null"]}, "STRING", {"a": "is integer or string"}, True),
+        ({"enum": ["a", 1]}, "STRING", {"a": "is integer or string"}, False),
+        (CHOICE, "STRING", {"a": "is a choice of 2 types"}, False),
+        ({"anyOf": [*CHOICE["oneOf"], {"type": "null"}]}, "STRING", {"a": "is a choice of 2 types"}, True),
+        ({"type": "array"}, "STRING", {"a": "is an array without one schema for all of its items"}, False),
+        ({"type": "array", "items": [{}]}, "STRING", {"a": "is an array without one schema for all of its items"}, False),
+        ({"type": "array", "items": {}}, "ARRAY<STRING>", {"a[]": "says no type"}, False),
+        ({"type": "object", "properties": {}, "additionalProperties": False}, "STRING", {"a": "is an object without fields"}, False),
+        ({"type": "object", "patternProperties": {"^x": CHOICE}}, "MAP<STRING, STRING>", {"a{}": "is a choice of 2 types"}, False),
+        (of(b={"$ref": "#"}), "STRUCT<b: STRING>", {"a.b": "is recursive ($ref '#')"}, False),
+        (
+            {"type": "array", "items": {"$ref": "#/properties/a"}},
+            "ARRAY<ARRAY<STRING>>",
+            {"a[][]": "is recursive ($ref '#/properties/a')"},
+            False,
+        ),
+    ],
+)  # fmt: skip
+def test_what_no_column_can_hold_is_json_text(part: Any, kind: str, reasons: dict[str, str], optional: bool) -> None:
+    """At its place; the others stay typed. It may be null where the schema allows it, or does not say."""
+    whole = schema(of(a=part, b={"type": "integer"}))
+    (a, b) = whole.fields
+    assert (model.type_text(a.schema), dict(model.json_parts(whole))) == (kind, reasons)
+    assert (a.schema.optional, b.schema) == (optional, LONG)
+
+
 @pytest.mark.parametrize(
     ("tree", "reason"),
     [
-        ({}, "the schema says no type"),
-        (of(a=True), "^a is true"),
-        (of(a={"type": "null"}), "^a is always null"),
-        (of(a={"type": ["string", "integer"]}), "^a is integer or string"),
-        (of(a={"oneOf": [{"type": "string"}, {"type": "integer"}]}), "^a is a choice of 2 types"),
-        (of(a={"type": "array"}), "^a is an array without one schema"),
-        (of(a={"type": "array", "items": [{"type": "string"}]}), "^a is an array without one schema"),
-        (of(a=of(b={"$ref": "#"})), r"^a\.b is recursive"),
-        ({**of(a={"$ref": "#/$defs/n"}), "$defs": {"n": of(next={"$ref": "#/$defs/n"})}}, r"^a\.next is recursive"),
         (of(a={"$ref": "#/$defs/none"}), "^a has a .ref '#/.defs/none' that leads nowhere"),
         (of(a={"$ref": "https://example.org/x"}), "leads nowhere"),
         (of(a={"type": "integer", "default": "x"}), "^a is a int64, and its default"),
