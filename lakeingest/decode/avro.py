@@ -29,7 +29,7 @@ from lakeingest.decode import projection
 from lakeingest.schema import json_text
 from lakeingest.schema.formats import avro as avro_schema
 from lakeingest.schema.formats import avro_copy, avro_fault, avro_plan, avro_walk
-from lakeingest.schema.model import Schema
+from lakeingest.schema.model import JSON, Schema
 from lakeingest.spark import jvm, maps
 
 _SEAL = os.urandom(16)
@@ -69,6 +69,7 @@ class AvroReader:
 
     def value(self, parsed: Column) -> Column:
         value = parsed["value"] if jvm.offered("avro") else _fitted(parsed["value"], self._type)
+        value = _unwrapped(value, self._schema) if self._copied else value
         return maps.last_of_each(value, self._type)
 
     def why(self, payload: Column, *, withheld: bool = False) -> Column | None:
@@ -113,6 +114,35 @@ class AvroReader:
     @cached_property
     def _type(self) -> T.DataType:
         return projection.data_type(self._schema)
+
+
+def _unwrapped(value: Column, schema: Schema) -> Column:
+    """A value whose unions have text in the place of the records that stand for it (see `avro_plan`)."""
+    if not _has_text_member(schema):
+        return value
+    if schema.type == "struct":
+        is_union = schema.name == avro_schema.UNION
+        fields = [
+            (
+                value[f.name][avro_plan.TEXT]
+                if is_union and f.schema.name == JSON
+                else _unwrapped(value[f.name], f.schema)
+            )
+            for f in schema.fields
+        ]
+        named = (column.alias(f.name) for column, f in zip(fields, schema.fields, strict=True))
+        return F.when(value.isNotNull(), F.struct(*named))
+    assert schema.value is not None
+    inner = schema.value
+    if schema.type == "array":
+        return F.transform(value, lambda each: _unwrapped(each, inner))
+    return F.transform_values(value, lambda _, each: _unwrapped(each, inner))
+
+
+def _has_text_member(schema: Schema) -> bool:
+    parts = [*(field.schema for field in schema.fields), *([schema.value] if schema.value else [])]
+    is_union = schema.name == avro_schema.UNION
+    return any((is_union and part.name == JSON) or _has_text_member(part) for part in parts)
 
 
 def _widened(tree: Any) -> Any:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from chispa import assert_df_equality
-from deltalake import DeltaTable
 from support.pipelines import Crash, World
 from support.records import clean_records
 
@@ -65,16 +64,7 @@ def test_readers_decide(narrow: World) -> None:
     changes = {"schema": {"columns": WIDER["schema"]["columns"]}, "readers": ["athena", "delta-rs"]}
     narrow.run(**changes)
     assert not features(narrow)
-    store = narrow.stack
-    options = {
-        "AWS_ENDPOINT_URL": store.s3,
-        "AWS_ACCESS_KEY_ID": store.s3_access_key,
-        "AWS_SECRET_ACCESS_KEY": store.s3_secret_key,
-        "AWS_REGION": "us-east-1",
-        "AWS_ALLOW_HTTP": "true",
-        "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "false",
-    }
-    found = DeltaTable(narrow.path().replace("s3a://", "s3://"), storage_options=options).to_pyarrow_table()
+    found = narrow.by_delta_rs().to_pyarrow_table()
     assert str(found.schema.field("n").type) == "int64"
     assert sorted(found.column("n").to_pylist()) == [0, 1, 2, 3, 4, 5]
     narrow.checked(**changes)

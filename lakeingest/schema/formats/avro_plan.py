@@ -11,6 +11,9 @@ from lakeingest.schema import model
 from lakeingest.schema.formats import avro, avro_copy
 from lakeingest.schema.model import Schema
 
+TEXT = "json"
+"""The field of a record that stands for a branch which becomes text."""
+
 
 def copied(text: str, references: Sequence[str]) -> tuple[str, avro_copy.Plan] | None:
     """The schema with text in place of each part that becomes JSON text, and how payloads are brought to it; None where
@@ -65,8 +68,17 @@ class _Copied:
         if len(non_null) > 1 and schema.name != avro.UNION:
             return list(branches), None
         members = iter([field.schema for field in schema.fields] if schema.name == avro.UNION else [schema])
-        parts = [("null", None) if b == "null" else self.part(b, next(members)) for b in branches]
+        parts = [("null", None) if b == "null" else self._branch(b, next(members)) for b in branches]
         return [part for part, _ in parts], _plan("union", [plan for _, plan in parts])
+
+    def _branch(self, branch: Any, schema: Schema) -> tuple[Any, avro_copy.Plan]:
+        """A branch that becomes text is a record of it, so that its member has the branch's name."""
+        part, plan = self.part(branch, schema)
+        if plan != avro_copy.JSON:
+            return part, plan
+        tree = self._types.get(branch, branch) if isinstance(branch, str) else branch
+        text = {"name": TEXT, "type": part}
+        return {"type": "record", "name": self._name(tree), "fields": [text]}, plan
 
     def _name(self, tree: Mapping[str, Any]) -> str:
         return f"copy{next(self._names)}.{tree['name'].rpartition('.')[2]}"

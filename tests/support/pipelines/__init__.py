@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from support.oracle import assert_exactly_once, topic_manifest
 from support.records import Record, produce
@@ -114,6 +115,19 @@ class World:
             dying.setattr(TableWriter, "set_aside", _crash)
             with pytest.raises(Crash):
                 self.run(**changes)
+
+    def by_delta_rs(self) -> DeltaTable:
+        """The table, as delta-rs has it."""
+        store = self.stack
+        options = {
+            "AWS_ENDPOINT_URL": store.s3,
+            "AWS_ACCESS_KEY_ID": store.s3_access_key,
+            "AWS_SECRET_ACCESS_KEY": store.s3_secret_key,
+            "AWS_REGION": "us-east-1",
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "false",
+        }
+        return DeltaTable(self.path().replace("s3a://", "s3://"), storage_options=options)
 
     def path(self, of: str = "") -> str:
         return f"{self.values()['table']['path']}{of}"

@@ -148,6 +148,7 @@ WIDE = {"$defs": {f"a{i}": of(x={"$ref": f"#/$defs/a{i + 1}"}, y={"$ref": f"#/$d
 WIDE["$defs"]["a30"] = {"type": "string"}
 
 
+NO_ITEMS = "is an array without one schema for all of its items"
 CHOICE = {"oneOf": [{"type": "string"}, of(x={"type": "integer"})]}
 
 
@@ -162,11 +163,11 @@ CHOICE = {"oneOf": [{"type": "string"}, of(x={"type": "integer"})]}
         ({"enum": ["a", 1]}, "STRING", {"a": "is integer or string"}, False),
         (CHOICE, "STRING", {"a": "is a choice of 2 types"}, False),
         ({"anyOf": [*CHOICE["oneOf"], {"type": "null"}]}, "STRING", {"a": "is a choice of 2 types"}, True),
-        ({"type": "array"}, "STRING", {"a": "is an array without one schema for all of its items"}, False),
-        ({"type": "array", "items": [{}]}, "STRING", {"a": "is an array without one schema for all of its items"}, False),
+        ({"type": "array"}, "STRING", {"a": NO_ITEMS}, False),
+        ({"type": "array", "items": [{}]}, "STRING", {"a": NO_ITEMS}, False),
         ({"type": "array", "items": {}}, "ARRAY<STRING>", {"a[]": "says no type"}, False),
-        ({"type": "object", "properties": {}, "additionalProperties": False}, "STRING", {"a": "is an object without fields"}, False),
-        ({"type": "object", "patternProperties": {"^x": CHOICE}}, "MAP<STRING, STRING>", {"a{}": "is a choice of 2 types"}, False),
+        ({**of(), "additionalProperties": False}, "STRING", {"a": "is an object without fields"}, False),
+        ({"patternProperties": {"^x": CHOICE}}, "MAP<STRING, STRING>", {"a{}": "is a choice of 2 types"}, False),
         (of(b={"$ref": "#"}), "STRUCT<b: STRING>", {"a.b": "is recursive ($ref '#')"}, False),
         (
             {"type": "array", "items": {"$ref": "#/properties/a"}},
@@ -175,7 +176,7 @@ CHOICE = {"oneOf": [{"type": "string"}, of(x={"type": "integer"})]}
             False,
         ),
     ],
-)  # fmt: skip
+)
 def test_what_no_column_can_hold_is_json_text(part: Any, kind: str, reasons: dict[str, str], optional: bool) -> None:
     """At its place; the others stay typed. It may be null where the schema allows it, or does not say."""
     whole = schema(of(a=part, b={"type": "integer"}))

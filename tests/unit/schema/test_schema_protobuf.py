@@ -161,18 +161,20 @@ def test_what_no_table_can_hold_is_refused(text: str, reason: str) -> None:
         protobuf.read(text)
 
 
+WITHIN = "is M within another"
 STRUCT = "is google.protobuf.Struct, which may have any fields"
 
 
 @pytest.mark.parametrize(
     ("fields", "kind", "reasons"),
     [
-        ("N n = 1; } message N { repeated M m = 1;", "STRUCT<n: STRUCT<m: ARRAY<STRING>>>", {"n.m[]": "is M within another"}),
-        ("map<string, M> m = 1;", "STRUCT<m: MAP<STRING, STRING>>", {"m{}": "is M within another"}),
+        ("N n = 1; } message N { map<int32, M> m = 1;", "STRUCT<n: STRUCT<m: MAP<INT, STRING>>>", {"n.m{}": WITHIN}),
+        ("repeated M m = 1;", "STRUCT<m: ARRAY<STRING>>", {"m[]": WITHIN}),
+        ("map<string, M> m = 1;", "STRUCT<m: MAP<STRING, STRING>>", {"m{}": WITHIN}),
         ("google.protobuf.Struct s = 1; int32 i = 2;", "STRUCT<s: STRING, i: INT>", {"s": STRUCT}),
         ("oneof o { E e = 1; int32 i = 2; } message E {}", "STRUCT<e: BOOLEAN, i: INT>", {}),
     ],
-)  # fmt: skip
+)
 def test_what_no_column_can_hold_is_json_text(fields: str, kind: str, reasons: dict[str, str]) -> None:
     """At its place; a message without fields says only that it is there."""
     schema = protobuf.read(f'syntax = "proto3"; import "google/protobuf/struct.proto"; message M {{ {fields} }}')
