@@ -130,8 +130,8 @@ def _unwrapped(value: Column, schema: Schema) -> Column:
             )
             for f in schema.fields
         ]
-        named = (column.alias(f.name) for column, f in zip(fields, schema.fields, strict=True))
-        return F.when(value.isNotNull(), F.struct(*named))
+        aliased = (column.alias(f.name) for column, f in zip(fields, schema.fields, strict=True))
+        return F.when(value.isNotNull(), F.struct(*aliased))
     assert schema.value is not None
     inner = schema.value
     if schema.type == "array":

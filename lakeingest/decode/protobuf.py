@@ -18,8 +18,11 @@ from pyspark.sql import types as T
 from lakeingest.decode import projection
 from lakeingest.errors import SetupError
 from lakeingest.schema import json_text
-from lakeingest.schema.formats import protobuf, protobuf_fault, protobuf_values
+from lakeingest.schema.formats import protobuf, protobuf_fault, protobuf_values, protobuf_wide
 from lakeingest.schema.model import Schema
+
+_OF_VALUES = (json_text, protobuf_wide, protobuf_values)
+"""What executors need to make values."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +46,8 @@ class ProtobufReader:
         return parsed
 
     def why(self, payload: Column, *, withheld: bool = False) -> Column | None:
-        register_pickle_by_value(json_text)
-        register_pickle_by_value(protobuf_values)
-        register_pickle_by_value(protobuf_fault)
+        for module in (*_OF_VALUES, protobuf_fault):
+            register_pickle_by_value(module)
         fault = protobuf_fault.fault(self.descriptors, self.message, withheld=withheld)
         # Spark would look at the function's own hints, and warn that they are not Arrow's.
         return F.udf(lambda value: fault(value), "STRING")(payload)  # noqa: PLW0108
@@ -76,8 +78,8 @@ def record(payload: Column, descriptors: bytes, message: str) -> Column:
         raise SetupError("Protobuf needs Spark 4.1", cure="run on Spark 4.1, or use another format")
     import pyarrow as pa
 
-    register_pickle_by_value(json_text)
-    register_pickle_by_value(protobuf_values)
+    for module in _OF_VALUES:
+        register_pickle_by_value(module)
     read = protobuf_values.reader(descriptors, message)
     # Spark looks at the hints themselves, and wants no names of them.
     read.__annotations__ = {"payloads": pa.Array, "return": pa.Array}

@@ -117,7 +117,7 @@ def test_every_package_has_a_layer() -> None:
         ("duckdb", r"delta/reader/duck\.py|operations/sql\.py"),
         ("py4j", r"spark/failures\.py"),
         ("grpc_tools", r"schema/formats/protobuf\.py"),
-        ("google", r"schema/formats/protobuf(_values|_fault)?\.py"),
+        ("google", r"schema/formats/protobuf(_values|_fault|_wide)?\.py"),
     ],
 )
 def test_a_package_is_used_in_one_place(package: str, where: str) -> None:

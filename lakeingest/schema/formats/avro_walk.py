@@ -118,8 +118,8 @@ class AvroWalk:
 
     def _branch_name(self, branch: Any, space: str) -> str:
         tree, space = self.resolved(branch, space)
-        named = isinstance(tree, dict) and "name" in tree
-        return _name(tree, space)[0] if named else str(tree if isinstance(tree, str) else tree["type"])
+        has_name = isinstance(tree, dict) and "name" in tree
+        return _name(tree, space)[0] if has_name else str(tree if isinstance(tree, str) else tree["type"])
 
     def _entry(self, values: Any, space: str, path: str, depth: int) -> tuple[str, Any]:
         key = self._text(path)

@@ -20,11 +20,11 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from lakeingest.schema import json_text
+from lakeingest.schema.formats.protobuf_wide import widened
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, FileDescriptor
-    from google.protobuf.descriptor_pb2 import DescriptorProto
+    from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 
 TIMESTAMP = "google.protobuf.Timestamp"
 WRAPPERS = frozenset(
@@ -120,7 +120,7 @@ class Message:
     def __init__(self, message_type: Descriptor) -> None:
         from google.protobuf import message, message_factory
 
-        self._class = message_factory.GetMessageClass(_widened(message_type))
+        self._class = message_factory.GetMessageClass(widened(message_type))
         self._error = message.DecodeError
         self._looks = _Looks()
         self.type, self._values = _struct(message_type, self._looks, "", ())
@@ -165,39 +165,6 @@ class _Looks:
         for unknown in self._unknown(message):
             if unknown.field_number in places:
                 raise Mismatch(f"field {places[unknown.field_number]} is not of the type that the schema says")
-
-
-def _widened(message_type: Descriptor) -> Descriptor:
-    """The message with 64 bits for every number of 32, which has the same bytes: what does not fit can be seen then."""
-    from google.protobuf.descriptor_pb2 import FileDescriptorProto
-    from google.protobuf.descriptor_pool import DescriptorPool
-
-    pool, names = DescriptorPool(), set[str]()
-
-    def add(file: FileDescriptor) -> None:
-        if file.name in names:
-            return
-        names.add(file.name)
-        for dependency in file.dependencies:
-            add(dependency)
-        copy = FileDescriptorProto.FromString(file.serialized_pb)
-        for message in copy.message_type:
-            _widen(message)
-        pool.Add(copy)
-
-    add(message_type.file)
-    return pool.FindMessageTypeByName(message_type.full_name)
-
-
-def _widen(message: DescriptorProto) -> None:
-    for inner in message.nested_type:
-        _widen(inner)
-    for field in message.field:
-        if field.type in (field.TYPE_INT32, field.TYPE_SINT32, field.TYPE_UINT32, field.TYPE_ENUM):
-            wide = {field.TYPE_SINT32: field.TYPE_SINT64, field.TYPE_UINT32: field.TYPE_UINT64}
-            field.type = wide.get(field.type, field.TYPE_INT64)
-            field.ClearField("type_name")
-            field.ClearField("default_value")
 
 
 def _struct(message_type: Descriptor, looks: _Looks, place: str, around: tuple[str, ...]) -> tuple[Any, Convert]:
