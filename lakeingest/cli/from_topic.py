@@ -18,6 +18,7 @@ from lakeingest.errors import PipelineFileError, SetupError, SourceError, UsageE
 if TYPE_CHECKING:
     from lakeingest.config import PipelineConfig
     from lakeingest.operations.init.sample import Sampled
+    from lakeingest.schema.ledger import SchemaId
 
 RECORDS = 500
 """The most records that are looked at."""
@@ -120,14 +121,14 @@ def _names(config: PipelineConfig, servers: str, timeout_s: float = 30.0) -> lis
     return [name for name in Broker(config.source, servers, timeout_s=timeout_s).names() if not name.startswith("__")]
 
 
-def _registered(config: PipelineConfig) -> Callable[[int], str | None]:
+def _registered(config: PipelineConfig) -> Callable[[SchemaId], str | None]:
     """Asks the registry for the type of a schema; answers None once it has failed."""
     from lakeingest.ingest import endpoints
 
     registry = endpoints.registry(config)
     failed = False
 
-    def ask(id: int) -> str | None:
+    def ask(id: SchemaId) -> str | None:
         nonlocal failed
         try:
             schema = None if failed else registry.writer(id)

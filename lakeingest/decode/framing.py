@@ -1,15 +1,18 @@
-"""The header before a payload that names its schema: Confluent's of five bytes, or AWS Glue's of eighteen.
+"""The header before a payload that names its schema: Confluent's, or AWS Glue's of eighteen bytes.
 
-Confluent   byte 0, the schema's id in four bytes, for Protobuf the indexes of the message
+Confluent   byte 0, the schema's id in four bytes; or byte 1, the schema's GUID in sixteen; for Protobuf the indexes of
+            the message behind it
 AWS Glue    byte 3, a byte for the compression (0 none, 5 zlib), the UUID of the schema's version in sixteen bytes
 
-Confluent's serializers may name the schema in a header of the record instead. The payload has nothing before it then:
-its first bytes are never an id, whatever they are. Such records cannot be read yet.
+Confluent's serializers may put these bytes into a header of the record (`in_record_header`). The payload has nothing
+before it then: its first bytes are never an id, whatever they are. As in Confluent's `DualSchemaIdDeserializer`, such a
+header goes before the payload's own bytes, the last one where there are several, and one without a value is none.
 """
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from typing import Literal, Protocol
 
 from pyspark.sql import Column
@@ -22,13 +25,37 @@ from lakeingest.schema.formats.wire import RECORD_HEADER
 from lakeingest.schema.ledger import SchemaId, Side
 
 _ZLIB = 5
-_GROUPS = ((3, 4), (7, 2), (9, 2), (11, 2), (13, 6))
-"""A UUID's groups of digits: at which byte of the header each begins, counted from 1, and how many bytes it has."""
+_GROUPS = ((0, 4), (4, 2), (6, 2), (8, 2), (10, 6))
+"""A UUID's groups of digits: at which of its bytes each begins, and how many bytes it has."""
 
 
 def in_record_header(side: Side, headers: str = HEADERS) -> Column:
-    """BOOLEAN, never null: whether a header of the record names the schema of that side."""
-    return F.coalesce(F.array_contains(F.col(headers)["key"], RECORD_HEADER[side]), F.lit(False))
+    """BINARY: the record's header that names the schema of that side; null where it has none."""
+    name = RECORD_HEADER[side]
+    last = F.try_element_at(F.filter(headers, lambda header: header["key"] == name), F.lit(-1))["value"]
+    # Looked for by the names alone first: nearly no record has one.
+    return F.when(F.array_contains(F.col(headers)["key"], name), last)
+
+
+def size(framing: Framing, header: bytes) -> int:
+    """Bytes of a header, without Protobuf's indexes."""
+    return next(size for prefix, size in framing.sizes.items() if header.startswith(prefix))
+
+
+def begins(framing: Framing, reference: Column) -> Column:
+    """BOOLEAN: whether the bytes begin with such a header; null for null ones."""
+    begin = F.lit(False)
+    for prefix, size in framing.sizes.items():
+        begin = begin | ((F.octet_length(reference) >= size) & reference.startswith(F.lit(bytearray(prefix))))
+    return begin
+
+
+def header_of(framing: Framing, reference: Column) -> Column:
+    """BINARY: the header that the bytes begin with, without Protobuf's indexes."""
+    length = F.lit(None).cast("int")
+    for prefix, size in framing.sizes.items():
+        length = F.when(reference.startswith(F.lit(bytearray(prefix))), F.lit(size)).otherwise(length)
+    return F.substring(reference, F.lit(1), length)
 
 
 class Framing(Protocol):
@@ -36,24 +63,16 @@ class Framing(Protocol):
 
     format: Literal["registry", "glue"]
     """The name that `sniff` has for it."""
-    size: int
-    """Bytes of the header, without Protobuf's indexes."""
-    prefixes: tuple[bytes, ...]
-    """What a header begins with."""
+    sizes: Mapping[bytes, int]
+    """What a header begins with → its bytes, without Protobuf's indexes."""
     id_type: T.DataType
     """Of the column _schema_id."""
 
-    def begins(self, raw: Column) -> Column:
-        """BOOLEAN: whether the bytes begin with such a header; null for a null one."""
-
     def id(self, header: bytes) -> SchemaId:
-        """The id that a header names."""
+        """The id that a header names: a number, or a UUID as text."""
 
     def header(self, id: SchemaId) -> bytes:
         """The header of a record whose payload is not compressed."""
-
-    def id_of(self, raw: Column) -> Column:
-        """The id in the first bytes, where they are a header: BIGINT (an INT cannot hold what is no id), or STRING."""
 
     def compressed(self, header: bytes) -> bool:
         """Whether the payload behind it is compressed with zlib."""
@@ -61,29 +80,29 @@ class Framing(Protocol):
     def strange(self, raw: Column) -> Column:
         """STRING: what a header begins with, of bytes that have none."""
 
-    def unknown(self, raw: Column) -> Column:
+    def unknown(self, reference: Column) -> Column:
         """STRING: that the registry does not have the header's id."""
+
+    strange_record_header: str
+    """What is wrong with a record's header that names no schema."""
 
 
 class Confluent:
     """The header of a registry with Confluent's API."""
 
     format: Literal["registry", "glue"] = "registry"
-    size = 5
-    prefixes: tuple[bytes, ...] = (b"\0",)
+    sizes: Mapping[bytes, int] = {b"\0": 5, b"\1": 17}
     id_type: T.DataType = T.IntegerType()
-
-    def begins(self, raw: Column) -> Column:
-        return (F.octet_length(raw) >= self.size) & (F.substring(raw, 1, 1) == F.lit(self.prefixes[0]))
+    strange_record_header = (
+        "which names no schema: a byte 0x00 and an id of four bytes do, or a byte 0x01 and a GUID of 16 bytes; correct "
+        "the producer"
+    )
 
     def id(self, header: bytes) -> SchemaId:
-        return int.from_bytes(header[1 : self.size], "big")
+        return str(uuid.UUID(bytes=header[1:17])) if header[:1] == b"\1" else int.from_bytes(header[1:5], "big")
 
     def header(self, id: SchemaId) -> bytes:
-        return b"\0" + int(id).to_bytes(self.size - 1, "big")
-
-    def id_of(self, raw: Column) -> Column:
-        return F.conv(F.hex(F.substring(raw, 2, self.size - 1)), 16, 10).cast("bigint")
+        return b"\0" + int(id).to_bytes(4, "big")
 
     def compressed(self, header: bytes) -> bool:
         return False
@@ -91,31 +110,29 @@ class Confluent:
     def strange(self, raw: Column) -> Column:
         return F.lit("the registry's format begins with a byte 0x00 and a schema id of four bytes")
 
-    def unknown(self, raw: Column) -> Column:
-        return F.concat(F.lit("no schema of the registry has id "), self.id_of(raw), F.lit(" (or not that message)"))
+    def unknown(self, reference: Column) -> Column:
+        number = F.conv(F.hex(F.substring(reference, 2, 4)), 16, 10)
+        guid = F.concat(F.lit("GUID "), _uuid(reference, 2))
+        name = F.when(reference.startswith(F.lit(bytearray(b"\0"))), F.concat(F.lit("id "), number)).otherwise(guid)
+        return F.concat(F.lit("no schema of the registry has "), name, F.lit(" (or not that message)"))
 
 
 class Glue:
     """The header of AWS Glue Schema Registry."""
 
     format: Literal["registry", "glue"] = "glue"
-    size = 18
-    prefixes: tuple[bytes, ...] = (bytes((3, 0)), bytes((3, _ZLIB)))
+    sizes: Mapping[bytes, int] = {bytes((3, 0)): 18, bytes((3, _ZLIB)): 18}
     id_type: T.DataType = T.StringType()
-
-    def begins(self, raw: Column) -> Column:
-        heads = F.substring(raw, 1, 2).isin(*map(F.lit, self.prefixes))
-        return (F.octet_length(raw) >= self.size) & heads
+    strange_record_header = (
+        "which Confluent's serializers write: the schema is in a registry with Confluent's API, and registry.glue asks "
+        "AWS Glue; write registry.url instead, or correct the producer"
+    )
 
     def id(self, header: bytes) -> SchemaId:
-        return str(uuid.UUID(bytes=header[2 : self.size]))
+        return str(uuid.UUID(bytes=header[2:18]))
 
     def header(self, id: SchemaId) -> bytes:
         return bytes((3, 0)) + uuid.UUID(str(id)).bytes
-
-    def id_of(self, raw: Column) -> Column:
-        groups = (F.hex(F.substring(raw, at, length)) for at, length in _GROUPS)
-        return F.lower(F.concat_ws("-", *groups))
 
     def compressed(self, header: bytes) -> bool:
         return header[1:2] == bytes((_ZLIB,))
@@ -125,11 +142,21 @@ class Glue:
         other = F.concat(
             F.lit(f"{rule}: of a compression 0x"), F.hex(F.substring(raw, 2, 1)), F.lit(" nothing is known")
         )
-        headed = (F.octet_length(raw) >= self.size) & (F.substring(raw, 1, 1) == F.lit(bytearray((3,))))
+        headed = (F.octet_length(raw) >= 18) & (F.substring(raw, 1, 1) == F.lit(bytearray((3,))))
         return F.when(headed, other).otherwise(F.lit(rule))
 
-    def unknown(self, raw: Column) -> Column:
-        return F.concat(F.lit("AWS Glue has no schema version "), self.id_of(raw))
+    def unknown(self, reference: Column) -> Column:
+        return F.concat(F.lit("AWS Glue has no schema version "), _uuid(reference, 3))
+
+
+def _uuid(reference: Column, first: int) -> Column:
+    """STRING: a UUID in sixteen bytes.
+
+    Args:
+        first: the byte that it begins with, counted from 1.
+    """
+    groups = (F.hex(F.substring(reference, first + at, length)) for at, length in _GROUPS)
+    return F.lower(F.concat_ws("-", *groups))
 
 
 def of(registry: Registry) -> Framing:

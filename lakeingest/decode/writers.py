@@ -1,7 +1,7 @@
 """Records that bring their schema: told apart by their first bytes, read with their writer's schema, and projected.
 
-Before the payload stands a header that names its schema (`framing`); where a header of the record names it, the record
-is refused. A batch may hold any number of writers' schemas: each is read in the same pass, by a branch of its own, into
+Before the payload stands a header that names its schema, or a header of the record does (`framing`): the reference. A
+batch may hold any number of writers' schemas: each is read in the same pass, by a branch of its own, into
 the same columns. A record with a header that no branch knows makes a strict plan fail with `record.UNKNOWN_SCHEMA`: the
 schema is fetched and the batch planned again. A plan made after looking at all of the batch's headers refuses it.
 """
@@ -19,11 +19,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest.decode import compressed, limits, projection, sniff
-from lakeingest.decode.framing import Confluent, Framing, in_record_header
+from lakeingest.decode.framing import Confluent, Framing, begins, header_of, in_record_header
 from lakeingest.decode.order import TopicPartition
 from lakeingest.record import (
     COORDINATES,
-    HEADERS,
     OFFSET,
     PARTITION,
     RESCUED,
@@ -35,7 +34,7 @@ from lakeingest.record import (
     diagnosis,
 )
 from lakeingest.schema.formats import wire
-from lakeingest.schema.formats.wire import RECORD_HEADER, UNREAD
+from lakeingest.schema.formats.wire import RECORD_HEADER
 from lakeingest.schema.ledger import SchemaId, Side
 from lakeingest.schema.model import Schema
 
@@ -79,7 +78,7 @@ class SchemaBranch:
     """A schema that records were written with, and how they are read.
 
     Attributes:
-        header: the bytes that its records begin with; none for plain Avro.
+        header: the bytes that its records begin with, or those of a header of the record; none for plain Avro.
         id: the registry's id, if it has one.
         label: what messages call it.
         names: the schema under the names of the columns that take its fields (see `naming.named`). A field whose name
@@ -99,7 +98,7 @@ class RefusedSchema:
     """A schema whose records are refused: by the verdict of compatibility, or because nothing can read them.
 
     Attributes:
-        header: the bytes that its records begin with; none for plain Avro.
+        header: see `SchemaBranch`.
     """
 
     header: bytes
@@ -147,11 +146,13 @@ def read(side: Side, raw: Column, writers: SchemaBranches, target: T.StructType,
     parsed = {i: f"_{side}_parsed_{i}" for i in usable}
     packed = [i for i, w in usable.items() if framing and framing.compressed(w.header)]
     is_packed, unpacked = _true(which.isin(packed)), f"_{side}_unpacked"
-    payloads = {i: _payload(raw, w) for i, w in usable.items()}
+    by_header = F.col(f"_{side}_schema_header") if framing else F.lit(None).cast("binary")
+    payloads = {i: _payload(raw, by_header, w) for i, w in usable.items()}
     behind = _case(which, {i: payloads[i] for i in packed}, T.BinaryType())
     payloads |= dict.fromkeys(packed, limits.within(F.col(unpacked), most))
     stages = (
-        {f"_{side}_writer": _which(side, raw, writers)},
+        {f"_{side}_schema_header": in_record_header(side)} if framing else {},
+        {f"_{side}_writer": _which(raw, by_header, writers)},
         {unpacked: compressed.inflated(behind, most)} if packed else {},
         {name: usable[i].reader.parse(F.when(which == i, payloads[i])) for i, name in parsed.items()},
     )
@@ -172,10 +173,10 @@ def read(side: Side, raw: Column, writers: SchemaBranches, target: T.StructType,
         withheld=lambda: _misfit(which, usable, payloads, withheld=True),
     )
     refusals = (
-        *(_headers(raw, which, side, framing) if framing else ()),
+        *(_headers(raw, by_header, which, side, framing) if framing else ()),
         *_verdicts(which, writers),
         *(compressed.refusals(side, raw, F.col(unpacked), is_packed, most) if packed else ()),
-        sniff.with_hint(misfit, raw, format),
+        sniff.with_hint(misfit, F.when(by_header.isNull(), raw), format),
     )
     return Read(tuple(stage for stage in stages if stage), columns, refusals)
 
@@ -199,11 +200,11 @@ def headers(
     """
     parts = []
     for side, name in sides.items():
-        raw = F.col(name)
-        new = framing.begins(raw) & ~in_record_header(side)
+        reference = F.coalesce(in_record_header(side), F.col(name))
+        new = F.col(name).isNotNull() & begins(framing, reference)
         for header in known_headers[side]:
-            new = new & ~raw.startswith(F.lit(bytearray(header)))
-        whole = _indexed(raw, framing.size) if side in indexed else F.substring(raw, 1, framing.size)
+            new = new & ~reference.startswith(F.lit(bytearray(header)))
+        whole = _indexed(reference, framing) if side in indexed else header_of(framing, reference)
         parts.append(kafka.where(new).select(F.lit(side).alias("side"), whole.alias("header"), *COORDINATES, TIMESTAMP))
     time = F.coalesce(F.unix_micros(TIMESTAMP), F.lit(0))
     first = F.min(F.struct(OFFSET, time)).alias("first")
@@ -218,25 +219,27 @@ def headers(
     ]
 
 
-def _indexed(raw: Column, size: int) -> Column:
+def _indexed(reference: Column, framing: Framing) -> Column:
     """BINARY: the header with message indexes; without them where they are malformed."""
     register_pickle_by_value(wire)
-    header = wire.header
+    header, sizes = wire.header, dict(framing.sizes)
     # Python is given no whole records.
-    return F.udf(lambda value: header(value, size), "BINARY")(F.substring(raw, 1, size + wire.LONGEST))
+    begin = F.substring(reference, 1, max(sizes.values()) + wire.LONGEST)
+    return F.udf(lambda value: header(value, sizes), "BINARY")(begin)
 
 
-def _which(side: Side, raw: Column, writers: SchemaBranches) -> Column:
+def _which(raw: Column, by_header: Column, writers: SchemaBranches) -> Column:
     """INT: the position of the record's writer among the known ones; null where there is none."""
     framing, unknown = writers.framing, F.lit(None).cast("int")
     if framing is None:
         return F.when(raw.isNotNull(), F.lit(0))
+    reference = F.coalesce(by_header, raw)
     if writers.strict:
-        unknown_id = F.concat(F.lit(UNKNOWN_SCHEMA), F.hex(F.substring(raw, 1, framing.size)))
-        unknown = F.when(framing.begins(raw), F.raise_error(unknown_id)).cast("int")
-    none = (in_record_header(side), F.lit(None).cast("int"))
-    branches = [(raw.startswith(F.lit(bytearray(w.header))), F.lit(i)) for i, w in enumerate(writers.branches)]
-    return _cases([none, *branches], unknown)
+        unknown_id = F.concat(F.lit(UNKNOWN_SCHEMA), F.hex(header_of(framing, reference)))
+        unknown = F.when(begins(framing, reference), F.raise_error(unknown_id)).cast("int")
+    null = (raw.isNull(), F.lit(None).cast("int"))
+    branches = [(reference.startswith(F.lit(bytearray(w.header))), F.lit(i)) for i, w in enumerate(writers.branches)]
+    return _cases([null, *branches], unknown)
 
 
 def _members(
@@ -261,44 +264,41 @@ def _rescued(parsed: Mapping[int, str], usable: Mapping[int, SchemaBranch], targ
     return rescued
 
 
-def _headers(raw: Column, which: Column, side: Side, framing: Framing) -> tuple[Refusal, ...]:
-    elsewhere = in_record_header(side)
+def _headers(raw: Column, by_header: Column, which: Column, side: Side, framing: Framing) -> tuple[Refusal, ...]:
+    reference = F.coalesce(by_header, raw)
 
     def strange() -> Column:
-        begins = F.concat(F.octet_length(raw).cast("string"), F.lit(" bytes, 0x"), F.hex(F.substring(raw, 1, 8)))
-        return diagnosis("NO_SCHEMA_ID", F.concat(begins, F.lit("…: "), framing.strange(raw)))
+        start = F.concat(F.octet_length(raw).cast("string"), F.lit(" bytes, 0x"), F.hex(F.substring(raw, 1, 8)))
+        return diagnosis("NO_SCHEMA_ID", F.concat(start, F.lit("…: "), framing.strange(raw)))
 
     def none() -> Column:
         size = F.octet_length(raw).cast("string")
         return diagnosis("NO_SCHEMA_ID", F.concat(size, F.lit(" bytes, which do not begin with a schema's id")))
 
     def unknown() -> Column:
-        return diagnosis("UNKNOWN_SCHEMA_ID", framing.unknown(raw))
+        return diagnosis("UNKNOWN_SCHEMA_ID", framing.unknown(reference))
+
+    def strange_header(value: Column) -> Column:
+        text = F.concat(F.lit(f"the record's header {RECORD_HEADER[side]} has "), value)
+        return diagnosis("SCHEMA_ID_IN_HEADER", F.concat(text, F.lit(f", {framing.strange_record_header}")))
 
     def of_nobody(test: Column) -> Column:
         # Behind a THEN, so that Spark does not look at the headers of all others too.
-        return F.when(which.isNull(), test).otherwise(False)
+        return F.when(which.isNull(), raw.isNotNull() & test).otherwise(False)
 
-    framed, bare = _true(framing.begins(raw)), diagnosis("SCHEMA_ID_IN_HEADER", F.lit(_unread(side)))
-    no_id = raw.isNotNull() & ~framed & ~elsewhere
-    return (
-        Refusal(side, of_nobody(raw.isNotNull() & elsewhere), lambda: _elsewhere(side), withheld=lambda: bare),
-        sniff.with_hint(Refusal(side, of_nobody(no_id), strange, withheld=none), raw, framing.format),
-        sniff.with_hint(Refusal(side, of_nobody(framed & ~elsewhere), unknown, withheld=unknown), raw, framing.format),
+    size = F.concat(F.octet_length(by_header).cast("string"), F.lit(" bytes"))
+    value = F.concat(size, F.lit(": 0x"), F.hex(F.substring(by_header, 1, 17)))
+    framed, elsewhere, bare = _true(begins(framing, reference)), by_header.isNotNull(), F.when(by_header.isNull(), raw)
+    unread = Refusal(
+        side,
+        of_nobody(elsewhere & ~framed),
+        lambda: strange_header(value),
+        withheld=lambda: strange_header(size),
     )
-
-
-def _elsewhere(side: Side) -> Column:
-    id_headers = F.filter(HEADERS, lambda header: header["key"] == RECORD_HEADER[side])
-    value = F.hex(F.substring(F.try_element_at(id_headers, F.lit(-1))["value"], 1, 17))
-    text = f"{_unread(side)}; the header is 0x"
-    return diagnosis("SCHEMA_ID_IN_HEADER", F.concat(F.lit(text), F.coalesce(value, F.lit(""))))
-
-
-def _unread(side: Side) -> str:
     return (
-        f"the record's header {RECORD_HEADER[side]} names the schema, and the {side} has no id in it; this framing "
-        f"is not read yet: {UNREAD.format(side=side)}"
+        unread,
+        sniff.with_hint(Refusal(side, of_nobody(~elsewhere & ~framed), strange, withheld=none), raw, framing.format),
+        sniff.with_hint(Refusal(side, of_nobody(framed), unknown, withheld=unknown), bare, framing.format),
     )
 
 
@@ -338,8 +338,10 @@ def _misfit(
     )
 
 
-def _payload(raw: Column, writer: SchemaBranch) -> Column:
-    return F.substring(raw, len(writer.header) + 1, _ALL) if writer.header else raw
+def _payload(raw: Column, by_header: Column, writer: SchemaBranch) -> Column:
+    if not writer.header:
+        return raw
+    return F.when(by_header.isNull(), F.substring(raw, len(writer.header) + 1, _ALL)).otherwise(raw)
 
 
 def _case(which: Column, branches: Mapping[int, Column], kind: T.DataType | None) -> Column:

@@ -48,7 +48,7 @@ class WriterSchema:
     """A writer's schema that a record was met of: what it is, apart from what the table makes of it.
 
     Attributes:
-        header: the bytes that its records begin with.
+        header: the bytes that its records begin with, or those of a header of the record.
         reading: how it is read; None where no table can hold it, for the reason in `problem`.
         elsewhere: where the registry has it, if in no version of the subject: "version 1 of other-value".
         first: where it was met.
@@ -138,7 +138,7 @@ def latest_of_subject(config: PipelineConfig, ask: AnyRegistry, ledger: SchemaLe
 def sniff_values(config: PipelineConfig, kafka: DataFrame) -> str:
     """What the first value looks like of a batch that brought no schema; empty where that is not sure."""
     start = F.substring(RAW_VALUE, 1, sniff.LENGTH).alias("start")
-    bare = F.col(RAW_VALUE).isNotNull() & ~framing.in_record_header("value")
+    bare = F.col(RAW_VALUE).isNotNull() & framing.in_record_header("value").isNull()
     for row in kafka.where(bare).select(*COORDINATES, start).limit(_LOOKED_AT).collect():
         if kind := sniff.of(bytes(row["start"]), framing.of(config.registry).format):
             return f"the value at {row[TOPIC]}-{row[PARTITION]} offset {row[OFFSET]} {kind}"
@@ -171,12 +171,12 @@ def _writer_schema(
             registered.type,
             registered.text,
             registered.references,
-            header[by.size :],
+            header[framing.size(by, header) :],
             unsupported=config.schema_.unsupported,
         )
     except SchemaError as error:
         # Whatever message of it is meant: bytes that are no Protobuf have all kinds of indexes.
-        header, problem = header[: by.size], str(error)
+        header, problem = header[: framing.size(by, header)], str(error)
     if reading is None and problem is None:
         return None
     if reading and side == "value":

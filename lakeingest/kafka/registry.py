@@ -10,12 +10,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakeingest.config import Registry as Config
 from lakeingest.config import Strategy
@@ -119,10 +120,13 @@ class RegistryClient:
         self._client = self._connected()
         self._writers: dict[SchemaId, RegisteredSchema] = {}
         self._versions: dict[tuple[str, SchemaId], int] = {}
+        self._ids: dict[str, int] = {}
 
     def writer(self, id: SchemaId) -> RegisteredSchema | None:
-        """The schema of an id; None where the registry says that there is none."""
-        assert isinstance(id, int)
+        """The schema of an id, or of a GUID; None where the registry says that there is none."""
+        if isinstance(id, str):
+            number = self._id_of(id)
+            return None if number is None else self.writer(number)
         # Four bytes hold more than a registry has: Confluent's takes such an id for a path that it does not know.
         if not 1 <= id < 2**31:
             return None
@@ -133,6 +137,30 @@ class RegistryClient:
                 return None
             self._writers[id] = self._writer(id, schema, until)
         return self._writers[id]
+
+    def _id_of(self, guid: str) -> int | None:
+        """The id that a GUID's schema has in the context of `registry.url`."""
+        if guid not in self._ids:
+            ids = self._ask(f"schema GUID {guid}", self._until(), partial(self._ids_of, guid)) or []
+            (context,) = re.findall(r"/contexts/:?(\.[^/:]*)", self._url)[-1:] or ["."]
+            for each in ids:
+                if each["context"] == context:
+                    self._ids[guid] = each["id"]
+        return self._ids.get(guid)
+
+    def _ids_of(self, guid: str) -> list[dict[str, Any]]:
+        """The ids of a GUID's schema, in each context that has it: {"context": ".", "id": 1}."""
+        from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+        try:
+            # The client has a method for the schema of a GUID; its answer has no id.
+            ids: list[dict[str, Any]] = self._client._rest_client.get(f"schemas/guids/{guid}/ids")
+        except SchemaRegistryError as error:
+            # A registry that knows no GUIDs answers so, as Apicurio's does; what is none does not know the types.
+            if error.http_status_code == 404 and self._client.get_schema_types():
+                return []
+            raise
+        return ids
 
     def version(self, subject: str, writer: RegisteredSchema) -> int | None:
         """The version of a schema under a subject, the highest if there are several; None if it is not there.

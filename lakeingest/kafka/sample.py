@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from lakeingest.config import Source
@@ -10,11 +11,11 @@ from lakeingest.kafka.broker import Broker
 
 
 class Record(NamedTuple):
-    """A record: its key, its value, and the names of its headers."""
+    """A record: its key, its value, and its headers, the last one of each name."""
 
     key: bytes | None
     value: bytes | None
-    headers: frozenset[str]
+    headers: Mapping[str, bytes | None]
 
 
 def newest(source: Source, servers: str, most: int) -> list[Record]:
@@ -33,4 +34,4 @@ def newest(source: Source, servers: str, most: int) -> list[Record]:
     if not messages and ends:
         # The newest offsets hold no record: markers of transactions, or what compaction has left.
         messages = peek.read(source, servers, {tp: topics.first[tp] for tp in ends}, ends, most)
-    return [Record(m.key(), m.value(), frozenset(name for name, _ in m.headers() or ())) for m in messages]
+    return [Record(m.key(), m.value(), dict(m.headers() or ())) for m in messages]

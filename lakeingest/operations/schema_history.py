@@ -25,11 +25,13 @@ _LAST = "count(*) AS count, max(struct(_timestamp, _topic, _partition, _offset))
 _ACCEPTED = f"SELECT _schema_id AS id, {_LAST} FROM {{rows}} WHERE _schema_id IS NOT NULL GROUP BY _schema_id"
 _REFUSED = f"""
     SELECT head, {_LAST} FROM (
-        SELECT left(hex({{side}}), {{digits}}) AS head, _timestamp, _topic, _partition, _offset FROM {{rows}}
-        WHERE pipeline = :pipeline AND moved.replay IS DISTINCT FROM {quarantine.WITHDRAWN}
-        AND octet_length({{side}}) >= {{size}} AND ({{begins}})
-        AND NOT coalesce(array_contains(keys_of(headers), :header), false)
-    ) AS heads GROUP BY head
+        SELECT CASE {{heads}} END AS head, _timestamp, _topic, _partition, _offset FROM (
+            SELECT coalesce(hex(value_of(headers, :header)), hex({{side}})) AS reference,
+                _timestamp, _topic, _partition, _offset FROM {{rows}}
+            WHERE pipeline = :pipeline AND moved.replay IS DISTINCT FROM {quarantine.WITHDRAWN}
+            AND {{side}} IS NOT NULL
+        ) AS records
+    ) AS heads WHERE head IS NOT NULL GROUP BY head
 """
 
 
@@ -124,13 +126,12 @@ def _of_rows(reader: PipelineReader) -> dict[tuple[Side, SchemaId], _SchemaRecor
     config, records = reader.config, dict[tuple[Side, SchemaId], _SchemaRecords]()
     by, sides = framing.of(config.registry), [side for side in _SIDES if uses_registry(config.decode.side(side))]
     for side in sides:
-        text = _REFUSED.format(
-            side=side,
-            digits=2 * by.size,
-            size=by.size,
-            begins=" OR ".join(f"hex({side}) LIKE '{prefix.hex()}%'" for prefix in by.prefixes),
-            rows="{rows}",
+        heads = (
+            f"WHEN reference LIKE '{prefix.hex()}%' AND length(reference) >= {2 * size} "
+            f"THEN left(reference, {2 * size})"
+            for prefix, size in by.sizes.items()
         )
+        text = _REFUSED.format(side=side, heads=" ".join(heads), rows="{rows}")
         header = RECORD_HEADER[side]
         for row in reader.quarantine.scan(text, pipeline=config.known_as, header=header):
             place = side, by.id(bytes.fromhex(row["head"]))

@@ -30,7 +30,8 @@ class Query(Protocol):
 
         Args:
             text: it names a view as {name}, and a parameter as :name. Spark's explode, sequence, array_repeat(value, 1)
-                and struct(a, b, c, d) are known to DuckDB, too; keys_of(column) are the keys of an array of structs.
+                and struct(a, b, c, d) are known to DuckDB, too; value_of(column, key) is the value of the last
+                struct of an array that has that key.
         """
 
 

@@ -28,7 +28,7 @@ _WORDS = """
     CREATE MACRO sequence(first, last) AS generate_series(first, last);
     CREATE MACRO array_repeat(value, times) AS [value];
     CREATE MACRO struct(a, b, c, d) AS struct_pack(a := a, b := b, c := c, d := d);
-    CREATE MACRO keys_of(pairs) AS list_transform(pairs, lambda pair: pair.key);
+    CREATE MACRO value_of(pairs, name) AS list_filter(pairs, lambda pair: pair.key = name)[-1].value;
 """
 """Functions of Spark's in the SQL that both have in common."""
 

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 _TOGETHER = 20
 """Bits of an offset: so many offsets follow each other in one run at most. Each such part is sorted by itself."""
-_KEYS = re.compile(r"\bkeys_of\((\w+)\)")
+_VALUE = re.compile(r"\bvalue_of\((\w+), (:?\w+)\)")
+_LAST_VALUE = r"try_element_at(filter(\1, pair -> pair.key = \2), -1).value"
 _PARAMETER = re.compile(r":([a-z]+)")
 _OPERATORS: Mapping[str, Callable[[Column, Any], Column]] = {
     "=": lambda column, value: column == value,
@@ -109,7 +110,7 @@ def query(spark: SparkSession, text: str, views: Mapping[str, View], **parameter
         for name, view in views.items()
     }
     # Spark 4.1 binds no parameter within WITH.
-    statement = _PARAMETER.sub(lambda name: _literal(parameters[name[1]]), _KEYS.sub(r"\1.key", text))
+    statement = _PARAMETER.sub(lambda name: _literal(parameters[name[1]]), _VALUE.sub(_LAST_VALUE, text))
     rows: list[dict[str, Any]] = spark.sql(statement, None, **frames).toArrow().to_pylist()
     return rows
 

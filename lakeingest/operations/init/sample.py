@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, Literal
+from uuid import UUID
 
 from lakeingest.errors import number_of
 from lakeingest.operations.init import fields, values
 from lakeingest.operations.init.values import DATE, NEARLY, STRING, TIMESTAMP, Sample, Values
 from lakeingest.schema import json_values
 from lakeingest.schema.ddl import Column
-from lakeingest.schema.formats.wire import RECORD_HEADER, UNREAD
+from lakeingest.schema.formats.wire import RECORD_HEADER
 from lakeingest.schema.json_values import Object
-from lakeingest.schema.ledger import Side
+from lakeingest.schema.ledger import SchemaId, Side
 from lakeingest.schema.observed_types import VOID, merged
 
 Format = Literal["json", "avro", "protobuf", "json_schema", "string", "bytes"]
@@ -32,6 +33,7 @@ _DEEPEST = 20
 _MOST_PARTITIONS = 31
 """Days, or months, that the sample may touch."""
 _HEADER = 5
+_GUID_HEADER = 17
 _GLUE_HEADER = 18
 _FORMATS: Mapping[str, Format] = {"AVRO": "avro", "PROTOBUF": "protobuf", "JSON": "json_schema"}
 """By the types of a schema registry."""
@@ -68,16 +70,16 @@ class Sampled:
 def inferred(
     values: Sequence[bytes | None],
     keys: Sequence[bytes | None],
-    registered: Callable[[int], str | None] = lambda id: None,
-    headers: Sequence[Collection[str]] = (),
+    registered: Callable[[SchemaId], str | None] = lambda id: None,
+    headers: Sequence[Mapping[str, bytes | None]] = (),
 ) -> Sampled:
     """What these records say.
 
     Args:
         values, keys: of the same records, in any order.
-        registered: the type of a schema that a registry has under an id: AVRO, PROTOBUF or JSON; None where it has
-            none, or no registry can be asked.
-        headers: the names of each record's headers.
+        registered: the type of a schema that a registry has under an id or a GUID: AVRO, PROTOBUF or JSON; None where
+            it has none, or no registry can be asked.
+        headers: of each record.
     """
     value, key = _side(values, "value", registered, headers), _side(keys, "key", registered, headers)
     if value.format == "json" and not value.columns:
@@ -120,8 +122,8 @@ class _Side:
 def _side(
     sample: Sequence[bytes | None],
     side: Side,
-    registered: Callable[[int], str | None],
-    headers: Sequence[Collection[str]],
+    registered: Callable[[SchemaId], str | None],
+    headers: Sequence[Mapping[str, bytes | None]],
 ) -> _Side:
     values_present = [each for each in sample if each is not None]
     empty = len(sample) - len(values_present)
@@ -129,19 +131,16 @@ def _side(
     if not values_present:
         return _Side("bytes", without or ("There is no record",))
     # Where a header of the record names the schema, the first bytes are no id.
-    has_header = [RECORD_HEADER[side] in each for each in headers] or [False] * len(sample)
-    framed = [
-        b"" if by_header else each for each, by_header in zip(sample, has_header, strict=True) if each is not None
-    ]
+    by_header = [each.get(RECORD_HEADER[side]) for each in headers] or [None] * len(sample)
+    records = [(each, header) for each, header in zip(sample, by_header, strict=True) if each is not None]
     result = (
-        _registry(framed, side, registered)
-        or _glue(framed, side)
+        _registry(records, side, registered)
+        or _glue([b"" if header else each for each, header in records], side)
         or _json(values_present, side)
         or _text(values_present, side)
     )
-    header = f"{sum(has_header):,} of {len(sample):,} records name the schema in their header {RECORD_HEADER[side]}"
-    cure = f"this framing is not read yet: {UNREAD.format(side=side)}"
-    return replace(result, why=(*result.why, *without, *((f"{header}: {cure}",) if any(has_header) else ())))
+    share = f"{sum(map(bool, by_header)):,} of {len(sample):,} records name the schema in their header "
+    return replace(result, why=(*result.why, *without, *((share + RECORD_HEADER[side],) if any(by_header) else ())))
 
 
 def _share(count: int, all_: int, side: str, text: str) -> str:
@@ -150,17 +149,27 @@ def _share(count: int, all_: int, side: str, text: str) -> str:
     return f"{count:,} of {all_:,} {side}s are {text}{refusal}"
 
 
-def _registry(values_present: Sequence[bytes], side: str, registered: Callable[[int], str | None]) -> _Side | None:
-    headed = [each for each in values_present if len(each) > _HEADER and each[0] == 0 and any(each[1:_HEADER])]
-    if len(headed) < NEARLY * len(values_present):
+def _id(value: bytes, header: bytes | None) -> SchemaId | None:
+    """The id or GUID of its schema that a record names."""
+    if header and header[0] == 1 and len(header) >= _GUID_HEADER:
+        return str(UUID(bytes=header[1:_GUID_HEADER]))
+    begin = header or value[: len(value) - 1]
+    return int.from_bytes(begin[1:_HEADER], "big") or None if begin[:1] == b"\0" and len(begin) >= _HEADER else None
+
+
+def _registry(
+    records: Sequence[tuple[bytes, bytes | None]], side: str, registered: Callable[[SchemaId], str | None]
+) -> _Side | None:
+    ids = Counter(id for record in records if (id := _id(*record)) is not None)
+    if ids.total() < NEARLY * len(records):
         return None
-    ids = Counter(int.from_bytes(each[1:_HEADER], "big") for each in headed)
     types = Counter(kind for id, _ in ids.most_common(20) if (kind := registered(id)) in _FORMATS)
-    share = _share(len(headed), len(values_present), side, "framed by a schema registry's header")
-    ids_text = f"schema id{'' if len(ids) == 1 else 's'} {', '.join(str(id) for id in sorted(ids)[:5])}"
+    share = _share(ids.total(), len(records), side, "framed by a schema registry's header")
+    texts = sorted(map(str, ids), key=lambda text: (len(text), text))
+    ids_text = f"schema id{'' if len(ids) == 1 else 's'} {', '.join(texts[:5])}"
     if not types:
         # Bytes that begin so by chance are no reason for it.
-        if _text(values_present, side).format == "string":
+        if _text([value for value, _ in records], side).format == "string":
             return None
         cure = f"if it is one, write decode.{side}.format: avro, protobuf or json_schema, and registry.url"
         return _Side("bytes", (share.partition(";")[0], f"No registry that was asked knows {ids_text}: {cure}"))

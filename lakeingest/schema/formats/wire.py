@@ -7,14 +7,10 @@ imports nothing of lakeingest.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 RECORD_HEADER = {"key": "__key_schema_id", "value": "__value_schema_id"}
 """A side of a record → the header that names its schema, where Confluent's serializers write no id into the payload."""
-UNREAD = (
-    "let the producer write {side}.schema.id.serializer="
-    "io.confluent.kafka.serializers.schema.id.PrefixSchemaIdSerializer; or read Avro of one schema by "
-    "decode.{side}.schema_file, and JSON by format: json"
-)
-"""The cure for records with such a header."""
 _DEEPEST = 32
 """Messages within messages; protoc itself refuses much less deep ones."""
 LONGEST = 5 * (_DEEPEST + 1)
@@ -44,13 +40,14 @@ def index(payload: bytes) -> tuple[tuple[int, ...], int] | None:
     return tuple(path), at
 
 
-def header(value: bytes, before: int) -> bytes:
+def header(value: bytes, sizes: Mapping[bytes, int]) -> bytes:
     """The first bytes of a record up to its payload; without indexes where they are malformed.
 
     Args:
-        before: how many bytes there are before the indexes.
+        sizes: what the bytes begin with → how many there are before the indexes.
     """
     value = bytes(value)
+    before = next(size for prefix, size in sizes.items() if value.startswith(prefix))
     position = index(value[before : before + LONGEST])
     return value[: before + (position[1] if position else 0)]
 

@@ -23,6 +23,7 @@ from lakeingest.decode import json_diagnosis
 from lakeingest.operations.init.sample import Sampled, inferred
 from lakeingest.schema import ddl, json_values
 from lakeingest.schema.json_values import AS_IT_IS
+from lakeingest.schema.ledger import SchemaId
 
 
 def of(*values: Any, keys: Any = None) -> Sampled:
@@ -387,11 +388,19 @@ def test_inference_needs_no_spark() -> None:
     ("value", "format"),
     [(b"\0\0\0\0\1\x02\xff", "bytes"), (b'{"a": 1}', "json"), (bytes((3, 0)) + b"\xff" * 20, "bytes")],
 )
-def test_a_payload_whose_schema_a_header_names_has_no_id(value: bytes, format: str) -> None:
-    """Its first bytes were taken for the id of a schema, and the registry asked for it."""
-    asked: list[int] = []
-    headers = [{"__value_schema_id", "other"}] * 5 + [{"__key_schema_id"}]
-    found = inferred([value] * 5 + [None], [None] * 5 + [b"\0\0\0\0\1x"], asked.append, headers)  # type: ignore[arg-type]
-    assert (found.value_format, asked) == (format, [])
-    assert "5 of 6 records name the schema in their header __value_schema_id" in " ".join(found.reasons["decode.value"])
-    assert "1 of 6 records name the schema in their header __key_schema_id" in " ".join(found.reasons["decode.key"])
+@pytest.mark.parametrize("kind", ["AVRO", None])
+def test_a_header_names_the_schema(value: bytes, format: str, kind: str | None) -> None:
+    """By its id or by its GUID; the payload's first bytes are none, whether the registry knows the schema or not."""
+    guid = "00010203-0405-0607-0809-0a0b0c0d0e0f"
+    registered: dict[SchemaId, str | None] = {guid: kind, 5: kind, 1: "JSON"}
+    headers: list[dict[str, bytes | None]] = [
+        {"__value_schema_id": b"\1" + bytes(range(16)), "other": b""},
+        {"__value_schema_id": b"\0\0\0\0\5"},
+        {"__key_schema_id": b"\0\0\0\0\5"},
+    ]
+    result = inferred([value] * 2 + [None], [None] * 2 + [b"\0\0\0\0\1x"], registered.get, headers)
+    assert result.value_format == ("avro" if kind else format)
+    reasons = {side: " ".join(result.reasons[f"decode.{side}"]) for side in ("key", "value")}
+    assert "2 of 3 records name the schema in their header __value_schema_id" in reasons["value"]
+    assert "1 of 3 records name the schema in their header __key_schema_id" in reasons["key"]
+    assert (f"The registry has schema ids 5, {guid} as AVRO" in reasons["value"]) is bool(kind)
