@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
+import google.type
 import pytest
-from google.protobuf import message_factory
+from confluent_kafka.schema_registry.common import protobuf as confluent_protobuf
+from google.protobuf import json_format, message_factory
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
 from hypothesis import given
 from hypothesis import strategies as st
 from support.oracle.examples import searched
 
 from lakeingest.schema import model
 from lakeingest.schema.formats import protobuf, protobuf_fault, protobuf_values, wire
+from lakeingest.schema.formats.protobuf_known import KNOWN
 from lakeingest.schema.model import Schema, SchemaError, column_type, struct
 
 UNSIGNED = Schema("bytes", name=model.DECIMAL, parameters=(("precision", "20"), ("scale", "0")))
@@ -96,6 +103,37 @@ def test_references_are_compiled_along() -> None:
     assert str(column_type(found)) == (
         "struct<p:struct<b:struct<x:int>>,d:struct<value:binary,precision:bigint,scale:int>>"
     )
+
+
+def declarations(file: FileDescriptorProto) -> dict[str, Any]:
+    """All that a .proto file declares, without its options and the names of fields in JSON."""
+    tree: dict[str, Any] = json_format.MessageToDict(file)
+    tree.pop("options", None)
+    messages = list(tree.get("messageType", []))
+    for message in messages:
+        messages += message.get("nestedType", [])
+        for declared in message.get("field", []):
+            declared.pop("jsonName", None)
+    for declared in tree.get("extension", []):
+        declared.pop("jsonName", None)
+    return tree
+
+
+def test_builtin_files_need_no_reference() -> None:
+    """All that confluent-kafka's serializer never lists as one, as Google and Confluent publish them."""
+    pool = DescriptorPool()
+    confluent_protobuf._init_pool(pool)
+    modules = [module.name for module in pkgutil.iter_modules(google.type.__path__, "google.type.")]
+    for name in modules:
+        pool.AddSerializedFile(importlib.import_module(name).DESCRIPTOR.serialized_pb)
+    imports = "".join(f'import "{path}"; ' for path in KNOWN)
+    files = FileDescriptorSet.FromString(protobuf.compile(f'syntax = "proto3"; {imports}message M {{}}')).file
+    assert len(modules) == sum(path.startswith("google/type/") for path in KNOWN)
+    compiled_files = {file.name: file for file in files if file.name in KNOWN}
+    assert compiled_files.keys() == KNOWN.keys()
+    for path, compiled in compiled_files.items():
+        published = FileDescriptorProto.FromString(pool.FindFileByName(path).serialized_pb)
+        assert declarations(compiled) == declarations(published)
 
 
 def test_a_reference_may_bear_the_name_of_the_main_file() -> None:
