@@ -19,7 +19,7 @@ from lakeingest.config.source import Registry, Source
 from lakeingest.config.storage import Storage
 from lakeingest.config.transform import Transform
 from lakeingest.config.values import SchemaFile
-from lakeingest.schema import ddl, model, transforms
+from lakeingest.schema import ddl, field_names, model, transforms
 from lakeingest.schema.readers import WIDENING, Reader, shut_out
 from lakeingest.schema.transforms import TransformError
 
@@ -38,7 +38,7 @@ def columns(decode: parts.Decode, schema: parts.Schema) -> tuple[ddl.Column, ...
         return ()
     match value:
         case AvroFormat(schema_file=SchemaFile() as file):
-            return file.columns
+            return model.value_columns(field_names.renamed(file.schema, schema.names))
         case JsonValue():
             return ddl.parse(schema.columns) if schema.columns else ()
         case _:
@@ -79,7 +79,7 @@ def mistakes(file: Parts) -> Iterator[Mistake]:
         yield from _of_glue(decode, file.registry)
     if decode and schema:
         yield from _format(decode, schema)
-        yield from _unsupported(decode, schema)
+        yield from _of_schemas(decode, schema)
         declared = columns(decode, schema)
     declared, wrong = _transformed(file.transform, declared)
     yield from (Mistake(("transform", *each.path), each.text) for each in wrong)
@@ -244,12 +244,13 @@ def _format(decode: parts.Decode, schema: parts.Schema) -> Iterator[Mistake]:
             )
 
 
-def _unsupported(decode: parts.Decode, schema: parts.Schema) -> Iterator[Mistake]:
-    if "unsupported" in schema.model_fields_set and decode.value.format in ("json", "string", "bytes"):
-        yield Mistake(
-            ("schema", "unsupported"),
-            f"not for decode.value.format {decode.value.format}, whose records bring no schema; drop it",
-        )
+def _of_schemas(decode: parts.Decode, schema: parts.Schema) -> Iterator[Mistake]:
+    for name in {"unsupported", "names"} & schema.model_fields_set:
+        if decode.value.format in ("json", "string", "bytes"):
+            yield Mistake(
+                ("schema", name),
+                f"not for decode.value.format {decode.value.format}, whose records bring no schema; drop it",
+            )
     if schema.unsupported != "refuse":
         return
     for side, part in (("value", decode.value), ("key", decode.key)):

@@ -13,6 +13,7 @@ from lakeingest.config.values import (
     WHOLE,
     Budget,
     Duration,
+    FieldNames,
     FieldPath,
     Location,
     Period,
@@ -72,6 +73,13 @@ class Schema(Part):
         "bring their schema (avro, protobuf, json_schema); FORWARD for json: the declared columns stay, and what is "
         "not declared goes to _rescued.",
         examples=["FORWARD"],
+    )
+    names: FieldNames = Field(
+        "exact",
+        description="The columns' names for fields of a record's schema: exact takes them as they are; safe makes a "
+        "plain name of one with blanks, dots or other signs; or a mapping of fields to names, where the others stay as "
+        "they are. For the formats that bring their schema.",
+        examples=["safe", {"Date Time": "date_time", "stops[].Stop Name": "name"}],
     )
     unsupported: Unsupported = Field(
         "json",

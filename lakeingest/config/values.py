@@ -78,6 +78,15 @@ _BROKER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:,\[\]/]+):(\d{1,5})")
 _SHARE = re.compile(r"^\d{1,3}(\.\d+)?%$", re.ASCII)
 
 
+def _field_names(value: Any) -> Any:
+    if isinstance(value, str):
+        return value
+    for path, name in value.items():
+        if not name or any(character in ddl.UNSTORABLE for character in name) or name.upper() in RESERVED:
+            raise ValueError(f"{path}: {name!r} is no name for a column; write one of letters, digits and _")
+    return value
+
+
 def _timezone(value: str) -> str:
     # The machine's own pseudo zones are files beside the real ones, and mean something else on each machine.
     try:
@@ -306,6 +315,11 @@ TimestampFormat = Annotated[_Patterns, AfterValidator(_timestamp_format), _Liste
 FieldPath = Annotated[str, AfterValidator(_field_path), Kind("field")]
 Location = Annotated[str, AfterValidator(location.checked), Kind("path")]
 Columns = Annotated[str, AfterValidator(_columns), Kind("columns as DDL")]
+FieldNames = Annotated[
+    Literal["exact", "safe"] | dict[str, str],
+    AfterValidator(_field_names),
+    Kind("exact, safe, or map of field: name"),
+]
 ValueColumns = Annotated[str, AfterValidator(_value_columns), Kind("columns as DDL")]
 SchemaPath = Annotated[SchemaFile, BeforeValidator(_schema_file, json_schema_input_type=str), Kind("path")]
 TableName = Annotated[str, AfterValidator(_table_name), Kind("table's name")]

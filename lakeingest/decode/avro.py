@@ -41,16 +41,23 @@ _OPTIONS = {"mode": "PERMISSIVE", "enableStableIdentifiersForUnionType": "true"}
 
 @dataclass(frozen=True)
 class AvroReader:
-    """Reads what was written with one schema; `references` are the texts that it refers to, dependencies first."""
+    """Reads what was written with one schema.
+
+    Attributes:
+        text: the schema.
+        references: the texts that it refers to, dependencies first.
+        schema: it under the names of the columns; None where these are the fields' own.
+    """
 
     text: str
     references: Sequence[str] = ()
+    schema: Schema | None = None
 
     def parse(self, payload: Column) -> Column:
         """BINARY → STRUCT<value: …>, null where it cannot be read; by `from_avro` STRUCT<value: …, seal: BINARY>."""
         from pyspark.sql.avro.functions import from_avro
 
-        if self._copied:
+        if self._copied and self._copied[1]:
             payload = self._copy(payload, self._copied[1])
         if jvm.offered("avro"):
             return F.call_function(jvm.function("avro", self._envelope()), payload)
@@ -91,7 +98,7 @@ class AvroReader:
 
     @cached_property
     def _copied(self) -> tuple[str, avro_copy.Plan] | None:
-        return avro_plan.copied(self.text, self.references)
+        return avro_plan.copied(self.text, self.references, self._schema)
 
     @property
     def _read(self) -> tuple[str, Sequence[str]]:
@@ -109,7 +116,7 @@ class AvroReader:
 
     @cached_property
     def _schema(self) -> Schema:
-        return avro_schema.read(self.text, self.references)
+        return self.schema or avro_schema.read(self.text, self.references)
 
     @cached_property
     def _type(self) -> T.DataType:

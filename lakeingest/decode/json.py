@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pyspark.sql import Column
@@ -25,7 +26,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest.config import JsonValue, KeyFormat, ValueFormat, time_format
-from lakeingest.decode import json_diagnosis, json_parts, limits, numbers
+from lakeingest.decode import json_diagnosis, json_names, json_parts, limits, numbers
 from lakeingest.decode.json_columns import any_of, fit, parsed_type
 from lakeingest.record import Refusal, diagnosis
 from lakeingest.schema import json_values
@@ -54,13 +55,24 @@ _OPTIONS = {
 
 @dataclass(frozen=True)
 class JsonReader:
-    """Reads JSON whose columns a JSON Schema says (see `writers.PayloadReader`)."""
+    """Reads JSON whose columns a JSON Schema says (see `writers.PayloadReader`).
+
+    Attributes:
+        schema: the columns.
+        fields: the same under the fields' own names; None where these are the columns' names.
+        renamer: a JSON text under the names of the columns; None where the names are the same.
+    """
 
     schema: T.StructType
     texts: Texts
+    fields: T.StructType | None = None
+    renamer: Callable[[str | None], str | None] | None = None
 
     def parse(self, payload: Column) -> Column:
-        parsed = parse(payload, self.schema, self.texts)
+        parsed = parse(payload, self.fields or self.schema, self.texts)
+        if self.fields:
+            # By position: two fields may have names that are one to Spark.
+            parsed = parsed.cast(_with_marks(parsed_type(self.schema, self.texts)))
         return F.when(payload.isNotNull(), F.struct(parsed.alias("json"), payload.alias("text")))
 
     def broken(self, parsed: Column) -> Column:
@@ -70,11 +82,13 @@ class JsonReader:
         return F.struct(*(c.alias(n) for n, c in columns(parsed["json"], self.schema, self.texts).items()))
 
     def why(self, payload: Column, *, withheld: bool = False) -> Column | None:
-        return explained(payload, self.schema, self.texts, withheld=withheld)["message"]
+        return explained(payload, self.fields or self.schema, self.texts, withheld=withheld)["message"]
 
     def rescued(self, parsed: Column, dropped: tuple[str, ...], names: Schema) -> Column | None:
-        remaining = T.StructType([f for f in self.schema if f.name not in dropped])
-        return rescued(parsed["text"], parsed["json"], remaining)
+        places = [i for i, f in enumerate(self.schema) if f.name not in dropped]
+        remaining = T.StructType([(self.fields or self.schema)[i] for i in places])
+        text = rescued(parsed["text"], parsed["json"], remaining, everywhere=bool(dropped or self.fields))
+        return json_names.renamed(text, self.renamer) if self.renamer else text
 
 
 def texts_of(format: ValueFormat | KeyFormat) -> Texts:
@@ -177,13 +191,25 @@ def refusal(stage: str, raw: Column, parsed: Column, schema: T.StructType, texts
     )
 
 
-def rescued(raw: Column, parsed: Column, schema: T.StructType, *, nulls: bool = True) -> Column:
+def _with_marks(kind: T.DataType) -> T.StructType:
+    """What `parse` gives of a struct."""
+    assert isinstance(kind, T.StructType)
+    second = (
+        T.StructField(_UNDECLARED, T.BooleanType()) if jvm.offered("json") else T.StructField(_CORRUPT, T.StringType())
+    )
+    return T.StructType([*kind, T.StructField(_SEAL, T.BooleanType()), second])
+
+
+def rescued(
+    raw: Column, parsed: Column, schema: T.StructType, *, nulls: bool = True, everywhere: bool = False
+) -> Column:
     """STRING, a JSON object of the fields that are not declared; null where there are none.
 
     A declared field that holds undeclared ones somewhere within is kept whole.
 
     Args:
         nulls: whether null is kept of a field that is not declared; else it is as if the field were not there.
+        everywhere: whether each record is looked at: `parsed` has other columns than `schema` says.
     """
     text = raw.cast("string")
     nested = [
@@ -193,8 +219,10 @@ def rescued(raw: Column, parsed: Column, schema: T.StructType, *, nulls: bool = 
     ]
     whole = F.array_compact(F.array(*nested)) if nested else None
     extra = _undeclared(text, schema, nulls)
-    if jvm.offered("json"):
+    if everywhere:
         # Not null, which would have the text of a record that is refused looked at.
+        suspect = F.coalesce(parsed[_SEAL], F.lit(False))
+    elif jvm.offered("json"):
         suspect = F.coalesce(parsed[_UNDECLARED], F.lit(False))
     else:
         # Looking at every name is dear; where each colon is one of the declared fields', there are no others.

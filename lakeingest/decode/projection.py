@@ -35,6 +35,25 @@ def data_type(schema: Schema) -> T.DataType:
     return T.StructType.fromJson(json.loads(ddl.to_json([column])))["c"].dataType
 
 
+def under_field_names(kind: T.StructType, schema: Schema) -> T.StructType:
+    """The type under the names of a schema's fields, which have the same order."""
+    fields = zip(kind, schema.fields, strict=True)
+    return T.StructType(
+        [T.StructField(f.name, _field_type(k.dataType, f.schema), k.nullable, k.metadata) for k, f in fields]
+    )
+
+
+def _field_type(kind: T.DataType, schema: Schema) -> T.DataType:
+    match kind:
+        case T.StructType() if schema.type == "struct":
+            return under_field_names(kind, schema)
+        case T.ArrayType() if schema.value:
+            return T.ArrayType(_field_type(kind.elementType, schema.value))
+        case T.MapType() if schema.value:
+            return T.MapType(kind.keyType, _field_type(kind.valueType, schema.value))
+    return kind
+
+
 def project(value: Column, source: Schema, names: Schema, target: T.DataType) -> Column:
     """`value`, read with `source`, in the column type `target`; null where that cannot hold it.
 

@@ -27,23 +27,33 @@ _OF_VALUES = (json_text, protobuf_wide, protobuf_values)
 
 @dataclass(frozen=True)
 class ProtobufReader:
-    """Reads messages of one type (see `writers.PayloadReader`); `descriptors`: see `schema.protobuf.compile`."""
+    """Reads messages of one type (see `writers.PayloadReader`).
+
+    Attributes:
+        descriptors: see `schema.protobuf.compile`.
+        schema: the message under the names of the columns; None where these are the fields' own.
+    """
 
     descriptors: bytes = field(repr=False)
     message: str
+    schema: Schema | None = None
 
     @property
     def _schema(self) -> Schema:
-        return protobuf.read_message(self.descriptors, self.message)
+        return self.schema or protobuf.read_message(self.descriptors, self.message)
 
     def parse(self, payload: Column) -> Column:
-        return record(payload, self.descriptors, self.message)
+        kind = projection.struct_type(self._schema)
+        if self.schema:
+            kind = projection.under_field_names(kind, protobuf.read_message(self.descriptors, self.message))
+        return record(payload, self.descriptors, self.message, kind)
 
     def broken(self, parsed: Column) -> Column:
         return parsed.isNull()
 
     def value(self, parsed: Column) -> Column:
-        return parsed
+        # By position: fields may have other names than columns.
+        return parsed.cast(_without_comments(projection.struct_type(self.schema))) if self.schema else parsed
 
     def why(self, payload: Column, *, withheld: bool = False) -> Column | None:
         for module in (*_OF_VALUES, protobuf_fault):
@@ -53,10 +63,10 @@ class ProtobufReader:
         return F.udf(lambda value: fault(value), "STRING")(payload)  # noqa: PLW0108
 
     def rescued(self, parsed: Column, dropped: tuple[str, ...], names: Schema) -> Column | None:
-        return projection.rescued(parsed, dropped, self._schema, names)
+        return projection.rescued(self.value(parsed), dropped, self._schema, names)
 
 
-def record(payload: Column, descriptors: bytes, message: str) -> Column:
+def record(payload: Column, descriptors: bytes, message: str, kind: T.StructType) -> Column:
     """BINARY, a message without header → STRUCT with the fields of `read_message`; null where it is none.
 
     Spark evaluates a UDF for every row, whatever condition stands around it: give null for rows of other messages.
@@ -65,14 +75,13 @@ def record(payload: Column, descriptors: bytes, message: str) -> Column:
         payload: the message's bytes.
         descriptors: as `schema.protobuf.compile` gives them.
         message: its full name.
+        kind: the columns of its fields.
 
     Raises:
-        SchemaError: see `schema.protobuf.read_message`, and an empty message.
         SetupError: protobuf is not installed, or Spark is older than 4.1.
     """
     from pyspark.sql.pandas import functions
 
-    kind = _without_comments(projection.struct_type(protobuf.read_message(descriptors, message)))
     protobuf.need("pyarrow")
     if not hasattr(functions, "arrow_udf"):
         raise SetupError("Protobuf needs Spark 4.1", cure="run on Spark 4.1, or use another format")
@@ -84,7 +93,7 @@ def record(payload: Column, descriptors: bytes, message: str) -> Column:
     # Spark looks at the hints themselves, and wants no names of them.
     read.__annotations__ = {"payloads": pa.Array, "return": pa.Array}
     arrow_udf: Any = functions.arrow_udf
-    decode: Callable[[Column], Column] = arrow_udf(read, kind)
+    decode: Callable[[Column], Column] = arrow_udf(read, _without_comments(kind))
     return decode(payload)
 
 

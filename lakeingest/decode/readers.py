@@ -9,17 +9,18 @@ from functools import lru_cache
 from pyspark.sql import types as T
 
 from lakeingest import config
-from lakeingest.config.parts import Unsupported
-from lakeingest.decode import avro, json, json_parts, projection
+from lakeingest.decode import avro, json, json_names, json_parts, projection
 from lakeingest.decode.writers import PayloadReader
 from lakeingest.record import is_reserved
-from lakeingest.schema import model
+from lakeingest.schema import field_names, model
 from lakeingest.schema.formats import avro as avro_schema
 from lakeingest.schema.formats import defaults, json_schema, wire
+from lakeingest.schema.json_values import Texts
 from lakeingest.schema.model import JSON, Schema, SchemaError
 
 _TYPES = {"avro": "AVRO", "protobuf": "PROTOBUF", "json_schema": "JSON"}
 """A format in a pipeline file → what the registry calls such schemas."""
+_NO_RULES = config.Schema()
 _LARGEST = 1 << 21
 """Characters of a schema and of all that it refers to."""
 
@@ -40,7 +41,7 @@ def read(
     references: Sequence[tuple[str, str]],
     indexes: bytes,
     *,
-    unsupported: Unsupported = "json",
+    rules: config.Schema = _NO_RULES,
 ) -> Reading | None:
     """The reading of a schema's records; None where it has no message of these indexes.
 
@@ -49,7 +50,7 @@ def read(
         text: the schema.
         references: (name, text) of the schemas that it refers to, dependencies first.
         indexes: Protobuf's message indexes, as in the wire format.
-        unsupported: see `config.parts.Schema`.
+        rules: what the pipeline file says of schemas.
 
     Raises:
         SchemaError: it does not parse, is of another type than the format, too large, or no table can hold it.
@@ -61,26 +62,38 @@ def read(
     match format:
         case config.AvroFormat():
             texts = [reference for _, reference in references]
-            schema = avro_schema.read(text, texts)
-            reading = Reading(schema, avro.AvroReader(text, tuple(texts)), schema.name)
+            schema = field_names.renamed(avro_schema.read(text, texts), rules.names)
+            reading = Reading(schema, avro.AvroReader(text, tuple(texts), schema), schema.name)
         case config.JsonSchemaFormat():
             schema = json_schema.read(text, references)
             if schema.type != "struct":
                 raise SchemaError(f"its root is no object, but {schema.type}; a record's fields become columns")
-            required = _required(schema, projection.struct_type(schema))
-            reading = Reading(schema, json.JsonReader(required, json.texts_of(format)), schema.name)
+            reading = _json(schema, rules.names, json.texts_of(format))
         case _:
-            message = _message(text, references, indexes)
+            message = _message(text, references, indexes, rules.names)
             if message is None:
                 return None
             reading = message
-    if unsupported == "refuse" and (why := refusal(reading.schema)):
+    if rules.unsupported == "refuse" and (why := refusal(reading.schema)):
         raise SchemaError(why)
     defaults.check(reading.schema)
     reserved = [name for name in projection.struct_type(reading.schema).fieldNames() if is_reserved(name)]
     if reserved:
-        raise SchemaError(f"{', '.join(reserved)}: a column of lakeingest's own has that name")
+        raise SchemaError(f"{', '.join(reserved)}: a column of lakeingest's own has that name; name it in schema.names")
     return reading
+
+
+def _json(schema: Schema, names: field_names.Names, texts: Texts) -> Reading:
+    columns = field_names.renamed(schema, names)
+    kind = _required(columns, projection.struct_type(columns))
+    is_renamed = columns != schema
+    reader = json.JsonReader(
+        kind,
+        texts,
+        projection.under_field_names(kind, schema) if is_renamed else None,
+        json_names.renamer(schema, columns, names) if is_renamed else None,
+    )
+    return Reading(columns, reader, columns.name)
 
 
 def refusal(schema: Schema) -> str | None:
@@ -127,7 +140,9 @@ def _compiled(text: str, references: tuple[tuple[str, str], ...]) -> bytes:
     return protobuf_schema.compile(text, references)
 
 
-def _message(text: str, references: Sequence[tuple[str, str]], indexes: bytes) -> Reading | None:
+def _message(
+    text: str, references: Sequence[tuple[str, str]], indexes: bytes, names: field_names.Names
+) -> Reading | None:
     # What it needs is an extra: lakeingest[protobuf].
     from lakeingest.decode import protobuf
     from lakeingest.schema.formats import protobuf as protobuf_schema
@@ -137,6 +152,5 @@ def _message(text: str, references: Sequence[tuple[str, str]], indexes: bytes) -
     message = protobuf_schema.messages(descriptors).get(path[0]) if path else None
     if message is None:
         return None
-    return Reading(
-        protobuf_schema.read_message(descriptors, message), protobuf.ProtobufReader(descriptors, message), message
-    )
+    schema = field_names.renamed(protobuf_schema.read_message(descriptors, message), names)
+    return Reading(schema, protobuf.ProtobufReader(descriptors, message, schema), message)

@@ -257,7 +257,7 @@ class Evolution:
         for side in SIDES:
             format_ = self._format(side)
             if isinstance(format_, config.AvroFormat) and format_.schema_file is not None:
-                reading = read(format_, "AVRO", format_.schema_file.text, (), b"")
+                reading = read(format_, "AVRO", format_.schema_file.text, (), b"", rules=self._config.schema_)
                 text = self._decisions.known_text(
                     side, format_.schema_file.text, without_docs(format_.schema_file.text)
                 )

@@ -172,7 +172,7 @@ def _writer_schema(
             registered.text,
             registered.references,
             header[framing.size(by, header) :],
-            unsupported=config.schema_.unsupported,
+            rules=config.schema_,
         )
     except SchemaError as error:
         # Whatever message of it is meant: bytes that are no Protobuf have all kinds of indexes.

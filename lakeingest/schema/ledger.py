@@ -13,7 +13,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from lakeingest.schema.compatibility.naming import columns_of, documented
-from lakeingest.schema.model import Schema, step
+from lakeingest.schema.model import Schema
+from lakeingest.schema.paths import step
 
 Side = Literal["key", "value"]
 SchemaId = int | str

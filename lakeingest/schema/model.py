@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
 from lakeingest.schema import ddl
+from lakeingest.schema.paths import ELEMENT, KEY, VALUE, step
 
 Kind: TypeAlias = Literal[
     "int8", "int16", "int32", "int64", "float32", "float64", "boolean", "string", "bytes", "array", "map", "struct"
@@ -68,6 +69,7 @@ _OF_LOGICAL: Mapping[str, str] = {
 
 WHOLE = "value"
 """The column of a value that is no struct."""
+_CURE = "name it in schema.names"
 _LONGEST_MESSAGE = 500
 _LONGEST_NAME = 255
 _LONGEST_COMMENT = 2000
@@ -249,13 +251,15 @@ def _distinct(schema: Schema) -> None:
     names: set[str] = set()
     for field in schema.fields:
         if field.name.lower() in names:
-            raise SchemaError(f"{field.name}: a table has one column for upper and lower case, this schema two")
+            raise SchemaError(
+                f"{field.name}: a table has one column for upper and lower case, this schema two; {_CURE}"
+            )
         names.add(field.name.lower())
 
 
 def _storable(name: str) -> str:
     if not name or any(character in ddl.UNSTORABLE for character in name):
-        raise SchemaError(f"the field {name!r} has a name that no Delta column can have")
+        raise SchemaError(f"the field {name!r} has a name that no Delta column can have; {_CURE}")
     if len(name) > _LONGEST_NAME:
         raise SchemaError(f"the field {name[:40]!r}… has a name of {len(name)} characters; at most {_LONGEST_NAME}")
     if any(c < " " or c == "\x7f" or "\ud800" <= c <= "\udfff" for c in name):
@@ -298,16 +302,6 @@ def type_text(schema: Schema) -> str:
             return f"MAP<{key}, {value}>"
         case _:
             return str(column_type(schema)).upper()
-
-
-ELEMENT, KEY, VALUE = "[]", "{key}", "{}"
-"""Steps of a path below a field: an array's element, a map's key, a map's value, as in `stops[].tags{}.zip`."""
-
-
-def step(path: str, name: str) -> str:
-    """The path of a field of that name below `path`, which is empty for the record itself."""
-    name = f"`{name}`" if "." in name else name
-    return f"{path}.{name}" if path else name
 
 
 def from_columns(columns: Sequence[ddl.Column], **more: Any) -> Schema:

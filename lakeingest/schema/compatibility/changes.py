@@ -8,7 +8,8 @@ from typing import Literal, TypeAlias
 
 from lakeingest.schema.compatibility.verdict import promotes
 from lakeingest.schema.compatibility.widening import delta_widens
-from lakeingest.schema.model import ELEMENT, KEY, SYMBOLS, VALUE, Schema, column_type, json_parts, step, type_text
+from lakeingest.schema.model import SYMBOLS, Schema, column_type, json_parts, type_text
+from lakeingest.schema.paths import ELEMENT, KEY, VALUE, step
 
 ChangeKind: TypeAlias = Literal[
     "added", "removed", "widened", "changed", "loosened", "tightened", "renamed", "default", "symbols", "doc"

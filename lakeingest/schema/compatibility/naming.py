@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from lakeingest.schema.model import ELEMENT, KEY, VALUE, Field, Schema, step
+from lakeingest.schema.model import Field, Schema
+from lakeingest.schema.paths import ELEMENT, KEY, VALUE, step
 
 
 class NameClash(ValueError):

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
-from lakeingest.schema.model import ELEMENT, KEY, NUMBERS, SYMBOLS, VALUE, Kind, Schema, step, type_text
+from lakeingest.schema.model import NUMBERS, SYMBOLS, Kind, Schema, type_text
+from lakeingest.schema.paths import ELEMENT, KEY, VALUE, step
 
 Mode: TypeAlias = Literal["NONE", "BACKWARD", "FORWARD", "FULL"]
 

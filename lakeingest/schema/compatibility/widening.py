@@ -13,21 +13,18 @@ from functools import partial
 
 from lakeingest.schema import ddl
 from lakeingest.schema.model import (
-    ELEMENT,
     JSON,
-    KEY,
     PRECISION,
     SCALE,
     SYMBOLS,
     TIME,
     TIME_MICROS,
-    VALUE,
     Field,
     Schema,
     column_type,
-    step,
     type_text,
 )
+from lakeingest.schema.paths import ELEMENT, KEY, VALUE, step
 
 _WIDENS: Mapping[str, Set[str]] = {
     "tinyint": {"smallint", "int", "bigint", "double"},

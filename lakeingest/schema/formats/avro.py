@@ -14,7 +14,8 @@ from fastavro.schema import SchemaParseException, UnknownType, fullname, parse_s
 
 from lakeingest.schema import model
 from lakeingest.schema.formats.avro_text import MAX_DEPTH, normalise
-from lakeingest.schema.model import ELEMENT, VALUE, Field, Kind, Schema, SchemaError, step
+from lakeingest.schema.model import Field, Kind, Schema, SchemaError
+from lakeingest.schema.paths import ELEMENT, VALUE, step
 
 UNION = "io.confluent.connect.avro.Union"
 """The name of the struct that stands for a union of several types, as Confluent's converter calls it."""

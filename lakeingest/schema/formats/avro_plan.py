@@ -15,16 +15,20 @@ TEXT = "json"
 """The field of a record that stands for a branch which becomes text."""
 
 
-def copied(text: str, references: Sequence[str]) -> tuple[str, avro_copy.Plan] | None:
-    """The schema with text in place of each part that becomes JSON text, and how payloads are brought to it; None where
-    there is no such part.
+def copied(text: str, references: Sequence[str], columns: Schema) -> tuple[str, avro_copy.Plan] | None:
+    """The schema under the names of the columns, with text in place of each part that becomes JSON text, and how
+    payloads are brought to it; None where the schema can stay as it is.
+
+    Args:
+        columns: the schema under the names of the columns.
 
     Raises:
         SchemaError: see `read`.
     """
     tree, types = avro.parsed(text, references)
-    tree, plan = _Copied(types).part(tree, avro.AvroSchemaReader(types).part(tree, "", ()))
-    return (json.dumps(tree), plan) if plan else None
+    tree, plan = _Copied(types).part(tree, columns)
+    is_renamed = columns != avro.AvroSchemaReader(types).part(avro.parsed(text, references)[0], "", ())
+    return (json.dumps(tree), plan) if plan or is_renamed else None
 
 
 class _Copied:
@@ -50,7 +54,9 @@ class _Copied:
                 parts = [
                     self.part(f["type"], part.schema) for f, part in zip(tree["fields"], schema.fields, strict=True)
                 ]
-                fields = [{"name": f["name"], "type": part} for f, (part, _) in zip(tree["fields"], parts, strict=True)]
+                fields = [
+                    {"name": column.name, "type": part} for column, (part, _) in zip(schema.fields, parts, strict=True)
+                ]
                 copy = {"type": "record", "name": self._name(tree), "fields": fields}
                 return copy, _plan("record", [plan for _, plan in parts])
             case "array" | "map" as kind:

@@ -10,7 +10,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from lakeingest.schema.model import ELEMENT, VALUE, SchemaError, step
+from lakeingest.schema.model import SchemaError
+from lakeingest.schema.paths import ELEMENT, VALUE, step
 
 MAX_DEPTH = 100
 """Levels of records, arrays, maps and unions within each other."""

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from lakeingest.schema import model
-from lakeingest.schema.model import ELEMENT, VALUE, Schema, SchemaError, step
+from lakeingest.schema.model import Schema, SchemaError
+from lakeingest.schema.paths import ELEMENT, VALUE, step
 
 _DAYS = (-719_162, 2_932_896)
 _MILLIS = (-62_135_596_800_000, 253_402_300_799_999)

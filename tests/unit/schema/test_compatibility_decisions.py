@@ -206,7 +206,7 @@ WHYS: list[tuple[Mode, Schema, Schema, str]] = [
         "BACKWARD",
         row(2, n=INT, m=struct({"a": INT, "A": INT}, optional=True)),
         V1,
-        "A: a table has one column for upper and lower case, this schema two",
+        "A: a table has one column for upper and lower case, this schema two; name it in schema.names",
     ),
     ("NONE", row(2, s=Schema("struct", optional=True)), V1, "a record has no fields, and a table cannot hold it"),
 ]

@@ -1,0 +1,77 @@
+"""A record's JSON under the names of the columns, so that what hides a column hides it in `_rescued` too.
+
+Python does it, on executors and by value: for records alone that have something to rescue.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pyspark.cloudpickle import register_pickle_by_value
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from lakeingest.schema import json_text, paths, safe_names
+from lakeingest.schema.json_text import Members, Number, written
+from lakeingest.schema.paths import ELEMENT, VALUE, step
+
+if TYPE_CHECKING:
+    from lakeingest.schema.field_names import Names
+    from lakeingest.schema.model import Schema
+
+Tree = Any
+"""Of an object: name → (the column's, the tree within it). Of an array or a map: the tree of its values. Else None."""
+
+
+def renamed(text: Column, renamer: Callable[[str | None], str | None]) -> Column:
+    """STRING, a JSON object, under other names; null stays null."""
+    for module in (paths, safe_names, json_text, sys.modules[__name__]):
+        register_pickle_by_value(module)
+    # Spark would look at the function's own hints, and warn that they are not Arrow's.
+    return F.udf(lambda value: renamer(value), "STRING")(text)  # noqa: PLW0108
+
+
+def renamer(schema: Schema, columns: Schema, rule: Names) -> Callable[[str | None], str | None]:
+    """What brings a record's JSON text under the names of the columns: also fields that the schema does not have.
+
+    Args:
+        schema: the record's.
+        columns: the same under the names of the columns.
+    """
+    tree = _tree(schema, columns)
+    mapping = None if isinstance(rule, str) else dict(rule)
+
+    def of_text(text: str | None) -> str | None:
+        if text is None:
+            return None
+        value = json.loads(text, parse_int=Number, parse_float=Number, object_pairs_hook=Members)
+        return written(_renamed(value, tree, "", mapping))
+
+    return of_text
+
+
+def _tree(schema: Schema, columns: Schema) -> Tree:
+    if schema.type == "struct":
+        pairs = zip(schema.fields, columns.fields, strict=True)
+        return {field.name: (column.name, _tree(field.schema, column.schema)) for field, column in pairs}
+    return [_tree(schema.value, columns.value)] if schema.value and columns.value else None
+
+
+def _renamed(value: Any, tree: Tree, path: str, mapping: dict[str, str] | None) -> Any:
+    if isinstance(value, Members):
+        if isinstance(tree, list):
+            return Members([(name, _renamed(each, tree[0], path + VALUE, mapping)) for name, each in value])
+        members = []
+        for name, each in value:
+            below = step(path, name)
+            other = safe_names.safe(name) if mapping is None else mapping.get(below, name)
+            column, within = (tree or {}).get(name, (other, None))
+            members.append((column, _renamed(each, within, below, mapping)))
+        return Members(members)
+    if isinstance(value, list):
+        within = tree[0] if isinstance(tree, list) else None
+        return [_renamed(each, within, path + ELEMENT, mapping) for each in value]
+    return value
