@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from io import BytesIO
 from typing import Any
 
@@ -135,4 +136,53 @@ def test_refuse_sends_the_whole_schema_to_quarantine(world: SchemaWorld) -> None
     assert world.ingestion().run(until_caught_up=True) == Counts(1, 1)
     assert world.ingestion().replay("by another rule").moved == 1
     assert sorted(world.columns("id", "odd")) == [(0, None), (1, "5"), (2, '"x"')]
+    world.checked()
+
+
+ORDER = {
+    "type": "object",
+    "properties": {
+        "Order Id": {"type": "integer"},
+        "Placed At": {"type": "string", "format": "date-time"},
+        "Customer Name": {"type": "string"},
+        "line items": {"type": "array", "items": {"type": "object", "properties": {"unit price": {"type": "number"}}}},
+    },
+}
+
+
+def test_fields_of_odd_names(world: SchemaWorld) -> None:
+    """One name throughout: partitions, masks and what is rescued; another rule later keeps the columns."""
+    short = {**ORDER, "properties": {k: v for k, v in ORDER["properties"].items() if k != "Customer Name"}}
+    ids = [registered.register(world.stack, f"{world.name}-value", json.dumps(tree), "JSON") for tree in (ORDER, short)]
+    record_1 = {
+        "Order Id": 1,
+        "Placed At": "2024-01-01T10:00:00Z",
+        "Customer Name": "Ada",
+        "line items": [{"unit price": 1.5}],
+        "more of it": 1,
+    }
+    world.changes = {
+        "decode": {"value": {"format": "json_schema"}},
+        "schema": {"names": "safe"},
+        "transform": [{"mask": {"Customer_Name": {"last": 1}}}],
+        "quarantine": {"keep_bytes": "plain"},
+        "partition": [{"by": "time", "field": "Placed_At", "every": "day"}],
+    }
+    world.produce(
+        header(ids[0]) + json.dumps(record_1).encode(),
+        # The version lacks the masked field, and the record has it all the same.
+        header(ids[1])
+        + json.dumps({"Order Id": 2, "Placed At": "2024-01-02T10:00:00Z", "Customer Name": "Bob"}).encode(),
+    )
+    assert world.ingestion().run(until_caught_up=True) == Counts(2, 2)
+    names = ("Order_Id", "Placed_At", "Customer_Name", "line_items[0].unit_price", "_rescued")
+    assert world.columns(*names) == [
+        (1, datetime(2024, 1, 1, 10), "***a", 1.5, '{"more_of_it":1}'),
+        (2, datetime(2024, 1, 2, 10), None, None, None),
+    ]
+    world.changes["schema"] = {"names": {"Order Id": "id", "Placed At": "Placed_At", "Customer Name": "Customer_Name"}}
+    world.produce(header(ids[0]) + json.dumps({"Order Id": 3, "Placed At": "2024-01-03T10:00:00Z"}).encode())
+    assert world.ingestion().run(until_caught_up=True) == Counts(1, 1)
+    assert world.columns("Order_Id") == [(1,), (2,), (3,)]
+    assert "id" not in world.table.columns
     world.checked()
