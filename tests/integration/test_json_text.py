@@ -180,7 +180,8 @@ def test_fields_of_odd_names(world: SchemaWorld) -> None:
         (1, datetime(2024, 1, 1, 10), "***a", 1.5, '{"more_of_it":1}'),
         (2, datetime(2024, 1, 2, 10), None, None, None),
     ]
-    world.changes["schema"] = {"names": {"Order Id": "id", "Placed At": "Placed_At", "Customer Name": "Customer_Name"}}
+    mapping = {"Order Id": "id", "Placed At": "at", "Customer Name": "name", "line items": "items"}
+    world.changes["schema"] = {"names": {**mapping, "line items[].unit price": "price"}}
     world.produce(header(ids[0]) + json.dumps({"Order Id": 3, "Placed At": "2024-01-03T10:00:00Z"}).encode())
     assert world.ingestion().run(until_caught_up=True) == Counts(1, 1)
     assert world.columns("Order_Id") == [(1,), (2,), (3,)]
