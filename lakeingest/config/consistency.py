@@ -14,7 +14,7 @@ from lakeingest.config import contract as promises
 from lakeingest.config import hiding, partition_format, parts, table_places
 from lakeingest.config.base import Mistake
 from lakeingest.config.contract import Contract
-from lakeingest.config.formats import AvroFormat, JsonValue, ProtobufFormat, uses_registry
+from lakeingest.config.formats import AvroFormat, JsonValue, uses_registry
 from lakeingest.config.source import Registry, Source
 from lakeingest.config.storage import Storage
 from lakeingest.config.transform import Transform
@@ -207,13 +207,7 @@ def _of_glue(decode: parts.Decode, registry: Registry | None) -> Iterator[Mistak
     if registry is None or registry.glue is None:
         return
     for side, part in (("value", decode.value), ("key", decode.key)):
-        if isinstance(part, ProtobufFormat):
-            yield Mistake(
-                ("decode", side, "format"),
-                "protobuf cannot be read with registry.glue yet; write avro or json_schema, or let the producer use a "
-                "serializer of Confluent's framing, and name its registry as registry.url",
-            )
-        elif uses_registry(part) and "subject" in part.model_fields_set:
+        if uses_registry(part) and "subject" in part.model_fields_set:
             yield Mistake(
                 ("decode", side, "subject"),
                 "has no meaning with registry.glue, where the id in a record names one version of one schema; drop it",

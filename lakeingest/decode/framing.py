@@ -2,7 +2,8 @@
 
 Confluent   byte 0, the schema's id in four bytes; or byte 1, the schema's GUID in sixteen; for Protobuf the indexes of
             the message behind it
-AWS Glue    byte 3, a byte for the compression (0 none, 5 zlib), the UUID of the schema's version in sixteen bytes
+AWS Glue    byte 3, a byte for the compression (0 none, 5 zlib), the UUID of the schema's version in sixteen bytes; for
+            Protobuf the index of the message behind it, which is compressed with the payload
 
 Confluent's serializers may put these bytes into a header of the record (`in_record_header`). The payload has nothing
 before it then: its first bytes are never an id, whatever they are. As in Confluent's `DualSchemaIdDeserializer`, such a
@@ -12,7 +13,7 @@ header goes before the payload's own bytes, the last one where there are several
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal, Protocol
 
 from pyspark.sql import Column
@@ -21,6 +22,7 @@ from pyspark.sql import types as T
 
 from lakeingest.config import Registry
 from lakeingest.record import HEADERS
+from lakeingest.schema.formats import wire
 from lakeingest.schema.formats.wire import RECORD_HEADER
 from lakeingest.schema.ledger import SchemaId, Side
 
@@ -67,6 +69,8 @@ class Framing(Protocol):
     """What a header begins with → its bytes, without Protobuf's indexes."""
     id_type: T.DataType
     """Of the column _schema_id."""
+    strange_record_header: str
+    """What is wrong with a record's header that names no schema."""
 
     def id(self, header: bytes) -> SchemaId:
         """The id that a header names: a number, or a UUID as text."""
@@ -83,8 +87,11 @@ class Framing(Protocol):
     def unknown(self, reference: Column) -> Column:
         """STRING: that the registry does not have the header's id."""
 
-    strange_record_header: str
-    """What is wrong with a record's header that names no schema."""
+    def with_indexes(self) -> Callable[[bytes], bytes]:
+        """What makes of a Protobuf record's first bytes its header with the message's indexes. Executors run it."""
+
+    def message(self, indexes: bytes, names: Mapping[tuple[int, ...], str]) -> str | None:
+        """The message that indexes mean, of `protobuf.messages`; None where there is none."""
 
 
 class Confluent:
@@ -116,6 +123,12 @@ class Confluent:
         name = F.when(reference.startswith(F.lit(bytearray(b"\0"))), F.concat(F.lit("id "), number)).otherwise(guid)
         return F.concat(F.lit("no schema of the registry has "), name, F.lit(" (or not that message)"))
 
+    def with_indexes(self) -> Callable[[bytes], bytes]:
+        return wire.header
+
+    def message(self, indexes: bytes, names: Mapping[tuple[int, ...], str]) -> str | None:
+        return wire.message(indexes, names)
+
 
 class Glue:
     """The header of AWS Glue Schema Registry."""
@@ -146,7 +159,13 @@ class Glue:
         return F.when(headed, other).otherwise(F.lit(rule))
 
     def unknown(self, reference: Column) -> Column:
-        return F.concat(F.lit("AWS Glue has no schema version "), _uuid(reference, 3))
+        return F.concat(F.lit("AWS Glue has no schema version "), _uuid(reference, 3), F.lit(" (or not that message)"))
+
+    def with_indexes(self) -> Callable[[bytes], bytes]:
+        return wire.glue_header
+
+    def message(self, indexes: bytes, names: Mapping[tuple[int, ...], str]) -> str | None:
+        return wire.glue_message(indexes, names)
 
 
 def _uuid(reference: Column, first: int) -> Column:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -42,6 +42,7 @@ def read(
     indexes: bytes,
     *,
     rules: config.Schema = _NO_RULES,
+    message_of: Callable[[bytes, Mapping[tuple[int, ...], str]], str | None] = wire.message,
 ) -> Reading | None:
     """The reading of a schema's records; None where it has no message of these indexes.
 
@@ -51,6 +52,7 @@ def read(
         references: (name, text) of the schemas that it refers to, dependencies first.
         indexes: Protobuf's message indexes, as in the wire format.
         rules: what the pipeline file says of schemas.
+        message_of: see `framing.Framing.message`.
 
     Raises:
         SchemaError: it does not parse, is of another type than the format, too large, or no table can hold it.
@@ -70,10 +72,11 @@ def read(
                 raise SchemaError(f"its root is no object, but {schema.type}; a record's fields become columns")
             reading = _json(schema, rules.names, json.texts_of(format))
         case _:
-            message = _message(text, references, indexes, rules.names)
+            descriptors = _descriptors(text, tuple(references))
+            message = message_of(indexes, _messages(descriptors))
             if message is None:
                 return None
-            reading = message
+            reading = _message(descriptors, message, rules.names)
     if rules.unsupported == "refuse" and (why := refusal(reading.schema)):
         raise SchemaError(why)
     defaults.check(reading.schema)
@@ -133,24 +136,23 @@ def _demanded(schema: Schema, kind: T.DataType) -> T.DataType:
 
 
 @lru_cache(maxsize=256)
-def _compiled(text: str, references: tuple[tuple[str, str], ...]) -> bytes:
+def _descriptors(text: str, references: tuple[tuple[str, str], ...]) -> bytes:
     """A file has many messages, and protoc is a process of its own."""
     from lakeingest.schema.formats import protobuf as protobuf_schema
 
     return protobuf_schema.compile(text, references)
 
 
-def _message(
-    text: str, references: Sequence[tuple[str, str]], indexes: bytes, names: field_names.Names
-) -> Reading | None:
+def _messages(descriptors: bytes) -> Mapping[tuple[int, ...], str]:
+    from lakeingest.schema.formats import protobuf as protobuf_schema
+
+    return protobuf_schema.messages(descriptors)
+
+
+def _message(descriptors: bytes, message: str, names: field_names.Names) -> Reading:
     # What it needs is an extra: lakeingest[protobuf].
     from lakeingest.decode import protobuf
     from lakeingest.schema.formats import protobuf as protobuf_schema
 
-    descriptors = _compiled(text, tuple(references))
-    path = wire.index(indexes)
-    message = protobuf_schema.messages(descriptors).get(path[0]) if path else None
-    if message is None:
-        return None
     schema = field_names.renamed(protobuf_schema.read_message(descriptors, message), names)
     return Reading(schema, protobuf.ProtobufReader(descriptors, message, schema), message)

@@ -54,8 +54,8 @@ _LOOKS = (
     _BytesPattern("C301", "Avro in its single-object encoding; let the producer use a schema registry's serializer"),
     _BytesPattern(
         "03(?:00|05)[0-9A-F]{12}4[0-9A-F]{3}[89AB][0-9A-F]{3}[0-9A-F]{12}",
-        "AWS Glue Schema Registry's framing (byte 3, a version's UUID); write decode.{side}.format: avro or "
-        "json_schema, without schema_file, and registry.glue",
+        "AWS Glue Schema Registry's framing (byte 3, a version's UUID); write decode.{side}.format: avro, "
+        "protobuf or json_schema, without schema_file, and registry.glue",
         formats=("glue",),
     ),
     _BytesPattern(

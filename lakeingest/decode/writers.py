@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest.decode import compressed, limits, projection, sniff
-from lakeingest.decode.framing import Confluent, Framing, begins, header_of, in_record_header
+from lakeingest.decode.framing import Confluent, Framing, begins, header_of, in_record_header, size
 from lakeingest.decode.order import TopicPartition
 from lakeingest.record import (
     COORDINATES,
@@ -144,16 +144,18 @@ def read(side: Side, raw: Column, writers: SchemaBranches, target: T.StructType,
     which = F.col(f"_{side}_writer")
     usable = {i: w for i, w in enumerate(writers.branches) if isinstance(w, SchemaBranch)}
     parsed = {i: f"_{side}_parsed_{i}" for i in usable}
-    packed = [i for i, w in usable.items() if framing and framing.compressed(w.header)]
-    is_packed, unpacked = _true(which.isin(packed)), f"_{side}_unpacked"
+    packed = _packed(writers)
+    is_packed, unpacked = _true(_begins_with(raw, packed)), f"_{side}_unpacked"
     by_header = F.col(f"_{side}_schema_header") if framing else F.lit(None).cast("binary")
-    payloads = {i: _payload(raw, by_header, w) for i, w in usable.items()}
-    behind = _case(which, {i: payloads[i] for i in packed}, T.BinaryType())
-    payloads |= dict.fromkeys(packed, limits.within(F.col(unpacked), most))
+    inflated = {unpacked: compressed.inflated(F.when(is_packed, _behind(raw, packed)), most)} if packed else {}
+    # The header, and what is behind it as it was before it was compressed; null where that cannot be had.
+    whole = F.concat(F.substring(raw, 1, len(packed[0])), limits.within(F.col(unpacked), most)) if packed else raw
+    plain = F.col(f"_{side}_plain") if packed else raw
+    payloads = {i: _payload(plain, by_header, w) for i, w in usable.items()}
     stages = (
-        {f"_{side}_schema_header": in_record_header(side)} if framing else {},
-        {f"_{side}_writer": _which(raw, by_header, writers)},
-        {unpacked: compressed.inflated(behind, most)} if packed else {},
+        {f"_{side}_schema_header": in_record_header(side), **inflated} if framing else {},
+        {f"_{side}_plain": F.when(is_packed, whole).otherwise(raw)} if packed else {},
+        {f"_{side}_writer": _which(plain, by_header, writers)},
         {name: usable[i].reader.parse(F.when(which == i, payloads[i])) for i, name in parsed.items()},
     )
     values = {i: usable[i].reader.value(F.col(name)) for i, name in parsed.items()}
@@ -173,7 +175,7 @@ def read(side: Side, raw: Column, writers: SchemaBranches, target: T.StructType,
         withheld=lambda: _misfit(which, usable, payloads, withheld=True),
     )
     refusals = (
-        *(_headers(raw, by_header, which, side, framing) if framing else ()),
+        *(_headers(plain, by_header, which, side, framing) if framing else ()),
         *_verdicts(which, writers),
         *(compressed.refusals(side, raw, F.col(unpacked), is_packed, most) if packed else ()),
         sniff.with_hint(misfit, F.when(by_header.isNull(), raw), format),
@@ -222,10 +224,30 @@ def headers(
 def _indexed(reference: Column, framing: Framing) -> Column:
     """BINARY: the header with message indexes; without them where they are malformed."""
     register_pickle_by_value(wire)
-    header, sizes = wire.header, dict(framing.sizes)
+    header = framing.with_indexes()
     # Python is given no whole records.
-    begin = F.substring(reference, 1, max(sizes.values()) + wire.LONGEST)
-    return F.udf(lambda value: header(value, sizes), "BINARY")(begin)
+    return F.udf(lambda value: header(bytes(value)), "BINARY")(F.substring(reference, 1, wire.BEGIN))
+
+
+def _packed(writers: SchemaBranches) -> list[bytes]:
+    """The headers, without Protobuf's indexes, of records whose payload is compressed."""
+    framing = writers.framing
+    if framing is None:
+        return []
+    heads = {
+        w.header[: size(framing, w.header)]
+        for w in writers.branches
+        if framing.compressed(w.header) and (isinstance(w, SchemaBranch) or len(w.header) > size(framing, w.header))
+    }
+    return sorted(heads)
+
+
+def _begins_with(raw: Column, headers: Sequence[bytes]) -> Column:
+    return reduce(Column.__or__, (raw.startswith(F.lit(bytearray(header))) for header in headers), F.lit(False))
+
+
+def _behind(raw: Column, headers: Sequence[bytes]) -> Column:
+    return F.substring(raw, len(headers[0]) + 1, _ALL)
 
 
 def _which(raw: Column, by_header: Column, writers: SchemaBranches) -> Column:

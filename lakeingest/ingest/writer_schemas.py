@@ -173,6 +173,7 @@ def _writer_schema(
             registered.references,
             header[framing.size(by, header) :],
             rules=config.schema_,
+            message_of=by.message,
         )
     except SchemaError as error:
         # Whatever message of it is meant: bytes that are no Protobuf have all kinds of indexes.

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
+from aws_schema_registry.codec import encode
 from pyspark.sql import SparkSession
 from support.pipelines.command_line import Command
 from support.pipelines.schema_world import SchemaWorld
@@ -126,7 +127,7 @@ def test_records_that_cannot_be_read(world: SchemaWorld, server: Any) -> None:
         **dict.fromkeys((8, 9), "TOO_LARGE"),
         **dict.fromkeys((10, 11), "PAYLOAD_MISMATCH"),
     }
-    assert told[1][1] == f"AWS Glue has no schema version {nobody}"
+    assert told[1][1] == f"AWS Glue has no schema version {nobody} (or not that message)"
     assert "of a compression 0x07 nothing is known" in told[3][1]
     assert (
         told[9][1] == f"value has {len(values[9])} bytes, and decompressed more than decode.max_bytes, which is {most}"
@@ -149,6 +150,40 @@ def test_json_schema_and_a_key(world: SchemaWorld, server: Any) -> None:
     assert world.run(decode=decode) == Counts(2, 1, 1)
     assert [(r["_key"]["id"], r["n"], r["text"], r["_schema_id"]) for r in world.rows()] == [(7, 1, "ü", value.id)]
     assert world.reasons[0, 1][:2] == ("value", "PAYLOAD_MISMATCH")
+    world.checked(decode=decode)
+
+
+def test_protobuf(world: SchemaWorld, server: Any) -> None:
+    """A message is found by its place among the names of all, before the payload and compressed with it."""
+    text = (
+        'syntax = "proto3"; package x; message Trip { message Stop { string name = 1; int32 n = 2; } } message A { %s }'
+    )
+    ids = [
+        glue_schemas.register(server, world.name, text % more) for more in ("int32 n = 1;", "int32 n = 1; int32 m = 2;")
+    ]
+    a, stop = b"\x00", b"\x02"
+    records = [
+        (ids[0], stop + b"\x0a\x01a\x10\x05", False),
+        (ids[1], stop + b"\x0a\x01b\x10\x06", True),
+        (ids[0], stop + b"\x0a\x01c", True),
+        (ids[1], a + b"\x08\x07", True),
+        (ids[1], a + b"\x08\x07", False),
+        (ids[0], b"\x09\x08\x07", True),
+        (ids[0], b"\x09\x08\x07", False),
+        (ids[0], stop + b"\x0a\x09a", True),
+    ]
+    values = [encode(payload, UUID(id), compression=packs) for id, payload, packs in records]
+    values += [values[2][:-1], values[0][:18]]
+    world.produce(*values)
+    decode = {"value": {"format": "protobuf"}}
+    assert world.run(decode=decode) == Counts(10, 3, 7)
+    assert world.columns("_schema_id", "name", "n") == [(ids[0], "a", 5), (ids[1], "b", 6), (ids[0], "c", 0)]
+    assert {offset: why[1] for (_, offset), why in world.reasons.items()} == {
+        **dict.fromkeys((3, 4), "DIFFERENT_NAME"),
+        **dict.fromkeys((5, 6, 9), "UNKNOWN_SCHEMA_ID"),
+        7: "PAYLOAD_MISMATCH",
+        8: "BROKEN_COMPRESSION",
+    }
     world.checked(decode=decode)
 
 

@@ -184,7 +184,7 @@ def _glue(values_present: Sequence[bytes], side: str) -> _Side | None:
     if len(headed) < NEARLY * len(values_present):
         return None
     share = _share(len(headed), len(values_present), side, "framed as AWS Glue Schema Registry's serializers do")
-    cure = f"to decode them write decode.{side}.format: avro or json_schema, and registry: {{glue: {{region: …}}}}"
+    cure = f"to decode them write decode.{side}.format: avro, protobuf or json_schema, and registry: {{glue: {{}}}}"
     return _Side("bytes", (share.partition(";")[0], cure))
 
 

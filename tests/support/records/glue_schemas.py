@@ -35,13 +35,17 @@ class Producer:
         return encode(self.payload(fields), UUID(self.id), compression=self.packs)
 
 
-def register(glue: Any, name: str, tree: Tree, compatibility: str = "BACKWARD") -> str:
+def register(glue: Any, name: str, tree: Tree | str, compatibility: str = "BACKWARD") -> str:
     """Register a schema, or its next version, and tell the version's id.
 
     Args:
         glue: a client of boto3.
+        tree: of Avro or JSON Schema; or a .proto text.
     """
-    text, kind = json.dumps(tree), "AVRO" if tree["type"] == "record" else "JSON"
+    if isinstance(tree, str):
+        text, kind = tree, "PROTOBUF"
+    else:
+        text, kind = json.dumps(tree), "AVRO" if tree["type"] == "record" else "JSON"
     with suppress(glue.exceptions.AlreadyExistsException):
         glue.create_registry(RegistryName=REGISTRY)
     try:

@@ -39,8 +39,6 @@ def test_its_defaults() -> None:
         ({"glue": {"registry": ""}}, {}, "registry.glue.registry"),
         ({"glue": {"region": ""}}, {}, "registry.glue.region"),
         ({"glue": {"endpoint": "https://me:secret@x"}}, {}, "registry.glue.endpoint"),
-        ({"glue": {}}, {"value": {"format": "protobuf"}}, "protobuf cannot be read with registry.glue yet"),
-        ({"glue": {}}, {"key": {"format": "protobuf"}}, "decode.key.format: "),
         ({"glue": {}}, {"value": {"format": "avro", "subject": "record"}}, "has no meaning with registry.glue"),
     ],
 )
@@ -51,8 +49,3 @@ def test_what_does_not_go_together(registry: Any, decode: Any, said: str) -> Non
     told = str(refused.value)
     assert said in told
     assert "secret" not in told
-
-
-def test_protobuf_of_another_registry() -> None:
-    """Only Glue cannot be had with Protobuf."""
-    config_of({"url": "http://r"}, value={"format": "protobuf", "subject": "record"})

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import random
+import zlib
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -176,6 +178,33 @@ def test_message_indexes_are_written_and_read(path: tuple[int, ...], written: by
 def test_broken_message_indexes_are_none(broken: bytes) -> None:
     """Cut, negative, or far too many."""
     assert wire.index(broken) is None
+
+
+def test_glue_counts_messages_by_their_names() -> None:
+    """Of the whole file in the order of the alphabet, those of a map's entries too, as AWS's serializer counts them."""
+    within = "message C {} message A { message D {} } map<string, int32> m = 1;"
+    text = f'syntax = "proto3"; message B {{ {within} }} message AB {{}}'
+    names = protobuf.messages(protobuf.compile(text))
+    counted = [wire.glue_message(bytes((n,)), names) for n in range(7)]
+    assert counted == ["AB", "B", "B.A", "B.A.D", "B.C", "B.MEntry", None]
+    assert [wire.glue_message(each, names) for each in (b"", b"\x81\x00", b"\x81\x01")] == [None, "B", None]
+
+
+@pytest.mark.parametrize(
+    ("payload", "indexes"),
+    [(b"\x00rest", b"\x00"), (b"\xac\x02rest", b"\xac\x02"), (b"\x80", b""), (b"", b""), (b"\xff" * 9, b"")],
+)
+def test_glues_index_is_read_compressed_too(payload: bytes, indexes: bytes) -> None:
+    """It is one varint, which is compressed with the payload behind it; a malformed one is none."""
+    version = bytes(range(16))
+    assert wire.glue_header(b"\3\0" + version + payload) == b"\3\0" + version + indexes
+    packed = (
+        zlib.compress(payload + random.Random(1).randbytes(5000))[: wire.BEGIN - 18]
+        if indexes
+        else zlib.compress(payload)
+    )
+    assert wire.glue_header(b"\3\5" + version + packed) == b"\3\5" + version + indexes
+    assert wire.glue_header(b"\3\5" + version + b"no zlib") == b"\3\5" + version
 
 
 WIDE = 'syntax = "proto3";' + "".join(f"message M{i} {{ M{i + 1} a = 1; M{i + 1} b = 2; }}" for i in range(20))
