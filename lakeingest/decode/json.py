@@ -25,7 +25,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakeingest.config import JsonValue, KeyFormat, ValueFormat, time_format
+from lakeingest.config import JsonSchemaFormat, JsonValue, KeyFormat, ValueFormat, time_format
 from lakeingest.decode import json_diagnosis, json_names, json_parts, limits, numbers
 from lakeingest.decode.json_columns import any_of, fit, parsed_type
 from lakeingest.record import Refusal, diagnosis
@@ -94,7 +94,7 @@ class JsonReader:
 def texts_of(format: ValueFormat | KeyFormat) -> Texts:
     """The rules of a pipeline file by which texts become values."""
     if not isinstance(format, JsonValue):
-        return Texts(getattr(format, "timezone", "UTC"))
+        return Texts(getattr(format, "timezone", "UTC"), wholes=isinstance(format, JsonSchemaFormat))
     return Texts(
         zone=format.timezone,
         rounds=format.decimals == "round",
@@ -115,7 +115,8 @@ def parse(raw: Column, schema: T.StructType, texts: Texts) -> Column:
     if jvm.offered("json"):
         mark_fields = [T.StructField(_SEAL, T.BooleanType()), T.StructField(_UNDECLARED, T.BooleanType())]
         schema_json = T.StructType([*bearing, *mark_fields]).json()
-        return F.call_function(jvm.function("json", f"round {schema_json}" if texts.rounds else schema_json), raw)
+        rule = "round " if texts.rounds else "whole " if texts.wholes else ""
+        return F.call_function(jvm.function("json", f"{rule}{schema_json}"), raw)
     sealed = [T.StructField(_SEAL, T.BooleanType()), T.StructField(_CORRUPT, T.StringType())]
     # As bytes: a text is cut by counting its characters.
     brace, member = F.lit(b"}"), f'"{_SEAL}":true}}'
@@ -127,13 +128,12 @@ def parse(raw: Column, schema: T.StructType, texts: Texts) -> Column:
     fields = parsed_type(schema, texts)
     assert isinstance(fields, T.StructType)
     text, sealed_schema = raw.cast("string"), T.StructType([*fields, *sealed])
-    read = numbers.in_text(
-        F.from_json(F.concat(opened, last).cast("string"), sealed_schema, _OPTIONS),
-        text,
-        fields,
-        sealed_schema,
-        _OPTIONS,
-    )
+    sealed_text = F.concat(opened, last).cast("string")
+    read = numbers.in_text(F.from_json(sealed_text, sealed_schema, _OPTIONS), text, fields, sealed_schema, _OPTIONS)
+    if texts.wholes and numbers.has_integers(fields):
+        whole = F.from_json(numbers.whole(sealed_text), sealed_schema, _OPTIONS)
+        whole = numbers.in_text(whole, text, fields, sealed_schema, _OPTIONS, suspected=True)
+        read = numbers.either(read, whole, _CORRUPT, text)
     read = json_parts.written(read, raw, bearing, sealed_schema)
     odd = numbers.unreadable(text, bearing, _OPTIONS, rounds=texts.rounds) | numbers.lone_surrogate(text)
     return F.when(~odd, read)

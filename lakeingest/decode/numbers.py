@@ -87,12 +87,51 @@ def changes(text: Column, kind: T.DataType, *, exact: bool) -> Column:
     return lost | ((number != 0) & ~(shorter | same))
 
 
-def in_text(read: Column, text: Column, schema: T.StructType, whole: T.StructType, options: dict[str, str]) -> Column:
+def whole(text: Column) -> Column:
+    """A JSON text in which whole numbers of at most 38 digits have neither a point nor an exponent: 2 for 2.0.
+
+    Zeros lose their sign.
+    """
+    before, number = F.regexp_extract_all(text, F.lit(NUMBERS), 1), F.regexp_extract_all(text, F.lit(NUMBERS), 2)
+
+    def written(before: Column, number: Column) -> Column:
+        places = _places(number)
+        digits = F.when(places.isNull(), F.lit("0")).when(places <= 0, number.try_cast("decimal(38,0)").cast("string"))
+        return F.concat(before, F.coalesce(F.when(number.rlike("[.eE]"), digits), number))
+
+    parts = F.zip_with(before, number, written)
+    return F.concat(F.array_join(parts, ""), F.regexp_replace(text, NUMBERS, ""))
+
+
+def has_integers(schema: T.StructType) -> bool:
+    """Whether there is an integer, anywhere."""
+    return _as_text(schema, T.IntegralType) is not None
+
+
+def either(read: Column, whole: Column, corrupt: str, text: Column) -> Column:
+    """What was read; where the record is corrupt, and has numbers with a point or an exponent, `whole` in its place."""
+
+    def chosen(read: Column) -> Column:
+        return F.when(read[corrupt].isNotNull() & text.rlike(_FRACTION), whole).otherwise(read)
+
+    return F.transform(F.array(read), chosen)[0]
+
+
+def in_text(
+    read: Column,
+    text: Column,
+    schema: T.StructType,
+    whole: T.StructType,
+    options: dict[str, str],
+    *,
+    suspected: bool = False,
+) -> Column:
     """The columns, with numbers as they are written in columns of text.
 
     Args:
         read: of type `whole`: the fields of `schema`, and more, as the parser has them.
         text: the record's.
+        suspected: whether any text may be another one than the record's.
     """
     text_type = _as_text(schema, T.StringType)
     if text_type is None:
@@ -100,6 +139,8 @@ def in_text(read: Column, text: Column, schema: T.StructType, whole: T.StructTyp
     again = F.from_json(marked(text), text_type, options)
 
     def exact(read: Column) -> Column:
+        if suspected:
+            return merged(read, again, text_type, whole)
         suspect = _any(read, text_type, lambda each: each.rlike(_CHANGED)) & text.rlike(_FRACTION)
         return F.when(suspect, merged(read, again, text_type, whole)).otherwise(read)
 

@@ -21,6 +21,8 @@ from lakeingest.schema.time_patterns import CLOCK, DAY, MILLIS, OFFSET
 _RANGES = {"byte": 2**7, "short": 2**15, "integer": 2**31, "long": 2**63}
 SHOWN = 80
 """Characters of a value in a message."""
+_MANY_DIGITS = 20
+"""Of a number that no integer's type holds."""
 _LONGEST_NUMBER = 1000
 """Characters; Spark's parser reads no longer one."""
 _EXPONENT = re.compile(r"[eE][+-]?0*[1-9]\d{4}")
@@ -61,6 +63,7 @@ class Texts:
         zone: of timestamps that name none.
         rounds: whether a decimal of too many places is rounded.
         quotes: whether an integer, FLOAT or DOUBLE may stand in quotes.
+        wholes: whether an integer may be written with a point or an exponent, as JSON Schema has it: 2.0 is 2.
         dates: the patterns that a DATE is tried with.
         times: those of a TIMESTAMP or TIMESTAMP_NTZ.
     """
@@ -68,6 +71,7 @@ class Texts:
     zone: str = "UTC"
     rounds: bool = False
     quotes: bool = False
+    wholes: bool = False
     dates: tuple[Pattern, ...] = ISO
     times: tuple[Pattern, ...] = ISO
 
@@ -147,6 +151,8 @@ def fits(value: Any, kind: str, texts: Texts = AS_IT_IS, *, exact: bool = False)
     if kind in _RANGES or kind in ("float", "double"):
         value = _out_of_quotes(value, kind) if texts.quotes else value
     if kind in _RANGES:
+        if texts.wholes and isinstance(value, Decimal) and extent(value)[1] == 0 and extent(value)[0] < _MANY_DIGITS:
+            value = int(value)
         return type(value) is int and -_RANGES[kind] <= value < _RANGES[kind]
     if kind.startswith("decimal"):
         return _fits_decimal(value, kind, texts.rounds)

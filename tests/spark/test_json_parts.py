@@ -12,13 +12,12 @@ import fastavro
 import pytest
 from google.protobuf import message_factory
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
+from support.oracle.readings import values
 
 from lakeingest.config import AvroFormat, JsonSchemaFormat, ProtobufFormat
-from lakeingest.decode.readers import Reading, read
+from lakeingest.decode.readers import read
 from lakeingest.schema import json_text
 from lakeingest.schema.formats import protobuf, protobuf_values
-from lakeingest.spark import jvm, session
 
 SCHEMA = {
     "type": "object",
@@ -65,19 +64,6 @@ RECORDS: dict[str, dict[str, Any] | None] = {
     '{"id":1': None,
     '{"id":"\\ud83d"}': None,
 }
-
-
-def values(spark: SparkSession, kind: str, way: str, reading: Reading | None, payloads: list[bytes]) -> list[Any]:
-    """What becomes of payloads, in their order; None for what is refused."""
-    assert reading is not None
-    function = jvm.FUNCTIONS[kind] if way == "jar" else "none"
-    with session.setting(spark, {jvm.catalog(kind): function}):
-        numbered = [(n, bytearray(payload)) for n, payload in enumerate(payloads)]
-        frame = spark.createDataFrame(numbered, "n INT, raw BINARY")
-        parsed = frame.select("n", reading.reader.parse(F.col("raw")).alias("parsed"))
-        value = F.when(~reading.reader.broken(F.col("parsed")), reading.reader.value(F.col("parsed")))
-        rows = parsed.select("n", value.alias("value")).orderBy("n").collect()
-    return [row["value"] and row["value"].asDict(recursive=True) for row in rows]
 
 
 @pytest.mark.parametrize("way", ["jar", "none"])

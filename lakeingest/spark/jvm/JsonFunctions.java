@@ -30,6 +30,7 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.sql.types.DoubleType;
 import org.apache.spark.sql.types.FloatType;
+import org.apache.spark.sql.types.IntegralType;
 import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructField;
@@ -49,11 +50,13 @@ import scala.jdk.javaapi.CollectionConverters;
  * <p>A function's name is the schema of its result, as Spark's JSON: the declared columns, and then two of type BOOLEAN
  * that it sets itself: whether the value is one whole object, and whether it has a field, anywhere, that is not
  * declared. No record may have fields of these two names, so they are secret. With "round " before the schema, a number
- * of more places than its decimal has is rounded half up, and not refused. A field whose metadata is EXACT refuses a
+ * of more places than its decimal has is rounded half up, and not refused. With "whole " before it, a whole number may
+ * be written with a point or an exponent in a column of an integer's type, as JSON Schema has it. A field whose metadata is EXACT refuses a
  * number that a double would change. In a field whose metadata is JSON a text is JSON text: its strings have quotes.
  */
 public class JsonFunctions extends Functions {
     private static final String ROUND = "round ";
+    private static final String WHOLE = "whole ";
     private static final String EXACT = "exact";
     /** As Spark writes it; within a name of JSON its quotes would be escaped. */
     private static final String EXACT_MARK = "{\"" + EXACT + "\":true}";
@@ -63,9 +66,10 @@ public class JsonFunctions extends Functions {
     @Override
     BoundFunction named(String name) {
         boolean rounds = name.startsWith(ROUND);
-        String schema = rounds ? name.substring(ROUND.length()) : name;
+        boolean wholes = name.startsWith(WHOLE);
+        String schema = rounds || wholes ? name.substring(ROUND.length()) : name;
         String plain = schema.replace(EXACT_MARK, "{}").replace(JSON_MARK, "{}");
-        return new Parse((StructType) DataType.fromJson(plain), (StructType) DataType.fromJson(schema), rounds);
+        return new Parse((StructType) DataType.fromJson(plain), (StructType) DataType.fromJson(schema), rounds, wholes);
     }
 
     /** The function itself; each task has one of its own. */
@@ -77,13 +81,15 @@ public class JsonFunctions extends Functions {
         private final StructType schema;
         private final StructType marked;
         private final boolean rounds;
+        private final boolean wholes;
         private transient JacksonParser parser;
         private transient Names names;
 
-        Parse(StructType schema, StructType marked, boolean rounds) {
+        Parse(StructType schema, StructType marked, boolean rounds, boolean wholes) {
             this.schema = schema;
             this.marked = marked;
             this.rounds = rounds;
+            this.wholes = wholes;
         }
 
         @Override
@@ -107,7 +113,7 @@ public class JsonFunctions extends Functions {
                 return null;
             }
             if (parser == null) {
-                names = Names.of(marked, rounds, false, false);
+                names = Names.of(marked, rounds, wholes, false, false);
                 parser = new JacksonParser(schema, options(), false, noFilters());
             }
             Watched[] watched = new Watched[1];
@@ -200,7 +206,7 @@ public class JsonFunctions extends Functions {
 
     /** What a value may have in it: an object's names (null: any), what each element is, and what it becomes. */
     private static final class Names {
-        private enum Kind { OTHER, DECIMAL, FLOAT, DOUBLE, EXACT, TEXT, JSON }
+        private enum Kind { OTHER, WHOLE, DECIMAL, FLOAT, DOUBLE, EXACT, TEXT, JSON }
 
         /** Of a value that has none that are declared. */
         private static final Names NONE = new Names(null, null, Kind.OTHER, 0);
@@ -217,17 +223,20 @@ public class JsonFunctions extends Functions {
             this.places = places;
         }
 
-        static Names of(DataType type, boolean rounds, boolean exact, boolean json) {
+        static Names of(DataType type, boolean rounds, boolean wholes, boolean exact, boolean json) {
             if (type instanceof StructType struct) {
                 Map<String, Names> found = new HashMap<>();
                 for (StructField field : struct.fields()) {
-                    found.put(field.name(), of(field.dataType(), rounds,
+                    found.put(field.name(), of(field.dataType(), rounds, wholes,
                         exact || field.metadata().contains(EXACT), field.metadata().contains(JSON)));
                 }
                 return new Names(found, NONE, Kind.OTHER, 0);
             }
             if (type instanceof DecimalType decimal) {
                 return new Names(null, NONE, Kind.DECIMAL, rounds ? Integer.MAX_VALUE : decimal.scale());
+            }
+            if (wholes && type instanceof IntegralType) {
+                return new Names(null, NONE, Kind.WHOLE, 0);
             }
             if (type instanceof DoubleType) {
                 return new Names(null, NONE, exact ? Kind.EXACT : Kind.DOUBLE, 0);
@@ -240,7 +249,7 @@ public class JsonFunctions extends Functions {
             }
             DataType inner = type instanceof ArrayType array ? array.elementType()
                 : type instanceof MapType map ? map.valueType() : null;
-            return inner == null ? NONE : new Names(null, of(inner, rounds, exact, json), Kind.OTHER, 0);
+            return inner == null ? NONE : new Names(null, of(inner, rounds, wholes, exact, json), Kind.OTHER, 0);
         }
     }
 
@@ -263,6 +272,8 @@ public class JsonFunctions extends Functions {
         private Names next;
         /** What is not text as the text that a column of text has of it; null where the token is the parser's own. */
         private String text;
+        /** The same of a whole number that is written with a point or an exponent. */
+        private Long number;
         boolean undeclared;
         boolean whole;
 
@@ -274,6 +285,7 @@ public class JsonFunctions extends Functions {
         @Override
         public JsonToken nextToken() throws IOException {
             text = null;
+            number = null;
             boolean inJson = next.kind == Names.Kind.JSON;
             boolean inText = inJson || next.kind == Names.Kind.TEXT;
             JsonToken token = step();
@@ -285,7 +297,10 @@ public class JsonFunctions extends Functions {
                 text = scalar();
                 return JsonToken.VALUE_STRING;
             }
-            return token;
+            if (token == JsonToken.VALUE_NUMBER_FLOAT && next.kind == Names.Kind.WHOLE) {
+                number = whole();
+            }
+            return currentToken();
         }
 
         private JsonToken step() throws IOException {
@@ -326,6 +341,15 @@ public class JsonFunctions extends Functions {
             return to.toString(StandardCharsets.UTF_8);
         }
 
+        /** The whole number that stands here; null where it is none, or more than a long. */
+        private Long whole() throws IOException {
+            try {
+                return new BigDecimal(delegate.getText()).longValueExact();
+            } catch (ArithmeticException none) {
+                return null;
+            }
+        }
+
         private String scalar() throws IOException {
             ByteArrayOutputStream to = new ByteArrayOutputStream();
             try (JsonGenerator out = WRITTEN.createGenerator(to)) {
@@ -350,7 +374,35 @@ public class JsonFunctions extends Functions {
 
         @Override
         public JsonToken currentToken() {
-            return text == null ? delegate.currentToken() : JsonToken.VALUE_STRING;
+            return text != null ? JsonToken.VALUE_STRING
+                : number != null ? JsonToken.VALUE_NUMBER_INT : delegate.currentToken();
+        }
+
+        @Override
+        public long getLongValue() throws IOException {
+            return number == null ? delegate.getLongValue() : number;
+        }
+
+        @Override
+        public int getIntValue() throws IOException {
+            return number == null ? delegate.getIntValue() : (int) within(Integer.MIN_VALUE, Integer.MAX_VALUE);
+        }
+
+        @Override
+        public short getShortValue() throws IOException {
+            return number == null ? delegate.getShortValue() : (short) within(Short.MIN_VALUE, Short.MAX_VALUE);
+        }
+
+        @Override
+        public byte getByteValue() throws IOException {
+            return number == null ? delegate.getByteValue() : (byte) within(Byte.MIN_VALUE, Byte.MAX_VALUE);
+        }
+
+        private long within(long least, long most) throws IOException {
+            if (number < least || number > most) {
+                throw new JsonParseException(delegate, "a number that its column cannot hold");
+            }
+            return number;
         }
 
         @Override
