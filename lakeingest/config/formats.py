@@ -47,8 +47,14 @@ class JsonValue(Part):
     timestamp_format: TimestampFormat | None = Field(
         None,
         description=f"How a TIMESTAMP or TIMESTAMP_NTZ is written, {_PATTERNS} Left out: ISO 8601, as in "
-        "2013-01-31T10:00:00Z, or milliseconds since 1970.",
+        "2013-01-31T10:00:00Z, or a number since 1970 (see epoch).",
         examples=["yyyy-MM-dd HH:mm:ss"],
+    )
+    epoch: Literal["seconds", "millis", "micros", "nanos"] = Field(
+        "millis",
+        description="What a number in a TIMESTAMP counts since 1970. Seconds may have a fraction; what is smaller than "
+        "a microsecond is cut off. It holds for all of the record; declare a time of another unit as BIGINT, and "
+        "derive it by timestamp_seconds, timestamp_millis, timestamp_micros or timestamp_nanos.",
     )
 
 

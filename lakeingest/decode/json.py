@@ -99,6 +99,7 @@ def texts_of(format: ValueFormat | KeyFormat) -> Texts:
         zone=format.timezone,
         rounds=format.decimals == "round",
         quotes=format.numbers_in_quotes,
+        epoch=format.epoch,
         dates=tuple(time_format.compiled(text, "date") for text in format.date_format or (time_format.ISO,)),
         times=tuple(time_format.compiled(text, "timestamp") for text in format.timestamp_format or (time_format.ISO,)),
     )

@@ -138,28 +138,28 @@ def _from_text(text: Column, kind: T.DataType, texts: Texts, exact: bool) -> Col
     if isinstance(kind, _REALS):
         number = F.when(text.rlike(_REAL), text.try_cast(kind))
         return F.when((F.abs(number) != float("inf")) & ~numbers.changes(text, kind, exact=exact), number)
-    read = [_in_pattern(text, p, kind, texts.zone) for p in texts.patterns(kind.typeName())]
+    read = [_in_pattern(text, p, kind, texts) for p in texts.patterns(kind.typeName())]
     return F.coalesce(*read) if len(read) > 1 else read[0]
 
 
-def _in_pattern(text: Column, pattern: Pattern, kind: T.DataType, zone: str) -> Column:
+def _in_pattern(text: Column, pattern: Pattern, kind: T.DataType, texts: Texts) -> Column:
     """Null where the text is no such time in the pattern."""
     if not pattern.sought:
-        return _in_iso(text, kind, zone)
+        return _in_iso(text, kind, texts)
     if pattern.zoned and isinstance(kind, T.TimestampNTZType):
         return F.lit(None).cast(kind)
     text = F.concat(text, F.lit(pattern.table)) if pattern.table else text
     written = F.when(text.rlike(pattern.sought), F.regexp_replace(text, pattern.sought, pattern.instead))
     if isinstance(kind, T.TimestampType):
-        return timestamps.from_iso(written, zone, zoned=pattern.zoned)
+        return timestamps.from_iso(written, texts.zone, zoned=pattern.zoned)
     return written.try_cast(kind)
 
 
-def _in_iso(text: Column, kind: T.DataType, zone: str) -> Column:
+def _in_iso(text: Column, kind: T.DataType, texts: Texts) -> Column:
     if isinstance(kind, T.DateType):
         return F.when(text.rlike(_DATE), text.try_cast("date"))
     if isinstance(kind, T.TimestampType):
-        return timestamps.from_text(text, zone)
+        return timestamps.from_text(text, texts.zone, texts.epoch)
     return timestamps.local_from_text(text)
 
 

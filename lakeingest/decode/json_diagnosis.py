@@ -13,7 +13,8 @@ from decimal import Decimal
 from itertools import chain
 from typing import Any
 
-from lakeingest.schema.json_values import AS_IT_IS, ISO, SHOWN, Object, Texts, fits, lone_surrogate, read
+from lakeingest.schema.json_values import AS_IT_IS, ISO, SHOWN, Object, Texts, fits, lone_surrogate, read, since_1970
+from lakeingest.schema.time_patterns import EPOCH_UNITS
 
 _NAMES = {"byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT"}
 _LONGEST_MESSAGE = 500
@@ -125,6 +126,9 @@ def _misfits(value: Any, kind: Any, texts: Texts, place: str, path: str, *, exac
     if isinstance(kind, str):
         if not fits(value, kind, texts):
             rule = f"is no {_spelled(kind)}{_written(kind, texts)}"
+            if kind == "timestamp" and since_1970(value, texts) is not None:
+                unit = EPOCH_UNITS[texts.epoch][2]
+                rule = f"is no TIMESTAMP: {unit} since 1970 outside of the years 1 to 9999 (see decode.value.epoch)"
             yield FieldFault(path, kind, value, ("WRONG_TYPE", f"{place} = {_short(value)} {rule}"), rule)
         elif not fits(value, kind, texts, exact=exact):
             rule = "would be another number as DOUBLE: declare the column, as DECIMAL or STRING"

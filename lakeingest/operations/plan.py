@@ -27,7 +27,7 @@ from lakeingest.ingest.microbatch import MicroBatchExecution
 from lakeingest.ingest.preflight import Accept
 from lakeingest.kafka import offsets
 from lakeingest.kafka.offsets import Topics
-from lakeingest.operations import corrections, forecast
+from lakeingest.operations import corrections, epoch_units, forecast
 from lakeingest.operations.results.plan import Plan
 from lakeingest.record import REFUSED, OffsetRanges
 from lakeingest.spark import frames, types
@@ -142,7 +142,7 @@ class _Sample:
                 day,
                 self._rewrites(decided.accepted.schema),
                 self.committed,
-                tuple(forecast.warnings(config, day)),
+                (*epoch_units.warnings(config, kafka), *forecast.warnings(config, day)),
                 suggestion.of_rows(config.name, decided.accepted) if suggest else None,
             )
 

@@ -377,13 +377,16 @@ class _Translator:
             one, other = map(read, node.expressions)
             kind = self._comparable(node, one, other)
             return composed(called(name, (one, other)), kind, one, other, exact=one_type(one, other), number=one.number)
-        if name == "header":
-            return self._header(node)
+        own = {"header": self._header, "decimal_from_bytes": self._decimal_from_bytes}.get(name)
+        if own:
+            return own(node, read)
         function = FUNCTIONS.get(name)
         if function is None:
-            close = get_close_matches(name, [*FUNCTIONS, "coalesce", "header", "if", "nullif"], n=1)
+            close = get_close_matches(
+                name, [*FUNCTIONS, "coalesce", "decimal_from_bytes", "header", "if", "nullif"], n=1
+            )
             hint = f"did you mean {close[0]}? " if close else ""
-            more = {"coalesce", "greatest", "header", "if", "ifnull", "least", "nullif", "nvl"}
+            more = {"coalesce", "decimal_from_bytes", "greatest", "header", "if", "ifnull", "least", "nullif", "nvl"}
             allowed = ", ".join(sorted({*FUNCTIONS, *more}))
             raise ExpressionError(f"{name}(…) is not for a transform; {hint}allowed: {allowed}")
         parts = [read(each) for each in node.expressions]
@@ -396,13 +399,30 @@ class _Translator:
         value = called(name, parts, template)
         return (tried if function.tried else composed)(value, function.gives, *parts, number=number)
 
-    def _header(self, node: exp.Anonymous) -> Expression:
+    def _header(self, node: exp.Anonymous, _: Any) -> Expression:
         """The text of the record's last header of a name; null if there is none, or if it is no UTF-8."""
         arguments = node.expressions
         if len(arguments) != 1 or type(arguments[0]).__name__ != "Literal" or not arguments[0].is_string:
             raise ExpressionError(f"{sql_text(node)}: write the header's name as a text, as in header('ce_type')")
         matches = f"filter(_headers, h -> h.key = {quoted(str(arguments[0].this))})"
         return composed(f"try_validate_utf8(CAST(try_element_at({matches}, -1).value AS STRING))", TEXT)
+
+    def _decimal_from_bytes(self, node: exp.Anonymous, read: Any) -> Expression:
+        """The DECIMAL that Debezium and Kafka Connect write as bytes, or as base64 in JSON."""
+        parts: list[Expression] = [read(each) for each in node.expressions]
+        sizes = [part.value for part in parts[1:]]
+        if not (1 <= len(sizes) <= 2 and all(re.fullmatch(r"\d{1,2}", size) for size in sizes)):
+            raise ExpressionError(f"{sql_text(node)}: write the scale as a number, as in decimal_from_bytes(amount, 2)")
+        scale, precision = int(sizes[0]), int(sizes[1]) if len(sizes) > 1 else 38
+        if not 1 <= precision <= 38 or scale > precision:
+            raise ExpressionError(f"{sql_text(node)}: a DECIMAL has 1 to 38 digits, and no more behind the point")
+        part = parts[0]
+        if part.kind not in (None, NULL, BYTES, TEXT):
+            raise ExpressionError(
+                f"{sql_text(node)}: {short_text(part)} is a {part.kind}; write bytes, or a base64 text"
+            )
+        value = functions.written(functions.decimal_from_bytes(part.kind, precision, scale), part.value)
+        return tried(value, NUMBER, part, exact=ddl.Atomic(f"decimal({precision},{scale})"))
 
     def _arguments(self, node: exp.Anonymous, name: str, function: Function, parts: Sequence[Expression]) -> None:
         takes = function.takes.split()

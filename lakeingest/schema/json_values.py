@@ -16,7 +16,7 @@ from decimal import Decimal
 from itertools import chain
 from typing import Any
 
-from lakeingest.schema.time_patterns import CLOCK, DAY, MILLIS, OFFSET
+from lakeingest.schema.time_patterns import CLOCK, DAY, EPOCH_UNITS, OFFSET
 
 _RANGES = {"byte": 2**7, "short": 2**15, "integer": 2**31, "long": 2**63}
 SHOWN = 80
@@ -28,8 +28,8 @@ _LONGEST_NUMBER = 1000
 _EXPONENT = re.compile(r"[eE][+-]?0*[1-9]\d{4}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
-_MILLIS = (-62_135_596_800_000, 253_402_300_799_999)
-"""The years 0001 to 9999."""
+_SECONDS = (-62_135_596_800, 253_402_300_800)
+"""The beginning of the years 0001 and 10000."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -66,6 +66,7 @@ class Texts:
         wholes: whether an integer may be written with a point or an exponent, as JSON Schema has it: 2.0 is 2.
         dates: the patterns that a DATE is tried with.
         times: those of a TIMESTAMP or TIMESTAMP_NTZ.
+        epoch: the unit of a number that is a TIMESTAMP, of `EPOCH_UNITS`.
     """
 
     zone: str = "UTC"
@@ -74,6 +75,7 @@ class Texts:
     wholes: bool = False
     dates: tuple[Pattern, ...] = ISO
     times: tuple[Pattern, ...] = ISO
+    epoch: str = "millis"
 
     def patterns(self, kind: str) -> tuple[Pattern, ...]:
         """Of a type of Spark's."""
@@ -232,13 +234,23 @@ _FITS: dict[str, Callable[[Any], bool]] = {
     "float": _number("<f"),
     "binary": lambda v: isinstance(v, str) and re.fullmatch(_BASE64, v) is not None,
 }
-_SHAPES = {"date": DAY, "timestamp": rf"{MILLIS}|{DAY}({CLOCK}({OFFSET})?)?", "timestamp_ntz": f"{DAY}({CLOCK})?"}
+_SHAPES = {"date": DAY, "timestamp": rf"{DAY}({CLOCK}({OFFSET})?)?", "timestamp_ntz": f"{DAY}({CLOCK})?"}
 
 
 def _fits_time(value: Any, kind: str, texts: Texts) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | str):
+    if isinstance(value, bool) or not isinstance(value, int | str | Decimal):
         return False
+    if kind == "timestamp" and (counted := since_1970(value, texts)) is not None:
+        return _SECONDS[0] <= counted < _SECONDS[1]
     return any(_parses(_rewritten(str(value), pattern), kind) for pattern in texts.patterns(kind))
+
+
+def since_1970(value: Any, texts: Texts) -> Decimal | None:
+    """The seconds since 1970 of a value that may count them, or parts of them; None where it does not."""
+    per_second, shape, _ = EPOCH_UNITS[texts.epoch]
+    if isinstance(value, bool) or not any(pattern == ISO[0] for pattern in texts.times):
+        return None
+    return Decimal(str(value)) / per_second if re.fullmatch(shape, str(value), re.ASCII) else None
 
 
 def _rewritten(text: str, pattern: Pattern) -> str:
@@ -253,12 +265,10 @@ def _rewritten(text: str, pattern: Pattern) -> str:
 def _parses(text: str, kind: str) -> bool:
     if not re.fullmatch(_SHAPES[kind], text, re.ASCII):
         return False
-    if kind == "timestamp" and re.fullmatch(MILLIS, text, re.ASCII):
-        return _MILLIS[0] <= int(text) <= _MILLIS[1]
     try:
         moment = datetime.fromisoformat(re.sub(r"(\.\d{1,6})\d*", r"\1", text))
     except ValueError:
         return False
     offset = moment.utcoffset() or timedelta()
-    millis = (moment.replace(tzinfo=UTC) - _EPOCH - offset) // timedelta(milliseconds=1)
-    return abs(offset) <= timedelta(hours=18) and _MILLIS[0] <= millis <= _MILLIS[1]
+    seconds = (moment.replace(tzinfo=UTC) - _EPOCH - offset) // timedelta(seconds=1)
+    return abs(offset) <= timedelta(hours=18) and _SECONDS[0] <= seconds < _SECONDS[1]

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 DAY, CLOCK, OFFSET = r"\d{4}-\d{2}-\d{2}", r"[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?", r"Z|[+-]\d{2}:?\d{2}"
 """ISO 8601, as regular expressions of Python and of Java: the parts that are taken."""
 MILLIS = r"-?\d{1,19}"
 """Milliseconds since 1970 as a text."""
+EPOCH_UNITS: Mapping[str, tuple[int, str, str]] = {
+    "seconds": (1, r"-?\d{1,19}(?:\.\d{1,9})?", "seconds"),
+    "millis": (10**3, MILLIS, "milliseconds"),
+    "micros": (10**6, MILLIS, "microseconds"),
+    "nanos": (10**9, MILLIS, "nanoseconds"),
+}
+"""A unit of times since 1970 → how many are a second, what such a number looks like, and the unit's name."""
 _TOKEN = re.compile(r"'(?P<quoted>(?:[^']|'')*)'|(?P<run>([A-Za-z])\3*|[\[\]{}#])|(?P<text>[^'])", re.DOTALL)
 
 

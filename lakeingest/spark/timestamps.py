@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakeingest.schema.time_patterns import CLOCK, DAY, MILLIS, OFFSET
+from lakeingest.schema.time_patterns import CLOCK, DAY, EPOCH_UNITS, MILLIS, OFFSET
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -66,9 +66,13 @@ def within_years(time: Column) -> Column:
     return _within(time, _FIRST, _LAST)
 
 
-def from_text(raw: Column, zone: str) -> Column:
-    """The instant that a string means, as TIMESTAMP: see `local` for what it may look like; null if it is none."""
-    return within_years(F.coalesce(_instant_of_text(raw), _instant_in(local_from_text(raw), zone)))
+def from_text(raw: Column, zone: str, unit: str = "millis") -> Column:
+    """The instant that a string means, as TIMESTAMP: see `local` for what it may look like; null if it is none.
+
+    Args:
+        unit: of a number, one of `EPOCH_UNITS`; seconds may have a fraction.
+    """
+    return within_years(F.coalesce(_instant_of_text(raw, unit), _instant_in(local_from_text(raw), zone)))
 
 
 def from_iso(raw: Column, zone: str, *, zoned: bool) -> Column:
@@ -97,8 +101,8 @@ def _with_colon(time: Column) -> Column:
     return F.regexp_replace(time, r"([+-]\d{2})(\d{2})\z", "$1:$2")
 
 
-def _instant_of_text(raw: Column) -> Column:
-    """An ISO-8601 time with an offset, or epoch milliseconds. The commonest form comes first: each test costs."""
+def _instant_of_text(raw: Column, unit: str = "millis") -> Column:
+    """An ISO-8601 time with an offset, or a count since 1970. The commonest form comes first: each test costs."""
     # Spark's cast knows no zone directly behind minutes.
     whole = _with_colon(F.regexp_replace(raw, r"([T ]\d{2}:\d{2})(Z|[+-])", "$1:00$2"))
     # Finding a zone by its name takes Spark longer than all else; the session's own, UTC, it knows.
@@ -106,7 +110,7 @@ def _instant_of_text(raw: Column) -> Column:
     clock = F.substring(raw, F.lit(1), F.octet_length(raw) - zone)
     return (
         F.when(raw.rlike(_COMMON), clock.try_cast("timestamp"))
-        .when(raw.rlike(_DIGITS), _instant(raw.try_cast("bigint")))
+        .when(raw.rlike(rf"\A{EPOCH_UNITS[unit][1]}\z"), _instant_of_count(raw, unit))
         .when(raw.rlike(_ISO) & raw.rlike(_ZONE), whole.try_cast("timestamp"))
     )
 
@@ -140,6 +144,19 @@ def why_not(raw: Column, kind: T.DataType) -> Column:
             .otherwise(F.lit("neither milliseconds since 1970 (1 to 19 digits) nor an ISO-8601 date or time"))
         )
     return F.when(raw.isNull(), F.lit("is null or missing")).otherwise(F.concat(value, reason))
+
+
+def _instant_of_count(raw: Column, unit: str) -> Column:
+    """The instant of a text that counts a unit since 1970, in whole microseconds: what is smaller is cut off."""
+    if unit == "millis":
+        return _instant(raw.try_cast("bigint"))
+    if unit == "seconds":
+        seconds = F.regexp_replace(raw, r"(\.\d{6})\d+", "$1").try_cast("decimal(25,6)")
+        in_range = seconds.between(F.lit((_FIRST - _DAY) // 10**6), F.lit((_LAST + _DAY) // 10**6))
+        return F.timestamp_seconds(F.when(in_range, seconds))
+    if unit == "micros":
+        return F.timestamp_micros(raw.try_cast("bigint"))
+    return F.timestamp_micros((raw.try_cast("decimal(20,0)") / 1000).cast("bigint"))
 
 
 def _instant(millis: Column) -> Column:

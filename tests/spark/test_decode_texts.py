@@ -103,12 +103,51 @@ WRITTEN = {
     '{"n":"31.01.2024 10:00:00+02:00"}': "is no TIMESTAMP_NTZ",
 }
 
+_BAD = "since 1970 outside of the years 1 to 9999"
+SECONDS = {
+    '{"t":1690000000}': '{"t":"2023-07-22T04:26:40.000000Z"}',
+    '{"t":"1690000000"}': '{"t":"2023-07-22T04:26:40.000000Z"}',
+    '{"t":1690000000.123456789}': '{"t":"2023-07-22T04:26:40.123456Z"}',
+    '{"t":-1.5}': '{"t":"1969-12-31T23:59:58.500000Z"}',
+    '{"t":-62135596800}': '{"t":"0001-01-01T00:00:00.000000Z"}',
+    '{"t":253402300799.999999}': '{"t":"9999-12-31T23:59:59.999999Z"}',
+    '{"t":"2023-07-22T04:26:40Z"}': '{"t":"2023-07-22T04:26:40.000000Z"}',
+    '{"t":253402300800}': f"t = 253402300800 is no TIMESTAMP: seconds {_BAD}",
+    '{"t":1690000000000}': f"is no TIMESTAMP: seconds {_BAD}",
+    '{"t":1.69e9}': "is no TIMESTAMP",
+    '{"t":1690000000.1234567891}': "is no TIMESTAMP",
+    '{"n":1690000000}': "n = 1690000000 is no TIMESTAMP_NTZ",
+}
+MILLIS = {
+    '{"t":1690000000123}': '{"t":"2023-07-22T04:26:40.123000Z"}',
+    '{"t":1690000000123456}': f"is no TIMESTAMP: milliseconds {_BAD}",
+    '{"t":1690000000.5}': "t = 1690000000.5 is no TIMESTAMP",
+}
+MICROS = {
+    '{"t":1690000000123456}': '{"t":"2023-07-22T04:26:40.123456Z"}',
+    '{"t":-1}': '{"t":"1969-12-31T23:59:59.999999Z"}',
+    '{"t":253402300799999999}': '{"t":"9999-12-31T23:59:59.999999Z"}',
+    '{"t":253402300800000000}': f"is no TIMESTAMP: microseconds {_BAD}",
+    '{"t":9999999999999999999}': f"is no TIMESTAMP: microseconds {_BAD}",
+}
+NANOS = {
+    '{"t":1690000000123456789}': '{"t":"2023-07-22T04:26:40.123456Z"}',
+    '{"t":9223372036854775807}': '{"t":"2262-04-11T23:47:16.854775Z"}',
+    '{"t":99999999999999999999}': "is no TIMESTAMP",
+}
+UNITS = {"seconds": SECONDS, "millis": MILLIS, "micros": MICROS, "nanos": NANOS}
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "columns", "cases"),
-    [(ROUND, DECIMALS, ROUNDED), (QUOTED, NUMBERS, IN_QUOTES), (FORMATS | NEW_YORK, TIMES, WRITTEN)],
-    ids=["round", "quotes", "formats"],
+    [
+        (ROUND, DECIMALS, ROUNDED),
+        (QUOTED, NUMBERS, IN_QUOTES),
+        (FORMATS | NEW_YORK, TIMES, WRITTEN),
+        *(({"epoch": unit}, TIMES, cases) for unit, cases in UNITS.items()),
+    ],
+    ids=["round", "quotes", "formats", *UNITS],
 )
 def test_text_is_read_as_the_file_says(
     spark: SparkSession, options: dict[str, Any], columns: str, cases: dict[str, str]

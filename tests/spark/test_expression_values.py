@@ -270,6 +270,12 @@ CASES: dict[str, tuple[str, Expected]] = {
     ),
     "timestamp_millis(big)": ("timestamp", computed(lambda b: moment(b * 1000), "big")),
     "timestamp_millis(big - 1)": ("timestamp", computed(lambda b: moment((b - 1) * 1000), "big")),
+    "timestamp_micros(big)": ("timestamp", computed(moment, "big")),
+    "timestamp_nanos(big)": (
+        "timestamp",
+        computed(lambda b: moment(D(b).scaleb(-3).to_integral_value(ROUND_DOWN)), "big"),
+    ),
+    "unix_micros(t)": ("bigint", computed(micros, "t")),
     "unix_seconds(t)": ("bigint", computed(lambda t: micros(t) // 10**6, "t")),
     "unix_millis(t)": ("bigint", computed(lambda t: micros(t) // 1000, "t")),
     "year(d)": ("int", computed(lambda d: d.year, "d")),

@@ -45,7 +45,7 @@ class Plan(Showable):
         rewrites: what a run would write anew because a type grows (schema.widening: rewrite): files and bytes; None
             if nothing.
         committed: whether the pipeline is caught up, so that the sample are its newest records, committed before.
-        warnings: about files and partitions, with numbers.
+        warnings: about times in another unit, files and partitions, with numbers.
     """
 
     pipeline: str

@@ -68,6 +68,21 @@ def test_one_pattern_or_a_list() -> None:
     assert (made.date_format, made.timestamp_format) == (("d.M.yyyy",), ("iso", "d.M.yy HH:mm"))
 
 
+def test_a_unit_of_numbers_needs_a_place_for_numbers(tmp_path: Path) -> None:
+    """Where a time is read by patterns alone, no number is one."""
+    decode = "{format: json, epoch: seconds, timestamp_format: [%s]}"
+    path = tmp_path / "orders.yaml"
+    path.write_text(FILE.replace("{format: json, date_format: YYYY-MM-dd}", decode % "yyyy-MM-dd"), encoding="utf-8")
+    with pytest.raises(PipelineFileError) as caught:
+        file.read(path, {})
+    (problem,) = caught.value.problems
+    assert "decode.value.epoch: no number is a time where timestamp_format is given without iso; add iso" in problem
+    path.write_text(
+        FILE.replace("{format: json, date_format: YYYY-MM-dd}", decode % "yyyy-MM-dd, iso"), encoding="utf-8"
+    )
+    file.read(path, {})
+
+
 def test_a_bad_pattern_is_found_with_the_file(tmp_path: Path) -> None:
     """The check of a file names the line, the pattern and the cure."""
     (tmp_path / "orders.yaml").write_text(FILE, encoding="utf-8")

@@ -179,6 +179,13 @@ def test_what_is_nested_does_not_grow_without_bound(text: str) -> None:
         ("CASE WHEN w > 0 THEN u ELSE z END", "needs 76 digits"),
         ("timestamp_seconds(w)", "TIMESTAMP_SECONDS(w): w is DECIMAL(38,10); CAST it AS DECIMAL(20,6)"),
         ("timestamp_millis(z)", "TIMESTAMP_MILLIS(z): z is DECIMAL(38,0); CAST it AS BIGINT"),
+        ("timestamp_micros(z)", "TIMESTAMP_MICROS(z): z is DECIMAL(38,0); CAST it AS BIGINT"),
+        ("timestamp_nanos(w)", "TIMESTAMP_NANOS(w): w is DECIMAL(38,10); CAST it AS BIGINT"),
+        ("decimal_from_bytes(z, 2)", "is a number; write bytes, or a base64 text"),
+        ("decimal_from_bytes('AQ==')", "write the scale as a number, as in decimal_from_bytes(amount, 2)"),
+        ("decimal_from_bytes('AQ==', z)", "write the scale as a number"),
+        ("decimal_from_bytes('AQ==', 4, 3)", "a DECIMAL has 1 to 38 digits, and no more behind the point"),
+        ("decimal_from_bytes('AQ==', 0, 39)", "a DECIMAL has 1 to 38 digits"),
     ],
 )
 def test_what_spark_would_round_is_refused(text: str, said: str) -> None:
