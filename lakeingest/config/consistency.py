@@ -242,11 +242,7 @@ def _format(decode: parts.Decode, schema: parts.Schema) -> Iterator[Mistake]:
 
 def _epoch(decode: parts.Decode) -> Iterator[Mistake]:
     for side, part in (("value", decode.value), ("key", decode.key)):
-        if (
-            isinstance(part, JsonValue)
-            and part.epoch != "millis"
-            and ISO not in (part.timestamp_format or ISO)
-        ):
+        if isinstance(part, JsonValue) and part.epoch != "millis" and ISO not in (part.timestamp_format or ISO):
             yield Mistake(
                 ("decode", side, "epoch"),
                 "no number is a time where timestamp_format is given without iso; add iso to its list, or drop epoch",

@@ -16,7 +16,7 @@ from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lakeingest.schema import ddl, functions, numbers, widths
+from lakeingest.schema import ddl, decimal_bytes, functions, numbers, widths
 from lakeingest.schema.expression_parts import (
     NEVER,
     Expression,
@@ -54,6 +54,8 @@ _CASTS = {
 }
 """Kind → the kinds that Spark's try_cast takes it from."""
 _LONGEST, _DEEPEST = 10_000, 50
+_SPECIAL = "coalesce decimal_from_bytes greatest header if ifnull least nullif nvl"
+"""Functions beside `FUNCTIONS`."""
 
 
 @cache
@@ -377,18 +379,14 @@ class _Translator:
             one, other = map(read, node.expressions)
             kind = self._comparable(node, one, other)
             return composed(called(name, (one, other)), kind, one, other, exact=one_type(one, other), number=one.number)
-        own = {"header": self._header, "decimal_from_bytes": self._decimal_from_bytes}.get(name)
-        if own:
-            return own(node, read)
+        if special := {"header": self._header, "decimal_from_bytes": decimal_bytes.read}.get(name):
+            return special(node, read)
         function = FUNCTIONS.get(name)
         if function is None:
-            close = get_close_matches(
-                name, [*FUNCTIONS, "coalesce", "decimal_from_bytes", "header", "if", "nullif"], n=1
-            )
+            names = sorted({*FUNCTIONS, *_SPECIAL.split()})
+            close = get_close_matches(name, names, n=1)
             hint = f"did you mean {close[0]}? " if close else ""
-            more = {"coalesce", "decimal_from_bytes", "greatest", "header", "if", "ifnull", "least", "nullif", "nvl"}
-            allowed = ", ".join(sorted({*FUNCTIONS, *more}))
-            raise ExpressionError(f"{name}(…) is not for a transform; {hint}allowed: {allowed}")
+            raise ExpressionError(f"{name}(…) is not for a transform; {hint}allowed: {', '.join(names)}")
         parts = [read(each) for each in node.expressions]
         self._arguments(node, name, function, parts)
         parts = fitting_arguments(function, parts)
@@ -406,23 +404,6 @@ class _Translator:
             raise ExpressionError(f"{sql_text(node)}: write the header's name as a text, as in header('ce_type')")
         matches = f"filter(_headers, h -> h.key = {quoted(str(arguments[0].this))})"
         return composed(f"try_validate_utf8(CAST(try_element_at({matches}, -1).value AS STRING))", TEXT)
-
-    def _decimal_from_bytes(self, node: exp.Anonymous, read: Any) -> Expression:
-        """The DECIMAL that Debezium and Kafka Connect write as bytes, or as base64 in JSON."""
-        parts: list[Expression] = [read(each) for each in node.expressions]
-        sizes = [part.value for part in parts[1:]]
-        if not (1 <= len(sizes) <= 2 and all(re.fullmatch(r"\d{1,2}", size) for size in sizes)):
-            raise ExpressionError(f"{sql_text(node)}: write the scale as a number, as in decimal_from_bytes(amount, 2)")
-        scale, precision = int(sizes[0]), int(sizes[1]) if len(sizes) > 1 else 38
-        if not 1 <= precision <= 38 or scale > precision:
-            raise ExpressionError(f"{sql_text(node)}: a DECIMAL has 1 to 38 digits, and no more behind the point")
-        part = parts[0]
-        if part.kind not in (None, NULL, BYTES, TEXT):
-            raise ExpressionError(
-                f"{sql_text(node)}: {short_text(part)} is a {part.kind}; write bytes, or a base64 text"
-            )
-        value = functions.written(functions.decimal_from_bytes(part.kind, precision, scale), part.value)
-        return tried(value, NUMBER, part, exact=ddl.Atomic(f"decimal({precision},{scale})"))
 
     def _arguments(self, node: exp.Anonymous, name: str, function: Function, parts: Sequence[Expression]) -> None:
         takes = function.takes.split()

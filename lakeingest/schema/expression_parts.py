@@ -20,7 +20,10 @@ _KINDS = {
     "binary": BYTES,
     "void": NULL,
 }
-_EXACT = {TEXT: ddl.Atomic("string"), BOOLEAN: ddl.Atomic("boolean"), DATE: ddl.Atomic("date")}
+_EXACT = {
+    **{TEXT: ddl.Atomic("string"), BOOLEAN: ddl.Atomic("boolean")},
+    **{DATE: ddl.Atomic("date"), TIME: ddl.Atomic("timestamp")},
+}
 _LARGEST = 200_000
 
 

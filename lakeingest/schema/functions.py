@@ -102,26 +102,6 @@ microsecond Spark would stop the batch.
 """
 
 
-def decimal_from_bytes(kind: str | None, precision: int, scale: int) -> str:
-    """The template of a DECIMAL whose unscaled value is in bytes, big-endian and in two's complement, or in a text as
-    base64; null where that is none, or has more digits.
-
-    By the hexadecimal digits without those that only repeat the sign; those of a negative number are turned round, so
-    that no step is larger than the number.
-    """
-    raw = "try_to_binary({0}, 'base64')" if kind == TEXT else "{0}"
-    hexadecimal = f"regexp_replace(hex({raw}), '^(00)+(?=[0-7])|^(FF)+(?=[89A-F])', '')"
-    positive = "CASE WHEN h >= '8' THEN translate(h, '0123456789ABCDEF', 'FEDCBA9876543210') ELSE h END"
-    high, low = (f"CAST(conv({half}(p, 16), 16, 10) AS DECIMAL(20,0))" for half in ("left", "right"))
-    number = f"try_add(try_multiply({high}, CAST(18446744073709551616 AS DECIMAL(20,0))), {low})"
-    number = f"try_add({number}, CASE WHEN h >= '8' THEN 1 ELSE 0 END)"
-    signed = f"concat(CASE WHEN h >= '8' THEN '-' ELSE '' END, CAST({number} AS STRING), 'E-{scale}')"
-    cast = (
-        f"get(transform(array(lpad({positive}, 32, '0')), p -> try_cast({signed} AS DECIMAL({precision},{scale}))), 0)"
-    )
-    return f"get(transform(array({hexadecimal}), h -> CASE WHEN length(h) BETWEEN 2 AND 32 THEN {cast} END), 0)"
-
-
 def minus(number: ddl.Type | None) -> str:
     """The template of a number with the other sign.
 
