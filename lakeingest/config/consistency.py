@@ -250,8 +250,13 @@ def _epoch(decode: parts.Decode) -> Iterator[Mistake]:
 
 
 def _of_schemas(decode: parts.Decode, schema: parts.Schema) -> Iterator[Mistake]:
-    for name in {"unsupported", "names"} & schema.model_fields_set:
-        if decode.value.format in ("json", "string", "bytes"):
+    for name in ("unsupported", "names"):
+        # A default that is written out is no contradiction.
+        if getattr(schema, name) != parts.Schema.model_fields[name].default and decode.value.format in (
+            "json",
+            "string",
+            "bytes",
+        ):
             yield Mistake(
                 ("schema", name),
                 f"not for decode.value.format {decode.value.format}, whose records bring no schema; drop it",
