@@ -132,9 +132,9 @@ def parse(raw: Column, schema: T.StructType, texts: Texts) -> Column:
     sealed_text = F.concat(opened, last).cast("string")
     read = numbers.in_text(F.from_json(sealed_text, sealed_schema, _OPTIONS), text, fields, sealed_schema, _OPTIONS)
     if texts.wholes and numbers.has_integers(fields):
-        whole = F.from_json(numbers.whole(sealed_text), sealed_schema, _OPTIONS)
-        whole = numbers.in_text(whole, text, fields, sealed_schema, _OPTIONS, suspected=True)
-        read = numbers.either(read, whole, _CORRUPT, text)
+        respelled = F.from_json(numbers.whole(sealed_text), sealed_schema, _OPTIONS)
+        respelled = numbers.in_text(respelled, text, fields, sealed_schema, _OPTIONS, suspected=True)
+        read = numbers.either(read, respelled, _CORRUPT, text)
     read = json_parts.written(read, raw, bearing, sealed_schema)
     odd = numbers.unreadable(text, bearing, _OPTIONS, rounds=texts.rounds) | numbers.lone_surrogate(text)
     return F.when(~odd, read)
