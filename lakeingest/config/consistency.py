@@ -225,6 +225,13 @@ def _format(decode: parts.Decode, schema: parts.Schema) -> Iterator[Mistake]:
         reason = "whose one column is called value" if text else "whose columns the schema of the records gives"
         cure = "drop schema.columns, or write format: json"
         yield Mistake(where, f"not for decode.value.format {name}, {reason}; {cure}")
+    if name == "json" and schema.columns and compatibility(decode, schema) != "FORWARD":
+        for path in ddl.sources(ddl.parse(schema.columns)):
+            yield Mistake(
+                where,
+                f"{path}: FROM needs schema.compatibility FORWARD, as under the others fields that are not declared "
+                "become columns of their own names; write FORWARD, or declare the column under the field's name",
+            )
     if text and schema.compatibility:
         yield Mistake(
             ("schema", "compatibility"),

@@ -56,9 +56,9 @@ class Schema(Part):
     columns: ValueColumns | None = Field(
         None,
         description="The value's fields as DDL text, nested types and NOT NULL included: "
-        "'flight INT, carrier STRING NOT NULL'. Required for format json, and only for it: the other formats "
-        "bring their schema.",
-        examples=["flight INT, carrier STRING NOT NULL, time_hour TIMESTAMP"],
+        "'flight INT, carrier STRING NOT NULL'. FROM names the field of a column that has another name: \"placed "
+        "TIMESTAMP FROM 'Date Time'\". Required for format json, and only for it: other formats bring their schema.",
+        examples=["flight INT, carrier STRING NOT NULL, time_hour TIMESTAMP FROM 'Time Hour'"],
     )
     widening: Widening | None = Field(
         None,

@@ -82,7 +82,7 @@ def _field_names(value: Any) -> Any:
     if isinstance(value, str):
         return value
     for path, name in value.items():
-        if not name or any(character in ddl.UNSTORABLE for character in name) or name.upper() in RESERVED:
+        if not name or any(character in ddl.UNSTORABLE for character in name) or name.lower() in RESERVED:
             raise ValueError(f"{path}: {name!r} is no name for a column; write one of letters, digits and _")
     return value
 
@@ -204,7 +204,8 @@ def table_place(value: str) -> str:
 
 
 def _columns(value: str) -> str:
-    ddl.parse(value)
+    if sourced := list(ddl.sources(ddl.parse(value))):
+        raise ddl.DdlError([f"{path}: FROM names a field of the value alone; drop it" for path in sourced])
     return value
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest import config
-from lakeingest.decode import json, json_columns, limits, sniff, writers
+from lakeingest.decode import json, json_columns, json_names, limits, sniff, writers
 from lakeingest.decode.early import SEGMENT, TypeSegment, segment
 from lakeingest.decode.projection import project
 from lakeingest.decode.writers import SchemaBranches
@@ -176,15 +176,24 @@ def _json(pipeline: config.PipelineConfig, name: str, raw: Column, columns: T.St
         name: of the intermediate column.
         strict: see `Shape`.
     """
-    schema = json_columns.marked(types.struct(pipeline.schema_.columns or ""), columns)
+    declared = ddl.parse(pipeline.schema_.columns) if pipeline.schema_.columns else ()
+    schema = json_columns.marked(types.of_columns(declared), columns)
     parsed, texts = F.col(name), json.texts_of(pipeline.decode.value)
     # A null says nothing of a column that may be there already, or not.
-    rescued = json.rescued(raw, parsed, schema, nulls=pipeline.compatibility == "FORWARD")
-    refusal = sniff.with_hint(json.refusal("value", raw, parsed, schema, texts), raw, "json")
+    nulls = pipeline.compatibility == "FORWARD"
+    if any(ddl.sources(declared)):
+        fields = json_columns.under_field_names(schema, declared)
+        parse = json.under_columns(json.parse(raw, fields, texts), schema, texts)
+        rescued = json.rescued(raw, parsed, fields, nulls=nulls, everywhere=True)
+        rescued = json_names.renamed(rescued, json_names.renamer(json_names.tree_of_columns(declared), {}))
+    else:
+        fields, parse = schema, json.parse(raw, schema, texts)
+        rescued = json.rescued(raw, parsed, schema, nulls=nulls)
+    refusal = sniff.with_hint(json.refusal("value", raw, parsed, schema, texts, fields=fields), raw, "json")
     if strict:
         rescued = F.when(rescued.isNotNull() & ~refusal.when, F.raise_error(F.lit(UNKNOWN_SCHEMA)).cast("string"))
     return Decoded(
-        parsed=({name: json.parse(raw, schema, texts)},),
+        parsed=({name: parse},),
         columns=json.columns(parsed, schema, texts) | {RESCUED: rescued},
         refusals=(refusal,),
         dropped=F.lit(False),

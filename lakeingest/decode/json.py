@@ -71,8 +71,7 @@ class JsonReader:
     def parse(self, payload: Column) -> Column:
         parsed = parse(payload, self.fields or self.schema, self.texts)
         if self.fields:
-            # By position: two fields may have names that are one to Spark.
-            parsed = parsed.cast(_with_marks(parsed_type(self.schema, self.texts)))
+            parsed = under_columns(parsed, self.schema, self.texts)
         return F.when(payload.isNotNull(), F.struct(parsed.alias("json"), payload.alias("text")))
 
     def broken(self, parsed: Column) -> Column:
@@ -179,26 +178,36 @@ def explained(raw: Column, schema: T.StructType, texts: Texts, *, withheld: bool
     )
 
 
-def refusal(stage: str, raw: Column, parsed: Column, schema: T.StructType, texts: Texts) -> Refusal:
-    """The test and its diagnosis, for a record whose `raw` is not null."""
+def refusal(
+    stage: str, raw: Column, parsed: Column, schema: T.StructType, texts: Texts, *, fields: T.StructType | None = None
+) -> Refusal:
+    """The test and its diagnosis, for a record whose `raw` is not null.
+
+    Args:
+        fields: the columns under the names of the fields; None where these are the same.
+    """
     broken = raw.isNotNull() & refused(raw, parsed, schema, texts)
     # Python is asked about every record that is refused, also where it is for something else: null costs it nothing.
     concerned = F.when(broken, raw)
     return Refusal(
         stage,
         broken,
-        lambda: explained(concerned, schema, texts),
-        withheld=lambda: explained(concerned, schema, texts, withheld=True),
+        lambda: explained(concerned, fields or schema, texts),
+        withheld=lambda: explained(concerned, fields or schema, texts, withheld=True),
     )
 
 
-def _with_marks(kind: T.DataType) -> T.StructType:
-    """What `parse` gives of a struct."""
+def under_columns(parsed: Column, schema: T.StructType, texts: Texts) -> Column:
+    """What `parse` gave of fields under other names, under those of the columns.
+
+    By position: two fields may have names that are one to Spark.
+    """
+    kind = parsed_type(schema, texts)
     assert isinstance(kind, T.StructType)
     second = (
         T.StructField(_UNDECLARED, T.BooleanType()) if jvm.offered("json") else T.StructField(_CORRUPT, T.StringType())
     )
-    return T.StructType([*kind, T.StructField(_SEAL, T.BooleanType()), second])
+    return parsed.cast(T.StructType([*kind, T.StructField(_SEAL, T.BooleanType()), second]))
 
 
 def rescued(

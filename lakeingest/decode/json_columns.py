@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest.decode import numbers
+from lakeingest.schema import ddl
 from lakeingest.schema.json_values import Pattern, Texts
 from lakeingest.schema.time_patterns import DAY
 from lakeingest.spark import maps, timestamps
@@ -76,6 +77,28 @@ def _marked(declared: T.DataType, whole: T.DataType) -> T.DataType:
         case T.MapType(), T.MapType():
             return T.MapType(whole.keyType, _marked(declared.valueType, whole.valueType), whole.valueContainsNull)
     return whole
+
+
+def under_field_names(kind: T.StructType, columns: Sequence[ddl.Column]) -> T.StructType:
+    """The type under the names of the fields that fill declared columns; others have their own names."""
+    declared = {column.name: column for column in columns}
+    fields = []
+    for f in kind:
+        column = declared.get(f.name)
+        name, part = (column.field_name, _under(f.dataType, column.type)) if column else (f.name, f.dataType)
+        fields.append(T.StructField(name, part, f.nullable, f.metadata))
+    return T.StructType(fields)
+
+
+def _under(kind: T.DataType, declared: ddl.Type) -> T.DataType:
+    match kind, declared:
+        case T.StructType(), ddl.Struct(fields):
+            return under_field_names(kind, fields)
+        case T.ArrayType(), ddl.Array(inner):
+            return T.ArrayType(_under(kind.elementType, inner), kind.containsNull)
+        case T.MapType(), ddl.Map(_, inner):
+            return T.MapType(kind.keyType, _under(kind.valueType, inner), kind.valueContainsNull)
+    return kind
 
 
 def fit(value: Column, kind: T.DataType, texts: Texts, *, exact: bool = False) -> Fitted:

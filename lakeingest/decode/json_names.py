@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.cloudpickle import register_pickle_by_value
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from lakeingest.schema import json_text, paths, safe_names
+from lakeingest.schema import ddl, json_text, paths, safe_names
 from lakeingest.schema.json_text import Members, Number, written
 from lakeingest.schema.paths import ELEMENT, VALUE, step
 
@@ -34,14 +34,12 @@ def renamed(text: Column, renamer: Callable[[str | None], str | None]) -> Column
     return F.udf(lambda value: renamer(value), "STRING")(text)  # noqa: PLW0108
 
 
-def renamer(schema: Schema, columns: Schema, rule: Names) -> Callable[[str | None], str | None]:
-    """What brings a record's JSON text under the names of the columns: also fields that the schema does not have.
+def renamer(tree: Tree, rule: Names) -> Callable[[str | None], str | None]:
+    """What brings a record's JSON text under the names of the columns.
 
     Args:
-        schema: the record's.
-        columns: the same under the names of the columns.
+        rule: the names of fields that the tree does not have.
     """
-    tree = _tree(schema, columns)
     mapping = None if isinstance(rule, str) else dict(rule)
 
     def of_text(text: str | None) -> str | None:
@@ -53,11 +51,26 @@ def renamer(schema: Schema, columns: Schema, rule: Names) -> Callable[[str | Non
     return of_text
 
 
-def _tree(schema: Schema, columns: Schema) -> Tree:
+def tree_of(schema: Schema, columns: Schema) -> Tree:
+    """The tree of a schema, and of the same under the names of the columns."""
     if schema.type == "struct":
         pairs = zip(schema.fields, columns.fields, strict=True)
-        return {field.name: (column.name, _tree(field.schema, column.schema)) for field, column in pairs}
-    return [_tree(schema.value, columns.value)] if schema.value and columns.value else None
+        return {field.name: (column.name, tree_of(field.schema, column.schema)) for field, column in pairs}
+    return [tree_of(schema.value, columns.value)] if schema.value and columns.value else None
+
+
+def tree_of_columns(columns: Sequence[ddl.Column]) -> Tree:
+    """The tree of declared columns."""
+    return {column.field_name: (column.name, _tree_of_type(column.type)) for column in columns}
+
+
+def _tree_of_type(kind: ddl.Type) -> Tree:
+    match kind:
+        case ddl.Struct(fields):
+            return tree_of_columns(fields)
+        case ddl.Array(inner) | ddl.Map(_, inner):
+            return [_tree_of_type(inner)]
+    return None
 
 
 def _renamed(value: Any, tree: Tree, path: str, mapping: dict[str, str] | None) -> Any:

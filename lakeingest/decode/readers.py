@@ -94,7 +94,7 @@ def _json(schema: Schema, names: field_names.Names, texts: Texts) -> Reading:
         kind,
         texts,
         projection.under_field_names(kind, schema) if is_renamed else None,
-        json_names.renamer(schema, columns, names) if is_renamed else None,
+        json_names.renamer(json_names.tree_of(schema, columns), names) if is_renamed else None,
     )
     return Reading(columns, reader, columns.name)
 

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
+
+from lakeingest.schema.ddl_types import Array, Atomic, Column, Map, Struct, Type
 
 if TYPE_CHECKING:
     from sqlglot.tokenizer_core import Token
+
+__all__ = ["Array", "Atomic", "Column", "DdlError", "Map", "Struct", "Type"]
 
 _SYNONYMS = {
     "string": ("STRING",),
@@ -40,60 +43,6 @@ _IN_SCHEMA_JSON = {"tinyint": "byte", "smallint": "short", "int": "integer", "bi
 UNSTORABLE = " ,;{}()\n\t="
 """Characters that Delta refuses in the name of a column."""
 _DEEPEST = 50
-
-
-@dataclass(frozen=True)
-class Atomic:
-    """A type without parts, under the name that Spark prints: int, bigint, decimal(10,2), …"""
-
-    name: str
-
-    def __str__(self) -> str:
-        return self.name
-
-
-@dataclass(frozen=True)
-class Array:
-    """A list of elements, any of which may be null."""
-
-    element: Type
-
-    def __str__(self) -> str:
-        return f"array<{self.element}>"
-
-
-@dataclass(frozen=True)
-class Map:
-    """Keys to values, any of which may be null (a key may not)."""
-
-    key: Type
-    value: Type
-
-    def __str__(self) -> str:
-        return f"map<{self.key},{self.value}>"
-
-
-@dataclass(frozen=True)
-class Struct:
-    """Named fields."""
-
-    fields: tuple[Column, ...]
-
-    def __str__(self) -> str:
-        return f"struct<{','.join(f'{f.name}:{f.type}' for f in self.fields)}>"
-
-
-Type: TypeAlias = Atomic | Array | Map | Struct
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column, or a field of a struct; a comment makes no other column of it."""
-
-    name: str
-    type: Type
-    nullable: bool = True
-    comment: str | None = field(default=None, compare=False)
 
 
 class DdlError(ValueError):
@@ -134,13 +83,15 @@ def without_comments(text: str) -> str:
     parse(text)
     parts, start = [], 0
     for tokens in _declarations(text):
+        is_comment = False
         for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
+            is_text = text[after.start] in "'\""
             # A column may have that name, and no type begins with a quote.
-            if _word(text, token) == "COMMENT" and text[after.start] in "'\"":
+            if _word(text, token) == "COMMENT" and is_text:
                 parts.append(text[start : before.end + 1])
-                start = after.end + 1
-            elif text[after.start] in "'\"":
-                start = after.end + 1
+                is_comment = True
+            is_comment = is_comment and is_text
+            start = after.end + 1 if is_comment else start
     return "".join((*parts, text[start:]))
 
 
@@ -167,6 +118,23 @@ def text(value: str) -> str:
 def column_named(columns: Sequence[Column], name: str) -> Column | None:
     """The column of this name, upper and lower case as one, as Spark has it; None if there is none."""
     return next((column for column in columns if column.name.lower() == name.lower()), None)
+
+
+def sources(columns: Sequence[Column], path: str = "") -> Iterator[str]:
+    """The paths of columns that are filled from fields of other names."""
+    for column in columns:
+        below = f"{path}.{column.name}" if path else column.name
+        if column.source:
+            yield below
+        yield from _sources_within(column.type, below)
+
+
+def _sources_within(kind: Type, path: str) -> Iterator[str]:
+    match kind:
+        case Struct(fields):
+            yield from sources(fields, path)
+        case Array(inner) | Map(_, inner):
+            yield from _sources_within(inner, path)
 
 
 def find(columns: Sequence[Column], path: str) -> Column | None:
@@ -235,8 +203,13 @@ def _word(text: str, token: Token) -> str:
 
 def _twice(columns: Sequence[Column], owner: str) -> list[str]:
     """Spark compares names without regard to case, so that Id and id are one column."""
-    names = [column.name.lower() for column in columns]
-    return [
+    names, sources = [column.name.lower() for column in columns], [column.field_name for column in columns]
+    problems = [
+        f"{owner}{column.name}: the field {column.field_name!r} fills another column already; drop one of the two"
+        for i, column in enumerate(columns)
+        if column.field_name in sources[:i] and names[i] not in names[:i]
+    ]
+    return problems + [
         f"{owner}{column.name}: declared twice (upper and lower case are one); rename or drop one"
         for i, column in enumerate(columns)
         if names[i] in names[:i]
@@ -259,11 +232,15 @@ class _ColumnParser:
         nullable = not self._take("NOT")
         if not nullable and not self._take("NULL"):
             raise self._wrong("after NOT comes NULL")
-        comment = self._comment() if self._take("COMMENT") else None
+        source = self._text("FROM") if self._take("FROM") else None
+        comment = self._text("COMMENT") if self._take("COMMENT") else None
         if last and self.at < len(self.tokens):
-            raise self._wrong("not understood here; after the type only NOT NULL and COMMENT 'text' may follow")
+            raise self._wrong(
+                "not understood here; after the type only NOT NULL, FROM 'field' and COMMENT 'text' may follow, in "
+                "this order"
+            )
         self.owner = outer
-        return Column(name, kind, nullable, comment)
+        return Column(name, kind, nullable, comment, source)
 
     def _name(self) -> str:
         token = self._next()
@@ -336,12 +313,12 @@ class _ColumnParser:
             raise self._wrong("write DECIMAL(precision, scale), as in DECIMAL(10,2)")
         return int(token.text)
 
-    def _comment(self) -> str:
+    def _text(self, word: str) -> str:
         start = self.at
         while self.at < len(self.tokens) and self.text[self.tokens[self.at].start] in "'\"":
             self.at += 1
         if start == self.at:
-            raise self._wrong("after COMMENT comes a text in quotes")
+            raise self._wrong(f"after {word} comes a text in quotes")
         return "".join(token.text for token in self.tokens[start : self.at])
 
     def _next(self) -> Token | None:

@@ -10,6 +10,7 @@ from google.protobuf import message_factory
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from support.oracle.decoding import judge, pipeline
 from support.records.registered import Avro, record
 
 from lakeingest.config import AvroFormat, JsonSchemaFormat, ProtobufFormat, Schema
@@ -106,4 +107,39 @@ def test_protobuf(spark: SparkSession) -> None:
     assert rows(spark, "avro", "jar", reading, [payload, b"\xff"]) == [
         ('{"position":5,"id":1,"name":"x","n":[{"flag":true}]}', '{"position":5}'),
         (None, None),
+    ]
+
+
+DECLARED = (
+    "placed TIMESTAMP NOT NULL FROM 'Date Time', at STRUCT<lat: DOUBLE FROM 'La t', n: INT> FROM 'a.b', id INT, "
+    "items ARRAY<STRUCT<price: DECIMAL(5,2) FROM 'unit price'>>, id_upper STRING FROM 'ID', flags MAP<STRING, BOOLEAN>"
+)
+
+
+@pytest.mark.parametrize("way", ["jar", pytest.param("none", marks=pytest.mark.slow)])
+def test_declared_columns_name_their_fields(spark: SparkSession, way: str) -> None:
+    """Messages name the record's fields; what is rescued has the columns' names."""
+    declared = DECLARED if way == "jar" else DECLARED.replace(" FROM 'ID'", "")
+    config = pipeline(declared)
+    good = '{"Date Time":"2024-01-01T00:00:00Z","a.b":{"La t":1.5,"n":2},"id":1,"items":[{"unit price":1.10}],"ID":"x"}'
+    records = [
+        good if way == "jar" else good.replace('"ID"', '"id_upper"'),
+        '{"Date Time":"2024-01-01T00:00:00Z","a.b":{"La t":1.5,"m o":2},"placed":7}',
+        '{"placed":"2024-01-01T00:00:00Z"}',
+        '{"Date Time":"2024-01-01T00:00:00Z","items":[{"unit price":1.105}]}',
+    ]
+    with session.setting(spark, {jvm.catalog("json"): jvm.FUNCTIONS["json"] if way == "jar" else "none"}):
+        verdicts = judge(spark, config, [(None, text.encode()) for text in records])
+    accepted = [json.loads(verdict.columns) for verdict in verdicts[:2] if verdict and verdict.columns]
+    assert accepted[0] == {
+        "placed": "2024-01-01T00:00:00.000000Z",
+        "at": {"lat": 1.5, "n": 2},
+        "id": 1,
+        "items": [{"price": 1.1}],
+        "id_upper": "x",
+    }
+    assert json.loads(accepted[1]["_rescued"]) == {"at": {"lat": 1.5, "m o": 2}, "placed": 7}
+    assert [verdict and verdict.message for verdict in verdicts[2:]] == [
+        "Date Time is required, and missing",
+        "items[0].unit price = 1.105 is no DECIMAL(5,2)",
     ]

@@ -197,6 +197,24 @@ def test_what_is_no_duration(text: str) -> None:
             "schema.compatibility: not for",
         ),
         ({"schema": {"columns": "a INT", "compatibility": "full"}}, "'BACKWARD', 'FORWARD' or 'FULL'"),
+        ({"schema": {"columns": "a INT", "names": "safe"}}, "schema.names: not for decode.value.format json"),
+        (
+            {"schema": {"columns": "a INT", "unsupported": "json"}},
+            "schema.unsupported: not for decode.value.format json",
+        ),
+        (
+            {"decode": {"value": {"format": "avro"}}, "schema": {"names": {"a b": "a b"}}},
+            "'a b' is no name for a column",
+        ),
+        ({"decode": {"value": {"format": "avro"}}, "schema": {"names": {"a": "_offset"}}}, "'_offset' is no name for"),
+        (
+            {"schema": {"columns": "a STRUCT<b: INT FROM 'c'>", "compatibility": "BACKWARD"}},
+            "a.b: FROM needs schema.compatibility FORWARD",
+        ),
+        (
+            {"decode": {"key": {"format": "json", "columns": "id INT FROM 'ID'"}}},
+            "FROM names a field of the value alone",
+        ),
         *(
             ({"registry": {"url": url}}, "not an http or https URL")
             for url in (

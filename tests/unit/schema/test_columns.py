@@ -60,6 +60,10 @@ def test_types_bear_the_names_that_spark_prints(text: str, name: str) -> None:
         ("a STRUCT<>", "a: '<>': its parts are missing"),
         ("a MAP<INT>", "a: '>': a map has two types"),
         ("a INT, A STRING", "A: declared twice"),
+        ("a INT FROM 'x', b INT FROM 'x'", "b: the field 'x' fills another column already"),
+        ("a INT FROM 'b', b INT", "b: the field 'b' fills another column already"),
+        ("a INT FROM x", "a: 'x': after FROM comes a text in quotes"),
+        ("a INT COMMENT 'x' FROM 'y'", "only NOT NULL, FROM 'field' and COMMENT 'text' may follow, in this order"),
         ("s STRUCT<a INT, a INT>", "s.a: declared twice"),
         ("`a b` INT", "'a b' is no name for a Delta column"),
         ("a 'x", "a quote or a comment is opened and never closed"),
@@ -99,6 +103,16 @@ def test_find_walks_structs_and_maps(path: str, kind: str | None) -> None:
     assert (str(found.type) if found else None) == kind
 
 
+def test_a_column_names_its_field() -> None:
+    """Also within structs; it makes no other column."""
+    columns = ddl.parse(
+        "at TIMESTAMP NOT NULL FROM 'Date Time' COMMENT 'when', s ARRAY<STRUCT<b: INT FROM 'b b', c: INT>>"
+    )
+    assert [column.field_name for column in columns] == ["Date Time", "s"]
+    assert list(ddl.sources(columns)) == ["at", "s.b"]
+    assert columns == ddl.parse("at TIMESTAMP NOT NULL, s ARRAY<STRUCT<b: INT, c: INT>>")
+
+
 @pytest.mark.parametrize(
     ("text", "plain"),
     [
@@ -110,6 +124,11 @@ def test_find_walks_structs_and_maps(path: str, kind: str | None) -> None:
             "s STRUCT<b: INT, comment: DATE>, c INT",
         ),
         ("comment STRING, `a'COMMENT'x` INT", "comment STRING, `a'COMMENT'x` INT"),
+        ("a INT FROM 'x y', b STRING", "a INT FROM 'x y', b STRING"),
+        (
+            "a INT NOT NULL FROM 'x' 'y' COMMENT 'z' 'z', s STRUCT<b: INT FROM 'c'>",
+            "a INT NOT NULL FROM 'x' 'y', s STRUCT<b: INT FROM 'c'>",
+        ),
     ],
 )
 def test_a_comment_makes_no_other_column(text: str, plain: str) -> None:
