@@ -1,7 +1,8 @@
 """Guesses the format of unreadable bytes: another one than the pipeline file says, or compressed.
 
 One table serves both ways: `of` says it of bytes, `hint` of a column, for the refusals of records. A pattern is one of
-hexadecimal digits, two for a byte, from the first byte on; what is not sure is not told.
+hexadecimal digits, two for a byte, from the first byte on; what is not sure is not told. `header_hint` looks at the
+record's headers, by which some serializers name the schema.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from lakeingest.record import Refusal
+from lakeingest.record import HEADERS, Refusal
 
 LENGTH = 32
 """Bytes that are looked at."""
@@ -38,9 +39,16 @@ class _BytesPattern:
 
 
 _REGISTRY = "write decode.{side}.format: avro, protobuf or json_schema, without schema_file and registry.glue"
+_OTHER = "let the producer use a serializer of a registry with Confluent's API, or of AWS Glue"
 _UNPACK = "let the producer send it uncompressed (Kafka's own compression.type is no matter)"
 _LOOKS = (
     _BytesPattern("(?:FFFE|FEFF|7B00|007B|5B00|005B)", "text in UTF-16; let the producer write UTF-8"),
+    _BytesPattern(
+        f"(?:EFBBBF)?7B{_BLANKS}22736368656D6122{_BLANKS}3A",
+        "JSON of Kafka Connect, with its schema beside the payload; let the converter write schemas.enable=false, and "
+        "decode.{side}.format: json",
+        formats=("json",),
+    ),
     _BytesPattern(
         f"(?:EFBBBF)?{_BLANKS}(?:7B{_BLANKS}(?:22|7D)|5B{_BLANKS}(?:22|2D|3[0-9]|5B|5D|7B))",
         "JSON; write decode.{side}.format: json",
@@ -59,6 +67,14 @@ _LOOKS = (
         formats=("glue",),
     ),
     _BytesPattern(
+        "00000000(?:3[0-9]|[46][1-6]){28}",
+        f"Azure Schema Registry's framing (four bytes 0, an id of 32 digits); {_OTHER}",
+    ),
+    _BytesPattern(
+        "010000000000(?!000000)[0-9A-F]{6}0000(?!0000)[0-9A-F]{4}",
+        f"Cloudera's Schema Registry's framing (byte 1, an id of 8 bytes, a version of 4); {_OTHER}",
+    ),
+    _BytesPattern(
         "0000000000(?!00000000)[0-9A-F]{8}",
         f"Apicurio's framing of 8 bytes (byte 0, id {_ID}); let the producer's id handler write 4 bytes",
         id_at=6,
@@ -70,6 +86,18 @@ _LOOKS = (
         formats=("registry",),
     ),
 )
+
+
+_HEADERS = {
+    "apicurio.{side}.globalId": "Apicurio's serializers do; let the producer write "
+    "apicurio.registry.headers.enabled=false, and its id handler 4 bytes",
+    "apicurio.{side}.contentId": "Apicurio's serializers do; let the producer write "
+    "apicurio.registry.headers.enabled=false, and its id handler 4 bytes",
+    "{side}.schema.version.id": f"Cloudera's serializers do; {_OTHER}",
+}
+"""The header of a record that names its schema → who writes so, and the cure."""
+_AZURE = b"avro/binary+"
+"""What a header content-type begins with, by which Azure's serializers name a value's schema."""
 
 
 def of(value: bytes, format: str, side: str = "value") -> str | None:
@@ -100,11 +128,29 @@ def hint(raw: Column, format: str, side: str) -> Column:
     return looks
 
 
-def with_hint(refusal: Refusal, raw: Column, format: str) -> Refusal:
-    """The refusal, which says besides what the bytes look like: of a refused record alone, a clean one pays nothing."""
+def header_hint(side: str) -> Column:
+    """STRING: that a header names the record's schema, as serializers of other registries do; null where none does."""
+    azure = F.exists(HEADERS, lambda each: (each["key"] == "content-type") & each["value"].startswith(F.lit(_AZURE)))
+    names = {name.format(side=side): text for name, text in _HEADERS.items()}
+    tests = {name: F.array_contains(F.col(HEADERS)["key"], name) for name in names}
+    if side == "value":
+        names["content-type"], tests["content-type"] = f"Azure's serializers do; {_OTHER}", azure
+    looks = F.lit(None).cast("string")
+    for name, text in names.items():
+        looks = F.when(tests[name], F.lit(f"its header {name} names the schema, as {text}")).otherwise(looks)
+    return looks
+
+
+def with_hint(refusal: Refusal, raw: Column, format: str, headers: Column | None = None) -> Refusal:
+    """The refusal, which says besides what the bytes look like: of a refused record alone, a clean one pays nothing.
+
+    Args:
+        headers: see `header_hint`; it goes before what the bytes look like.
+    """
 
     def hinted(why: Column) -> Column:
-        looks = F.coalesce(F.concat(F.lit("; "), hint(raw, format, refusal.stage)), F.lit(""))
+        guesses = [*([] if headers is None else [headers]), hint(raw, format, refusal.stage)]
+        looks = F.coalesce(F.concat(F.lit("; "), F.coalesce(*guesses)), F.lit(""))
         return F.struct(why["reason"].alias("reason"), F.concat(why["message"], looks).alias("message"))
 
     withheld = refusal.withheld

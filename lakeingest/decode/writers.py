@@ -319,7 +319,12 @@ def _headers(raw: Column, by_header: Column, which: Column, side: Side, framing:
     )
     return (
         unread,
-        sniff.with_hint(Refusal(side, of_nobody(~elsewhere & ~framed), strange, withheld=none), raw, framing.format),
+        sniff.with_hint(
+            Refusal(side, of_nobody(~elsewhere & ~framed), strange, withheld=none),
+            raw,
+            framing.format,
+            sniff.header_hint(side),
+        ),
         sniff.with_hint(Refusal(side, of_nobody(framed), unknown, withheld=unknown), bare, framing.format),
     )
 

@@ -139,8 +139,9 @@ def sniff_values(config: PipelineConfig, kafka: DataFrame) -> str:
     """What the first value looks like of a batch that brought no schema; empty where that is not sure."""
     start = F.substring(RAW_VALUE, 1, sniff.LENGTH).alias("start")
     bare = F.col(RAW_VALUE).isNotNull() & framing.in_record_header("value").isNull()
-    for row in kafka.where(bare).select(*COORDINATES, start).limit(_LOOKED_AT).collect():
-        if kind := sniff.of(bytes(row["start"]), framing.of(config.registry).format):
+    hint = sniff.header_hint("value").alias("hint")
+    for row in kafka.where(bare).select(*COORDINATES, start, hint).limit(_LOOKED_AT).collect():
+        if kind := row["hint"] or sniff.of(bytes(row["start"]), framing.of(config.registry).format):
             return f"the value at {row[TOPIC]}-{row[PARTITION]} offset {row[OFFSET]} {kind}"
     return ""
 
