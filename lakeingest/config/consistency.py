@@ -195,6 +195,18 @@ def notices(declared: Sequence[ddl.Column], partition: Sequence[parts.Partition]
             )
 
 
+def types_notices(decode: parts.Decode, compatibility: str) -> Iterator[str]:
+    """Notices about subjects by the name of the record, under which one topic may have records of several types."""
+    subject = getattr(decode.value, "subject", "topic")
+    if subject != "topic" and compatibility != "NONE":
+        yield (
+            f"decode.value.subject: {subject} allows several types of record in one topic: under "
+            f"{compatibility} the table takes the type that comes first, and the others go to quarantine "
+            "(DIFFERENT_NAME); schema.compatibility NONE gives one table the columns of all types, and a table for "
+            "each cannot be had yet"
+        )
+
+
 def _subjects(decode: parts.Decode) -> Iterator[Mistake]:
     for side, part in (("value", decode.value), ("key", decode.key)):
         # The default is no contradiction, only what the file itself says.

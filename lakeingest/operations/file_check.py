@@ -47,6 +47,7 @@ def _notices(config: _Config, *, online: bool) -> Iterator[str]:
         yield f"a pipeline for each topic that {config.pattern.pattern!r} matches"
     pipeline = config.example if isinstance(config, PerTopic) else config
     yield from consistency.notices(pipeline.columns, pipeline.partition)
+    yield from consistency.types_notices(pipeline.decode, pipeline.compatibility)
     yield from hiding.notices(pipeline.decode, pipeline.compatibility, pipeline.quarantine, pipeline.steps)
     yield from contract.notices(pipeline.contract, pipeline.trigger)
     if (suite := gate.load(pipeline)) is not None:

@@ -96,6 +96,12 @@ def decide(
         return Decision(Verdict.DIFFERENT_TYPE, "quarantine", current=current, why=str(error), table=table)
 
 
+_ONE_TYPE = (
+    "; the table takes one type of record: where a topic has several, schema.compatibility NONE gives one table the "
+    "columns of all, and a table for each cannot be had yet"
+)
+
+
 @dataclass(frozen=True)
 class _SchemaCase:
     """A record's schema against a table's, and what can be done about it.
@@ -173,7 +179,10 @@ class _SchemaCase:
         failure = structural(source, target)
         if failure is None:
             return None
-        return self.quarantine(failure.verdict, failure.text(names[id(source)], names[id(target)]))
+        why = failure.text(names[id(source)], names[id(target)])
+        if failure.verdict == Verdict.DIFFERENT_NAME and not failure.path:
+            why += _ONE_TYPE
+        return self.quarantine(failure.verdict, why)
 
     @property
     def _columns_by_now(self) -> Sequence[ddl.Column]:

@@ -64,6 +64,29 @@ def test_check_says_which_texts_are_times(
     assert (f"partition[0]: {field} is a text: where it is an ISO-8601 date" in said) is noticed
 
 
+@pytest.mark.parametrize(
+    ("subject", "mode", "noticed"),
+    [
+        ("record", "BACKWARD", True),
+        ("topic_record", "FORWARD", True),
+        ("record", "NONE", False),
+        ("topic", "FULL", False),
+    ],
+)
+def test_check_says_what_becomes_of_several_types(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], subject: str, mode: str, noticed: bool
+) -> None:
+    """Subjects by the name of the record allow them in one topic, and a table takes one of them."""
+    (tmp_path / "a.yaml").write_text(
+        "name: a\nsource: {topics: [a]}\ntable: {path: s3a://b/t}\nregistry: {url: 'http://r'}\n"
+        f"decode: {{value: {{format: avro, subject: {subject}}}}}\nschema: {{compatibility: {mode}}}\n",
+        encoding="utf-8",
+    )
+    commands.check([tmp_path / "a.yaml"])
+    output = " ".join(capsys.readouterr().out.split())
+    assert (f"under {mode} the table takes the type that comes first" in output) is noticed
+
+
 def test_check_reads_the_suite(tmp_path: Path) -> None:
     """A column that the suite misspells is a mistake of the pipeline."""
     rule = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "fligt"}}

@@ -504,3 +504,13 @@ def _held(schema: Schema) -> tuple[ddl.Column, ...]:
         return value_columns(schema)
     except SchemaError:
         return ()
+
+
+@pytest.mark.parametrize("mode", ["BACKWARD", "FORWARD", "FULL"])
+def test_a_second_type_of_record_is_refused_with_the_way_out(mode: Mode) -> None:
+    """It shares the topic with the first one; a part of another name is no other type."""
+    other = decide(replace(V1, name="x"), V1, mode)
+    assert "named x in the record" in other.why or "in the record, x in the table" in other.why
+    assert "schema.compatibility NONE gives one table the columns of all" in other.why
+    part = decide(row(1, e=enum("R", name="x")), row(1, e=enum("R")), mode)
+    assert (part.action, "the table takes one type" in part.why) == ("quarantine", False)
