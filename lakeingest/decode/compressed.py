@@ -6,6 +6,10 @@ hundred records at once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
 from pyspark.cloudpickle import register_pickle_by_value
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -15,6 +19,42 @@ from lakeingest.record import Refusal, diagnosis
 from lakeingest.schema.formats import compressed
 from lakeingest.schema.ledger import Side
 from lakeingest.spark import jvm
+
+
+@dataclass(frozen=True)
+class PlainRecords:
+    """Records as they were before their payloads were compressed.
+
+    Attributes:
+        stages: columns to be added to the frame in order.
+        record: BINARY, over the frame with these: the header, and what is behind it uncompressed; null where that
+            cannot be had, and a refusal says why.
+    """
+
+    stages: tuple[dict[str, Column], ...]
+    record: Column
+    refusals: tuple[Refusal, ...]
+
+
+def plain_records(side: Side, raw: Column, headers: Sequence[bytes], most: int) -> PlainRecords:
+    """Undo the compression of the records that begin with one of these headers, which have one size.
+
+    Args:
+        raw: the record's bytes.
+        most: bytes that a payload may have.
+    """
+    if not headers:
+        return PlainRecords((), raw, ())
+    unpacked, record, size = f"_{side}_unpacked", f"_{side}_plain", len(headers[0])
+    begins = (raw.startswith(F.lit(bytearray(header))) for header in headers)
+    concerned = F.coalesce(reduce(Column.__or__, begins), F.lit(False))
+    behind = F.when(concerned, F.substring(raw, F.lit(size + 1), F.octet_length(raw)))
+    whole = F.concat(F.substring(raw, 1, size), limits.within(F.col(unpacked), most))
+    return PlainRecords(
+        ({unpacked: inflated(behind, most)}, {record: F.when(concerned, whole).otherwise(raw)}),
+        F.col(record),
+        refusals(side, raw, F.col(unpacked), concerned, most),
+    )
 
 
 def inflated(payload: Column, most: int) -> Column:

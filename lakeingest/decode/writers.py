@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakeingest.decode import compressed, limits, projection, sniff
+from lakeingest.decode import compressed, projection, sniff
 from lakeingest.decode.framing import Confluent, Framing, begins, header_of, in_record_header, size
 from lakeingest.decode.order import TopicPartition
 from lakeingest.record import (
@@ -144,17 +144,13 @@ def read(side: Side, raw: Column, writers: SchemaBranches, target: T.StructType,
     which = F.col(f"_{side}_writer")
     usable = {i: w for i, w in enumerate(writers.branches) if isinstance(w, SchemaBranch)}
     parsed = {i: f"_{side}_parsed_{i}" for i in usable}
-    packed = _packed(writers)
-    is_packed, unpacked = _true(_begins_with(raw, packed)), f"_{side}_unpacked"
+    unpacked = compressed.plain_records(side, raw, _packed(writers), most)
+    plain = unpacked.record
     by_header = F.col(f"_{side}_schema_header") if framing else F.lit(None).cast("binary")
-    inflated = {unpacked: compressed.inflated(F.when(is_packed, _behind(raw, packed)), most)} if packed else {}
-    # The header, and what is behind it as it was before it was compressed; null where that cannot be had.
-    whole = F.concat(F.substring(raw, 1, len(packed[0])), limits.within(F.col(unpacked), most)) if packed else raw
-    plain = F.col(f"_{side}_plain") if packed else raw
     payloads = {i: _payload(plain, by_header, w) for i, w in usable.items()}
     stages = (
-        {f"_{side}_schema_header": in_record_header(side), **inflated} if framing else {},
-        {f"_{side}_plain": F.when(is_packed, whole).otherwise(raw)} if packed else {},
+        {f"_{side}_schema_header": in_record_header(side)} if framing else {},
+        *unpacked.stages,
         {f"_{side}_writer": _which(plain, by_header, writers)},
         {name: usable[i].reader.parse(F.when(which == i, payloads[i])) for i, name in parsed.items()},
     )
@@ -177,7 +173,7 @@ def read(side: Side, raw: Column, writers: SchemaBranches, target: T.StructType,
     refusals = (
         *(_headers(plain, by_header, which, side, framing) if framing else ()),
         *_verdicts(which, writers),
-        *(compressed.refusals(side, raw, F.col(unpacked), is_packed, most) if packed else ()),
+        *unpacked.refusals,
         sniff.with_hint(misfit, F.when(by_header.isNull(), raw), format),
     )
     return Read(tuple(stage for stage in stages if stage), columns, refusals)
@@ -240,14 +236,6 @@ def _packed(writers: SchemaBranches) -> list[bytes]:
         if framing.compressed(w.header) and (isinstance(w, SchemaBranch) or len(w.header) > size(framing, w.header))
     }
     return sorted(heads)
-
-
-def _begins_with(raw: Column, headers: Sequence[bytes]) -> Column:
-    return reduce(Column.__or__, (raw.startswith(F.lit(bytearray(header))) for header in headers), F.lit(False))
-
-
-def _behind(raw: Column, headers: Sequence[bytes]) -> Column:
-    return F.substring(raw, len(headers[0]) + 1, _ALL)
 
 
 def _which(raw: Column, by_header: Column, writers: SchemaBranches) -> Column:
