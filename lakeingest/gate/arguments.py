@@ -27,6 +27,7 @@ _COMPARING = (
 )
 _LONGEST_PATTERN = 1000
 _OPERATORS = ("==", "!=", "<", "<=", ">", ">=", "IN", "NOT_IN")
+_OPPOSITES = {"==": "!=", "<": ">=", "<=": ">", "IN": "NOT_IN"}
 _DEEPEST = 20
 _CONDITION = (
     'write it as Great Expectations 1.x does: {"type": "comparison", "column": {"name": "x"}, "operator": "==", '
@@ -59,6 +60,14 @@ def mostly(kwargs: Kwargs) -> float:
     """The share of the values that must meet an expectation."""
     share = kwargs.get("mostly")
     return 1.0 if share is None else float(share)
+
+
+def negated(condition: Kwargs) -> dict[str, Any]:
+    """What a comparison, or a test for null, is not; neither comparison is true of a null."""
+    if condition["type"] == "nullity":
+        return {**condition, "is_null": not condition["is_null"]}
+    opposites = _OPPOSITES | {other: one for one, other in _OPPOSITES.items()}
+    return {**condition, "operator": opposites[condition["operator"]]}
 
 
 def problems(kind: str, kwargs: Kwargs, schema: Sequence[ddl.Column]) -> Iterator[str]:
@@ -164,7 +173,8 @@ def _pairs(kwargs: Kwargs) -> Iterator[str]:
 def _condition(where: str, condition: Any, schema: Sequence[ddl.Column], depth: int = 0) -> Iterator[str]:
     kind = condition.get("type") if isinstance(condition, dict) else None
     if isinstance(condition, str):
-        yield f"{where}: text is not run as SQL or Python here; {_CONDITION}"
+        convert = "make a suite of conditions by lakeingest gate convert SUITE --out NEW.json"
+        yield f"{where}: text is not run as SQL or Python here; {convert}, or {_CONDITION}"
     elif kind in ("and", "or") and depth < _DEEPEST:
         conditions = condition.get("conditions")
         if not (isinstance(conditions, list) and conditions):

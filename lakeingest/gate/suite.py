@@ -146,8 +146,8 @@ class Suite:
             for i, rule in enumerate(self.rules)
             for problem in arguments.problems(rule.type, rule.kwargs, columns)
         )
-        if problems := list(texts):
-            raise failure(self.path, problems)
+        if mistakes := list(texts):
+            raise failure(self.path, mistakes)
 
 
 def load(gate: Gate, columns: Sequence[ddl.Column]) -> Suite:
@@ -157,10 +157,10 @@ def load(gate: Gate, columns: Sequence[ddl.Column]) -> Suite:
         PipelineFileError: the file cannot be read, or is wrong; `problems` holds every mistake.
     """
     path = Path(gate.suite)
-    document = _document(path)
-    problems = list(_problems(document, columns, gate))
-    if problems:
-        raise failure(str(path), [f"{path}: {problem}" for problem in problems])
+    document = read(path)
+    texts = list(_problems(document, columns, gate))
+    if texts:
+        raise failure(str(path), [f"{path}: {text}" for text in texts])
     rules: list[Rule] = []
     for each in document["expectations"]:
         rules.append(_rule(each, gate, {rule.name for rule in rules}))
@@ -199,7 +199,12 @@ def _own_action(expectation: Mapping[str, Any]) -> Any:
     return "warn" if action is None and expectation.get("severity") in _MILD else action
 
 
-def _document(path: Path) -> Any:
+def read(path: Path) -> Any:
+    """The JSON of a file.
+
+    Raises:
+        PipelineFileError: it cannot be read, or is no JSON.
+    """
     try:
         return json.loads(text(path))
     except FileNotFoundError:
@@ -217,9 +222,24 @@ def _document(path: Path) -> Any:
     raise failure(str(path), [problem])
 
 
+def is_old(document: Mapping[str, Any]) -> bool:
+    """Whether a suite has the form of Great Expectations 0.x."""
+    listed = document.get("expectations")
+    each_old = (
+        [isinstance(each, dict) and "expectation_type" in each for each in listed] if isinstance(listed, list) else []
+    )
+    return "expectation_suite_name" in document or any(each_old)
+
+
 def _problems(document: Any, columns: Sequence[ddl.Column], gate: Gate) -> Iterator[str]:
     if not isinstance(document, dict):
         yield f"not a suite; {_SHAPE}"
+        return
+    if is_old(document):
+        yield (
+            "a suite of Great Expectations 0.x, which calls it expectation_type and expectation_suite_name; make one "
+            f"of 1.x by lakeingest gate convert {gate.suite} --out NEW.json, and name that file"
+        )
         return
     if not isinstance(document.get("name"), str) or not document["name"].strip():
         yield "name: required, and missing; give the suite a name"
@@ -228,21 +248,23 @@ def _problems(document: Any, columns: Sequence[ddl.Column], gate: Gate) -> Itera
         yield f"expectations: required, and missing or empty; {_SHAPE}"
         return
     for i, expectation in enumerate(listed):
-        texts = list(_expectation(expectation, columns))
+        texts = list(problems(expectation, columns))
         for problem in texts or _failure(expectation):
             yield f"expectations[{i}]{problem}"
 
 
-def _expectation(expectation: Any, columns: Sequence[ddl.Column]) -> Iterator[str]:
+def problems(expectation: Any, columns: Sequence[ddl.Column]) -> Iterator[str]:
+    """Problems with one expectation of a suite, whatever is to be done when it fails.
+
+    Args:
+        columns: of a record's value; empty where only the records will tell.
+    """
     if not isinstance(expectation, dict):
         yield ': not an expectation; write {"type": "…", "kwargs": {…}}'
         return
     kind, kwargs = expectation.get("type"), expectation.get("kwargs", {})
     if not isinstance(kind, str) or not kind:
-        old = (
-            "; a suite of Great Expectations 0.x calls it expectation_type" if "expectation_type" in expectation else ""
-        )
-        yield f".type: required, and missing{old}; name the expectation, as in expect_column_values_to_not_be_null"
+        yield ".type: required, and missing; name the expectation, as in expect_column_values_to_not_be_null"
     elif kind not in KNOWN:
         yield f'.type: "{kind}" is no expectation of Great Expectations; {did_you_mean(kind, [*KNOWN])}see its gallery'
     elif kind in WITHOUT_SPARK:

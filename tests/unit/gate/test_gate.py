@@ -55,7 +55,7 @@ PAIRS = "expect_column_pair_values_to_be_in_set"
         ('{"name": "s"}', "s.json: expectations: required"),
         (suite(3), "expectations[0]: not an expectation"),
         (suite({"kwargs": {}}), "expectations[0].type: required"),
-        (suite({"expectation_type": BETWEEN}), "Great Expectations 0.x calls it expectation_type"),
+        (suite({"expectation_type": BETWEEN}), "Great Expectations 0.x, which calls it expectation_type"),
         (one("expect_column_values_to_be_betwen"), f"is no expectation of Great Expectations; did you mean {BETWEEN}?"),
         (suite({"type": BETWEEN, "kwargs": 3}), "expectations[0].kwargs: not a mapping"),
         (one(BETWEEN, min_value=1), ".kwargs.column: required by"),
