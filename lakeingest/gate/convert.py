@@ -21,7 +21,7 @@ _SWITCHES = {
     "allow_cross_type_comparisons": "1.x compares no values of several types",
     "auto": "its arguments were to be estimated from data; write them",
 }
-"""Arguments of 0.x that change what is parameter, where they are set; and why 1.x cannot."""
+"""Arguments of 0.x that change what is asked, where they are set; and why 1.x cannot."""
 _PARAMETER = "$PARAMETER"
 _PARAMETERS = ("evaluation_parameters", "suite_parameters")
 

@@ -135,6 +135,26 @@ NANOS = {
     '{"t":9223372036854775807}': '{"t":"2262-04-11T23:47:16.854775Z"}',
     '{"t":99999999999999999999}': "is no TIMESTAMP",
 }
+ISO_TIMES = {
+    '{"t":"2024-01-31T10:00Z"}': '{"t":"2024-01-31T10:00:00.000000Z"}',
+    '{"t":"2024-01-31 10:00+0530"}': '{"t":"2024-01-31T04:30:00.000000Z"}',
+    '{"t":"2024-01-31T10:00:00-18:00"}': '{"t":"2024-02-01T04:00:00.000000Z"}',
+    '{"t":"2024-01-31"}': '{"t":"2024-01-31T05:00:00.000000Z"}',
+    '{"t":"2024-07-31T10:00:00"}': '{"t":"2024-07-31T14:00:00.000000Z"}',
+    '{"t":"2024-01-31T10:00:00.1234567Z","n":"2024-01-31T10:00:00.999999999"}': (
+        '{"t":"2024-01-31T10:00:00.123456Z","n":"2024-01-31T10:00:00"}'
+    ),
+    '{"t":"2024-01-31T10:00:00.1234567891Z"}': "is no TIMESTAMP",
+    '{"t":"2024-01-31T24:00:00Z"}': "is no TIMESTAMP",
+    '{"t":"2016-12-31T23:59:60Z"}': "is no TIMESTAMP",
+    '{"t":"2024-01-31T10:00:00 Europe/Berlin"}': "is no TIMESTAMP",
+    '{"t":"2024-01-31T10:00:00EST"}': "is no TIMESTAMP",
+    '{"t":"2024-01-31T10:00:00z"}': "is no TIMESTAMP",
+    '{"t":"2024-01-31T10:00:00.Z"}': "is no TIMESTAMP",
+    '{"n":"2024-01-31T24:00:00"}': "is no TIMESTAMP_NTZ",
+    '{"n":"2016-12-31T23:59:60"}': "is no TIMESTAMP_NTZ",
+    '{"n":"2024-01-31T10:00:00+01:00"}': "is no TIMESTAMP_NTZ",
+}
 UNITS = {"seconds": SECONDS, "millis": MILLIS, "micros": MICROS, "nanos": NANOS}
 
 
@@ -145,9 +165,10 @@ UNITS = {"seconds": SECONDS, "millis": MILLIS, "micros": MICROS, "nanos": NANOS}
         (ROUND, DECIMALS, ROUNDED),
         (QUOTED, NUMBERS, IN_QUOTES),
         (FORMATS | NEW_YORK, TIMES, WRITTEN),
+        (NEW_YORK, TIMES, ISO_TIMES),
         *(({"epoch": unit}, TIMES, cases) for unit, cases in UNITS.items()),
     ],
-    ids=["round", "quotes", "formats", *UNITS],
+    ids=["round", "quotes", "formats", "iso", *UNITS],
 )
 def test_text_is_read_as_the_file_says(
     spark: SparkSession, options: dict[str, Any], columns: str, cases: dict[str, str]
