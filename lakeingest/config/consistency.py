@@ -17,7 +17,6 @@ from lakeingest.config.contract import Contract
 from lakeingest.config.formats import AvroFormat, JsonValue, uses_registry
 from lakeingest.config.source import Registry, Source
 from lakeingest.config.storage import Storage
-from lakeingest.config.time_format import ISO
 from lakeingest.config.transform import Transform
 from lakeingest.config.values import SchemaFile
 from lakeingest.schema import ddl, field_names, model, transforms
@@ -81,7 +80,6 @@ def mistakes(file: Parts) -> Iterator[Mistake]:
     if decode and schema:
         yield from _format(decode, schema)
         yield from _of_schemas(decode, schema)
-        yield from _epoch(decode)
         declared = columns(decode, schema)
     declared, wrong = _transformed(file.transform, declared)
     yield from (Mistake(("transform", *each.path), each.text) for each in wrong)
@@ -215,6 +213,8 @@ def _subjects(decode: parts.Decode) -> Iterator[Mistake]:
                 ("decode", side, "subject"),
                 "schema_file means plain records that no subject of the registry belongs to; drop one of the two",
             )
+        if isinstance(part, JsonValue) and part.lost_epoch:
+            yield Mistake(("decode", side, "epoch"), part.lost_epoch)
 
 
 def _of_glue(decode: parts.Decode, registry: Registry | None) -> Iterator[Mistake]:
@@ -256,15 +256,6 @@ def _format(decode: parts.Decode, schema: parts.Schema) -> Iterator[Mistake]:
                 ("decode", "on_null"),
                 f'"write" needs columns that may be null, but NOT NULL is declared for {required}; '
                 "drop NOT NULL, or write quarantine or ignore",
-            )
-
-
-def _epoch(decode: parts.Decode) -> Iterator[Mistake]:
-    for side, part in (("value", decode.value), ("key", decode.key)):
-        if isinstance(part, JsonValue) and part.epoch != "millis" and ISO not in (part.timestamp_format or ISO):
-            yield Mistake(
-                ("decode", side, "epoch"),
-                "no number is a time where timestamp_format is given without iso; add iso to its list, or drop epoch",
             )
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from lakeingest.config.base import Part
+from lakeingest.config.time_format import ISO
 from lakeingest.config.values import Columns, DateFormat, SchemaPath, TimestampFormat, Timezone
 
 Strategy: TypeAlias = Literal["topic", "record", "topic_record"]
@@ -56,6 +57,13 @@ class JsonValue(Part):
         "a microsecond is cut off. It holds for all of the record; declare a time of another unit as BIGINT, and "
         "derive it by timestamp_seconds, timestamp_millis, timestamp_micros or timestamp_nanos.",
     )
+
+    @property
+    def lost_epoch(self) -> str:
+        """Why `epoch` says nothing, with the cure; empty where numbers may be times."""
+        if self.epoch == "millis" or ISO in (self.timestamp_format or (ISO,)):
+            return ""
+        return "no number is a time where timestamp_format is given without iso; add iso to its list, or drop epoch"
 
 
 class JsonKey(JsonValue):
