@@ -35,8 +35,8 @@ UUID = "uuid"
 JSON = "json"
 """A string that is the JSON text of a value which no column of its own type can hold; see `json_text`."""
 
-SCALE, PRECISION, SYMBOLS = "scale", "precision", "symbols"
-"""Parameters: of a decimal, and an enum's symbols (joined by commas, in their order)."""
+SCALE, PRECISION, SYMBOLS, SYMBOL_DEFAULT = "scale", "precision", "symbols", "symbol default"
+"""Parameters: of a decimal; an enum's symbols (joined by commas, in their order), and the one for those it lacks."""
 REASON = "reason.doc"
 """A parameter of JSON text: why it is no typed column. As documentation, it makes no other schema of it."""
 

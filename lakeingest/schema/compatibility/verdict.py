@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
-from lakeingest.schema.model import NUMBERS, SYMBOLS, Kind, Schema, type_text
+from lakeingest.schema.model import NUMBERS, SYMBOL_DEFAULT, SYMBOLS, Kind, Schema, type_text
 from lakeingest.schema.paths import ELEMENT, KEY, VALUE, step
 
 Mode: TypeAlias = Literal["NONE", "BACKWARD", "FORWARD", "FULL"]
@@ -150,7 +150,14 @@ def _parameters(source: Schema, target: Schema, path: str) -> PlacedVerdict | No
     has, wants = (
         {name: value for name, value in schema.parameters if not _IGNORED.search(name)} for schema in (source, target)
     )
-    if SYMBOLS in has and SYMBOLS in wants and set(has[SYMBOLS].split(",")) <= set(wants[SYMBOLS].split(",")):
+    has.pop(SYMBOL_DEFAULT, None)
+    has_default = wants.pop(SYMBOL_DEFAULT, None) is not None
+    # Avro reads a symbol that the target lacks as the target's default.
+    if (
+        SYMBOLS in has
+        and SYMBOLS in wants
+        and (has_default or set(has[SYMBOLS].split(",")) <= set(wants[SYMBOLS].split(",")))
+    ):
         del has[SYMBOLS], wants[SYMBOLS]
     if has == wants:
         return None

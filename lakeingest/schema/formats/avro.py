@@ -206,8 +206,9 @@ class AvroSchemaReader:
         if logical == "decimal":
             return _decimal(tree)
         if kind == "enum":
-            symbols = ((model.SYMBOLS, ",".join(tree["symbols"])),)
-            return Schema("string", name=tree["name"], parameters=symbols, doc=_doc(tree), aliases=_aliases(tree))
+            default = ((model.SYMBOL_DEFAULT, tree["default"]),) if "default" in tree else ()
+            parameters = (*default, (model.SYMBOLS, ",".join(tree["symbols"])))
+            return Schema("string", name=tree["name"], parameters=parameters, doc=_doc(tree), aliases=_aliases(tree))
         name = _LOGICAL.get((kind, logical)) if isinstance(logical, str) else None
         if kind == "fixed":
             name = name if tree["size"] == _UUID_BYTES else None

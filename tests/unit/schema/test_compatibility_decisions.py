@@ -514,3 +514,36 @@ def test_a_second_type_of_record_is_refused_with_the_way_out(mode: Mode) -> None
     assert "schema.compatibility NONE gives one table the columns of all" in other.why
     part = decide(row(1, e=enum("R", name="x")), row(1, e=enum("R")), mode)
     assert (part.action, "the table takes one type" in part.why) == ("quarantine", False)
+
+
+def with_default(schema: Schema, symbol: str) -> Schema:
+    return replace(schema, parameters=((model.SYMBOL_DEFAULT, symbol), *schema.parameters))
+
+
+@pytest.mark.parametrize(
+    ("mode", "default", "action", "columns"),
+    [
+        ("BACKWARD", None, "evolve", "R,G,B"),
+        ("FORWARD", None, "quarantine", None),
+        ("FULL", None, "quarantine", None),
+        ("NONE", None, "write", "R,G"),
+        ("FORWARD", "R", "write", "R,G"),
+        ("FULL", "R", "evolve", "R,G,B"),
+    ],
+)
+def test_a_new_symbol(mode: Mode, default: str | None, action: str, columns: str | None) -> None:
+    """FORWARD and FULL take it where the table's enum has a default; its column stays a STRING, which keeps it."""
+    table = enum("R", "G") if default is None else with_default(enum("R", "G"), default)
+    decision = decide(row(2, c=enum("R", "G", "B")), row(1, c=table), mode)
+    assert decision.action == action
+    if columns:
+        assert decision.current is not None
+        assert decision.current.fields[0].schema.parameter(model.SYMBOLS) == columns
+        assert [str(column.type) for column in value_columns(decision.current)] == ["string"]
+
+
+def test_a_changed_default_of_symbols_is_no_other_type() -> None:
+    """A table whose ledger was written before defaults of symbols were kept goes on."""
+    old, new = row(1, c=enum("R", "G")), row(1, c=with_default(enum("R", "G"), "R"))
+    for mode in MODES:
+        assert decide(new, old, mode).action in ("write", "project")

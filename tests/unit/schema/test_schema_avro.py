@@ -326,3 +326,10 @@ def test_any_json_is_read_or_refused(tree: Any) -> None:
     except SchemaError:
         return
     assert Schema.from_json(schema.to_json()) == schema
+
+
+def test_the_default_of_an_enum_is_kept() -> None:
+    """Avro reads a symbol that the enum lacks as this one."""
+    enum = {"type": "enum", "name": "E", "symbols": ["A", "B"], "default": "B"}
+    schema = read({"type": "record", "name": "R", "fields": [{"name": "e", "type": enum}]})
+    assert schema.fields[0].schema.parameters == ((model.SYMBOL_DEFAULT, "B"), (model.SYMBOLS, "A,B"))
