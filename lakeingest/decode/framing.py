@@ -33,10 +33,10 @@ _GROUPS = ((0, 4), (4, 2), (6, 2), (8, 2), (10, 6))
 
 def in_record_header(side: Side, headers: str = HEADERS) -> Column:
     """BINARY: the record's header that names the schema of that side; null where it has none."""
-    name = RECORD_HEADER[side]
-    last = F.try_element_at(F.filter(headers, lambda header: header["key"] == name), F.lit(-1))["value"]
-    # Looked for by the names alone first: nearly no record has one.
-    return F.when(F.array_contains(F.col(headers)["key"], name), last)
+    keys, name = F.col(headers)["key"], RECORD_HEADER[side]
+    # No lambda: Spark compiles no stage that has one, and this one is on the way of each record.
+    from_end = -F.array_position(F.reverse(keys), name).cast("int")
+    return F.when(F.array_contains(keys, name), F.element_at(F.col(headers)["value"], from_end))
 
 
 def size(framing: Framing, header: bytes) -> int:
