@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from lakeingest import gate
-from lakeingest.config import PipelineConfig, consistency, contract, hiding, places
+from lakeingest.config import PipelineConfig, contract, hiding, places, record_notices
 from lakeingest.config import file as pipeline_file
 from lakeingest.config.per_topic import PerTopic
 from lakeingest.errors import PipelineFileError
@@ -46,8 +46,8 @@ def _notices(config: _Config, *, online: bool) -> Iterator[str]:
     if isinstance(config, PerTopic):
         yield f"a pipeline for each topic that {config.pattern.pattern!r} matches"
     pipeline = config.example if isinstance(config, PerTopic) else config
-    yield from consistency.notices(pipeline.columns, pipeline.partition)
-    yield from consistency.types_notices(pipeline.decode, pipeline.compatibility)
+    yield from record_notices.texts_as_times(pipeline.columns, pipeline.partition)
+    yield from record_notices.types_of_record(pipeline.decode, pipeline.compatibility)
     yield from hiding.notices(pipeline.decode, pipeline.compatibility, pipeline.quarantine, pipeline.steps)
     yield from contract.notices(pipeline.contract, pipeline.trigger)
     if (suite := gate.load(pipeline)) is not None:
