@@ -52,8 +52,8 @@ def warnings(config: PipelineConfig, kafka: DataFrame) -> Iterator[str]:
 def _timestamps(columns: Sequence[ddl.Column], around: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """The places of TIMESTAMPs, in structs too, whose names a path can quote."""
     for column in columns:
-        path = (*around, column.name)
-        if set(column.name) & set("'?*"):
+        path = (*around, column.field_name)
+        if set(column.field_name) & set("'?*"):
             continue
         match column.type:
             case ddl.Struct(fields):

@@ -49,7 +49,7 @@ def test_a_sample_in_another_unit(spark: SparkSession) -> None:
         '{"at":null,"n":1690000000}',
         "no JSON",
     ]
-    config = pipeline("at TIMESTAMP, st STRUCT<at: TIMESTAMP>, ok TIMESTAMP, text TIMESTAMP, n BIGINT")
+    config = pipeline("at_s TIMESTAMP FROM 'at', st STRUCT<at: TIMESTAMP>, ok TIMESTAMP, text TIMESTAMP, n BIGINT")
     frame = kafka(spark, [(None, text.encode()) for text in texts])
     assert list(epoch_units.warnings(config, frame)) == [
         "2 numbers in at would be a time of 1990 to 2100 as seconds since 1970, and none as milliseconds: if so, write "
