@@ -203,7 +203,7 @@ def test_protobuf(spark: SparkSession) -> None:
     row = none | {
         "name": "r",
         "kids": [
-            '{"name":"é","next":{"code":1},"at":"2024-01-01T00:00:00.500Z","big":"1152921504606846976","raw":"/wA=",'
+            '{"at":"2024-01-01T00:00:00.500Z","big":"1152921504606846976","name":"é","next":{"code":1},"raw":"/wA=",'
             '"small":-5}'
         ],
         "by": {"k": '{"name":"z"}'},

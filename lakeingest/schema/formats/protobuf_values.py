@@ -271,11 +271,19 @@ def _json_text(message_type: Descriptor, looks: _Looks, place: str) -> Convert:
         try:
             pool = message_type.file.pool
             tree = json_format.MessageToDict(same, preserving_proto_field_name=True, descriptor_pool=pool)
-            return json_text.written(tree)
+            # A map has no order of its own, and a record is to have one text.
+            return json_text.written(_sorted(tree))
         except (json_format.Error, TypeError, ValueError) as error:
             raise Mismatch(f"field {place} has no JSON text: {error}", f"field {place} has no JSON text") from None
 
     return text
+
+
+def _sorted(tree: Any) -> Any:
+    """The same with each object's names in alphabetical order."""
+    if isinstance(tree, dict):
+        return {name: _sorted(tree[name]) for name in sorted(tree)}
+    return [_sorted(each) for each in tree] if isinstance(tree, list) else tree
 
 
 def _look_within(message: Any, looks: _Looks, place: str) -> None:

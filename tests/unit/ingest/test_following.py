@@ -104,7 +104,7 @@ def attempt(frontier: int, sequence: int, standing: int | None = None, *, restor
         frontier={("t", 0): frontier, ("t", 1): 0},
         sequence=sequence,
         last=newest and newest.receipt,
-        log=log,
+        logs=SimpleNamespace(run=log),
         execution=SimpleNamespace(writer=SimpleNamespace(version=sequence, check_unchanged=check_unchanged)),
     )
 

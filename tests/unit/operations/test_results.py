@@ -25,6 +25,7 @@ from lakeingest.config.options import Option
 from lakeingest.delta.maintenance.optimize import Compacted, TableFiles
 from lakeingest.delta.receipt import Counts
 from lakeingest.errors import CatalogUnreachable, LakeingestError, UsageError
+from lakeingest.gate.convert import Converted
 from lakeingest.gate.evaluate import Result
 from lakeingest.gate.suite import Rule
 from lakeingest.operations import results
@@ -41,6 +42,7 @@ from lakeingest.operations.results.doctor import Diagnosis, Finding
 from lakeingest.operations.results.export import Exported, ExportedObject
 from lakeingest.operations.results.fleet import Outcome, Outcomes
 from lakeingest.operations.results.gate import GateResults
+from lakeingest.operations.results.gate_conversion import GateConversion
 from lakeingest.operations.results.html import html
 from lakeingest.operations.results.openers import Opener, Openers
 from lakeingest.operations.results.pipeline_file import FileCheck, OptionHelp
@@ -114,6 +116,7 @@ RUN = RunSummary("p", 2, Counts(9, 6, 2, 1), 7, {HOSTILE: CatalogUnreachable(f"a
 OPENER = Opener(HOSTILE, "sql", None, "w", HOSTILE)
 COMPARED = Compared(OffsetRanges(()), (1000, 1001), (5, 3))
 RESULTS: dict[str, Showable] = {
+    "gate_conversion": GateConversion(Path(HOSTILE), Converted({"name": HOSTILE, "expectations": [{"x": HOSTILE}]})),
     "report": report(named={"missing": [HOSTILE]}, missing=2, left_out={HOSTILE: 1}, others={HOSTILE: 4}),
     "status": Status("p", (PARTITION,), (COMMIT,), {"table": SIZE, "quarantine": {**SIZE, "rows": 3}}),
     "plan": PLAN,
