@@ -44,6 +44,11 @@ def _renamed(schema: Schema, namer: Callable[[str, str], str], path: str) -> Sch
                 f"{path or 'the record'}: the fields {other!r} and {field.name!r} would both be the column {name}; "
                 f'name one of them, as in schema.names: {{"{below}": {safe(field.name)}_2}}'
             )
+        if name.lower() in {each.name.lower() for each in schema.fields} - {field.name.lower()}:
+            raise SchemaError(
+                f"{below}: the column {name} would have the name of another field, and a later change of schema.names "
+                "would mix the two; choose another name"
+            )
         fields.append(_field(field, name, _renamed(field.schema, namer, below)))
     value = schema.value and _renamed(schema.value, namer, path + (VALUE if schema.key else ELEMENT))
     key = schema.key and _renamed(schema.key, namer, path + KEY)

@@ -82,7 +82,9 @@ def test_exact_refuses_with_the_cure() -> None:
     [
         (("a b", "a.b"), "safe", "the fields 'a b' and 'a.b' would both be the column a_b; name one of them, as in"),
         (("id", "ID"), "safe", "the fields 'id' and 'ID' would both be the column ID"),
-        (("a b", "c"), {"a b": "C"}, "the fields 'a b' and 'c' would both be the column c"),
+        (("a b", "c"), {"a b": "C"}, "a b: the column C would have the name of another field"),
+        (("a", "b"), {"a": "b", "b": "a"}, "a: the column b would have the name of another field, and a later change"),
+        (("c", "a b"), {"a b": "C"}, "the fields 'c' and 'a b' would both be the column C"),
     ],
 )
 def test_a_collision_is_told(fields: tuple[str, ...], rule: Names, reason: str) -> None:
