@@ -43,9 +43,10 @@ class ProtobufReader:
         return self.schema or protobuf.read_message(self.descriptors, self.message)
 
     def parse(self, payload: Column) -> Column:
-        kind = projection.struct_type(self._schema)
-        if self.schema:
-            kind = projection.under_field_names(kind, protobuf.read_message(self.descriptors, self.message))
+        if self.schema is None:
+            return record(payload, self.descriptors, self.message)
+        fields = protobuf.read_message(self.descriptors, self.message)
+        kind = projection.under_field_names(projection.struct_type(self.schema), fields)
         return record(payload, self.descriptors, self.message, kind)
 
     def broken(self, parsed: Column) -> Column:
@@ -66,7 +67,7 @@ class ProtobufReader:
         return projection.rescued(self.value(parsed), dropped, self._schema, names)
 
 
-def record(payload: Column, descriptors: bytes, message: str, kind: T.StructType) -> Column:
+def record(payload: Column, descriptors: bytes, message: str, kind: T.StructType | None = None) -> Column:
     """BINARY, a message without header → STRUCT with the fields of `read_message`; null where it is none.
 
     Spark evaluates a UDF for every row, whatever condition stands around it: give null for rows of other messages.
@@ -75,13 +76,15 @@ def record(payload: Column, descriptors: bytes, message: str, kind: T.StructType
         payload: the message's bytes.
         descriptors: as `schema.protobuf.compile` gives them.
         message: its full name.
-        kind: the columns of its fields.
+        kind: the columns of its fields, where they do not have the fields' names.
 
     Raises:
+        SchemaError: see `schema.protobuf.read_message`, and an empty message.
         SetupError: protobuf is not installed, or Spark is older than 4.1.
     """
     from pyspark.sql.pandas import functions
 
+    kind = kind or projection.struct_type(protobuf.read_message(descriptors, message))
     protobuf.need("pyarrow")
     if not hasattr(functions, "arrow_udf"):
         raise SetupError("Protobuf needs Spark 4.1", cure="run on Spark 4.1, or use another format")

@@ -64,6 +64,7 @@ PLAIN = {
     "sql": "p.yaml",
     "explain": "Fenced",
     "schema check": "--record v1.avsc",
+    "gate convert": "suite.json",
     "stack status": "",
     "stack down": "",
 }
@@ -106,6 +107,8 @@ def files(tmp_path: Path) -> Path:
     (tmp_path / "p.yaml").write_text(FILE)
     (tmp_path / "s3.yaml").write_text(FILE.replace("/t}", "s3a://lake/t}"))
     (tmp_path / "v1.avsc").write_text(AVRO)
+    column = {"expectation_type": "expect_column_to_exist", "kwargs": {"column": "n"}}
+    (tmp_path / "suite.json").write_text(json.dumps({"expectation_suite_name": "s", "expectations": [column]}))
     (tmp_path / "c.json").write_text(json.dumps(connectors.BASE))
     (tmp_path / "v1.proto").write_text('syntax = "proto3"; message R { int32 n = 1; }')
     return tmp_path

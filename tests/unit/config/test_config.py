@@ -199,7 +199,7 @@ def test_what_is_no_duration(text: str) -> None:
         ({"schema": {"columns": "a INT", "compatibility": "full"}}, "'BACKWARD', 'FORWARD' or 'FULL'"),
         ({"schema": {"columns": "a INT", "names": "safe"}}, "schema.names: not for decode.value.format json"),
         (
-            {"schema": {"columns": "a INT", "unsupported": "json"}},
+            {"schema": {"columns": "a INT", "unsupported": "refuse"}},
             "schema.unsupported: not for decode.value.format json",
         ),
         (
