@@ -55,8 +55,8 @@ def unusable(*words: str) -> tuple[str, str, tuple[str, ...]]:
 def mixture(stack: Addresses) -> Mixture:
     topic, subject = "mixture", "mixture-value"
     writers = [registered.avro(stack, subject, tree) for tree in VERSIONS]
-    tree = record("Tree", children={"type": "array", "items": "x.Tree"})
-    recursive = registered.register(stack, "mixture-tree", json.dumps(tree))
+    tree = record("Cases", id="int", ID="int")
+    ambiguous = registered.register(stack, "mixture-cases", json.dumps(tree))
     foreign = registered.register(stack, "mixture-foreign", json.dumps(json_schema(a="string")), "JSON")
     ids = [writer.id or 0 for writer in writers]
     whole = writers[2](weather(3, 1))
@@ -68,7 +68,7 @@ def mixture(stack: Addresses) -> Mixture:
     nowhere = "schema id {} (in no version of mixture-value, but version 1 of mixture-{})"
     bad: list[tuple[bytes | None, tuple[str, str, tuple[str, ...]]]] = [
         (header(987654) + b"x", ("value", "UNKNOWN_SCHEMA_ID", ("no schema of the registry has id 987654",))),
-        (b"\x01" + whole[1:], ("value", "NO_SCHEMA_ID", (f"{len(whole)} bytes, 0x01000000",))),
+        (b"\x02" + whole[1:], ("value", "NO_SCHEMA_ID", (f"{len(whole)} bytes, 0x02000000",))),
         (b'{"origin": "JFK"}', ("value", "NO_SCHEMA_ID", ("17 bytes, 0x7B226F726967696E",))),
         (b"", ("value", "NO_SCHEMA_ID", ("0 bytes, 0x…",))),
         (b"\0\0\0\0", ("value", "NO_SCHEMA_ID", ("4 bytes, 0x00000000…",))),
@@ -78,7 +78,7 @@ def mixture(stack: Addresses) -> Mixture:
         (other, mismatch(2, label.format(ids[0], 1), "begins with 0x0100")),
         (monster, mismatch(len(monster) - 5, label.format(ids[2], 3))),
         (text, mismatch(len(text) - 5, label.format(ids[0], 1))),
-        (header(recursive) + b"\0", unusable(nowhere.format(recursive, "tree"), "contains itself")),
+        (header(ambiguous) + b"\0\0", unusable(nowhere.format(ambiguous, "cases"), "one column for upper")),
         (header(foreign) + b"{}", unusable(nowhere.format(foreign, "foreign"), "a schema of type JSON")),
         (None, ("value", "NULL_VALUE", ("the record has no value",))),
     ]  # fmt: skip
