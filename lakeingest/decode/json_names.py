@@ -5,7 +5,6 @@ Python does it, on executors and by value: for records alone that have something
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from lakeingest.schema import ddl, json_text, paths, safe_names
-from lakeingest.schema.json_text import Members, Number, written
+from lakeingest.schema.json_text import Members, read, written
 from lakeingest.schema.paths import ELEMENT, VALUE, step
 
 if TYPE_CHECKING:
@@ -43,10 +42,7 @@ def renamer(tree: Tree, rule: Names) -> Callable[[str | None], str | None]:
     mapping = None if isinstance(rule, str) else dict(rule)
 
     def of_text(text: str | None) -> str | None:
-        if text is None:
-            return None
-        value = json.loads(text, parse_int=Number, parse_float=Number, object_pairs_hook=Members)
-        return written(_renamed(value, tree, "", mapping))
+        return None if text is None else written(_renamed(read(text), tree, "", mapping))
 
     return of_text
 

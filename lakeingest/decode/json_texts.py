@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
-from lakeingest.schema.json_text import Members, Number, written
+from lakeingest.schema.json_text import Members, read, written
 
 
 def texts(kind: dict[str, Any]) -> Callable[[bytes | None], dict[str, Any] | None]:
@@ -24,9 +23,7 @@ def texts(kind: dict[str, Any]) -> Callable[[bytes | None], dict[str, Any] | Non
         if raw is None:
             return None
         try:
-            tree = json.loads(
-                bytes(raw).decode("utf-8"), parse_int=Number, parse_float=Number, object_pairs_hook=Members
-            )
+            tree = read(bytes(raw).decode("utf-8"))
             return _part(tree, kind) if isinstance(tree, Members) else None
         except (ValueError, RecursionError):
             return None

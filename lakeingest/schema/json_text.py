@@ -22,6 +22,15 @@ class Members(list[tuple[str, Any]]):
     """The members of an object in their order, also those of one name."""
 
 
+def read(text: str) -> Any:
+    """A JSON text with its numbers as they are written, and all members of its objects.
+
+    Raises:
+        ValueError: it is no JSON.
+    """
+    return json.loads(text, parse_int=Number, parse_float=Number, object_pairs_hook=Members)
+
+
 def written(value: Any) -> str:
     """A value as JSON text, without blanks: None, bool, int, float, Decimal, str, `Number`, list, dict or `Members`."""
     match value:

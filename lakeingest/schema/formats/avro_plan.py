@@ -26,9 +26,10 @@ def copied(text: str, references: Sequence[str], columns: Schema) -> tuple[str, 
         SchemaError: see `read`.
     """
     tree, types = avro.parsed(text, references)
-    tree, plan = _Copied(types).part(tree, columns)
-    is_renamed = columns != avro.AvroSchemaReader(types).part(avro.parsed(text, references)[0], "", ())
-    return (json.dumps(tree), plan) if plan or is_renamed else None
+    copy, plan = _Copied(types).part(tree, columns)
+    if plan is None and columns == avro.AvroSchemaReader(types).part(tree, "", ()):
+        return None
+    return json.dumps(copy), plan
 
 
 class _Copied:
