@@ -20,7 +20,6 @@ from functools import cached_property, reduce
 from operator import or_
 from typing import Any
 
-from pyspark.cloudpickle import register_pickle_by_value
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -30,7 +29,7 @@ from lakeingest.schema import json_text
 from lakeingest.schema.formats import avro as avro_schema
 from lakeingest.schema.formats import avro_copy, avro_fault, avro_plan, avro_walk
 from lakeingest.schema.model import JSON, Schema
-from lakeingest.spark import jvm, maps
+from lakeingest.spark import jvm, maps, python
 
 _SEAL = os.urandom(16)
 _LONG_DIGITS, _LONG_BYTES, _MOST_DIGITS = 18, 8, 38
@@ -80,21 +79,15 @@ class AvroReader:
         return maps.last_of_each(value, self._type)
 
     def why(self, payload: Column, *, withheld: bool = False) -> Column | None:
-        register_pickle_by_value(avro_walk)
-        register_pickle_by_value(avro_fault)
         fault = avro_fault.fault(self.text, tuple(self.references), withheld=withheld)
-        # Spark would look at the function's own hints, and warn that they are not Arrow's.
-        return F.udf(lambda value: fault(value), "STRING")(payload)  # noqa: PLW0108
+        return python.by_value(fault, "STRING", (avro_walk, avro_fault))(payload)
 
     def rescued(self, parsed: Column, dropped: tuple[str, ...], names: Schema) -> Column | None:
         return projection.rescued(self.value(parsed), dropped, self._schema, names)
 
     def _copy(self, payload: Column, plan: avro_copy.Plan) -> Column:
-        for module in (json_text, avro_walk, avro_copy):
-            register_pickle_by_value(module)
         copy = avro_copy.copier(self.text, tuple(self.references), plan)
-        # Spark would look at the function's own hints, and warn that they are not Arrow's.
-        return F.udf(lambda value: copy(value), "BINARY")(payload)  # noqa: PLW0108
+        return python.by_value(copy, "BINARY", (json_text, avro_walk, avro_copy))(payload)
 
     @cached_property
     def _copied(self) -> tuple[str, avro_copy.Plan] | None:

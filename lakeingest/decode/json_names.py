@@ -9,13 +9,12 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyspark.cloudpickle import register_pickle_by_value
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 
 from lakeingest.schema import ddl, json_text, paths, safe_names
 from lakeingest.schema.json_text import Members, read, written
 from lakeingest.schema.paths import ELEMENT, VALUE, step
+from lakeingest.spark import python
 
 if TYPE_CHECKING:
     from lakeingest.schema.field_names import Names
@@ -27,10 +26,8 @@ Tree = Any
 
 def renamed(text: Column, renamer: Callable[[str | None], str | None]) -> Column:
     """STRING, a JSON object, under other names; null stays null."""
-    for module in (paths, safe_names, json_text, sys.modules[__name__]):
-        register_pickle_by_value(module)
-    # Spark would look at the function's own hints, and warn that they are not Arrow's.
-    return F.udf(lambda value: renamer(value), "STRING")(text)  # noqa: PLW0108
+    modules = (paths, safe_names, json_text, sys.modules[__name__])
+    return python.by_value(renamer, "STRING", modules)(text)
 
 
 def renamer(tree: Tree, rule: Names) -> Callable[[str | None], str | None]:

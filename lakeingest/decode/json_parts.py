@@ -9,13 +9,13 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from pyspark.cloudpickle import register_pickle_by_value
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest.decode import json_texts, numbers
 from lakeingest.schema import json_text
+from lakeingest.spark import python
 
 MARK: Mapping[str, Any] = {"json": True}
 """The metadata of a field whose texts, through arrays and maps, are JSON text."""
@@ -31,11 +31,8 @@ def written(read: Column, raw: Column, schema: T.StructType, whole: T.StructType
     text_type = _only_texts(schema)
     if text_type is None:
         return read
-    register_pickle_by_value(json_text)
-    register_pickle_by_value(json_texts)
     texts = json_texts.texts(json.loads(text_type.json()))
-    # Spark would look at the function's own hints, and warn that they are not Arrow's.
-    again = F.udf(lambda value: texts(value), text_type)(raw)  # noqa: PLW0108
+    again = python.by_value(texts, text_type, (json_text, json_texts))(raw)
     pairs = F.array(F.struct(read.alias("read"), again.alias("texts")))
     return F.transform(
         pairs,

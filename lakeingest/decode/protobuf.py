@@ -12,7 +12,6 @@ from typing import Any
 
 from pyspark.cloudpickle import register_pickle_by_value
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest.decode import projection
@@ -20,6 +19,7 @@ from lakeingest.errors import SetupError
 from lakeingest.schema import json_text
 from lakeingest.schema.formats import protobuf, protobuf_fault, protobuf_values, protobuf_wide
 from lakeingest.schema.model import Schema
+from lakeingest.spark import python
 
 _OF_VALUES = (json_text, protobuf_wide, protobuf_values)
 """What executors need to make values."""
@@ -57,11 +57,8 @@ class ProtobufReader:
         return parsed.cast(_without_comments(projection.struct_type(self.schema))) if self.schema else parsed
 
     def why(self, payload: Column, *, withheld: bool = False) -> Column | None:
-        for module in (*_OF_VALUES, protobuf_fault):
-            register_pickle_by_value(module)
         fault = protobuf_fault.fault(self.descriptors, self.message, withheld=withheld)
-        # Spark would look at the function's own hints, and warn that they are not Arrow's.
-        return F.udf(lambda value: fault(value), "STRING")(payload)  # noqa: PLW0108
+        return python.by_value(fault, "STRING", (*_OF_VALUES, protobuf_fault))(payload)
 
     def rescued(self, parsed: Column, dropped: tuple[str, ...], names: Schema) -> Column | None:
         return projection.rescued(self.value(parsed), dropped, self._schema, names)
