@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from pyspark.cloudpickle import register_pickle_by_value
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
@@ -18,7 +17,7 @@ from lakeingest.decode import limits
 from lakeingest.record import Refusal, diagnosis
 from lakeingest.schema.formats import compressed
 from lakeingest.schema.ledger import Side
-from lakeingest.spark import jvm
+from lakeingest.spark import jvm, python
 
 
 @dataclass(frozen=True)
@@ -61,9 +60,11 @@ def inflated(payload: Column, most: int) -> Column:
     """BINARY: what was compressed, its first `most` + 1 bytes at most; null where it is not one whole stream."""
     if jvm.offered("zlib"):
         return F.call_function(jvm.function("zlib", f"inflate {most + 1}"), payload)
-    register_pickle_by_value(compressed)
     inflate = compressed.inflated
-    return F.udf(lambda value: None if value is None else inflate(bytes(value), most + 1), "BINARY")(payload)
+    begin = python.by_value(
+        lambda value: None if value is None else inflate(bytes(value), most + 1), "BINARY", (compressed,)
+    )
+    return begin(payload)
 
 
 def refusals(side: Side, raw: Column, inflated: Column, concerned: Column, most: int) -> tuple[Refusal, Refusal]:

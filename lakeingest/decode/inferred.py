@@ -12,7 +12,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from pyspark.cloudpickle import register_pickle_by_value
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -23,7 +22,7 @@ from lakeingest.decode.order import Place, TopicPartition, in_order
 from lakeingest.record import OFFSET, PARTITION, RAW_VALUE, TIMESTAMP, TOPIC
 from lakeingest.schema import ddl, json_values, model, observed_types
 from lakeingest.schema.model import Schema, SchemaError
-from lakeingest.spark import types
+from lakeingest.spark import python, types
 
 MOST = 200
 """Fields that a table may get in this way."""
@@ -158,10 +157,8 @@ def _types(rows: DataFrame) -> list[tuple[Types, Place, Mapping[TopicPartition, 
     """Of each kind of records the types of their undeclared fields, the first one, and the first offset in each
     partition; in their order.
     """
-    register_pickle_by_value(json_values)
-    register_pickle_by_value(observed_types)
-    of_fields = observed_types.of_fields
-    in_python = F.udf(lambda text: of_fields(text), "ARRAY<STRUCT<name: STRING, type: STRING>>")  # noqa: PLW0108
+    kind = "ARRAY<STRUCT<name: STRING, type: STRING>>"
+    in_python = python.by_value(observed_types.of_fields, kind, (json_values, observed_types))
     text = F.col("_undeclared")
     odd = numbers.perhaps_changed(text)
     fields = F.map_entries(F.from_json(text, "MAP<STRING, VARIANT>"))

@@ -32,7 +32,7 @@ from lakeingest.record import Refusal, diagnosis
 from lakeingest.schema import json_values
 from lakeingest.schema.json_values import AS_IT_IS, Texts
 from lakeingest.schema.model import Schema
-from lakeingest.spark import jvm
+from lakeingest.spark import jvm, python
 from lakeingest.spark.json_numbers import marked, unmarked
 
 _CORRUPT = " corrupt"
@@ -158,16 +158,12 @@ def explained(raw: Column, schema: T.StructType, texts: Texts, *, withheld: bool
     Args:
         withheld: whether the message names no value of the record.
     """
-    from pyspark.cloudpickle import register_pickle_by_value
-
-    # Executors of a cluster need not have lakeingest installed.
-    register_pickle_by_value(json_values)
-    register_pickle_by_value(json_diagnosis)
     tree = json.loads(schema.json())
     explain = json_diagnosis.diagnose
     length = F.octet_length(raw)
     kind = "reason STRING, message STRING"
-    explain_udf = F.udf(lambda value: explain(value, tree, texts, withheld=withheld), kind)
+    modules = (json_values, json_diagnosis)
+    explain_udf = python.by_value(lambda value: explain(value, tree, texts, withheld=withheld), kind, modules)
     unread = F.concat(
         length.cast("string"),
         F.lit(f" bytes that do not fit the columns; of more than {_LOOKED_AT} it is not said why"),

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Protocol
 
-from pyspark.cloudpickle import register_pickle_by_value
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -37,6 +36,7 @@ from lakeingest.schema.formats import wire
 from lakeingest.schema.formats.wire import RECORD_HEADER
 from lakeingest.schema.ledger import SchemaId, Side
 from lakeingest.schema.model import Schema
+from lakeingest.spark import python
 
 _ALL = 2**31 - 1
 _MOST_HEADERS = 10_000
@@ -219,10 +219,10 @@ def headers(
 
 def _indexed(reference: Column, framing: Framing) -> Column:
     """BINARY: the header with message indexes; without them where they are malformed."""
-    register_pickle_by_value(wire)
     header = framing.with_indexes()
     # Python is given no whole records.
-    return F.udf(lambda value: header(bytes(value)), "BINARY")(F.substring(reference, 1, wire.BEGIN))
+    begin = F.substring(reference, 1, wire.BEGIN)
+    return python.by_value(lambda value: header(bytes(value)), "BINARY", (wire,))(begin)
 
 
 def _packed(writers: SchemaBranches) -> list[bytes]:

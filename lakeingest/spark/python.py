@@ -23,5 +23,6 @@ def by_value(
     """
     for module in modules:
         register_pickle_by_value(module)
-    # Spark would look at the function's own hints, and warn that they are not Arrow's.
-    return F.udf(lambda value: function(value), kind)  # noqa: PLW0108
+    # Spark would look at the function's own hints, and warn that they are not Arrow's. Arrow, which Spark 4.2 uses by
+    # default, needs pandas, and turns results into their type by other rules.
+    return F.udf(lambda value: function(value), kind, useArrow=False)  # noqa: PLW0108
