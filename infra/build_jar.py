@@ -1,12 +1,13 @@
 """Builds lakeingest/spark/jvm/lakeingest.jar: the same sources on JDK 17 give the same bytes.
 
-    python infra/build_jar.py JARS [OUT]
+    python infra/build_jar.py [OUT]
 
-JARS is a folder with the jars of delta-storage, hadoop-aws and the AWS SDK's core; Hadoop and Spark come from pyspark.
+Delta, hadoop-aws and the AWS SDK are those of the embedded stack's pinned jars; Hadoop and Spark come from pyspark.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -15,15 +16,17 @@ from pathlib import Path
 
 import pyspark
 
+from lakeingest.local import artifacts
+
 HERE = Path(__file__).resolve().parents[1] / "lakeingest" / "spark" / "jvm"
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
-def build(jars: Path, out: Path) -> Path:
-    """Compile the classes against `jars` and pyspark's own, and write them to `out`."""
-    spark = Path(pyspark.__file__).parent / "jars"
+def build(out: Path) -> Path:
+    """Compile the classes against the pinned jars and pyspark's own, and write them to `out`."""
+    jars = (*artifacts.fetch("spark"), Path(pyspark.__file__).parent / "jars" / "*")
     with tempfile.TemporaryDirectory() as scratch:
-        options = ["--release", "17", "-Xlint:all,-path,-classfile", "-cp", f"{jars}/*:{spark}/*"]
+        options = ["--release", "17", "-Xlint:all,-path,-classfile", "-cp", os.pathsep.join(map(str, jars))]
         subprocess.run(["javac", *options, "-d", scratch, *map(str, sorted(HERE.glob("*.java")))], check=True)
         pack(Path(scratch), out)
     return out
@@ -42,5 +45,4 @@ def pack(classes: Path, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    jars, *out = map(Path, sys.argv[1:])
-    build(jars, *(out or [HERE / "lakeingest.jar"]))
+    build(Path(sys.argv[1]) if sys.argv[1:] else HERE / "lakeingest.jar")

@@ -329,7 +329,7 @@ class MicroBatchExecution:
             preflight.check_maker(self.config, self.writer.properties)
         for table in (main, self.context.tables.quarantine):
             if not table.by_path:
-                s3a.warn_of_log_store(self.context.spark, [table.location], stacklevel=2)
+                s3a.check_file_system(self.context.spark, [table.location], stacklevel=2)
         self._describe(self.config.comment)
 
     def check_table(self) -> tuple[Shape, Layout]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlparse
 
 from lakeingest.config import Role, Storage, location
-from lakeingest.errors import StorageUnreachable, UsageError
+from lakeingest.errors import SetupError, StorageUnreachable, UsageError
 from lakeingest.spark import jvm
 from lakeingest.spark.platforms import capabilities
 from lakeingest.spark.settings import S3A
@@ -44,6 +44,8 @@ _BASE = ",".join(
     )
 )
 """The default provider of S3A's keys. With a role it would look at access and secret key alone."""
+_EMRFS = "com.amazon.ws.emr."
+"""What names of classes of EMR's own file system begin with."""
 _ALGORITHMS = {"SSE-S3": "AES256"}
 """A type of encryption as S3A knows it, where that is another word."""
 _SET: dict[str, str] = {}
@@ -235,14 +237,29 @@ def _place_text(place: tuple[str, ...]) -> str:
     return f"{endpoint or 'AWS'} (region {region or 'not set'}, {style})"
 
 
-def warn_of_log_store(session: SparkSession, paths: Iterable[str], *, stacklevel: int) -> None:
-    """Name the options that keep commits from getting lost, where somebody else started the session without them.
+def check_file_system(session: SparkSession, paths: Iterable[str], *, stacklevel: int) -> None:
+    """Refuse EMRFS, and warn of a log store that loses commits, in a session that somebody else started.
 
-    Databricks commits through a service of its own; elsewhere Delta's default store for S3 loses commits.
+    Databricks commits through a service of its own; elsewhere Delta's default store for S3 loses commits. EMR has S3A
+    by default since release 7.10; who wants EMRFS sets fs.s3.impl (EMR's release guide, "EMRFS to S3A").
+
+    Raises:
+        SetupError: a scheme of these paths is EMRFS's.
     """
     schemes = sorted({place.scheme for place in map(location.place, paths) if place.on_s3})
+    can = capabilities.of(session)
+    if can.databricks:
+        return
+    for scheme in schemes:
+        option = f"fs.{scheme}.impl"
+        if (can.hadoop_setting(option) or "").startswith(_EMRFS):
+            raise SetupError(
+                f"{scheme}:// is EMRFS in this Spark session ({option}), and EMRFS cannot create a file only if there "
+                "is none: of two drivers that commit at once, one commit would vanish",
+                cure=f"start the session with --conf spark.hadoop.{option}={S3A}",
+            )
     bare = [each for each in schemes if session.conf.get(f"spark.delta.logStore.{each}.impl", None) is None]
-    if not bare or capabilities.of(session).databricks:
+    if not bare:
         return
     names = [f"spark.delta.logStore.{each}.impl={jvm.LOG_STORE}" for each in bare]
     names += [f"spark.hadoop.fs.{each}.impl={S3A}" for each in bare if each != "s3a"]

@@ -50,7 +50,7 @@ def attach(storage: Storage, name: str, paths: Sequence[str] = (), names: Sequen
         _check_remembers(session, names)
     else:
         session = capabilities.of(active).in_utc()
-        s3a.warn_of_log_store(session, paths, stacklevel=2)
+        s3a.check_file_system(session, paths, stacklevel=2)
         _offer_functions(session, jvm.FUNCTIONS)
     _hide(session)
     s3a.let_in(session, storage, paths)

@@ -52,7 +52,7 @@ def driver(account: Account) -> Iterator[Driver]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("AWS_ENDPOINT_URL_STS", account.url)
         patched.setenv("AWS_REGION", aws.REGION)
-        made = Driver(artifacts.fetch("spark")[0].parent)
+        made = Driver(artifacts.fetch("spark"))
     yield made
     made.close()
 

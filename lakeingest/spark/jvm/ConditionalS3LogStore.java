@@ -37,6 +37,7 @@ import org.apache.hadoop.util.VersionInfo;
  *       RemoteFileChangedException, a 409 (AWS: a conflicting request is under way) an AWSBadRequestException.
  *   <li>The SDK sends a PUT again when its answer is lost and then meets its own object, so a refusal may be a success:
  *       the object is read back. A commit holds a random txnId, so equal bytes are our bytes.
+ *   <li>Whether a file system can do this is asked by two such PUTs, not by its version: forks take changes over early.
  *   <li>{@code fs.s3a.performance.flags=create} (or {@code *}) leaves this write conditional, but lets a plain
  *       {@code create(path, false)} of the same session overwrite even a file that was there before: refused.
  *   <li>The probe's name begins with a dot, which sorts before every version: listFrom never sees it.
@@ -126,15 +127,11 @@ public class ConditionalS3LogStore extends S3SingleDriverLogStore {
         if (!conf.getBoolean(CONDITIONAL_ENABLED, true)) {
             throw unsafe(fs, CONDITIONAL_ENABLED + " is false; remove that setting");
         }
-        if (!fs.hasPathCapability(path, CONDITIONAL)) {
-            throw unsafe(fs, "Hadoop " + VersionInfo.getVersion() + " cannot create a file of it conditionally; "
-                + "use s3a with Hadoop 3.4.2 (Spark 4.1) or newer");
-        }
         if (fs.hasPathCapability(path, BLIND_CREATE)) {
             throw unsafe(fs, "fs.s3a.performance.flags holds create (or *), and files get overwritten in silence; "
                 + "remove that flag, and fs.s3a.create.performance, for every bucket that holds tables");
         }
-        String store = fs.getUri() + " at " + conf.getTrimmed("fs.s3a.endpoint", "AWS");
+        String store = fs.getClass().getName() + " " + fs.getUri() + " at " + conf.getTrimmed("fs.s3a.endpoint", "AWS");
         if (!HONEST.contains(store)) {
             probe(fs, new Path(path.getParent(), ".lakeingest-probe-" + UUID.randomUUID()));
             HONEST.add(store);
@@ -148,6 +145,10 @@ public class ConditionalS3LogStore extends S3SingleDriverLogStore {
                 throw unsafe(fs, "it does not honour If-None-Match: a second PUT replaced the first; "
                     + "use a store that does, or commit to this one from one driver only, with Delta's own log store");
             }
+        } catch (IllegalArgumentException unknown) {
+            // A file system refuses an option that it must heed and does not know: EMRFS, local files, older S3A.
+            throw unsafe(fs, fs.getClass().getName() + " of Hadoop " + VersionInfo.getVersion()
+                + " cannot create a file only if there is none; use S3A of Hadoop 3.4.2 or newer");
         } finally {
             delete(fs, probe);
         }

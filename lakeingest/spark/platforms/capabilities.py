@@ -100,6 +100,17 @@ class Capabilities:
             # Databricks' serverless compute knows few settings, and refuses to be asked for others.
             return None
 
+    def hadoop_setting(self, name: str) -> str | None:
+        """An option of Hadoop, as the session's own settings or the platform's files (core-site.xml) have it; over
+        Spark Connect the session's own alone.
+        """
+        of_session = self.setting(f"spark.hadoop.{name}")
+        if of_session is not None or self.connect:
+            return of_session
+        # Only Java reads the platform's files.
+        value: str | None = self.session._jsc.hadoopConfiguration().get(name)
+        return value
+
     def set(self, name: str, value: str) -> None:
         """Set what only makes the session quicker or quieter, where its platform lets it be set."""
         from pyspark.errors import PySparkException

@@ -9,7 +9,6 @@ Every order is answered with one line of JSON; what `append` answers are the app
 import json
 import os
 import sys
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -19,7 +18,7 @@ from lakeingest.spark import jvm
 def session(jars: str, endpoint: str, access_key: str, secret_key: str, log_store: str) -> SparkSession:
     """A small session whose only way to S3 is the log store that was asked for."""
     conf = {
-        "spark.driver.extraClassPath": os.pathsep.join(map(str, [*sorted(Path(jars).glob("*.jar")), jvm.JAR])),
+        "spark.driver.extraClassPath": os.pathsep.join([jars, str(jvm.JAR)]),
         # A driver that lives for seconds spends them on its compiler.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,15 +30,15 @@ class Driver:
     """One JVM, and the log stores in it.
 
     Args:
-        jars: the folder that holds what a Spark session needs.
+        jars: what a Spark session needs.
         options: further ones of Java's.
     """
 
-    def __init__(self, jars: Path, *options: str) -> None:
+    def __init__(self, jars: Sequence[Path], *options: str) -> None:
         hadoop = Path(pyspark.__file__).parent / "jars"
         port, self._process = launch_gateway(
             jarpath=str(next(hadoop.glob("py4j-*.jar"))),
-            classpath=f"{jvm.JAR}:{jars}/*:{hadoop}/*",
+            classpath=os.pathsep.join(map(str, (jvm.JAR, *jars, hadoop / "*"))),
             javaopts=["-Xmx256m", "-Dlog4j2.level=OFF", *options],
             die_on_exit=True,
             return_proc=True,

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from types import SimpleNamespace
+from collections.abc import Mapping
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from pyspark.sql import SparkSession
 
 from lakeingest.config import Storage
-from lakeingest.errors import UsageError
+from lakeingest.errors import SetupError, UsageError
 from lakeingest.spark import failures, jvm, s3a
 
 OPTIONS = {"endpoint": "http://s3:1", "access_key": "k", "secret_key": "hush", "path_style": True}
@@ -22,11 +23,12 @@ class Session(SimpleNamespace):
     __hash__ = object.__hash__
 
 
-def somebodys(**options: str) -> SparkSession:
-    """A session that somebody started, as far as its settings go."""
+def somebodys(core_site: Mapping[str, str] = MappingProxyType({}), **options: str) -> SparkSession:
+    """A session that somebody started, as far as its settings and its platform's core-site.xml go."""
     found = {name.replace("__", "."): value for name, value in options.items()}
     conf = SimpleNamespace(get=lambda name, default=None: found.get(name, default), set=found.__setitem__, all=found)
-    return cast(SparkSession, Session(conf=conf, version="4.1.1"))
+    java = SimpleNamespace(hadoopConfiguration=lambda: SimpleNamespace(get=core_site.get))
+    return cast(SparkSession, Session(conf=conf, version="4.1.1", _jsc=java))
 
 
 def settings(spark: SparkSession) -> dict[str, str]:
@@ -127,12 +129,54 @@ def test_a_session_without_a_safe_log_store_is_told_how(
     """For the schemes that the pipeline's paths have, and only these, with the options to paste."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        s3a.warn_of_log_store(somebodys(**options), paths, stacklevel=1)
+        s3a.check_file_system(somebodys(**options), paths, stacklevel=1)
     assert len(caught) == bool(named)
     said = str(caught[0].message) if caught else ""
     for scheme in ("s3", "s3a", "s3n"):
         assert (f"--conf spark.delta.logStore.{scheme}.impl={jvm.LOG_STORE}" in said) is (scheme in named)
         assert (f"--conf spark.hadoop.fs.{scheme}.impl=" in said) is (scheme in named and scheme != "s3a")
+
+
+EMRFS = "com.amazon.ws.emr.hadoop.fs.EmrFileSystem"
+S3A = "org.apache.hadoop.fs.s3a.S3AFileSystem"
+
+
+@pytest.mark.parametrize("wired", [True, False], ids=["with the log store", "without"])
+@pytest.mark.parametrize(
+    ("core_site", "options", "scheme"),
+    [
+        ({"fs.s3.impl": EMRFS}, {}, "s3"),
+        ({"fs.s3a.impl": EMRFS}, {}, "s3a"),
+        ({}, {"spark__hadoop__fs__s3__impl": EMRFS}, "s3"),
+        ({"fs.s3.impl": S3A}, {"spark__hadoop__fs__s3__impl": EMRFS}, "s3"),
+    ],
+)
+def test_emrfs_is_refused_by_its_name(
+    core_site: dict[str, str], options: dict[str, str], scheme: str, wired: bool
+) -> None:
+    """It overwrites: whichever log store writes through it, two drivers lose commits."""
+    options |= {STORE.format(scheme): "x"} if wired else {}
+    with pytest.raises(
+        SetupError, match=rf"^{scheme}:// is EMRFS in this Spark session \(fs\.{scheme}\.impl\)"
+    ) as caught:
+        s3a.check_file_system(somebodys(core_site, **options), [f"{scheme}://b/t"], stacklevel=1)
+    assert caught.value.cure == f"start the session with --conf spark.hadoop.fs.{scheme}.impl={S3A}"
+
+
+@pytest.mark.parametrize(
+    ("core_site", "options", "path"),
+    [
+        ({"fs.s3.impl": EMRFS}, {}, "s3a://b/t"),
+        ({"fs.s3.impl": EMRFS}, {"spark__hadoop__fs__s3__impl": S3A}, "s3://b/t"),
+        ({"fs.s3.impl": EMRFS}, {}, "/tmp/t"),
+    ],
+)
+def test_what_is_not_written_through_emrfs_is_not_refused(
+    core_site: dict[str, str], options: dict[str, str], path: str
+) -> None:
+    """A cluster may have EMRFS for other jobs."""
+    options |= {STORE.format(scheme): "x" for scheme in ("s3", "s3a")}
+    s3a.check_file_system(somebodys(core_site, **options), [path], stacklevel=1)
 
 
 @pytest.mark.parametrize(
