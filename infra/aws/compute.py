@@ -161,7 +161,7 @@ class Job(Construct):
             )
         secret = {name: f"EMR.secret@{arn}" for name, arn in settings.secrets.items()}
         variables = {f"{_DRIVER}.{name}": value for name, value in {**settings.variables, **secret}.items()}
-        options = on_emr(compute.code, files.s3_object_url) | variables
+        options = on_emr(compute.code, files.s3_object_url, settings.release) | variables
         scheduler.CfnSchedule(
             self,
             "Schedule",

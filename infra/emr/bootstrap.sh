@@ -3,7 +3,7 @@
 #
 #   bootstrap.sh s3://WORK-BUCKET/code [FOLDER]
 #
-# The release has to bring Spark 4 (emr-spark-8.0.0 and newer) and Python 3.11; pip has to reach a package index.
+# The release has to bring Spark 4 (emr-spark-8.0.0, emr-spark-8.1.0) and Python 3.11; pip has to reach a package index.
 # Jobs are told of it by PYSPARK_PYTHON=FOLDER/bin/python; FOLDER is /opt/lakeingest by default.
 set -euo pipefail
 

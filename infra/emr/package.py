@@ -1,6 +1,6 @@
 """Pack what jobs on EMR need, into a folder that is then copied to S3 as it is:
 
-    python infra/emr/package.py build/emr
+    python infra/emr/package.py build/emr [RELEASE]
     aws s3 cp --recursive build/emr s3://WORK-BUCKET/code
 
 Run it on the platform of EMR's workers, Linux on x86_64, where `make venv PYTHON=/usr/bin/python3.11` was run: the
@@ -16,7 +16,7 @@ import tempfile
 import venv
 from pathlib import Path
 
-from spark_options import LISTING, RELEASE
+from spark_options import LISTING, RELEASE, lacking
 
 from lakeingest.local import artifacts
 from lakeingest.spark import jvm
@@ -25,17 +25,17 @@ ROOT = Path(__file__).resolve().parents[2]
 EXTRAS = "glue,msk,gate"
 
 
-def pack(out: Path) -> None:
-    """The wheel and its pins, an environment with both, and the jars.
+def pack(out: Path, release: str = RELEASE) -> None:
+    """The wheel and its pins, an environment with both, and the jars that the release lacks.
 
     Raises:
+        SystemExit: nobody has listed those.
         CalledProcessError: pip could not; it says why on stderr.
         SetupError: the jars cannot be had.
     """
+    jars = lacking(release)
     (out / "jars").mkdir(parents=True, exist_ok=True)
-    for artifact, jar in zip(
-        artifacts.listed(RELEASE, LISTING), artifacts.fetch(RELEASE, listing=LISTING), strict=True
-    ):
+    for artifact, jar in zip(jars, artifacts.fetch(release, listing=LISTING), strict=True):
         shutil.copy2(jar, out / "jars" / artifact.file)
     shutil.copy2(jvm.JAR, out / "jars")
     for file in (ROOT / "constraints.txt", ROOT / "infra" / "emr" / "job.py", ROOT / "infra" / "emr" / "bootstrap.sh"):
@@ -60,4 +60,4 @@ def _run(*words: str | Path) -> None:
 
 
 if __name__ == "__main__":
-    pack(Path(sys.argv[1]).absolute())
+    pack(Path(sys.argv[1]).absolute(), *sys.argv[2:])

@@ -343,7 +343,10 @@ def test_an_old_release_is_refused(tmp_path: Path) -> None:
     """EMR 7 has Spark 3.5."""
     done = synthesize(tmp_path, release="emr-7.13.0")
     assert done.returncode != 0
-    assert "emr-7.13.0 has no Spark 4; name a release that begins with emr-spark-" in done.stderr
+    assert (
+        "for emr-7.13.0 nobody has listed the jars that it lacks: name one of emr-spark-8.0.0, emr-spark-8.1.0"
+        in done.stderr
+    )
 
 
 def test_what_a_pipeline_names_has_to_go_with_it(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What goes to EMR: the script, the bootstrap action, and the packed environment, in which a job really runs.
 
-There is no EMR here. The job runs with the same open-source versions as emr-spark-8.0.0 has: Spark 4.0.2, Delta 4.0.0.
+There is no EMR here. The job runs with the open-source Spark of each release: 4.0.2 with Delta 4.0.0 for
+emr-spark-8.0.0, and 4.1.1 with Delta 4.4.0 for emr-spark-8.1.0, which has Delta 4.2.0.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from support.pipelines import values_of
 from support.records import mixed_records, produce
 from support.servers import infra_tools, spark_versions
 
-from lakeingest.local import Addresses
+from lakeingest.local import Addresses, artifacts
 
 pytestmark = [pytest.mark.infra, pytest.mark.slow]
 EMR = infra_tools.INFRA / "emr"
@@ -89,29 +90,33 @@ def test_two_wheels_are_one_too_many(packed: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "there").exists()
 
 
-@pytest.fixture
-def job(packed: Path, stack: Addresses, tmp_path: Path, named: str) -> Any:
+@pytest.fixture(params=[("emr-spark-8.0.0", "spark-4.0"), ("emr-spark-8.1.0", "spark-4.1")], ids=lambda pair: pair[0])
+def job(request: pytest.FixtureRequest, packed: Path, stack: Addresses, tmp_path: Path, named: str) -> Any:
     """spark-submit of a job as EMR Serverless starts it: with these options, in a folder with the unpacked archives."""
+    release, version = request.param
     sys.path.insert(0, str(EMR))
     try:
-        from spark_options import on_emr
+        import spark_options
     finally:
         sys.path.pop(0)
+    lacking = artifacts.fetch(release, listing=spark_options.LISTING)
+    for artifact, jar in zip(spark_options.lacking(release), lacking, strict=True):
+        shutil.copy2(jar, packed / "jars" / artifact.file)
     shutil.unpack_archive(packed / "environment.tar.gz", tmp_path / "environment")
     (tmp_path / "beside").mkdir()
     (tmp_path / "beside" / "p.yaml").write_text(json.dumps(values_of(stack, named)))
     files = shutil.make_archive(str(tmp_path / "files"), "zip", tmp_path / "beside")
-    own = spark_versions.jars(spark_versions.MATRIX / "spark-4.0-jars.txt")
+    own = spark_versions.jars(spark_versions.MATRIX / f"{version}-jars.txt")
     delta = [str(jar) for jar in own if jar.name.startswith("io.delta__")]
     hadoop = [
         str(jar) for jar in own if not jar.name.startswith(("io.delta__", "org.apache.spark__", "org.apache.kafka"))
     ]
-    options = on_emr(str(packed), files)
+    options = spark_options.on_emr(str(packed), files, release)
     jars = [jar for jar in options["spark.jars"].split(",") if not jar.startswith("/usr/share/aws/")]
     options["spark.jars"] = ",".join([*delta, *jars])
     options["spark.driver.extraClassPath"] = os.pathsep.join(hadoop)
     options |= {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
-    home = spark_versions.python("spark-4.0").parent
+    home = spark_versions.python(version).parent
     (spark,) = home.parent.glob("lib/python3.*/site-packages/pyspark")
     environment = {
         **{

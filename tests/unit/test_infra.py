@@ -179,19 +179,28 @@ def test_the_operator_s_session_is_as_ours() -> None:
     assert application["spec"]["sparkConf"] == spark_options().shared()
 
 
-def test_options_for_emr() -> None:
-    """Delta is the release's own; Kafka, Avro and the log store are ours, as they were tested with Spark 4.0."""
+@pytest.mark.parametrize(("release", "spark"), [("emr-spark-8.0.0", "4.0"), ("emr-spark-8.1.0", "4.1")])
+def test_options_for_emr(release: str, spark: str) -> None:
+    """Delta is the release's own; Kafka, Avro and the log store are ours, as they were tested with its Spark."""
     module = spark_options()
-    options = module.on_emr("s3://work/code", "s3://assets/files.zip")
+    options = module.on_emr("s3://work/code", "s3://assets/files.zip", release)
     assert options["spark.delta.logStore.s3a.impl"] == jvm.LOG_STORE
     assert settings.AVRO_LIMITS in options["spark.executor.extraJavaOptions"]
     jars = options["spark.jars"].split(",")
     assert sum(jar.startswith("/usr/share/aws/delta/") for jar in jars) == 2
     assert "s3://work/code/jars/lakeingest.jar" in jars
-    tested = artifacts.listed("spark-4.0", (ROOT / "tests" / "matrix" / "spark-4.0-jars.txt").read_text())
-    # The login of MSK was tried with Spark 4.1 alone.
-    ours = {each for each in artifacts.listed(module.RELEASE, module.LISTING) if each.name != "aws-msk-iam-auth"}
+    tested = artifacts.listed(f"spark-{spark}", (ROOT / "tests" / "matrix" / f"spark-{spark}-jars.txt").read_text())
+    # The login of MSK was tried with the pinned Spark alone.
+    ours = {each for each in module.lacking(release) if each.name != "aws-msk-iam-auth"}
     assert ours < set(tested)
+
+
+def test_a_release_that_nobody_knows() -> None:
+    """Its jars would be guessed, and Spark end in an error of Java's linker."""
+    with pytest.raises(
+        SystemExit, match=r"^for emr-7\.13\.0 .* name one of emr-spark-8\.0\.0, emr-spark-8\.1\.0, or add"
+    ):
+        spark_options().on_emr("s3://work/code", "s3://assets/files.zip", "emr-7.13.0")
 
 
 def test_the_images_have_what_is_asked_of_them() -> None:
@@ -251,4 +260,4 @@ def test_what_runs_elsewhere_comes_into_msk_by_iam() -> None:
         assert all("msk" in each.split(",") for each in extras), name
     options = spark_options()
     (module,) = (each for each in artifacts.listed("spark") if each.name == "aws-msk-iam-auth")
-    assert module in artifacts.listed(options.RELEASE, options.LISTING)
+    assert module in options.lacking(options.RELEASE)
