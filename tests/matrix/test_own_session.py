@@ -1,4 +1,4 @@
-"""lakeingest in a session that its user started: on the pinned Spark, and on Spark 4.0 with Delta 4.0."""
+"""lakeingest in a session that its user started: on the pinned Spark, on Spark 4.1, and on Spark 4.0 with Delta 4.0."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,12 +24,13 @@ WIRED = {"spark.delta.logStore.s3a.impl": jvm.LOG_STORE}
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def of_4_0() -> tuple[Path, Sequence[Path]]:
-    """Python and jars of Spark 4.0."""
-    return spark_versions.python("spark-4.0", "dev"), spark_versions.jars(spark_versions.MATRIX / "spark-4.0-jars.txt")
+def of_another(version: str) -> tuple[Path, Sequence[Path]]:
+    """Python and jars of a version of Spark beside the pinned one."""
+    jars = spark_versions.jars(spark_versions.MATRIX / f"spark-{version}-jars.txt")
+    return spark_versions.python(f"spark-{version}", "dev"), jars
 
 
-def of_4_1() -> tuple[Path, Sequence[Path]]:
+def of_the_pinned() -> tuple[Path, Sequence[Path]]:
     """Those of the pinned one."""
     return Path(sys.executable), artifacts.fetch("spark")
 
@@ -59,8 +61,12 @@ def run(stack: Addresses, named: str, tmp_path: Path) -> Run:
 
 @pytest.mark.parametrize(
     ("version", "engine"),
-    [(of_4_0, "Apache-Spark/4.0.2 Delta-Lake/4.0.0"), (of_4_1, "Apache-Spark/4.1.1 Delta-Lake/4.4.0")],
-    ids=["4.0", "4.1"],
+    [
+        (partial(of_another, "4.0"), "Apache-Spark/4.0.2 Delta-Lake/4.0.0"),
+        (partial(of_another, "4.1"), "Apache-Spark/4.1.1 Delta-Lake/4.4.0"),
+        (of_the_pinned, "Apache-Spark/4.2.0 Delta-Lake/4.4.0"),
+    ],
+    ids=["4.0", "4.1", "4.2"],
 )
 @pytest.mark.parametrize("wired", [True, False], ids=["with the jar", "without the jar"])
 def test_a_session_of_the_users_own(
@@ -80,9 +86,10 @@ def test_a_session_of_the_users_own(
 
 def test_hadoop_3_4_1_cannot_commit_safely(run: Run) -> None:
     """Pip's pyspark 4.0 brings it; the log store refuses it before anything is written."""
-    python, jars = of_4_0()
+    python, jars = of_another("4.0")
     older = [jar for jar in jars if not jar.name.startswith("org.apache.hadoop__")]
     done = run(python, [*older, *spark_versions.jars(spark_versions.MATRIX / "hadoop-3.4.1-jars.txt"), jvm.JAR], WIRED)
     assert done.returncode == 1
-    refused = "UnsafeStore: s3a://lake cannot commit safely: Hadoop 3.4.1 cannot create a file of it conditionally\n"
+    named = "org.apache.hadoop.fs.s3a.S3AFileSystem of Hadoop 3.4.1"
+    refused = f"UnsafeStore: s3a://lake cannot commit safely: {named} cannot create a file only if there is none\n"
     assert f"lakeingest.errors.{refused}" in done.stderr

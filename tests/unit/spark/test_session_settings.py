@@ -102,11 +102,11 @@ def test_class_archives_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.Monke
     assert time.time() - used.stat().st_mtime < 60
 
 
-@pytest.mark.parametrize("version", ["4.0.2", "4.10.0", "4.2.0", "5.0.0"])
+@pytest.mark.parametrize("version", ["4.1.1", "4.20.0", "4.3.0", "5.0.0"])
 def test_jars_are_for_one_version_of_spark(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
     """With another one Spark's JVM would end in an error of its linker; it is said before anything is fetched."""
     monkeypatch.setattr(pyspark, "__version__", version)
     with pytest.raises(
-        SetupError, match=rf"pyspark {version} is installed, and lakeingest starts Spark with jars for 4.1"
+        SetupError, match=rf"pyspark {version} is installed, and lakeingest starts Spark with jars for 4.2"
     ):
         local.jars()
