@@ -84,7 +84,9 @@ CASES: Mapping[str, tuple[str, list[Any], list[Any], Encode, list[Any]]] = {
 each of three records, how a record is written, and what its column has."""
 
 
-@pytest.mark.parametrize("mode", ["BACKWARD", pytest.param("NONE", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "mode", ["BACKWARD", *(pytest.param(mode, marks=pytest.mark.slow) for mode in ("NONE", "FORWARD", "FULL"))]
+)
 @pytest.mark.parametrize(
     "format",
     [
