@@ -70,14 +70,32 @@ def _renamed(value: Any, tree: Tree, path: str, mapping: dict[str, str] | None) 
     if isinstance(value, Members):
         if isinstance(tree, list):
             return Members([(name, _renamed(each, tree[0], path + VALUE, mapping)) for name, each in value])
-        members = []
-        for name, each in value:
-            below = step(path, name)
-            other = safe_names.safe(name) if mapping is None else mapping.get(below, name)
-            column, within = (tree or {}).get(name, (other, None))
-            members.append((column, _renamed(each, within, below, mapping)))
-        return Members(members)
+        return _of_object(value, tree or {}, path, mapping)
     if isinstance(value, list):
         within = tree[0] if isinstance(tree, list) else None
         return [_renamed(each, within, path + ELEMENT, mapping) for each in value]
     return value
+
+
+def _of_object(value: Members, tree: dict[str, Any], path: str, mapping: dict[str, str] | None) -> Members:
+    """Fields that would have one name are the members of one object, by their own names: none hides another, and what
+    hides the name hides them all.
+    """
+    fields_by_column = {column: {name} for name, (column, _) in tree.items()}
+    columns: dict[str, str] = {}
+    for name, _ in value:
+        other = safe_names.safe(name) if mapping is None else mapping.get(step(path, name), name)
+        columns[name] = tree[name][0] if name in tree else other
+        fields_by_column.setdefault(columns[name], set()).add(name)
+    members, together = Members(), dict[str, Members]()
+    for name, each in value:
+        column, within = columns[name], tree[name][1] if name in tree else None
+        renamed_value = _renamed(each, within, step(path, name), mapping)
+        if len(fields_by_column[column]) == 1:
+            members.append((column, renamed_value))
+            continue
+        if column not in together:
+            together[column] = Members()
+            members.append((column, together[column]))
+        together[column].append((name, renamed_value))
+    return members

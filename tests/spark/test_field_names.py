@@ -55,7 +55,8 @@ def test_json_schema(spark: SparkSession, way: str) -> None:
     reading = read(format_, "JSON", json.dumps(JSON), (), b"", rules=Schema(names="safe"))
     payloads = [
         '{"Date Time":"2024-01-01T00:00:00Z","a.b":{"x;y":1,"c":"5"},"list of":[{"it em":1.50}]}',
-        '{"date time":1,"a.b":{"x;y":2,"more of":[1.10]},"list of":[{"it em":1,"an other":{"y y":1}}],"Date-Time":2}',
+        '{"date time":1,"a.b":{"x;y":2,"more of":[1.10]},"list of":[{"it em":1,"an other":{"y y":1}}],"Date-Time":2,'
+        '"x-y":4,"x y":5}',
         '{"a.b":{"x;y":"no"}}',
     ]
     assert rows(spark, "json", way, reading, [text.encode() for text in payloads]) == [
@@ -65,7 +66,8 @@ def test_json_schema(spark: SparkSession, way: str) -> None:
         ),
         (
             '{"a_b":{"x_y":2},"list_of":[{"it_em":1.0}]}',
-            '{"date_time":1,"a_b":{"more_of":[1.10],"x_y":2},"list_of":[{"an_other":{"y_y":1},"it_em":1}],"Date_Time":2}',
+            '{"date_time":1,"a_b":{"more_of":[1.10],"x_y":2},"list_of":[{"an_other":{"y_y":1},"it_em":1}],'
+            '"Date_Time":{"Date-Time":2},"x_y":{"x-y":4,"x y":5}}',
         ),
         (None, None),
     ]
@@ -138,7 +140,7 @@ def test_declared_columns_name_their_fields(spark: SparkSession, way: str) -> No
         "items": [{"price": 1.1}],
         "id_upper": "x",
     }
-    assert json.loads(accepted[1]["_rescued"]) == {"at": {"lat": 1.5, "m o": 2}, "placed": 7}
+    assert json.loads(accepted[1]["_rescued"]) == {"at": {"lat": 1.5, "m o": 2}, "placed": {"placed": 7}}
     assert [verdict and verdict.message for verdict in verdicts[2:]] == [
         "Date Time is required, and missing",
         "items[0].unit price = 1.105 is no DECIMAL(5,2)",
