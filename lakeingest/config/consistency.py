@@ -19,7 +19,9 @@ from lakeingest.config.source import Registry, Source
 from lakeingest.config.storage import Storage
 from lakeingest.config.transform import Transform
 from lakeingest.config.values import SchemaFile
-from lakeingest.schema import ddl, field_names, model, transforms
+from lakeingest.record import RESERVED
+from lakeingest.schema import ddl, model, transforms
+from lakeingest.schema.model import SchemaError
 from lakeingest.schema.readers import WIDENING, Reader, shut_out
 from lakeingest.schema.transforms import TransformError
 
@@ -38,7 +40,7 @@ def columns(decode: parts.Decode, schema: parts.Schema) -> tuple[ddl.Column, ...
         return ()
     match value:
         case AvroFormat(schema_file=SchemaFile() as file):
-            return model.value_columns(field_names.renamed(file.schema, schema.names))
+            return file.columns(schema.names)
         case JsonValue():
             return ddl.parse(schema.columns) if schema.columns else ()
         case _:
@@ -79,8 +81,11 @@ def mistakes(file: Parts) -> Iterator[Mistake]:
         yield from _of_glue(decode, file.registry)
     if decode and schema:
         yield from _format(decode, schema)
-        yield from _of_schemas(decode, schema)
-        declared = columns(decode, schema)
+        wrong_files = tuple(_schema_files(decode, schema))
+        yield from wrong_files
+        if not wrong_files:
+            yield from _of_schemas(decode, schema)
+            declared = columns(decode, schema)
     declared, wrong = _transformed(file.transform, declared)
     yield from (Mistake(("transform", *each.path), each.text) for each in wrong)
     rule = compatibility(decode, schema) if decode and schema else None
@@ -255,6 +260,23 @@ def _of_schemas(decode: parts.Decode, schema: parts.Schema) -> Iterator[Mistake]
                     f"{place or 'the schema'} {reason}, which no typed column can hold, and schema.unsupported is "
                     "refuse; write schema.unsupported: json, and it becomes JSON text",
                 )
+
+
+def _schema_files(decode: parts.Decode, schema: parts.Schema) -> Iterator[Mistake]:
+    for side, part in (("value", decode.value), ("key", decode.key)):
+        if not isinstance(part, AvroFormat) or not part.schema_file:
+            continue
+        where, file = ("decode", side, "schema_file"), f'"{part.schema_file}"'
+        try:
+            names = [column.name for column in part.schema_file.columns(schema.names)]
+        except SchemaError as error:
+            yield Mistake(where, f"{file} is not an Avro schema that can be used: {error}; correct that file")
+            continue
+        if reserved := ", ".join(name for name in names if name.lower() in RESERVED):
+            yield Mistake(
+                where,
+                f"{file}: {reserved} is lakeingest's own name of a column; rename it, or name it in schema.names",
+            )
 
 
 def _field(

@@ -23,6 +23,7 @@ from lakeingest.record import RESERVED
 from lakeingest.schema import ddl
 
 if TYPE_CHECKING:
+    from lakeingest.schema.field_names import Names
     from lakeingest.schema.model import Schema
 
 
@@ -48,16 +49,15 @@ class SchemaFile:
     def __str__(self) -> str:
         return self.path
 
-    @property
-    def columns(self) -> tuple[ddl.Column, ...]:
-        """The columns that records of this schema become.
+    def columns(self, names: Names) -> tuple[ddl.Column, ...]:
+        """The columns that records of this schema become, under a rule of `schema.names`.
 
         Raises:
             SchemaError: the text is no schema, or one that no table can hold.
         """
-        from lakeingest.schema import model
+        from lakeingest.schema import field_names, model
 
-        return model.value_columns(self.schema)
+        return model.value_columns(field_names.renamed(self.schema, names))
 
     @property
     def schema(self) -> Schema:
@@ -218,20 +218,12 @@ def _value_columns(value: str) -> str:
 
 
 def _schema_file(value: Any) -> Any:
-    from lakeingest.schema.model import SchemaError
-
     if isinstance(value, str):
         if not value.strip():
             raise ValueError("empty; write a path, as in '../schemas/flight.avsc'")
         raise ValueError("not read yet; let config.file check the pipeline, which reads its files")
     if not isinstance(value, SchemaFile):
         raise PydanticKnownError("string_type")
-    try:
-        names = [column.name for column in value.columns]
-    except SchemaError as error:
-        raise ValueError(f"not an Avro schema that can be used: {error}; correct that file") from None
-    if reserved := [name for name in names if name.lower() in RESERVED]:
-        raise ValueError(f"{', '.join(reserved)} is lakeingest's own name of a column; rename the field")
     return value
 
 

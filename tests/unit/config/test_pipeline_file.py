@@ -258,12 +258,24 @@ def test_a_schema_file_is_read_with_the_pipeline(path: Path) -> None:
     assert columns == [("flight", "int"), ("origin", "string"), ("km", "double")]
 
 
+def test_names_hold_for_a_schema_file(path: Path) -> None:
+    """Two fields that differ in case alone, and one with a name of lakeingest's own."""
+    path.with_name("flight.avsc").write_text(FLIGHT.replace("km", "Flight").replace("origin", "_key"), encoding="utf-8")
+    pipeline = good(path, PLAIN.format("flight.avsc") + "schema: {names: {Flight: letter, _key: from}}\n")
+    assert [column.name for column in pipeline.columns] == ["flight", "from", "letter"]
+
+
 @pytest.mark.parametrize(
     ("held", "more", "said"),
     [
         (None, "", '7: decode.value.schema_file: "FILE" cannot be read (No such file or directory); the path is rel'),
         (b"\xff", "", '7: decode.value.schema_file: "FILE" is not UTF-8; save the file as UTF-8'),
         (b"{", "", '7: decode.value.schema_file: "FILE" is not an Avro schema that can be used: '),
+        (
+            FLIGHT.replace("km", "Flight").encode(),
+            "",
+            '"FILE" is not an Avro schema that can be used: Flight: a table has one column for upper and lower case',
+        ),
         (b'{"type": "recrd"}', "", '7: decode.value.schema_file: "FILE" is not an Avro schema that can be used: '),
         (FLIGHT.replace("km", "_KEY").encode(), "", '"FILE": _KEY is lakeingest\'s own name of a column; rename'),
         (
