@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from lakeingest.schema import field_names
 from lakeingest.schema.compatibility import naming
 from lakeingest.schema.field_names import Names
-from lakeingest.schema.model import Schema, SchemaError, column_type, struct
+from lakeingest.schema.formats import json_schema
+from lakeingest.schema.model import Schema, SchemaError, column_type, json_parts, struct
 from lakeingest.schema.safe_names import safe
 
 INT = Schema("int64")
@@ -107,3 +110,30 @@ def test_two_fields_of_one_name_but_for_case() -> None:
     assert str(column_type(schema)) == "struct<id:bigint,id_upper:bigint>"
     table = naming.columns_of(schema)
     assert [field.name for field in naming.with_column_names(schema, table).fields] == ["id", "id_upper"]
+
+
+STORED = {
+    "type": "struct",
+    "fields": [
+        [
+            "Date_Time",
+            {
+                "type": "string",
+                "name": "json",
+                "optional": True,
+                "doc": 'field "Date Time"',
+                "parameters": {"reason.doc": "is integer or string"},
+            },
+            ["Date Time"],
+        ]
+    ],
+}
+"""A schema as ledgers in tables have it: a column with JSON text, under another name than its field."""
+
+
+def test_a_stored_ledger_is_read() -> None:
+    """Tables keep this form, whatever the code becomes."""
+    field = {"Date Time": {"type": ["integer", "string"]}}
+    schema = json_schema.read(json.dumps({"type": "object", "properties": field}), ())
+    assert field_names.renamed(schema, "safe") == Schema.from_json(STORED)
+    assert list(json_parts(Schema.from_json(STORED))) == [("Date_Time", "is integer or string")]
