@@ -65,17 +65,16 @@ test-connect: venv ## The tests of whole pipelines once more, over a Spark Conne
 test-readers: venv ## Which readers read the tables: delta-rs, polars, DuckDB, chdb, daft, and Trino where there is Java 24 (5 minutes)
 	$(BIN)/pytest tests/readers -m readers
 
-# What Spark computes, and whole pipelines; in the files that are left out there is no Spark.
-MATRIX := tests/spark tests/integration tests/matrix/test_demo.py -m "not faults and not pinned" \
-  $(foreach file,distribution registry stack testing_proxies,--ignore tests/integration/test_$(file).py)
+# Whole pipelines on the oldest version, which differs most; in the files that are left out there is no Spark.
+PIPELINES := tests/integration $(foreach file,distribution registry stack testing_proxies,--ignore tests/integration/test_$(file).py)
 ON_SPARK = PYTHONPATH=$(CURDIR) $$(PYTHONPATH=tests $(BIN)/python -m support.servers.spark_versions spark-$(1) dev) \
-  -m pytest --jars tests/matrix/spark-$(1)-jars.txt $(MATRIX) $(TWO)
+  -m pytest --jars tests/matrix/spark-$(1)-jars.txt -m "not faults and not pinned" tests/spark tests/matrix/test_demo.py $(TWO)
 
-test-matrix: venv ## What `make test` does on Spark 4.2 once more on 4.1 and 4.0, sessions of the user's own, the refusal of 3.5 (an hour)
+test-matrix: venv ## What Spark computes on Spark 4.1 and 4.0, whole pipelines on 4.0, sessions of the user's own, the refusal of 3.5 (an hour)
 	$(BIN)/pytest tests/matrix -m matrix --ignore tests/matrix/test_demo.py
 	$(BIN)/pytest tests/matrix/test_demo.py -m matrix
 	$(call ON_SPARK,4.1)
-	$(call ON_SPARK,4.0)
+	$(call ON_SPARK,4.0) $(PIPELINES)
 
 test-alerts: venv ## A Prometheus scrapes runs with real faults until each alert fires, and an Alertmanager tells of it (3 minutes)
 	$(BIN)/pytest tests/integration/test_alerts_fire.py tests/integration/test_dashboard_types.py -m alerts
