@@ -34,7 +34,11 @@ from lakeingest.spark import jvm, maps, python
 _SEAL = os.urandom(16)
 _LONG_DIGITS, _LONG_BYTES, _MOST_DIGITS = 18, 8, 38
 """Digits that a long holds for certain, its bytes, and the digits of Spark's decimals."""
-_PARTS = {"record": "fields", "error": "fields", "array": "items", "map": "values"}
+_LOGICAL_TYPES = (
+    *("decimal", "date", "timestamp-millis", "timestamp-micros"),
+    *("local-timestamp-millis", "local-timestamp-micros"),
+)
+"""Those that a column's type comes from. Spark 4.2 makes a TIME of time-micros, which no table of Delta can hold."""
 _OPTIONS = {"mode": "PERMISSIVE", "enableStableIdentifiersForUnionType": "true"}
 
 
@@ -101,10 +105,11 @@ class AvroReader:
     def _envelope(self, *behind: object) -> str:
         """A schema: for each reference a field that declares its types, then the value, then the fields behind it."""
         # What stands behind the value is the seal of from_avro's way.
-        read: Any = (lambda text: _widened(json.loads(text))) if behind else json.loads
-        text, references = self._read
-        reference_fields = [{"name": f"declared{i}", "type": ["null", read(each)]} for i, each in enumerate(references)]
-        fields = [*reference_fields, {"name": "value", "type": read(text)}, *behind]
+        text, *references = (
+            _prepared(json.loads(each), widened=bool(behind)) for each in (self._read[0], *self._read[1])
+        )
+        reference_fields = [{"name": f"declared{i}", "type": ["null", each]} for i, each in enumerate(references)]
+        fields = [*reference_fields, {"name": "value", "type": text}, *behind]
         return json.dumps({"type": "record", "name": "LakeingestEnvelope", "fields": fields})
 
     @cached_property
@@ -145,20 +150,30 @@ def _has_text_member(schema: Schema) -> bool:
     return any((is_union and part.name == JSON) or _has_text_member(part) for part in parts)
 
 
-def _widened(tree: Any) -> Any:
-    """A schema whose decimals `from_avro` does not cut."""
-    if isinstance(tree, list):
-        return [_widened(branch) for branch in tree]
-    if not isinstance(tree, dict):
-        return tree
-    kind = tree["type"]
-    if not isinstance(kind, str):
-        return {**tree, "type": _widened(kind)}
-    if part := _PARTS.get(kind):
-        below = tree[part]
-        fields = kind in ("record", "error")
-        return {**tree, part: [{**f, "type": _widened(f["type"])} for f in below] if fields else _widened(below)}
-    return tree | ({"precision": _digits(tree)} if _cut(tree) else {})
+def _prepared(tree: Any, *, widened: bool) -> Any:
+    """A schema as every version of Spark reads it alike.
+
+    Args:
+        widened: whether its decimals are widened, so that `from_avro` does not cut them.
+    """
+    prepared: Any = tree
+    match tree:
+        case list():
+            prepared = [_prepared(branch, widened=widened) for branch in tree]
+        case {"type": "record" | "error", "fields": fields}:
+            below = [{**field, "type": _prepared(field["type"], widened=widened)} for field in fields]
+            prepared = {**tree, "fields": below}
+        case {"type": "array", "items": inner}:
+            prepared = {**tree, "items": _prepared(inner, widened=widened)}
+        case {"type": "map", "values": inner}:
+            prepared = {**tree, "values": _prepared(inner, widened=widened)}
+        case {"type": str()}:
+            known = tree.get("logicalType") in _LOGICAL_TYPES
+            prepared = {key: value for key, value in tree.items() if known or key != "logicalType"}
+            prepared |= {"precision": _digits(tree)} if widened and _cut(tree) else {}
+        case {"type": inner}:
+            prepared = {**tree, "type": _prepared(inner, widened=widened)}
+    return prepared
 
 
 def _cut(tree: dict[str, Any]) -> bool:

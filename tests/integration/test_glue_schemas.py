@@ -153,7 +153,7 @@ def test_json_schema_and_a_key(world: SchemaWorld, server: Any) -> None:
     world.checked(decode=decode)
 
 
-def test_protobuf(world: SchemaWorld, server: Any) -> None:
+def test_protobuf_of_glue(world: SchemaWorld, server: Any) -> None:
     """A message is found by its place among the names of all, before the payload and compressed with it."""
     text = (
         'syntax = "proto3"; package x; message Trip { message Stop { string name = 1; int32 n = 2; } } message A { %s }'
