@@ -168,8 +168,8 @@ def _prepared(tree: Any, *, widened: bool) -> Any:
         case {"type": "map", "values": inner}:
             prepared = {**tree, "values": _prepared(inner, widened=widened)}
         case {"type": str()}:
-            known = tree.get("logicalType") in _LOGICAL_TYPES
-            prepared = {key: value for key, value in tree.items() if known or key != "logicalType"}
+            is_column_type = tree.get("logicalType") in _LOGICAL_TYPES
+            prepared = {key: value for key, value in tree.items() if is_column_type or key != "logicalType"}
             prepared |= {"precision": _digits(tree)} if widened and _cut(tree) else {}
         case {"type": inner}:
             prepared = {**tree, "type": _prepared(inner, widened=widened)}
