@@ -23,7 +23,7 @@ from support.records import Record, create_topic, glue_schemas
 from support.records.glue_schemas import REGISTRY, Producer
 from support.records.registered import json_schema, proxied, record
 from support.records.weather import AVRO, VERSIONS, weather
-from support.servers import glue
+from support.servers import glue, spark_versions
 
 from lakeingest import config
 from lakeingest.delta.receipt import Counts
@@ -153,6 +153,7 @@ def test_json_schema_and_a_key(world: SchemaWorld, server: Any) -> None:
     world.checked(decode=decode)
 
 
+@spark_versions.protobuf
 def test_protobuf_of_glue(world: SchemaWorld, server: Any) -> None:
     """A message is found by its place among the names of all, before the payload and compressed with it."""
     text = (

@@ -236,6 +236,7 @@ def read(spark: SparkSession, topic: str, address: str, options: dict[str, str])
 
 
 @pytest.mark.classic
+@pytest.mark.pinned
 def test_spark_has_the_login_of_msk(
     spark: SparkSession, cluster: Cluster, named: str, stack: Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from support.oracle.decoding import judge, pipeline
 from support.records.registered import Avro, record
+from support.servers import spark_versions
 
 from lakeingest.config import AvroFormat, JsonSchemaFormat, ProtobufFormat, Schema
 from lakeingest.decode import projection
@@ -98,6 +99,7 @@ def test_avro(spark: SparkSession, way: str) -> None:
     ]
 
 
+@spark_versions.protobuf
 def test_protobuf(spark: SparkSession) -> None:
     fields = "int64 _offset = 1; int32 id = 2; string ID = 3; repeated N n = 4;"
     text = f'syntax = "proto3"; message M {{ {fields} }} message N {{ bool B = 1; }}'

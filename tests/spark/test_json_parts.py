@@ -13,6 +13,7 @@ import pytest
 from google.protobuf import message_factory
 from pyspark.sql import SparkSession
 from support.oracle.readings import values
+from support.servers import spark_versions
 
 from lakeingest.config import AvroFormat, JsonSchemaFormat, ProtobufFormat
 from lakeingest.decode.readers import read
@@ -178,6 +179,7 @@ message Gone {}
 """
 
 
+@spark_versions.protobuf
 def test_protobuf(spark: SparkSession) -> None:
     descriptors = protobuf.compile(PROTO)
     message = message_factory.GetMessageClass(protobuf_values.descriptor(descriptors, "Node"))
