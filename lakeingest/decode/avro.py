@@ -8,23 +8,26 @@ are declared by fields before it, each an optional one whose value is null: one 
 
 `from_avro` cuts a decimal of at most 18 digits to the 64 bits of a long, so that 2^64 + 5 is 5. In the envelope such a
 decimal has all the digits that its bytes may hold, and its value is then held against the digits that it should have.
+Avro 1.12.0, which Spark 4.0 has, keeps the doubles of an array as floats: there such a schema needs the jar.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache, reduce
 from operator import or_
 from typing import Any
 
-from pyspark.sql import Column
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest.decode import projection
+from lakeingest.errors import SetupError
 from lakeingest.schema import json_text
 from lakeingest.schema.formats import avro as avro_schema
 from lakeingest.schema.formats import avro_copy, avro_fault, avro_plan, avro_walk
@@ -57,14 +60,20 @@ class AvroReader:
     schema: Schema | None = None
 
     def parse(self, payload: Column) -> Column:
-        """BINARY → STRUCT<value: …>, null where it cannot be read; by `from_avro` STRUCT<value: …, seal: BINARY>."""
+        """BINARY → STRUCT<value: …>, null where it cannot be read; by `from_avro` STRUCT<value: …, seal: BINARY>.
+
+        Raises:
+            SetupError: `from_avro` would change doubles.
+        """
         from pyspark.sql.avro.functions import from_avro
 
         if self._copied and self._copied[1]:
             payload = self._copy(payload, self._copied[1])
         if jvm.offered("avro"):
             return F.call_function(jvm.function("avro", self._envelope()), payload)
-        _, references = self._read
+        text, references = self._read
+        if any(has_doubles_in_array(json.loads(each)) for each in (text, *references)):
+            _check_doubles(SparkSession.active())
         head, tail = F.lit(bytearray(len(references))), F.lit(bytearray(_SEAL))
         sealed = F.concat(head, payload, tail) if references else F.concat(payload, tail)
         seal = {"name": "seal", "type": {"type": "fixed", "name": "LakeingestSeal", "size": len(_SEAL)}}
@@ -119,6 +128,34 @@ class AvroReader:
     @cached_property
     def _type(self) -> T.DataType:
         return projection.data_type(self._schema)
+
+
+@lru_cache(maxsize=8)
+def _check_doubles(session: SparkSession) -> None:
+    """Raises:
+    SetupError: `from_avro` of this session makes floats of the doubles of an array.
+    """
+    from pyspark.sql.avro.functions import from_avro
+
+    payload, schema = b"\x02" + struct.pack("<d", 0.1) + b"\0", '{"type":"array","items":"double"}'
+    row = session.range(1).select(from_avro(F.lit(bytearray(payload)), schema)).first()
+    if row is not None and row[0] != [0.1]:
+        raise SetupError(
+            f"from_avro of Spark {session.version} makes floats of doubles in an array, of 0.1 {row[0][0]!r}",
+            cure="start the session with lakeingest's jar, or use Spark 4.1 or newer",
+        )
+
+
+def has_doubles_in_array(tree: Any) -> bool:
+    """Whether a schema has an array of doubles, with no null among them."""
+    match tree:
+        case {"type": "array", "items": "double" | {"type": "double"}}:
+            return True
+        case dict():
+            return any(map(has_doubles_in_array, tree.values()))
+        case list():
+            return any(map(has_doubles_in_array, tree))
+    return False
 
 
 def _unwrapped(value: Column, schema: Schema) -> Column:

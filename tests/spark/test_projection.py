@@ -23,6 +23,7 @@ from support.oracle.examples import searched
 
 from lakeingest.decode import avro, projection, writers
 from lakeingest.decode.writers import SchemaBranch, SchemaBranches
+from lakeingest.errors import SetupError
 from lakeingest.record import HEADERS
 from lakeingest.schema.compatibility import naming
 from lakeingest.schema.compatibility.verdict import structural
@@ -183,6 +184,23 @@ def way(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
+def makes_floats(spark: SparkSession) -> bool:
+    """Whether doubles of an array would become floats: such schemas are refused."""
+    return spark.version.startswith("4.0.") and not jvm.offered("avro")
+
+
+@pytest.mark.parametrize("kind", ["double", {"type": "double"}], ids=str)
+def test_doubles_of_an_array(spark: SparkSession, way: None, kind: Any) -> None:
+    """Without the jar Avro 1.12.0 would make floats of them: that session is refused, and no value is changed."""
+    writer = {"type": "record", "name": "R", "fields": [{"name": "a", "type": {"type": "array", "items": kind}}]}
+    record = {"a": [0.1, 16777217.0]}
+    if makes_floats(spark):
+        with pytest.raises(SetupError, match=r"makes floats of doubles in an array, of 0\.1 0\.10000000149011612"):
+            rows(spark, writer, avro_schema.read(json.dumps(writer)), [record])
+    else:
+        assert rows(spark, writer, avro_schema.read(json.dumps(writer)), [record]) == [record]
+
+
 @pytest.mark.slow
 @given(versions())
 @settings(searched(15), suppress_health_check=list(HealthCheck))
@@ -191,6 +209,7 @@ def test_what_is_read_is_what_the_oracle_projects(
 ) -> None:
     """Values of random schemas, read with their writer's and projected to another version's columns: no default."""
     writer, current, records = found
+    assume(not (makes_floats(spark) and avro.has_doubles_in_array(writer)))
     source = replace(avro_schema.read(json.dumps(writer)), version=1)
     target = avro_schema.read(json.dumps(current))
     assume(structural(source, target) is None)
@@ -267,6 +286,7 @@ def test_aliases_are_followed_as_fastavro_does(
 ) -> None:
     """A field under another name has the older records' values, nested too: they were defaults."""
     writer, reader, records = found
+    assume(not (makes_floats(spark) and avro.has_doubles_in_array(writer)))
     parsed = [fastavro.parse_schema(json.loads(json.dumps(tree))) for tree in (writer, reader)]
     resolved = [fastavro.schemaless_reader(io.BytesIO(encoded(writer, record)), *parsed) for record in records]
     assert structural(*versioned(writer, reader)) is None
