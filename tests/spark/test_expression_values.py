@@ -346,9 +346,14 @@ CASES: dict[str, tuple[str, Expected]] = {
 }
 
 
+FROM_4_1 = {"CAST(t AS DECIMAL(20,6))"}
+"""Spark 4.0 goes through a double, which has microseconds until the year 2255."""
+
+
 def test_every_function_is_exact(spark: SparkSession) -> None:
     """`round` went through a double, and so did others; the type that the text says is Spark's."""
-    found = {text: read(text, COLUMNS) for text in CASES}
+    cases = {text: case for text, case in CASES.items() if not (text in FROM_4_1 and spark.version.startswith("4.0."))}
+    found = {text: read(text, COLUMNS) for text in cases}
     given = {row["id"]: row for row in rows()}
     frame = spark.createDataFrame([*given.values()], DDL)
     columns = [
@@ -358,7 +363,7 @@ def test_every_function_is_exact(spark: SparkSession) -> None:
     ]
     made = frame.select("id", *columns)
     wrong = []
-    for number, (text, (type_, _)) in enumerate(CASES.items()):
+    for number, (text, (type_, _)) in enumerate(cases.items()):
         spark_type = made.schema[f"v{number}"].dataType.simpleString()
         told = found[text].number if found[text].kind == NUMBER else found[text].type
         if {spark_type, str(told or spark_type)} != {type_}:
@@ -367,7 +372,7 @@ def test_every_function_is_exact(spark: SparkSession) -> None:
     values = [F.unix_micros(name) if type_ == "timestamp" else F.col(name) for name, type_ in made.dtypes]
     with localcontext(WIDE):
         for row in made.select(*(each.alias(name) for each, name in zip(values, made.columns, strict=True))).collect():
-            for number, (text, (_, expected)) in enumerate(CASES.items()):
+            for number, (text, (_, expected)) in enumerate(cases.items()):
                 value = FAILED if row[f"failed{number}"] else row[f"v{number}"]
                 exact = expected(given[row["id"]])
                 if value != (micros(exact) if isinstance(exact, datetime) else exact):
