@@ -87,15 +87,15 @@ def _of_object(value: Members, tree: dict[str, Any], path: str, mapping: dict[st
         other = safe_names.safe(name) if mapping is None else mapping.get(step(path, name), name)
         columns[name] = tree[name][0] if name in tree else other
         fields_by_column.setdefault(columns[name], set()).add(name)
-    members, together = Members(), dict[str, Members]()
+    members, objects_by_column = Members(), dict[str, Members]()
     for name, each in value:
         column, within = columns[name], tree[name][1] if name in tree else None
         renamed_value = _renamed(each, within, step(path, name), mapping)
         if len(fields_by_column[column]) == 1:
             members.append((column, renamed_value))
             continue
-        if column not in together:
-            together[column] = Members()
-            members.append((column, together[column]))
-        together[column].append((name, renamed_value))
+        if column not in objects_by_column:
+            objects_by_column[column] = Members()
+            members.append((column, objects_by_column[column]))
+        objects_by_column[column].append((name, renamed_value))
     return members

@@ -41,7 +41,7 @@ def attach(storage: Storage, name: str, paths: Sequence[str] = (), names: Sequen
 
     Raises:
         SetupError: Java is missing, or the jars cannot be had; the server of $SPARK_REMOTE does not answer; the
-            session's Spark is too old; its catalog forgets names.
+            session's Spark is too old; its catalog forgets names; its S3 is EMRFS.
         UsageError: this process has opened a bucket of these paths in another store.
     """
     active = _running() or connect.session()
