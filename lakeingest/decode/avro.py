@@ -71,11 +71,10 @@ class AvroReader:
             payload = self._copy(payload, self._copied[1])
         if jvm.offered("avro"):
             return F.call_function(jvm.function("avro", self._envelope()), payload)
-        text, references = self._read
-        if any(has_doubles_in_array(json.loads(each)) for each in (text, *references)):
+        if has_doubles_in_array(self._trees):
             _check_doubles(SparkSession.active())
-        head, tail = F.lit(bytearray(len(references))), F.lit(bytearray(_SEAL))
-        sealed = F.concat(head, payload, tail) if references else F.concat(payload, tail)
+        head, tail = F.lit(bytearray(len(self._trees) - 1)), F.lit(bytearray(_SEAL))
+        sealed = F.concat(head, payload, tail) if len(self._trees) > 1 else F.concat(payload, tail)
         seal = {"name": "seal", "type": {"type": "fixed", "name": "LakeingestSeal", "size": len(_SEAL)}}
         return from_avro(sealed, self._envelope(seal), _OPTIONS)
 
@@ -106,19 +105,17 @@ class AvroReader:
     def _copied(self) -> tuple[str, avro_copy.Plan] | None:
         return avro_plan.copied(self.text, self.references, self._schema)
 
-    @property
-    def _read(self) -> tuple[str, Sequence[str]]:
-        """The schema of what is read, and those that it refers to: the record's own, or those of its copy."""
-        return (self._copied[0], ()) if self._copied else (self.text, self.references)
+    @cached_property
+    def _trees(self) -> list[Any]:
+        """The schema of what is read, and those that it refers to: the record's own, or that of its copy."""
+        return [json.loads(text) for text in ((self._copied[0],) if self._copied else (self.text, *self.references))]
 
     def _envelope(self, *behind: object) -> str:
         """A schema: for each reference a field that declares its types, then the value, then the fields behind it."""
         # What stands behind the value is the seal of from_avro's way.
-        text, *references = (
-            _prepared(json.loads(each), widened=bool(behind)) for each in (self._read[0], *self._read[1])
-        )
+        value, *references = (_prepared(tree, widened=bool(behind)) for tree in self._trees)
         reference_fields = [{"name": f"declared{i}", "type": ["null", each]} for i, each in enumerate(references)]
-        fields = [*reference_fields, {"name": "value", "type": text}, *behind]
+        fields = [*reference_fields, {"name": "value", "type": value}, *behind]
         return json.dumps({"type": "record", "name": "LakeingestEnvelope", "fields": fields})
 
     @cached_property
