@@ -167,7 +167,7 @@ def test_restored_while_it_runs(late: World, monkeypatch: pytest.MonkeyPatch, wh
             return append(*given, **more)
 
         with monkeypatch.context() as patched:
-            patched.setattr(commit, "append", restored)
+            patched.setattr(commit, "write", restored)
             with pytest.raises(TableChanged):
                 late.ingestion().backfill(max_records=12)
         report = late.ingestion().audit()
@@ -195,14 +195,14 @@ def test_restored_to_before_a_gap(world: World, monkeypatch: pytest.MonkeyPatch,
         world.ingestion().run(until_caught_up=True, accept_gap=True)
 
     def restored(*given: Any, **more: Any) -> Any:
-        patched.setattr(commit, "append", append)
+        patched.setattr(commit, "write", append)
         world.sql(f"RESTORE TABLE {{table}} TO VERSION AS OF {before}")
         if run != "later":
             world.run(trigger={"max_records": 6})
         return append(*given, **more)
 
     with monkeypatch.context() as patched:
-        patched.setattr(commit, "append", restored)
+        patched.setattr(commit, "write", restored)
         with pytest.raises(TableChanged):
             world.ingestion().backfill()
     if run == "before and later":

@@ -127,7 +127,7 @@ def test_killed_behind_the_rewriting(narrow: World, monkeypatch: pytest.MonkeyPa
         raise Crash
 
     with monkeypatch.context() as dying:
-        dying.setattr(commit, "append", dies)
+        dying.setattr(commit, "write", dies)
         with pytest.raises(Crash):
             narrow.run(**WIDER)
     assert len(narrow.rows()) == 3
