@@ -53,7 +53,7 @@ test-properties: venv ## What must hold for any input, searched at random with 5
 	LAKEINGEST_TEST_EXAMPLES=50 $(BIN)/pytest tests/unit tests/spark -m "hypothesis and not faults" $(TWO)
 
 test-faults: venv ## The whole matrix of faults, printed as a table (an hour and more)
-	$(BIN)/pytest -m "faults"
+	$(BIN)/pytest -m "faults" $(TWO)
 
 test-cluster: venv ## Over a Spark cluster of a master and two workers: flights, weather, executors and a worker killed
 	$(BIN)/pytest tests/cluster -m cluster

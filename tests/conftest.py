@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,8 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 # A test never depends on how busy the machine is.
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
-ROWS = pytest.StashKey[list[faults.Row]]()
+_FAULT = "fault"
+"""The property of a test's report that is a line of the matrix."""
 
 
 @pytest.fixture(scope="session")
@@ -138,21 +140,27 @@ def s3(proxy: S3Proxy) -> Iterator[S3Proxy]:
 
 
 @pytest.fixture
+def fault_rows(request: pytest.FixtureRequest) -> Iterator[list[faults.Row]]:
+    """The lines that a test adds to the matrix; its report takes them along, out of whatever process."""
+    rows: list[faults.Row] = []
+    yield rows
+    request.node.user_properties.extend((_FAULT, row.texts) for row in rows)
+
+
+@pytest.fixture
 def cells(
-    request: pytest.FixtureRequest, stack: Addresses, spark: SparkSession, named: str, tmp_path: Path
+    stack: Addresses, spark: SparkSession, named: str, tmp_path: Path, fault_rows: list[faults.Row]
 ) -> dict[str, faults.Cell]:
     """A cell for each kind of batch, not begun yet."""
-    rows = request.config.stash.setdefault(ROWS, [])
-    return {kind: faults.Cell(stack, spark, f"{named}_{kind}", kind, tmp_path / kind, rows) for kind in faults.KINDS}
+    return {
+        kind: faults.Cell(stack, spark, f"{named}_{kind}", kind, tmp_path / kind, fault_rows) for kind in faults.KINDS
+    }
 
 
 @pytest.fixture(params=faults.KINDS)
-def cell(
-    request: pytest.FixtureRequest, stack: Addresses, spark: SparkSession, named: str, tmp_path: Path
-) -> faults.Cell:
+def cell(request: pytest.FixtureRequest, cells: dict[str, faults.Cell], named: str, tmp_path: Path) -> faults.Cell:
     """A cell of each kind in turn."""
-    rows = request.config.stash.setdefault(ROWS, [])
-    return faults.Cell(stack, spark, named, request.param, tmp_path, rows)
+    return replace(cells[request.param], name=named, folder=tmp_path)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -165,9 +173,12 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print the matrix of the faults that were rehearsed."""
-    rows = config.stash.get(ROWS, [])
+    reports = [
+        each for some in terminalreporter.stats.values() for each in some if getattr(each, "when", "") == "teardown"
+    ]
+    rows = [texts for report in reports for name, texts in report.user_properties if name == _FAULT]
     if rows:
         terminalreporter.section("faults rehearsed")
         for line in faults.shown(rows):

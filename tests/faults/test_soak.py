@@ -109,4 +109,4 @@ def test_soak(
     assert spoilt, "no request was spoilt"
     cell.recover(f"soak, seed {SEED}", f"{kills} kills, {spoilt} requests spoilt")
     with capsys.disabled():
-        print("\n".join(shown(rows)))
+        print("\n".join(shown([row.texts for row in rows])))

@@ -69,6 +69,22 @@ class Row:
     balance: Balance
     seconds: float
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What stands in each column."""
+        return (
+            self.fault,
+            self.kind,
+            self.happened,
+            f"{self.balance.produced:,}",
+            f"{self.balance.table:,}",
+            f"{self.balance.quarantine:,}",
+            f"{self.balance.dropped:,}",
+            str(len(self.balance.missing)),
+            str(len(self.balance.double)),
+            f"{self.seconds:.1f} s",
+        )
+
 
 @dataclass
 class Cell:
@@ -232,24 +248,9 @@ def ride_out(
         cell.check(fault, f"went on by itself, told of {retries[kind]} retries", seconds[kind])
 
 
-def shown(rows: list[Row]) -> Iterator[str]:
-    """The matrix as text."""
+def shown(lines: Sequence[Sequence[str]]) -> Iterator[str]:
+    """The matrix as text, of the `texts` of its rows."""
     titles = ("fault", "batch", "what happened", "in", "table", "quar.", "drop.", "miss.", "double", "back in")
-    lines = [
-        (
-            row.fault,
-            row.kind,
-            row.happened,
-            f"{row.balance.produced:,}",
-            f"{row.balance.table:,}",
-            f"{row.balance.quarantine:,}",
-            f"{row.balance.dropped:,}",
-            str(len(row.balance.missing)),
-            str(len(row.balance.double)),
-            f"{row.seconds:.1f} s",
-        )
-        for row in rows
-    ]
     widths = [max(len(line[n]) for line in (titles, *lines)) for n in range(len(titles))]
     for line in (titles, tuple("─" * width for width in widths), *lines):
         cells = [
