@@ -13,7 +13,7 @@ from lakeingest.delta.commit_log import Commit, application
 from lakeingest.delta.history import TableHistory
 from lakeingest.delta.receipt import Receipt
 from lakeingest.delta.table import Table
-from lakeingest.errors import Fenced, StorageError
+from lakeingest.errors import Fenced, LakeingestError
 from lakeingest.record import replan_reason
 from lakeingest.spark.failures import spark_failures, translate
 
@@ -136,7 +136,8 @@ def _overtaken(table: Table, receipt: Receipt) -> bool:
     """Whether a write failed because another run had committed; Delta may name that one's new columns as the cause."""
     try:
         newest = commit_log.read(table, receipt.pipeline).newest
-    except StorageError:
+    except LakeingestError:
+        # Whatever is in the way of the log, also that there is no table yet: the write's own failure says more.
         return False
     return (
         newest is not None and newest.receipt.run.id != receipt.run.id and newest.receipt.sequence >= receipt.sequence

@@ -128,7 +128,8 @@ class Capabilities:
         for name, value in self.session.conf.getAll.items():
             if name.startswith("spark.sql.catalog."):
                 sibling.conf.set(name, value)
-        sibling.sql(f"SET CATALOG {ddl.quoted(self.session.catalog.currentCatalog())}")
+        # As a text: Spark 4.2 takes a name for a column's where the catalog is Hive's.
+        sibling.sql(f"SET CATALOG {ddl.text(self.session.catalog.currentCatalog())}")
         return sibling
 
     def in_utc(self) -> SparkSession:
