@@ -129,7 +129,7 @@ def test_a_frontier(world: World) -> None:
 
 
 @pytest.mark.faults
-def test_a_consumer_group(world: World) -> None:
+def test_adopted_behind_a_consumer_group(world: World) -> None:
     """Its committed offsets are the frontier; a partition of which it has none, and which has records, is named."""
     prepared(world, partitions=2)
     name, group = world.name, f"connect-{world.name}"
@@ -210,7 +210,7 @@ def test_the_log_forgot(world: World) -> None:
 
 
 @pytest.mark.faults
-def test_restored(world: World) -> None:
+def test_adopted_and_restored(world: World) -> None:
     """RESTORE to the adoption: what followed is read again. To before it: no run goes on until it is adopted again."""
     prepared(world)
     done = adopt(world)
@@ -341,7 +341,7 @@ def test_tables_of_all_kinds(world: World, feature: str) -> None:
 
 
 @pytest.mark.faults
-def test_two_at_once(world: World) -> None:
+def test_two_adopt_at_once(world: World) -> None:
     """One adopts; the other is fenced off, or told that it is adopted."""
     prepared(world)
     with ThreadPoolExecutor(2) as pool:

@@ -97,7 +97,7 @@ def test_history_before_latest(late: World, tmp_path: Path, lakeingest: Command)
 
 @pytest.mark.faults
 @pytest.mark.parametrize("step", OF_A_DIRTY_BATCH[1:], ids=lambda step: step.name.lower())
-def test_cut_off(stack: Addresses, spark: SparkSession, s3: S3Proxy, named: str, step: Step) -> None:
+def test_a_backfill_is_cut_off(stack: Addresses, spark: SparkSession, s3: S3Proxy, named: str, step: Step) -> None:
     """At whatever step: the next backfill settles what was open, and takes what is left."""
     world = begun(World(stack, spark, named, **LATEST, table={"path": f"s3a://{BUCKET}/{named}"}), *mixed_records(12))
     there = cut_off_at(s3, step, world.path(), world.path("_quarantine"))
@@ -131,7 +131,7 @@ def test_behind_clean_up(late: World, of: str) -> None:
 
 
 @pytest.mark.faults
-def test_restored(late: World) -> None:
+def test_backfilled_and_restored(late: World) -> None:
     """What a RESTORE takes back, the next backfill takes again; what it brings back, is not taken again."""
     before = version(late)
     late.ingestion().backfill()
@@ -150,7 +150,7 @@ def test_restored(late: World) -> None:
 
 @pytest.mark.faults
 @pytest.mark.parametrize("when", ["between", "over"])
-def test_restored_while_it_runs(late: World, monkeypatch: pytest.MonkeyPatch, when: str) -> None:
+def test_restored_while_a_backfill_runs(late: World, monkeypatch: pytest.MonkeyPatch, when: str) -> None:
     """To a version before its batches, between two of them; and to one that has the very batch which is on its way."""
     before = version(late)
     late.ingestion().backfill(max_records=12)
@@ -226,7 +226,7 @@ def test_the_pipeline_is_restored_meanwhile(late: World) -> None:
 
 
 @pytest.mark.faults
-def test_two_at_once(late: World) -> None:
+def test_two_backfills_at_once(late: World) -> None:
     """The second takes over, and the first is fenced; the run is neither's business."""
     other = late.ingestion()
     with pytest.raises(Fenced, match="backfill"):

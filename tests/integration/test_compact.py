@@ -63,7 +63,7 @@ def test_what_cannot_be_compacted(stack: Addresses, named: str) -> None:
         ingestion.compact(2**20, where="nonsense (")
 
 
-def test_the_command(stack: Addresses, named: str, tmp_path: Path) -> None:
+def test_compact_as_a_command(stack: Addresses, named: str, tmp_path: Path) -> None:
     """As text and as JSON."""
     file = tmp_path / "p.yaml"
     file.write_text(json.dumps(values_of(stack, named)))

@@ -32,7 +32,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.cluster
-def test_every_command(server: str, stack: Addresses, spark: SparkSession, named: str, tmp_path: Path) -> None:
+def test_every_command_over_connect(
+    server: str, stack: Addresses, spark: SparkSession, named: str, tmp_path: Path
+) -> None:
     """Made, evolved, held, corrected, compacted, proved; NOT NULL included, which a write alone would lose."""
     world = World(stack, spark, named)
     world.changes = {"schema": {"columns": COLUMNS}, "gate": {"suite": str(tmp_path / "suite.json")}}
@@ -67,9 +69,7 @@ def test_every_command(server: str, stack: Addresses, spark: SparkSession, named
 
 
 @pytest.mark.cluster
-def test_until_when_it_is_complete(
-    server: str, stack: Addresses, spark: SparkSession, named: str, tmp_path: Path
-) -> None:
+def test_complete_over_connect(server: str, stack: Addresses, spark: SparkSession, named: str, tmp_path: Path) -> None:
     """Said by a run, waited for and shown, and taken back with a RESTORE: all by the server."""
     world = World(stack, spark, named)
     hour = (datetime.now(UTC) - timedelta(hours=1)).replace(minute=0, second=0, microsecond=0)

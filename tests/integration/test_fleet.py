@@ -113,7 +113,7 @@ def test_a_store_that_fails_for_one(worlds: list[World], s3: S3Proxy) -> None:
 
 
 @pytest.mark.slow
-def test_the_command(worlds: list[World], lakeingest: Command, tmp_path: Path) -> None:
+def test_run_of_many_as_a_command(worlds: list[World], lakeingest: Command, tmp_path: Path) -> None:
     """A folder of files; the exit code is the worst, and the JSON says what became of each."""
     for world in worlds:
         (tmp_path / f"{world.name}.yaml").write_text(json.dumps(world.values()))

@@ -254,7 +254,7 @@ def test_what_is_asked_of_glue_and_msk(account: Account, stack: Addresses) -> No
         assert {each: simulated(account, policy, *each) for each in expected} == expected
 
 
-def test_an_access_point(account: Account, stack: Addresses) -> None:
+def test_the_policy_of_an_access_point(account: Account, stack: Addresses) -> None:
     """Its own ARN, with object/ before a key."""
     point = f"arn:aws:s3:{aws.REGION}:{aws.ACCOUNT}:accesspoint/lake-ap"
     config = file.from_mapping(iam_values(stack, "iam", access_points={BUCKET: point}))

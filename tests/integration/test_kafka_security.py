@@ -326,7 +326,7 @@ def test_a_token_is_renewed(
     assert any("no token" in each.failure.what for each in told)
 
 
-def test_half_of_the_brokers_are_dead(cluster: Cluster, named: str, stack: Addresses) -> None:
+def test_a_run_with_half_of_the_brokers(cluster: Cluster, named: str, stack: Addresses) -> None:
     """Those that live are enough."""
     produce(replace(stack, kafka=cluster.direct), named, [b"{}"])
     source = Source.model_validate({"topics": [named]})

@@ -179,7 +179,7 @@ def test_columns_that_others_add_meanwhile(narrow: World, monkeypatch: pytest.Mo
 
 
 @pytest.mark.faults
-def test_two_at_once(narrow: World) -> None:
+def test_two_widen_at_once(narrow: World) -> None:
     """Both want the wider type: one batch is committed, once."""
     failed: list[BaseException] = []
 

@@ -8,6 +8,7 @@ import inspect
 import re
 import subprocess
 import sys
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -207,6 +208,13 @@ def test_no_test_changes_the_time_of_other_threads() -> None:
     """py4j has one that sleeps, looks and sleeps: where sleeping takes no time, it fills the memory with its calls."""
     tests = Path(__file__).parents[1].rglob("test_*.py")
     assert [file.name for file in tests if re.search(r"""(?:setattr|patch)\(["']?time\b""", file.read_text())] == []
+
+
+def test_no_two_tests_share_a_topic() -> None:
+    """Topics and tables are named after the test, and files that run in one process share the servers."""
+    files = (ROOT.parent / "tests" / "integration").glob("test_*.py")
+    names = Counter(name for file in files for name in re.findall(r"^def (test_\w+)", file.read_text(), re.MULTILINE))
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_modules_can_be_imported_alone() -> None:
