@@ -19,6 +19,7 @@ from lakeingest.spark.failures import spark_failures, storage_failures, translat
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_DATA_FILE = re.compile(r"part-[^/]+\.parquet\Z")
 _DEPTHS = range(1, 4)
 """Folders down to which a table without a row is found; one with rows is found at any depth."""
 
@@ -54,6 +55,19 @@ def below(spark: SparkSession, place: str, allowed: re.Pattern[str] | None = Non
     first = "/*" if allowed is None else "/[^_]*"
     tables = (f"{place}{first}{'/*' * (depth - 1)}/_delta_log" for depth in _DEPTHS)
     return strange or next(("a Delta table" for table in tables if _files(spark, table) is not None), None)
+
+
+def unfinished(spark: SparkSession, place: str) -> bool:
+    """Whether nothing lies within a folder but what a run leaves that is killed while it makes a table: a log without a
+    version, and files without a row, as Delta writes one to make a table there (see `Table.create`).
+
+    Raises:
+        StorageUnreachable, UnsafeStore: the object store fails or refuses.
+    """
+    if _files(spark, f"{place}/_delta_log") is None or below(spark, place, _DATA_FILE) is not None:
+        return False
+    with storage_failures(place):
+        return spark.read.parquet(f"{place}/part-*.parquet").isEmpty()
 
 
 def _files(spark: SparkSession, folder: str) -> list[str] | None:

@@ -299,7 +299,7 @@ class Table:
             )
         # Of a name Delta asks it itself. What is there may be the table, which another run has made meanwhile.
         below = apart.below(self.spark, self.identifier) if self.by_path else None
-        if below is not None and self.schema() is None:
+        if below is not None and self.schema() is None and not apart.unfinished(self.spark, self.identifier):
             raise TableMismatch(
                 f"a new table is to be made at {self}, and something lies there: {below}",
                 cure="name a place in which nothing lies; or, if it is what is left of a table, bring its log "

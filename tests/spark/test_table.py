@@ -96,6 +96,20 @@ def test_a_log_folder_alone_is_no_table(spark: SparkSession, tmp_path: Path) -> 
         assert details[0] == details[1]
 
 
+@pytest.mark.parametrize("rows", [0, 1])
+def test_a_table_is_made_over_what_making_it_has_left(spark: SparkSession, tmp_path: Path, rows: int) -> None:
+    """A run was killed while it made the table in a log folder, where Delta writes a file without a row.
+
+    A file with a row is somebody's.
+    """
+    place = tmp_path / "t"
+    spark.range(rows).coalesce(1).write.parquet(str(place))
+    (place / "_delta_log").mkdir()
+    with nullcontext() if rows == 0 else pytest.raises(TableMismatch, match=r"something lies there: part-00000-"):
+        Table(spark, str(place)).create(types.struct("n INT"))
+        assert spark.read.format("delta").load(str(place)).dtypes == [("n", "int")]
+
+
 def test_runs_at_once_make_a_table_of_a_log_folder_alone(spark: SparkSession, tmp_path: Path) -> None:
     """Each is told that the table is there: none meets the commit of another."""
     (tmp_path / "t" / "_delta_log").mkdir(parents=True)

@@ -92,7 +92,9 @@ def add_partitions(stack: Addresses, topic: str, partitions: int) -> None:
 def produce(stack: Addresses, topic: str, records: Iterable[bytes | Record | None], partitions: int = 1) -> Manifest:
     """Produce to the topic, made with `partitions` if it is not there, wait for all, and say what is where."""
     create_topic(stack, topic, partitions)
-    producer = Producer({"bootstrap.servers": stack.kafka, "log_level": 0, "linger.ms": 20})
+    # All of them may wait in the producer: a broker may be slow.
+    options = {"log_level": 0, "linger.ms": 20, "queue.buffering.max.messages": 0}
+    producer = Producer({"bootstrap.servers": stack.kafka, **options})
     made = _send(producer, topic, records, partitions)
     assert producer.flush(60) == 0
     return made
